@@ -1,0 +1,55 @@
+PYTHON ?= python3
+BIN := .venv/bin
+INSTALLED := .venv/.installed
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help run test test-fast check bench docs fmt lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: $(INSTALLED) ## serve without a cluster, send the examples through it, show what became of them
+	$(BIN)/python examples/run.py
+
+test: check ## every check and every test, those on a real control plane too
+	$(BIN)/pytest
+
+test-fast: check ## the same without the control plane
+	$(BIN)/pytest -m 'not controlplane'
+
+check: $(INSTALLED) ## format, lint, types, import layers
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+
+bench: $(INSTALLED) ## measure against an empty handler and print the table
+	$(BIN)/python -m benchmarks
+
+docs: $(INSTALLED) ## generate the pages that are made from the code
+	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
+
+fmt: $(INSTALLED) ## format, and fix what the linter can fix
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+# One file for every supported Python and platform; it names no package index, so each machine uses its own.
+lock: ## resolve the dependencies anew into requirements-test.txt
+	$(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet uv
+	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test \
+		--generate-hashes --annotation-style line \
+		--custom-compile-command 'make lock' --output-file requirements-test.txt pyproject.toml
+
+clean: ## remove what make and the tools leave behind
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(INSTALLED): requirements-test.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo 'Python 3.11 or newer is needed; name it with: make PYTHON=/path/to/python3 ...' >&2; exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --require-hashes -r requirements-test.txt
+	$(BIN)/pip install --quiet --no-deps --no-build-isolation -e .
+	@touch $@

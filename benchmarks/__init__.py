@@ -1,0 +1,1 @@
+"""How fast the webhook is: ``python -m benchmarks`` measures it beside an aiohttp handler that does nothing."""

@@ -1,0 +1,153 @@
+"""A client that costs little: it must not be the bottleneck beside a server that answers in 50 µs.
+
+One thread, TLS sockets that don't block, `select.epoll`; requests are prebuilt bytes. OpenSSL writes to the sockets
+itself, which is half as dear as asyncio's way through memory. wrk would be cheaper still, but cannot vary its requests
+cheaply. It never sleeps: waking it up costs the server's core, and only a server that is slower than the client.
+"""
+
+import select
+import socket
+import ssl
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from benchmarks.processes import Server
+from benchmarks.reviews import Load
+
+CONNECTIONS: Final = 16
+READ: Final = 65536
+SEND_BUFFER: Final = 262144
+"""A whole large review fits, so that sending it is one call."""
+
+LENGTH: Final = b"Content-Length: "
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """What one run gave; seconds."""
+
+    reviews: int
+    elapsed: float
+    cpu: float
+    latencies: list[float]
+
+    @property
+    def cpu_each(self) -> float:
+        """CPU of the server for one review."""
+        return self.cpu / self.reviews
+
+    @property
+    def rate(self) -> float:
+        """Reviews in a second."""
+        return self.reviews / self.elapsed
+
+    def percentile(self, part: float) -> float:
+        """The latency that a part of the reviews stayed below."""
+        ordered = sorted(self.latencies)
+        return ordered[min(len(ordered) - 1, int(part * len(ordered)))]
+
+
+@dataclass(slots=True)
+class _Connection:
+    tls: ssl.SSLSocket
+    begun: float = 0.0
+    unsent: memoryview = field(default_factory=lambda: memoryview(b""))
+    received: bytes = b""
+
+
+class Client:
+    """Sixteen keep-alive connections to one server, each with one review under way."""
+
+    def __init__(self, server: Server, authority: Path, load: Load) -> None:
+        self._server = server
+        self._requests = load.requests
+        self._next = 0
+        self._poll = select.epoll()
+        context = ssl.create_default_context(cafile=authority)
+        self._connections: dict[int, _Connection] = {}
+        for _ in range(CONNECTIONS):
+            raw = socket.create_connection(("127.0.0.1", server.port))
+            raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
+            raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            tls = context.wrap_socket(raw, server_hostname="localhost")
+            tls.settimeout(0)
+            self._connections[tls.fileno()] = _Connection(tls)
+            self._poll.register(tls.fileno(), select.EPOLLIN)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self._poll.close()
+        for connection in self._connections.values():
+            connection.tls.close()
+
+    def run(self, *, seconds: float | None = None, reviews: int | None = None) -> Sample:
+        """Send reviews for a time, or until so many were answered."""
+        latencies: list[float] = []
+        cpu = self._server.cpu
+        begin = time.perf_counter()
+        for connection in self._connections.values():
+            self._ask(connection)
+        answering = True
+        while answering:
+            for descriptor, events in self._poll.poll(0):
+                connection = self._connections[descriptor]
+                if events & select.EPOLLOUT:
+                    self._send(connection)
+                if events & select.EPOLLIN and self._answered(connection):
+                    latencies.append(time.perf_counter() - connection.begun)
+                    self._ask(connection)
+            now = time.perf_counter()
+            answering = now - begin < seconds if seconds is not None else len(latencies) < (reviews or 0)
+        elapsed = time.perf_counter() - begin
+        cpu = self._server.cpu - cpu
+        self._finish()
+        return Sample(len(latencies), elapsed, cpu, latencies)
+
+    def _ask(self, connection: _Connection) -> None:
+        request = self._requests[self._next % len(self._requests)]
+        self._next += 1
+        connection.begun = time.perf_counter()
+        connection.unsent = memoryview(request)
+        self._send(connection)
+
+    def _send(self, connection: _Connection) -> None:
+        descriptor = connection.tls.fileno()
+        while connection.unsent:
+            try:
+                sent = connection.tls.send(connection.unsent)
+            except ssl.SSLWantWriteError:
+                self._poll.modify(descriptor, select.EPOLLIN | select.EPOLLOUT)
+                return
+            connection.unsent = connection.unsent[sent:]
+        self._poll.modify(descriptor, select.EPOLLIN)
+
+    @staticmethod
+    def _answered(connection: _Connection) -> bool:
+        try:
+            connection.received += connection.tls.recv(READ)
+        except ssl.SSLWantReadError:
+            return False
+        received = connection.received
+        end = received.find(b"\r\n\r\n")
+        if end < 0:
+            return False
+        start = received.index(LENGTH) + len(LENGTH)
+        length = int(received[start : received.index(b"\r\n", start)])
+        if len(received) < end + 4 + length:
+            return False
+        assert received.startswith(b"HTTP/1.1 200"), received[:500]
+        assert b'"allowed":true' in received
+        connection.received = b""
+        return True
+
+    def _finish(self) -> None:
+        """Let the reviews that are under way be answered."""
+        for connection in self._connections.values():
+            connection.tls.settimeout(10)
+            while connection.unsent:
+                connection.unsent = connection.unsent[connection.tls.send(connection.unsent) :]
+            while not self._answered(connection):
+                pass
+            connection.tls.settimeout(0)

@@ -1,0 +1,73 @@
+"""A certificate and its private key, and their PEM form."""
+
+import datetime as dt
+from dataclasses import dataclass, field
+
+from cryptography import x509
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+from certs.problem import UnusablePairError
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """A certificate with the key it was made for. Printing it shows no key."""
+
+    certificate: x509.Certificate
+    key: ec.EllipticCurvePrivateKey = field(repr=False)
+
+    @property
+    def not_before(self) -> dt.datetime:
+        """From when it is valid, in UTC."""
+        return self.certificate.not_valid_before_utc
+
+    @property
+    def not_after(self) -> dt.datetime:
+        """Until when it is valid, in UTC."""
+        return self.certificate.not_valid_after_utc
+
+    def valid_at(self, moment: dt.datetime) -> bool:
+        """Whether a client with that clock takes it."""
+        return self.not_before <= moment <= self.not_after
+
+    @property
+    def certificate_pem(self) -> bytes:
+        """The certificate, as clients and the API server's ``caBundle`` want it."""
+        return self.certificate.public_bytes(serialization.Encoding.PEM)
+
+    @property
+    def key_pem(self) -> bytes:
+        """The key, unencrypted (PKCS #8): for a file of mode 0600 or a Secret, and nothing else."""
+        return self.key.private_bytes(
+            serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        )
+
+
+def decode_pair(certificate_pem: bytes, key_pem: bytes, *, what: str) -> Pair:
+    """The pair in two PEM texts.
+
+    Args:
+        certificate_pem: the certificate.
+        key_pem: its key.
+        what: how errors name the two: "the authority", "the leaf".
+
+    Raises:
+        UnusablePairError: one is no PEM, the key is encrypted or on no elliptic curve, or they don't belong together.
+    """
+    try:
+        certificate = x509.load_pem_x509_certificate(certificate_pem)
+    except (ValueError, x509.InvalidVersion):
+        raise UnusablePairError(what, "has a certificate that is no PEM") from None
+    try:
+        key = serialization.load_pem_private_key(key_pem, password=None)
+    except TypeError:
+        raise UnusablePairError(what, "has an encrypted key") from None
+    except (ValueError, UnsupportedAlgorithm):
+        raise UnusablePairError(what, "has a key that is no PEM") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise UnusablePairError(what, "has a key that is not on an elliptic curve")
+    if certificate.public_key() != key.public_key():
+        raise UnusablePairError(what, "has a key that belongs to another certificate")
+    return Pair(certificate, key)

@@ -1,0 +1,1 @@
+"""Tests of the webhook and of its certificates."""

@@ -1,0 +1,1 @@
+"""Tests of the steps that turn a pod into a decision."""

@@ -1,0 +1,98 @@
+"""The roll-out: what a pod is a part of, and that a workload is treated alike everywhere and always."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.admission.context import Context, Namespace
+from webhook.admission.eligibility import Mode, bucket, firmness, workload
+from webhook.pod import Pod, decode_pod
+from webhook.reasons import Reason
+
+
+def made_by(kind: str, owner_name: str, **metadata: Any) -> Pod:
+    """A pod that a controller made."""
+    owner = {"kind": kind, "name": owner_name, "controller": True}
+    return decode_pod(json.dumps({"metadata": {"ownerReferences": [owner], **metadata}}).encode())
+
+
+@pytest.mark.parametrize(
+    "pod, name",
+    [
+        (made_by("ReplicaSet", "train-5d4f8c7b6d", name="train-5d4f8c7b6d-x2x2x"), "team/ReplicaSet/train"),
+        (made_by("ReplicaSet", "my-train-68b9d9fd4"), "team/ReplicaSet/my-train"),
+        (made_by("Job", "nightly-28912345"), "team/Job/nightly"),
+        (made_by("Job", "nightly-run"), "team/Job/nightly-run"),
+        (made_by("StatefulSet", "db-0"), "team/StatefulSet/db-0"),
+        (made_by("DaemonSet", "agent"), "team/DaemonSet/agent"),
+        (decode_pod(b'{"metadata": {"generateName": "run-", "name": "run-x1"}}'), "team//run-"),
+        (decode_pod(b'{"metadata": {"name": "solo"}}'), "team//solo"),
+        (decode_pod(b"{}"), "team//"),
+        (
+            decode_pod(
+                b'{"metadata": {"ownerReferences": [{"kind": "A", "name": "a"},'
+                b' {"kind": "B", "name": "b", "controller": true}]}}'
+            ),
+            "team/B/b",
+        ),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_what_a_pod_is_a_part_of(pod: Pod, name: str) -> None:
+    """The same for all pods of a workload and at every roll-out: without what changes from one to the next."""
+    assert workload(pod, "team") == name
+
+
+def test_the_hash_is_the_same_everywhere() -> None:
+    """Numbers that must never change, or a new version would move workloads."""
+    assert [bucket(name) for name in ("team/ReplicaSet/train", "team//solo", "")] == [13, 49, 52]
+
+
+def test_percentages_are_about_kept() -> None:
+    """Of many workloads a quarter is below 25."""
+    below = sum(bucket(f"team/ReplicaSet/{number}") < 25 for number in range(4000))
+    assert 900 < below < 1100
+
+
+def firm(labels: dict[str, str]) -> tuple[Mode, list[Reason]]:
+    """The mode of a pod in a namespace with these labels, and what is told."""
+    found = firmness(made_by("ReplicaSet", "train-5d4f8c7b6d"), Context(Namespace("team", labels)))
+    return found.mode, [finding.reason for finding in found.findings]
+
+
+MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
+
+
+@pytest.mark.parametrize(
+    "labels, mode, told",
+    [
+        ({}, Mode.ENFORCE, []),
+        ({MODE: "enforce"}, Mode.ENFORCE, []),
+        ({MODE: "warn"}, Mode.WARN, []),
+        ({MODE: "observe"}, Mode.OBSERVE, []),
+        ({MODE: "Warn"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_UNREADABLE]),
+        ({ROLLOUT: "100"}, Mode.ENFORCE, []),
+        ({ROLLOUT: "14"}, Mode.ENFORCE, []),
+        ({ROLLOUT: "13"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
+        ({ROLLOUT: "0"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
+        ({ROLLOUT: "101"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_UNREADABLE]),
+        ({ROLLOUT: "25%"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_UNREADABLE]),
+        ({ROLLOUT: "0", MODE: "observe"}, Mode.OBSERVE, []),
+        ({ROLLOUT: "0", MODE: "enforce"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
+    ],
+)
+def test_mode_of_a_pod(labels: dict[str, str], mode: Mode, told: list[Reason]) -> None:
+    """The namespace's mode; within a roll-out only warnings for the rest; what is unreadable is told and enforced."""
+    assert firm(labels) == (mode, told)
+
+
+@given(
+    st.text("abcdefghij0123456789", min_size=1, max_size=10), st.text("abcdefghij0123456789", min_size=1, max_size=10)
+)
+def test_a_new_template_is_the_same_workload(one: str, other: str) -> None:
+    """A roll-out of a Deployment makes a ReplicaSet with another hash, not another decision."""
+    first, second = (workload(made_by("ReplicaSet", f"train-{digest}"), "team") for digest in (one, other))
+    assert bucket(first) == bucket(second)

@@ -1,0 +1,204 @@
+"""The guard: what would lift a limit, and what only a scheduler may write."""
+
+from typing import Any
+
+import pytest
+
+from tests.admission.scene import SHIM, WHOLE, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
+from webhook.admission.guard import guard_pod
+from webhook.admission.shim import inject_shim
+from webhook.admission.work import Work
+from webhook.finding import Refused
+from webhook.reasons import Reason
+
+GUARD: list[dict[str, Any]] = [
+    {"env": "ACME_OFF", "lifts": "truthy"},
+    {"env": "ACME_POLICY", "lifts": ["disable"]},
+    {"env": "ACME_VISIBLE_DEVICES", "unless": ["void", "none", ""]},
+    {"env": ["ACME_MEMORY*", "ACME_CORES*"], "unless": []},
+]
+GUARDED = vendor(guard=GUARD, shim=SHIM)
+
+
+def guarded(*entries: tuple[str, str] | dict[str, Any], held: Held | None = None) -> Outcome:
+    """What the guard makes of a container with these variables."""
+    sent = pod({"name": "main", "env": env(*entries)})
+    return run(guard_pod, sent, Scene([held or Held(GUARDED)]))
+
+
+def refusal(*entries: tuple[str, str] | dict[str, Any], held: Held | None = None) -> Refused:
+    """Why the guard refuses a container with these variables."""
+    with pytest.raises(Refused) as caught:
+        guarded(*entries, held=held)
+    assert len(caught.value.finding.message) <= 200
+    return caught.value
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        *(("ACME_OFF", value) for value in ("1", "t", "T", "true", "TRUE", "True", "yes", "Yes", "ON", "on")),
+        *(("ACME_POLICY", value) for value in ("disable", "DISABLE")),
+        *(("ACME_VISIBLE_DEVICES", value) for value in ("all", "0", "GPU-1", "void ", "VOID")),
+        *(("ACME_MEMORY", value) for value in ("9g", "", "3001m")),
+        ("ACME_MEMORY_LIMIT_0", "1g"),
+        ("ACME_CORES_0", "100"),
+    ],
+)
+def test_value_that_lifts_is_refused(name: str, value: str) -> None:
+    """The refusal names container and variable, and keeps the value out of the sentence, which ends up in logs."""
+    refused = refusal((name, value))
+    assert refused.finding.reason is Reason.GUARDED
+    assert refused.finding.container == "main"
+    assert name in refused.finding.message
+    assert refused.finding.value == value
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        *(("ACME_OFF", value) for value in ("0", "false", "no", "off", "", "2", "truth", " true", "tRUE")),
+        *(("ACME_POLICY", value) for value in ("force", "default", "", "disabled")),
+        *(("ACME_VISIBLE_DEVICES", value) for value in ("void", "none", "")),
+        ("ACME_OFFICE", "true"),
+        ("MY_ACME_OFF", "true"),
+        ("ACME", "1"),
+        ("ACME_MEM", "9g"),
+    ],
+)
+def test_value_that_does_not_lift_is_let_be(name: str, value: str) -> None:
+    """Other values are documented use, and other names are nobody's business."""
+    outcome = guarded((name, value))
+    assert outcome.patch == ()
+    assert outcome.findings == ()
+
+
+@pytest.mark.parametrize("name", ["ACME_OFF", "ACME_POLICY", "ACME_VISIBLE_DEVICES", "ACME_MEMORY"])
+@pytest.mark.parametrize("how", ["elsewhere", "reference"])
+def test_value_that_is_not_known_is_taken_to_lift(name: str, how: str) -> None:
+    """A ConfigMap, or a reference that the kubelet expands, could say anything."""
+    entry = elsewhere(name) if how == "elsewhere" else {"name": name, "value": "$(OTHER)"}
+    refused = refusal(("OTHER", "1"), entry)
+    assert refused.finding.reason is Reason.GUARDED
+    assert "elsewhere" in refused.finding.message
+
+
+def test_value_of_the_shim_is_ours() -> None:
+    """What the shim writes for this request never lifts; for another request it does."""
+    assert guarded(("ACME_MEMORY", "3000m")).patch == ()
+    assert "3000m" in refusal(("ACME_MEMORY", "3000")).finding.message
+
+
+def test_value_of_the_shim_is_ours_where_the_plugin_mounts_it() -> None:
+    """It is ours wherever the shim comes from."""
+    held = Held(vendor(guard=GUARD, shim={**SHIM, "mode": "plugin"}))
+    assert guarded(("ACME_MEMORY", "3000m"), held=held).patch == ()
+
+
+def test_every_entry_of_a_name_is_looked_at() -> None:
+    """A name may stand twice in a list: the last wins, and any of them may be the last after another webhook."""
+    for entries in ([("ACME_OFF", "0"), ("ACME_OFF", "1")], [("ACME_OFF", "1"), ("ACME_OFF", "0")]):
+        assert refusal(*entries).finding.reason is Reason.GUARDED
+
+
+def test_first_rule_that_catches_decides() -> None:
+    """An exception stands before what it is an exception from."""
+    exception = {"env": "ACME_MEMORY_NOTE", "unless": [], "action": "allow"}
+    held = Held(vendor(guard=[exception, *GUARD]))
+    assert guarded(("ACME_MEMORY_NOTE", "x"), held=held).patch == ()
+    held = Held(vendor(guard=[*GUARD, exception]))
+    assert refusal(("ACME_MEMORY_NOTE", "x"), held=held).finding.reason is Reason.GUARDED
+
+
+def test_variable_is_stripped_where_the_mapping_says_so() -> None:
+    """`action: strip` takes every such entry away, and tells each."""
+    held = Held(vendor(guard=[{"env": "ACME_*", "unless": [], "action": "strip"}]))
+    outcome = guarded(("A", "1"), ("ACME_X", "1"), ("B", "$(ACME_X)"), elsewhere("ACME_Y"), ("ACME_X", "2"), held=held)
+    assert [entry["name"] for entry in outcome.container()["env"]] == ["A", "B"]
+    assert outcome.reasons == [Reason.GUARD_STRIPPED] * 3
+
+
+def test_variable_is_stripped_and_written_by_the_shim() -> None:
+    """The shim comes after the guard and writes its own value of a variable that was taken away."""
+
+    def both(work: Work) -> None:
+        guard_pod(work)
+        inject_shim(work)
+
+    held = Held(vendor(guard=[{"env": "ACME_MEMORY", "unless": [], "action": "strip"}], shim=SHIM))
+    sent = pod({"name": "main", "env": env(("ACME_MEMORY", "99g"), ("A", "1"))})
+    outcome = run(both, sent, Scene([held]))
+    assert [entry["name"] for entry in outcome.container()["env"]].count("ACME_MEMORY") == 1
+    assert outcome.env()["ACME_MEMORY"] == "3000m"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [Held(GUARDED, WHOLE), Held(vendor()), Held(vendor("other"), source=GUARDED)],
+    ids=["whole", "none", "target"],
+)
+def test_container_is_let_be(held: Held) -> None:
+    """Whole cards have no limit to lift; and the list is that of the mapping under which the container runs."""
+    assert guarded(("ACME_OFF", "1"), held=held).patch == ()
+
+
+def test_only_containers_that_hold_a_share_are_guarded() -> None:
+    """A container beside them sees no card."""
+    sent = pod({"name": "main"}, {"name": "side", "env": env(("ACME_OFF", "1"))})
+    assert run(guard_pod, sent, Scene([Held(GUARDED), None])).patch == ()
+
+
+def test_init_containers_are_guarded() -> None:
+    """An init container with a share can lift a limit as well."""
+    sent = pod(initContainers=[{"name": "init", "env": env(("ACME_OFF", "1"))}])
+    with pytest.raises(Refused) as caught:
+        run(guard_pod, sent, Scene([Held(GUARDED), None]))
+    assert caught.value.finding.container == "init"
+
+
+OWNED = vendor(
+    owned=["acme.io/node", "acme.io/*-allocated", {"label": "acme.io/bound"}], ownedBy=["system:acme"], shim=SHIM
+)
+MARKS: dict[str, Any] = {
+    "annotations": {"acme.io/node": "n1", "acme.io/a-b-allocated": "x", "acme.io/wish": "y", "mine": "z"},
+    "labels": {"acme.io/bound": "1", "acme.io/node": "kept", "app": "a"},
+}
+
+
+def marked(*held: Held, user: str = "") -> Outcome:
+    """What the guard makes of a pod with a scheduler's marks."""
+    sent = pod({"name": "a"}, {"name": "b"})
+    sent["metadata"] |= MARKS
+    return run(guard_pod, sent, Scene([*held, *[None] * (2 - len(held))], user=user))
+
+
+@pytest.mark.parametrize(
+    "held",
+    [Held(OWNED), Held(OWNED, WHOLE), Held(OWNED, source=vendor("other")), Held(vendor("other"), source=OWNED)],
+    ids=["share", "whole", "target", "source"],
+)
+def test_marks_of_a_scheduler_are_stripped(held: Held) -> None:
+    """Source's and target's marks go, whole cards or not; what is not theirs stays."""
+    outcome = marked(held)
+    assert outcome.pod["metadata"]["annotations"] == {"acme.io/wish": "y", "mine": "z"}
+    assert outcome.pod["metadata"]["labels"] == {"acme.io/node": "kept", "app": "a"}
+    assert outcome.reasons == [Reason.OWNED_STRIPPED] * 3
+    assert {finding.field for finding in outcome.findings} == {
+        "metadata.annotations[acme.io/node]",
+        "metadata.annotations[acme.io/a-b-allocated]",
+        "metadata.labels[acme.io/bound]",
+    }
+
+
+def test_marks_of_other_schedulers_are_let_be() -> None:
+    """Only the vendors that the pod asks and runs under matter."""
+    assert marked(Held(vendor("other"))).patch == ()
+
+
+def test_scheduler_may_write_its_own_marks() -> None:
+    """A user listed under `ownedBy` of an owner of the key may write it."""
+    assert marked(Held(OWNED), user="system:acme").patch == ()
+    shared = vendor("other", owned=["acme.io/node"])
+    outcome = marked(Held(OWNED), Held(shared), user="system:acme")
+    assert outcome.patch == ()
+    assert marked(Held(OWNED), user="somebody").patch != ()

@@ -1,0 +1,252 @@
+"""Placing: where a pod's cards are, without overwriting what its user wrote."""
+
+from typing import Any
+
+import pytest
+
+from tests.admission.scene import WHOLE, Held, Outcome, Scene, pod, run, vendor
+from webhook.admission.place import place_pod
+from webhook.finding import Refused
+from webhook.mapping.vendor import Vendor
+from webhook.reasons import Reason
+
+
+def placed(sent: dict[str, Any], *held: Held, **settings: Any) -> Outcome:
+    """What placing makes of a pod."""
+    return run(place_pod, sent, Scene(held, settings=settings))
+
+
+def refusal(sent: dict[str, Any], *held: Held, **settings: Any) -> Refused:
+    """Why placing refuses a pod."""
+    with pytest.raises(Refused) as caught:
+        placed(sent, *held, **settings)
+    assert len(caught.value.finding.message) <= 200
+    return caught.value
+
+
+def needing(scheduler: str | None, name: str = "acme", **place: Any) -> Vendor:
+    """A vendor whose cards are placed by this scheduler."""
+    return vendor(name, place={"scheduler": scheduler, **place})
+
+
+@pytest.mark.parametrize(
+    "current, source, target, after",
+    [
+        (None, "one", "one", "one"),
+        ("", "one", "one", "one"),
+        ("default-scheduler", "one", "one", "one"),
+        ("one", "one", "one", "one"),
+        (None, "default-scheduler", "default-scheduler", None),
+        ("default-scheduler", "default-scheduler", "default-scheduler", "default-scheduler"),
+        ("one", "one", "two", "two"),
+        ("other-of-one", "one", "two", "two"),
+        ("one", "one", "default-scheduler", "default-scheduler"),
+        ("one", "one", None, "default-scheduler"),
+        ("other-of-one", "one", None, "default-scheduler"),
+        ("default-scheduler", "one", None, "default-scheduler"),
+        (None, "one", None, None),
+        ("mine", "one", None, "mine"),
+    ],
+)
+def test_scheduler_nobody_chose_is_replaced(
+    current: str | None, source: str | None, target: str | None, after: str | None
+) -> None:
+    """An absent, default or source's scheduler becomes the target's, silently."""
+    spec = {} if current is None else {"schedulerName": current}
+    one = needing(source, "source", schedulers=["other-of-one"] if source == "one" else [])
+    held = Held(one) if source == target else Held(needing(target, "target"), source=one)
+    outcome = placed(pod(**spec), held)
+    assert outcome.spec.get("schedulerName") == after
+    assert outcome.findings == ()
+
+
+def test_second_scheduler_of_the_vendor_is_left() -> None:
+    """A scheduler listed under `schedulers` places the vendor's cards as well."""
+    outcome = placed(pod(schedulerName="kin"), Held(needing("one", schedulers=["kin"])))
+    assert outcome.patch == ()
+    assert outcome.findings == ()
+
+
+@pytest.mark.parametrize(
+    "conflict, after, reason",
+    [("keep", "mine", Reason.SCHEDULER_KEPT), ("override", "one", Reason.SCHEDULER_OVERRIDDEN)],
+)
+def test_scheduler_of_the_users_choice(conflict: str, after: str, reason: Reason) -> None:
+    """The mapping says whether the user's own scheduler is kept or replaced; either is told."""
+    held = Held(needing("one", conflict=conflict))
+    outcome = placed(pod(schedulerName="mine"), held)
+    assert outcome.spec["schedulerName"] == after
+    assert outcome.reasons == [reason]
+
+
+def test_scheduler_of_the_users_choice_can_be_denied() -> None:
+    """`conflict: deny` refuses another scheduler, naming both."""
+    refused = refusal(pod(schedulerName="mine"), Held(needing("one", conflict="deny")))
+    assert refused.finding.reason is Reason.SCHEDULER_CONFLICT
+    assert "mine" in refused.finding.message
+    assert "one" in refused.finding.message
+
+
+def test_two_containers_that_need_different_schedulers_are_refused() -> None:
+    """A pod has one scheduler: both containers and what they need are named."""
+    sent = pod({"name": "a"}, {"name": "b"})
+    refused = refusal(sent, Held(needing("one", "first")), Held(needing("default-scheduler", "second")))
+    assert refused.finding.reason is Reason.SCHEDULERS_DIFFER
+    for text in ("container a", "container b", "one", "default-scheduler"):
+        assert text in refused.finding.text
+
+
+def test_vendors_that_share_a_scheduler_are_placed_by_it() -> None:
+    """Of two vendors' schedulers the one that suits both is taken; a vendor that names none takes any."""
+    sent = pod({"name": "a"}, {"name": "b"}, {"name": "c"})
+    held = (
+        Held(needing("one", "first", schedulers=["both"])),
+        Held(needing(None, "second")),
+        Held(needing("both", "third")),
+    )
+    assert placed(sent, *held).spec["schedulerName"] == "both"
+
+
+def test_what_a_mapping_wants_is_added() -> None:
+    """Runtime class, node selector, tolerations, labels and annotations are added where the pod says nothing."""
+    place = {
+        "runtimeClassName": "gpu",
+        "nodeSelector": {"card": "x"},
+        "tolerations": [{"key": "gpu", "operator": "Exists"}],
+        "labels": {"a.b/l": "1"},
+        "annotations": {"a.b/a": "2"},
+    }
+    outcome = placed(pod({"name": "a"}, {"name": "b"}), Held(vendor(place=place)), Held(vendor(place=place)))
+    assert outcome.spec["runtimeClassName"] == "gpu"
+    assert outcome.spec["nodeSelector"] == {"card": "x"}
+    assert outcome.spec["tolerations"] == [{"key": "gpu", "operator": "Exists"}]
+    assert outcome.pod["metadata"]["labels"] == {"a.b/l": "1"}
+    assert outcome.pod["metadata"]["annotations"] == {"a.b/a": "2"}
+    assert outcome.findings == ()
+
+
+def test_what_the_user_wrote_is_kept_and_told() -> None:
+    """A different value of the user's stays; each such field is one warning."""
+    place = {
+        "runtimeClassName": "gpu",
+        "nodeSelector": {"card": "x", "zone": "z"},
+        "labels": {"l": "1"},
+        "annotations": {"a": "2"},
+    }
+    sent = pod(runtimeClassName="mine", nodeSelector={"card": "y"}, tolerations=[{"key": "t"}])
+    sent["metadata"] |= {"labels": {"l": "mine"}, "annotations": {"a": "mine"}}
+    outcome = placed(sent, Held(vendor(place=place)))
+    assert outcome.spec["runtimeClassName"] == "mine"
+    assert outcome.spec["nodeSelector"] == {"card": "y", "zone": "z"}
+    assert outcome.spec["tolerations"] == [{"key": "t"}]
+    assert outcome.pod["metadata"]["labels"] == {"l": "mine"}
+    assert outcome.reasons == [Reason.PLACEMENT_KEPT] * 4
+
+
+def test_nothing_is_told_where_the_mapping_says_nothing() -> None:
+    """What a user wrote is nobody's business where the mapping has no wish of its own."""
+    sent = pod(runtimeClassName="mine", nodeSelector={"card": "y"}, tolerations=[{"key": "t"}])
+    outcome = placed(sent, Held(vendor()))
+    assert outcome.patch == ()
+    assert outcome.findings == ()
+
+
+@pytest.mark.parametrize(
+    "there",
+    [
+        {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
+        {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule", "tolerationSeconds": None},
+    ],
+)
+def test_toleration_that_is_there_is_not_added_again(there: dict[str, Any]) -> None:
+    """Members that mean the same when absent are compared by what they mean."""
+    place = {"tolerations": [{"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]}
+    assert placed(pod(tolerations=[there]), Held(vendor(place=place))).patch == ()
+
+
+def test_vendors_that_want_different_values_are_refused() -> None:
+    """A pod has one value of each field: two mappings that need different ones cannot share it."""
+    held = [Held(vendor(name, place={"nodeSelector": {"card": name}})) for name in ("first", "second")]
+    refused = refusal(pod({"name": "a"}, {"name": "b"}), *held)
+    assert refused.finding.reason is Reason.CONTAINERS_DISAGREE
+    assert "nodeSelector card" in refused.finding.message
+
+
+def test_node_name_beside_a_share_is_refused() -> None:
+    """A pod with a node has no scheduler that could account for a share."""
+    refused = refusal(pod(nodeName="n1"), Held(vendor()))
+    assert refused.finding.reason is Reason.NODE_NAME
+    assert "n1" in refused.finding.message
+
+
+@pytest.mark.parametrize("setting", ["deny", "affinity"])
+def test_node_name_beside_whole_cards_is_let_be(setting: str) -> None:
+    """Whole cards need no accounting."""
+    assert placed(pod(nodeName="n1"), Held(vendor(), WHOLE), nodeName=setting).patch == ()
+
+
+PIN = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+ZONE = {"matchExpressions": [{"key": "zone", "operator": "Exists"}]}
+OTHER = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values": ["n2"]}]}
+
+
+@pytest.mark.parametrize(
+    "terms, after",
+    [
+        ([], [{"matchFields": [PIN]}]),
+        ([ZONE], [{**ZONE, "matchFields": [PIN]}]),
+        ([ZONE, OTHER], [{**ZONE, "matchFields": [PIN]}, {"matchFields": [*OTHER["matchFields"], PIN]}]),
+        ([{}, ZONE], [{}, {**ZONE, "matchFields": [PIN]}]),
+        ([{"matchFields": [PIN]}], [{"matchFields": [PIN]}]),
+    ],
+    ids=["none", "one", "two", "empty", "already"],
+)
+def test_node_name_becomes_a_required_affinity(terms: list[Any], after: list[Any]) -> None:
+    """The node is added to every alternative, the pod's other affinities stay, and it is told."""
+    required = {"nodeSelectorTerms": terms, "unknown": 1}
+    affinity = {
+        "podAffinity": {"x": 1},
+        "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required, "other": [2]},
+    }
+    outcome = placed(pod(nodeName="n1", affinity=affinity), Held(vendor()), nodeName="affinity")
+    assert "nodeName" not in outcome.spec
+    assert outcome.spec["affinity"] == {
+        "podAffinity": {"x": 1},
+        "nodeAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": after, "unknown": 1},
+            "other": [2],
+        },
+    }
+    assert outcome.reasons == [Reason.NODE_NAME_TO_AFFINITY]
+
+
+@pytest.mark.parametrize("spec", [{}, {"affinity": None}, {"affinity": {}}, {"affinity": {"nodeAffinity": None}}])
+def test_node_name_becomes_the_only_affinity(spec: dict[str, Any]) -> None:
+    """A pod without an affinity gets one."""
+    outcome = placed(pod(nodeName="n1", **spec), Held(vendor()), nodeName="affinity")
+    required = outcome.spec["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert required == {"nodeSelectorTerms": [{"matchFields": [PIN]}]}
+
+
+def test_privileged_container_with_a_share_is_refused() -> None:
+    """A privileged container sees every card."""
+    sent = pod({"name": "main", "securityContext": {"privileged": True}})
+    refused = refusal(sent, Held(vendor()))
+    assert refused.finding.reason is Reason.PRIVILEGED
+    assert refused.finding.container == "main"
+
+
+@pytest.mark.parametrize(
+    "held",
+    [Held(vendor(), WHOLE), Held(vendor(privileged="allow")), Held(vendor(privileged="allow"), source=vendor("b"))],
+)
+def test_privileged_container_is_let_be(held: Held) -> None:
+    """Whole cards may be asked for by a privileged container, and a share where the target's mapping allows it."""
+    sent = pod({"name": "main", "securityContext": {"privileged": True}})
+    assert placed(sent, held).patch == ()
+
+
+def test_privileged_container_beside_a_share_is_let_be() -> None:
+    """Only the container that asks matters."""
+    sent = pod({"name": "main"}, {"name": "agent", "securityContext": {"privileged": True}})
+    assert run(place_pod, sent, Scene([Held(vendor()), None])).patch == ()

@@ -1,0 +1,205 @@
+"""Remembering what was made of plain pods changes nothing that is decided."""
+
+import copy
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.generators.pods import pods
+from tests.generators.policies import contexts
+from tests.mapping.vendors import policy
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission.context import PodSecurityLevel
+from webhook.mapping.load import load_policy
+from webhook.mapping.policy import Policy
+from webhook.pod import decode_pod
+from webhook.reasons import Reason
+
+POLICY = load_policy()
+SHARE = {"nvidia.com/gpu": "1"}
+
+
+def decided(pod: dict[str, Any], context: Context, in_force: Policy) -> Decision:
+    """The decision on a pod in JSON."""
+    return decide(decode_pod(json.dumps(pod).encode()), context, in_force)
+
+
+@given(st.lists(pods(), min_size=2, max_size=5), st.lists(contexts(), min_size=1, max_size=2))
+def test_pods_with_the_same_words_do_not_borrow_from_each_other(
+    several: list[dict[str, Any]], around: list[Context]
+) -> None:
+    """Pods that ask alike and differ in everything else get what each of them would get alone."""
+    POLICY.memo.clear()
+    pairs = [(with_words_of(several[0], pod), context) for pod in several for context in around]
+    remembered = [decided(pod, context, POLICY) for pod, context in pairs]
+    for (pod, context), decision in zip(pairs, remembered, strict=True):
+        POLICY.memo.clear()
+        assert decided(pod, context, POLICY) == decision
+
+
+def with_words_of(source: dict[str, Any], pod: dict[str, Any]) -> dict[str, Any]:
+    """`pod`, asking for GPUs as `source` does: a share at the least, in containers of the same names."""
+    mixed = copy.deepcopy(pod)
+    theirs = source["spec"].get("containers") or [{"name": "a"}]
+    mine = mixed["spec"].get("containers") or []
+    containers = [{**(mine[i] if i < len(mine) else {}), "name": one["name"]} for i, one in enumerate(theirs)]
+    for container, one in zip(containers, theirs, strict=True):
+        container["resources"] = one.get("resources") or {"limits": SHARE}
+    mixed["spec"]["containers"] = containers
+    mixed["spec"].pop("initContainers", None)
+    return mixed
+
+
+def container(pod: dict[str, Any]) -> dict[str, Any]:
+    """The pod's only container."""
+    found: dict[str, Any] = pod["spec"]["containers"][0]
+    return found
+
+
+DIFFERENCES: dict[str, Callable[[dict[str, Any]], object]] = {
+    "scheduler": lambda pod: pod["spec"].update(schedulerName="volcano"),
+    "node": lambda pod: pod["spec"].update(nodeName="n"),
+    "no volumes": lambda pod: pod["spec"].pop("volumes"),
+    "volume of the shim's": lambda pod: pod["spec"]["volumes"].append({"name": "vgpu-shim", "emptyDir": {}}),
+    "no annotations": lambda pod: pod["metadata"].pop("annotations"),
+    "no metadata": lambda pod: pod.pop("metadata"),
+    "mark of a scheduler": lambda pod: pod["metadata"]["annotations"].update({"hami.io/vgpu-node": "n"}),
+    "account": lambda pod: pod["metadata"]["annotations"].update({"vgpu-webhook.io/status": "{}"}),
+    "no env": lambda pod: container(pod).pop("env"),
+    "guarded env": lambda pod: container(pod)["env"].append({"name": "CUDA_DISABLE_CONTROL", "value": "true"}),
+    "env of the shim's": lambda pod: container(pod)["env"].append({"name": "LD_LIBRARY_PATH", "value": "/x"}),
+    "env from elsewhere": lambda pod: container(pod).update(envFrom=[{"configMapRef": {"name": "c"}}]),
+    "no mounts": lambda pod: container(pod).pop("volumeMounts"),
+    "mount at the shim's": lambda pod: container(pod)["volumeMounts"].append(
+        {"name": "x", "mountPath": "/tmp/vgpulock"}
+    ),
+    "privileged": lambda pod: container(pod).update(securityContext={"privileged": True}),
+    "limits only": lambda pod: container(pod)["resources"].pop("requests"),
+    "null limits": lambda pod: container(pod)["resources"].update(limits=None),
+    "misplaced word": lambda pod: pod["metadata"]["annotations"].update({"nvidia.com/gpumem": "1"}),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENCES)
+def test_difference_that_matters_is_seen(name: str) -> None:
+    """A pod that differs from a remembered one in a single thing gets what it would get alone."""
+    other = template("kube-api-access-a1")
+    DIFFERENCES[name](other)
+    context = Context(opted_in())
+    POLICY.memo.clear()
+    alone = decided(other, context, POLICY)
+    POLICY.memo.clear()
+    plain = decided(template("kube-api-access-a1"), context, POLICY)
+    assert decided(other, context, POLICY) == alone
+    assert alone != plain
+
+
+@pytest.mark.parametrize(
+    "labels,annotations",
+    [({"pod-security.kubernetes.io/enforce": "baseline"}, {}), ({}, {"vgpu-webhook.io/shim": "none"})],
+)
+def test_other_namespace_is_seen(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    """The same pod in a namespace that permits or orders another delivery gets that one."""
+    POLICY.memo.clear()
+    pod = template("kube-api-access-a1")
+    decided(pod, Context(opted_in()), POLICY)
+    there = Context(Namespace("n", {**opted_in().labels, **labels}, annotations))
+    assert "LD_PRELOAD" not in json.dumps(decided(pod, there, POLICY).patch)
+
+
+def test_second_pod_of_a_template_is_remembered() -> None:
+    """What was made of a plain pod is found again for the next one, whose volumes have other names."""
+    POLICY.memo.clear()
+    context = Context(opted_in())
+    made = [decided(template(token), context, POLICY) for token in ("kube-api-access-a1", "kube-api-access-b2")]
+    assert made[0].patch is made[1].patch
+    assert made[0].patch
+
+
+def template(token: str) -> dict[str, Any]:
+    """A pod of a template, as the API server sends it; `token` names the volume that it adds to each pod."""
+    asking = {
+        "name": "a",
+        "env": [{"name": "A", "value": "1"}],
+        "resources": {"limits": dict(SHARE), "requests": dict(SHARE)},
+        "volumeMounts": [{"name": token, "mountPath": "/var/run/secrets/kubernetes.io/serviceaccount"}],
+    }
+    return {
+        "metadata": {"generateName": "a-", "labels": {"app": "a"}, "annotations": {"a": "b"}},
+        "spec": {"containers": [asking], "volumes": [{"name": token, "projected": {}}]},
+    }
+
+
+def opted_in() -> Namespace:
+    """A namespace that permits every delivery."""
+    return Namespace("n", {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"})
+
+
+SCHEDULER = "system:serviceaccount:hami:scheduler"
+PLACING = """\
+extends: nvidia
+ownedBy: ["system:serviceaccount:hami:scheduler"]
+place:
+  nodeSelector: {gpu: "true"}
+  tolerations: [{key: gpu, operator: Exists, effect: NoSchedule}]
+"""
+UNLABELLED = Namespace("n", {"vgpu-webhook.io/inject": "enabled"})
+
+
+def test_what_a_scheduler_may_write_is_not_remembered_for_a_user() -> None:
+    """`ownedBy` names who may write marks: what was decided for him is not what the next user gets, nor the reverse."""
+    placing = policy(PLACING)
+    marked = template("kube-api-access-a1")
+    marked["metadata"]["annotations"]["hami.io/vgpu-node"] = "n"
+    users = {SCHEDULER: False, "alice": True}
+    for order in (list(users), list(reversed(users))):
+        placing.memo.clear()
+        for user in order:
+            decision = decided(marked, Context(opted_in(), user=user), placing)
+            assert any(finding.reason is Reason.OWNED_STRIPPED for finding in decision.warnings) is users[user]
+            removed = {"op": "remove", "path": "/metadata/annotations/hami.io~1vgpu-node"}
+            assert (removed in decision.patch) is users[user]
+
+
+def test_other_default_of_pod_security_is_seen() -> None:
+    """A namespace without a level gets what the default of the moment permits, whatever was remembered."""
+    POLICY.memo.clear()
+    pod = template("kube-api-access-a1")
+    levels: list[tuple[PodSecurityLevel, bool]] = [("privileged", True), ("baseline", False), ("privileged", True)]
+    for level, shim in levels:
+        patch = decided(pod, Context(UNLABELLED, pod_security_default=level), POLICY).patch
+        assert ("LD_PRELOAD" in json.dumps(patch)) is shim
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [
+        ("tolerations", []),
+        ("tolerations", [{"key": "mine", "operator": "Exists"}]),
+        ("tolerations", [{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]),
+        ("nodeSelector", {}),
+        ("nodeSelector", {"mine": "yes"}),
+        ("nodeSelector", {"gpu": "true"}),
+        ("nodeSelector", {"gpu": "false"}),
+    ],
+)
+def test_other_placement_of_the_user_is_seen(key: str, value: object) -> None:
+    """A mapping that places pods does so beside what the pod at hand says, not beside what a remembered one said."""
+    placing = policy(PLACING)
+    plain, other = template("kube-api-access-a1"), template("kube-api-access-a1")
+    other["spec"][key] = value
+    context = Context(opted_in())
+    alone = {}
+    for name, pod in (("plain", plain), ("other", other)):
+        placing.memo.clear()
+        alone[name] = decided(pod, context, placing)
+    assert alone["plain"] != alone["other"]
+    for first, second in (("plain", "other"), ("other", "plain")):
+        placing.memo.clear()
+        sent = {"plain": plain, "other": other}
+        decided(sent[first], context, placing)
+        assert decided(sent[second], context, placing) == alone[second]

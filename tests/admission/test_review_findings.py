@@ -1,0 +1,120 @@
+"""What a reviewer found, each as a test: mistakes and tricks that must not come back."""
+
+import json
+from typing import Any
+
+import pytest
+
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.load import build_policy, load_policy
+from webhook.mapping.policy import Policy
+from webhook.mapping.problem import MappingError
+from webhook.mapping.strict_yaml import parse
+from webhook.pod import decode_pod
+from webhook.reasons import Reason
+
+POLICY = load_policy()
+PRIVILEGED = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
+
+
+def decided(container: dict[str, Any], policy: Policy = POLICY, *, spec: Any = None, namespace: Any = None) -> Decision:
+    """The decision on a pod with one container."""
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", **container}], **(spec or {})}}
+    context = Context(Namespace("team", PRIVILEGED, namespace or {}))
+    return decide(decode_pod(json.dumps(pod).encode()), context, policy)
+
+
+def share(**more: Any) -> dict[str, Any]:
+    """A container that asks for a share."""
+    return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}, **more}
+
+
+def test_our_volume_mounted_by_an_expression_is_not_ours() -> None:
+    """A mount with `subPathExpr` shows another folder than the library's: a share would run without a limit."""
+    mount = {"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim", "readOnly": True, "subPathExpr": "$(D)"}
+    volume = {"name": "vgpu-shim", "hostPath": {"path": "/usr/local/vgpu-shim", "type": "Directory"}}
+    decision = decided(share(volumeMounts=[mount], env=[{"name": "D", "value": "x"}]), spec={"volumes": [volume]})
+    assert decision.reason is Reason.COLLISION
+
+
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        ("defaults: {memory: 8000}", "a bare number is ambiguous"),
+        ("defaults: {memory: 100m}", "less than 1Mi"),
+        ("defaults: {memory: free}", "not a Kubernetes quantity"),
+        ("defaults: {memory: 2Ti}", "no card has 2 TiB"),
+        ("defaults: {devices: 5000}", "no node has 5000 devices"),
+        ("words: {gpumem: {resource: nvidia.com/gpu}}", "is the word 'gpu' already"),
+        ('place: {scheduler: ""}', "at least 1 character"),
+    ],
+)
+def test_documents_that_would_deny_or_starve_every_pod_are_refused(text: str, message: str) -> None:
+    """A mistake in a mapping is told when it is loaded, not to every pod."""
+    with pytest.raises(MappingError, match=message):
+        build_policy(parse(f"extends: nvidia\n{text}\n", "nvidia.yaml"))
+
+
+def test_translate_to_other_hardware_is_told() -> None:
+    """Whoever orders it, the image must be built for that hardware."""
+    policy = build_policy(parse("extends: nvidia\ntranslateTo: iluvatar\n", "nvidia.yaml"))
+    decision = decided(share(), policy)
+    assert Reason.OTHER_FAMILY in [finding.reason for finding in decision.warnings]
+
+
+@pytest.mark.parametrize(
+    "order,reason", [("allow", Reason.CHANGED), ("strip", Reason.CHANGED), ("deny", Reason.GUARDED)]
+)
+def test_namespace_says_what_becomes_of_guarded_variables(order: str, reason: Reason) -> None:
+    """The annotation beats the mapping's action."""
+    container = share(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "true"}])
+    decision = decided(container, namespace={"vgpu-webhook.io/guard": order})
+    assert decision.reason is reason
+    stripped = any(operation["op"] == "remove" and "/env/" in operation["path"] for operation in decision.patch)
+    assert stripped is (order == "strip")
+
+
+def test_unknown_order_for_the_guard_is_passed_over() -> None:
+    """A namespace's mistake is told, and the mapping's action holds."""
+    container = share(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "true"}])
+    decision = decided(container, namespace={"vgpu-webhook.io/guard": "off"})
+    assert decision.reason is Reason.GUARDED
+    assert Reason.NAMESPACE_SETTING_UNREADABLE in [finding.reason for finding in decision.warnings]
+
+
+def test_large_pods_are_not_remembered() -> None:
+    """A few reviews cannot take all memory: what is remembered is bounded in bytes, too."""
+    POLICY.memo.clear()
+    pod = {
+        "metadata": {"annotations": {f"ALIYUN_COM_GPU_MEM_{number}": "x" * 90 for number in range(200)}},
+        "spec": {"containers": [{"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": 4}}}]},
+    }
+    decide(decode_pod(json.dumps(pod).encode()), Context(Namespace("team", PRIVILEGED)), POLICY)
+    assert not POLICY.memo
+
+
+@pytest.mark.parametrize(
+    "pod",
+    [
+        {
+            "metadata": {"annotations": {f"ALIYUN_COM_GPU_MEM_{number}": "" for number in range(300)}},
+            "spec": {"containers": [{"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": 4}}}]},
+        },
+        {"spec": {"containers": [{"name": "a", **share(env=[{"name": "LD_LIBRARY_PATH", "value": ":"}] * 20)}]}},
+        {"spec": {"containers": [{"name": f"c{number}"} for number in range(2000)]}},
+        {"spec": {"containers": [{"name": f"c{number}", **share()} for number in range(129)]}},
+    ],
+    ids=["marks", "variables", "containers", "asking"],
+)
+def test_more_than_any_honest_pod_has_is_refused(pod: dict[str, Any]) -> None:
+    """What would take long is not looked through."""
+    decision = decide(decode_pod(json.dumps(pod).encode()), Context(Namespace("team", PRIVILEGED)), POLICY)
+    assert decision.reason is Reason.TOO_MANY
+
+
+def test_audit_annotations_are_bounded() -> None:
+    """Names are not checked before us and may be megabytes long."""
+    name = "x" * 100_000
+    container = share(name=name, env=[{"name": "CUDA_DISABLE_CONTROL", "value": "1"}])
+    for decision in (decided(container), decided(share(name=name))):
+        assert sum(map(len, decision.audit.values())) < 20_000

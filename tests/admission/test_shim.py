@@ -1,0 +1,600 @@
+"""The shim: present in every container with a share, first for its loader, and never twice."""
+
+import copy
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.admission.scene import (
+    MIB,
+    PLUGIN_SHIM,
+    SHARE,
+    SHIM,
+    WHOLE,
+    Held,
+    Outcome,
+    Scene,
+    elsewhere,
+    env,
+    pod,
+    run,
+    run_once,
+    vendor,
+)
+from webhook.admission.context import Namespace, PodSecurityLevel
+from webhook.admission.shim import inject_shim
+from webhook.finding import Refused
+from webhook.mapping.loader import has_empty_element, preload_list, search_path
+from webhook.reasons import Reason
+from webhook.request import ALL, FREE, Percent, Request, Size
+
+ACME = vendor(shim=SHIM)
+PLUGIN = vendor(shim=PLUGIN_SHIM)
+VOLUMES = [
+    {"name": "lib", "hostPath": {"path": "/opt/host-lib", "type": "Directory"}},
+    {"name": "state", "emptyDir": {"sizeLimit": "64Mi"}},
+]
+MOUNTS = [
+    {"name": "lib", "mountPath": "/opt/lib", "readOnly": True},
+    {"name": "state", "mountPath": "/tmp/lock", "subPath": "lock"},
+    {"name": "state", "mountPath": "/tmp/cache", "subPath": "cache"},
+]
+ENV = {
+    "LD_LIBRARY_PATH": "/opt/lib:/usr/lib/a:/usr/lib/b",
+    "LD_PRELOAD": "/opt/lib/limit.so",
+    "ACME_MEMORY": "3000m",
+    "ACME_LIBRARY": "/opt/lib/limit.so",
+    "ACME_CACHE": "/tmp/cache/main.cache",
+}
+NAMESPACE = Namespace("team")
+
+
+def injected(
+    sent: dict[str, Any] | None = None,
+    held: Held | None = None,
+    *,
+    namespace: Namespace = NAMESPACE,
+    security: PodSecurityLevel = "privileged",
+    **settings: Any,
+) -> Outcome:
+    """What injecting makes of a pod with one container that holds a share."""
+    return run(inject_shim, sent or pod(), Scene([held or Held(ACME)], namespace, security, settings=settings))
+
+
+def with_env(*entries: tuple[str, str] | dict[str, Any], held: Held | None = None, **rest: Any) -> Outcome:
+    """What injecting makes of a container with these variables."""
+    return injected(pod({"name": "main", "env": env(*entries), **rest}), held)
+
+
+def refusal(sent: dict[str, Any], held: Held | None = None) -> Refused:
+    """Why injecting refuses a pod."""
+    with pytest.raises(Refused) as caught:
+        injected(sent, held)
+    assert len(caught.value.finding.message) <= 200
+    return caught.value
+
+
+def assert_untouched(outcome: Outcome) -> None:
+    """Nothing of a shim was written."""
+    assert outcome.patch == ()
+
+
+def test_container_without_anything_gets_everything() -> None:
+    """No env, no mounts, no volumes: all lists are added, the library read-only."""
+    outcome = injected()
+    assert outcome.env() == ENV
+    assert outcome.container()["volumeMounts"] == MOUNTS
+    assert outcome.spec["volumes"] == VOLUMES
+    assert outcome.deliveries == {"main": "hostPath"}
+    assert outcome.reasons == [Reason.IMAGE_PATH_ASSUMED]
+    assert outcome.findings[0].container == "main"
+
+
+@pytest.mark.parametrize("there", [None, []])
+def test_lists_that_are_null_or_empty_are_filled(there: object) -> None:
+    """Null counts as absent, and an empty list is kept and appended to."""
+    outcome = injected(pod({"name": "main", "env": there, "volumeMounts": there, "envFrom": there}, volumes=there))
+    assert outcome.env() == ENV
+    assert outcome.spec["volumes"] == VOLUMES
+
+
+def test_what_the_user_has_stands_before() -> None:
+    """Ordinary variables, mounts and volumes stay where they are."""
+    own = {"name": "data", "mountPath": "/data"}
+    volume = {"name": "data", "emptyDir": {}}
+    outcome = injected(pod({"name": "main", "env": env(("A", "1")), "volumeMounts": [own]}, volumes=[volume]))
+    assert outcome.container()["env"][0] == {"name": "A", "value": "1"}
+    assert outcome.container()["volumeMounts"] == [own, *MOUNTS]
+    assert outcome.spec["volumes"] == [volume, *VOLUMES]
+
+
+def test_every_container_with_a_share_gets_one_and_the_pod_one_volume() -> None:
+    """Init containers, native sidecars and containers alike; others are left alone."""
+    sent = pod(
+        {"name": "a"},
+        {"name": "b"},
+        {"name": "c"},
+        initContainers=[{"name": "i"}, {"name": "s", "restartPolicy": "Always"}],
+    )
+    whole, plain = Held(ACME, WHOLE), Held(vendor("plain"))
+    outcome = run(inject_shim, sent, Scene([Held(ACME), Held(ACME), Held(ACME), whole, plain]))
+    assert outcome.spec["volumes"] == VOLUMES
+    assert [one["volumeMounts"] for one in outcome.spec["initContainers"]] == [MOUNTS, MOUNTS]
+    assert outcome.env(0)["ACME_CACHE"] == "/tmp/cache/a.cache"
+    assert outcome.spec["containers"][1:] == [{"name": "b"}, {"name": "c"}]
+    assert outcome.deliveries == dict.fromkeys("isa", "hostPath")
+
+
+@pytest.mark.parametrize(
+    "held",
+    [
+        Held(ACME, WHOLE),
+        Held(vendor()),
+        Held(vendor(shim={**SHIM, "forms": ["share"]}), form="other"),
+        Held(vendor(), source=ACME),
+    ],
+    ids=["whole", "no shim", "other form", "translated away"],
+)
+def test_container_gets_none(held: Held) -> None:
+    """Only a share, under a mapping with a shim for its form."""
+    outcome = injected(held=held)
+    assert_untouched(outcome)
+    assert outcome.findings == ()
+    assert outcome.deliveries == {}
+
+
+def test_mode_plugin_injects_nothing_silently() -> None:
+    """Two copies of one library in a process is what must not happen."""
+    outcome = with_env(("LD_LIBRARY_PATH", "/a:"), held=Held(vendor(shim={**SHIM, "mode": "plugin"})))
+    assert_untouched(outcome)
+    assert outcome.findings == ()
+    assert outcome.deliveries == {"main": "plugin"}
+
+
+# Limits
+
+
+@pytest.mark.parametrize(
+    "request_, memory, cores",
+    [
+        (Request(2, Size(3000 * MIB), Percent(30)), "3000m", "30"),
+        (Request(1, Size(3000 * MIB + 1), Percent(100)), "3001m", "100"),
+        (Request(1, Size(1), FREE), "1m", None),
+        (Request(1, Size(16 * 1024 * MIB), FREE), "16384m", None),
+    ],
+)
+def test_limits_are_written_rounded_up(request_: Request, memory: str, cores: str | None) -> None:
+    """Memory in MiB, cores in percent, both per card and never less than asked; no limit writes no variable."""
+    outcome = injected(held=Held(ACME, request_))
+    assert outcome.env()["ACME_MEMORY"] == memory
+    assert outcome.env().get("ACME_CORES") == cores
+
+
+@pytest.mark.parametrize("memory", [Percent(50), ALL, FREE])
+@pytest.mark.parametrize("unmet", ["plugin", "deny"])
+def test_limit_that_cannot_be_written(memory: Any, unmet: str) -> None:
+    """Without a size nothing is injected and the plugin serves, with a warning; or the mapping refuses."""
+    held = Held(vendor(shim={**SHIM, "unmet": unmet}), Request(1, memory, Percent(30)))
+    if unmet == "deny":
+        assert refusal(pod(), held).finding.reason is Reason.LIMIT_NOT_MET
+        return
+    outcome = injected(held=held)
+    assert_untouched(outcome)
+    assert outcome.reasons == [Reason.LEFT_TO_PLUGIN]
+    assert outcome.deliveries == {"main": "plugin"}
+
+
+@pytest.mark.parametrize(
+    "memory, cores, serves",
+    [
+        (Size(MIB), Percent(30), True),
+        (FREE, Percent(30), True),
+        (ALL, Percent(30), True),
+        (Percent(50), Percent(30), False),
+        (Size(MIB), FREE, False),
+    ],
+)
+def test_limit_of_what_is_not_needed(memory: Any, cores: Any, *, serves: bool) -> None:
+    """A shim that needs cores only serves without a limit of memory, but not beside one that it cannot be told."""
+    outcome = injected(held=Held(vendor(shim={**SHIM, "needs": ["cores"]}), Request(1, memory, cores)))
+    assert outcome.deliveries == {"main": "hostPath" if serves else "plugin"}
+    assert ("ACME_MEMORY" in outcome.env()) == (serves and isinstance(memory, Size))
+
+
+# Delivery
+
+HOST, NONE = SHIM["delivery"]
+
+
+@pytest.mark.parametrize(
+    "deliveries, label, annotation, setting, default, kind",
+    [
+        ([HOST, NONE], None, None, None, "privileged", "hostPath"),
+        ([HOST, NONE], None, None, None, "baseline", "none"),
+        ([HOST, NONE], None, None, "privileged", "baseline", "hostPath"),
+        ([HOST, NONE], None, None, "restricted", "privileged", "none"),
+        ([HOST, NONE], "privileged", None, "restricted", "baseline", "hostPath"),
+        ([HOST, NONE], "baseline", None, "privileged", "privileged", "none"),
+        ([HOST, NONE], "", None, None, "privileged", "none"),
+        ([HOST, NONE], "Privileged", None, None, "privileged", "none"),
+        ([HOST, NONE], "baseline", "hostPath", None, "baseline", "hostPath"),
+        ([HOST, NONE], "privileged", "none", None, "privileged", "none"),
+        ([HOST], "privileged", "none", None, "privileged", "none"),
+        ([HOST], "baseline", None, None, "baseline", "hostPath"),
+        ([NONE, HOST], "privileged", None, None, "privileged", "none"),
+        ([NONE], "privileged", "hostPath", None, "privileged", "none"),
+    ],
+)
+def test_delivery_is_chosen(  # noqa: PLR0917  (the columns of the table)
+    deliveries: list[Any],
+    label: str | None,
+    annotation: str | None,
+    setting: str | None,
+    default: PodSecurityLevel,
+    kind: str,
+) -> None:
+    """The namespace's annotation, else the only delivery, else the first that its Pod Security level permits."""
+    namespace = Namespace(
+        "team",
+        {} if label is None else {"pod-security.kubernetes.io/enforce": label},
+        {} if annotation is None else {"vgpu-webhook.io/shim": annotation},
+    )
+    held = Held(vendor(shim={**SHIM, "delivery": deliveries}))
+    outcome = injected(held=held, namespace=namespace, security=default, podSecurityDefault=setting)
+    assert outcome.deliveries == {"main": kind}
+    if kind == "none":
+        assert_untouched(outcome)
+        assert outcome.reasons == [Reason.LEFT_TO_PLUGIN]
+    else:
+        assert outcome.env() == ENV
+    if kind == "none" and annotation is None and len(deliveries) == 2 and deliveries[0] is HOST:
+        assert "Pod Security" in outcome.findings[0].message
+
+
+def test_unknown_delivery_of_a_namespace_is_passed_over_and_told_once() -> None:
+    """A namespace's mistake must not stop its pods."""
+    namespace = Namespace("team", {}, {"vgpu-webhook.io/shim": "hostpath"})
+    sent = pod({"name": "a"}, {"name": "b"})
+    outcome = run(inject_shim, sent, Scene([Held(ACME), Held(ACME)], namespace))
+    assert outcome.deliveries == {"a": "hostPath", "b": "hostPath"}
+    assert outcome.reasons.count(Reason.NAMESPACE_SETTING_UNREADABLE) == 1
+
+
+def test_plugin_limit_without_delivery_sets_the_search_path_only() -> None:
+    """The vendor's plugin mounts the libraries; the loader has to find them first."""
+    outcome = injected(held=Held(PLUGIN))
+    assert outcome.env() == {"LD_LIBRARY_PATH": "/opt/x:/opt/y"}
+    assert "volumeMounts" not in outcome.container()
+    assert "volumes" not in outcome.spec
+    assert outcome.deliveries == {"main": "none"}
+    assert outcome.reasons == [Reason.IMAGE_PATH_ASSUMED]
+
+
+def test_plugin_limit_with_a_delivery_takes_it_along() -> None:
+    """Where nothing is delivered after all, neither preload nor variables are written."""
+    held = Held(vendor(shim={**SHIM, "limit": "plugin", "needs": []}))
+    assert injected(held=held).env() == ENV
+    bare = injected(held=held, security="baseline")
+    assert bare.env() == {"LD_LIBRARY_PATH": ENV["LD_LIBRARY_PATH"]}
+
+
+# LD_LIBRARY_PATH
+
+
+@pytest.mark.parametrize(
+    "there, after, cleaned",
+    [
+        ("", "/opt/lib", False),
+        ("/a", "/opt/lib:/a", False),
+        ("/a:", "/opt/lib:/a", True),
+        (":/a", "/opt/lib:/a", True),
+        ("/a::/b", "/opt/lib:/a:/b", True),
+        (":", "/opt/lib", True),
+        ("/a;/b", "/opt/lib:/a;/b", False),
+        ("/a;;/b;", "/opt/lib:/a;/b", True),
+        ("/opt/lib", "/opt/lib", False),
+        ("/opt/lib:/a", "/opt/lib:/a", False),
+        ("/opt/lib;/a", "/opt/lib;/a", False),
+        ("/opt/lib:", "/opt/lib", True),
+        ("/a:/opt/lib:/b", "/opt/lib:/a:/b", False),
+        ("/opt/library:/a", "/opt/lib:/opt/library:/a", False),
+        ("$(BASE)/x:$ORIGIN", "/opt/lib:$(BASE)/x:$ORIGIN", False),
+    ],
+)
+def test_search_path_of_the_user_is_kept_after_ours(there: str, after: str, *, cleaned: bool) -> None:
+    """Our directories first, once, and no empty element, which would be the current directory."""
+    outcome = with_env(("LD_LIBRARY_PATH", there))
+    assert outcome.env()["LD_LIBRARY_PATH"] == after
+    assert outcome.reasons == [Reason.PATH_CLEANED] * cleaned
+
+
+def test_search_path_entry_without_a_value() -> None:
+    """An entry that has only a name is an empty value."""
+    assert with_env({"name": "LD_LIBRARY_PATH"}).env()["LD_LIBRARY_PATH"] == "/opt/lib"
+
+
+def test_several_directories_go_first_in_their_order() -> None:
+    """Every directory of the mapping, in its order, whatever order the user has them in."""
+    held = Held(PLUGIN)
+    assert with_env(("LD_LIBRARY_PATH", "/opt/y:/a:/opt/x"), held=held).env()["LD_LIBRARY_PATH"] == "/opt/x:/opt/y:/a"
+    assert with_env(("LD_LIBRARY_PATH", "/opt/x:/opt/y:/a"), held=held).patch == ()
+
+
+def test_search_path_from_elsewhere_is_renamed_and_referred_to() -> None:
+    """The user's entry keeps its source and stands right before ours, so that the kubelet can expand the reference."""
+    there = elsewhere("LD_LIBRARY_PATH")
+    outcome = with_env(("A", "1"), there, ("B", "$(LD_LIBRARY_PATH)"))
+    names = [entry["name"] for entry in outcome.container()["env"]]
+    assert names[:4] == ["A", "VGPU_WEBHOOK_LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "B"]
+    assert outcome.container()["env"][1]["valueFrom"] == there["valueFrom"]
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:$(VGPU_WEBHOOK_LD_LIBRARY_PATH)"
+    assert outcome.findings == ()
+
+
+def test_search_path_from_elsewhere_at_the_end_of_the_list() -> None:
+    """The last entry can be renamed and followed as well."""
+    outcome = with_env(elsewhere("LD_LIBRARY_PATH"))
+    assert [entry["name"] for entry in outcome.container()["env"]][:2] == [
+        "VGPU_WEBHOOK_LD_LIBRARY_PATH",
+        "LD_LIBRARY_PATH",
+    ]
+
+
+def test_name_for_a_renamed_entry_is_a_free_one() -> None:
+    """A user's variable of that name is not overwritten."""
+    outcome = with_env(("VGPU_WEBHOOK_LD_LIBRARY_PATH", "/mine"), elsewhere("LD_LIBRARY_PATH"))
+    assert outcome.env()["VGPU_WEBHOOK_LD_LIBRARY_PATH"] == "/mine"
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:$(VGPU_WEBHOOK_LD_LIBRARY_PATH_2)"
+
+
+@pytest.mark.parametrize(
+    "env_from, path",
+    [
+        ([{"configMapRef": {"name": "c"}}], "/opt/lib:$(LD_LIBRARY_PATH)"),
+        ([], ENV["LD_LIBRARY_PATH"]),
+        (None, ENV["LD_LIBRARY_PATH"]),
+    ],
+)
+def test_search_path_that_env_from_may_bring(env_from: object, path: str) -> None:
+    """A list of sources may hold it: ours refers to that, silently; without sources the image's own is assumed."""
+    outcome = injected(pod({"name": "main", "envFrom": env_from}))
+    assert outcome.env()["LD_LIBRARY_PATH"] == path
+    assert outcome.reasons == [Reason.IMAGE_PATH_ASSUMED] * (not env_from)
+
+
+def test_explicit_search_path_counts_more_than_env_from() -> None:
+    """An entry of the list beats a source's, as it does for the kubelet."""
+    outcome = with_env(("LD_LIBRARY_PATH", "/a"), envFrom=[{"configMapRef": {"name": "c"}}])
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/a"
+
+
+def test_every_search_path_of_a_list_is_led_by_ours() -> None:
+    """A name may stand twice: the last wins and may refer to the one before."""
+    outcome = with_env(("LD_LIBRARY_PATH", "/a"), ("LD_LIBRARY_PATH", "/b:$(LD_LIBRARY_PATH)"))
+    paths = [entry["value"] for entry in outcome.container()["env"] if entry["name"] == "LD_LIBRARY_PATH"]
+    assert paths == ["/opt/lib:/a", "/opt/lib:/b:$(LD_LIBRARY_PATH)"]
+
+
+def test_only_the_last_search_path_from_elsewhere_is_renamed() -> None:
+    """An earlier one is hidden by the last, which may refer to it."""
+    outcome = with_env(elsewhere("LD_LIBRARY_PATH"), ("LD_LIBRARY_PATH", "/b:$(LD_LIBRARY_PATH)"))
+    names = [entry["name"] for entry in outcome.container()["env"]]
+    assert names[:2] == ["LD_LIBRARY_PATH", "LD_LIBRARY_PATH"]
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/b:$(LD_LIBRARY_PATH)"
+
+
+PATHS = st.text(alphabet=":;/ab$() ", max_size=20) | st.text(max_size=20)
+
+
+@given(path=PATHS, first=st.lists(st.sampled_from(["/opt/lib", "/a", "/b"]), min_size=1, max_size=3, unique=True))
+def test_any_search_path_is_led_by_ours_and_has_no_empty_element(path: str, first: list[str]) -> None:
+    """Whatever the user wrote: ours first, nothing empty, nothing lost, and a second time nothing more."""
+    ours = tuple(first)
+    after = search_path(ours, path)
+    elements = after.replace(";", ":").split(":")
+    assert tuple(elements[: len(ours)]) == ours
+    assert all(elements)
+    assert not has_empty_element(after)
+    assert set(path.replace(";", ":").split(":")) - {""} <= set(elements)
+    assert search_path(ours, after) == after
+
+
+@given(value=st.text(alphabet=": /ab.so", max_size=20) | st.text(max_size=20))
+def test_any_preload_is_led_by_ours(value: str) -> None:
+    """Whatever the user wrote: ours first, nothing of the user's lost, and a second time nothing more."""
+    ours = ("/opt/lib/limit.so",)
+    after = preload_list(ours, value)
+    elements = [one for one in after.replace(":", " ").split(" ") if one]
+    assert tuple(elements[:1]) == ours
+    assert set(value.replace(":", " ").split(" ")) - {""} <= set(elements)
+    assert preload_list(ours, after) == after
+
+
+# LD_PRELOAD
+
+
+@pytest.mark.parametrize(
+    "there, after",
+    [
+        ("", "/opt/lib/limit.so"),
+        ("/a.so", "/opt/lib/limit.so:/a.so"),
+        ("/a.so /b.so", "/opt/lib/limit.so:/a.so /b.so"),
+        ("/a.so:/b.so:", "/opt/lib/limit.so:/a.so:/b.so"),
+        ("/opt/lib/limit.so", "/opt/lib/limit.so"),
+        ("/opt/lib/limit.so /a.so", "/opt/lib/limit.so /a.so"),
+        (" /opt/lib/limit.so:/a.so", " /opt/lib/limit.so:/a.so"),
+        ("/a.so:/opt/lib/limit.so", "/opt/lib/limit.so:/a.so"),
+        ("/opt/lib/limit.so.1", "/opt/lib/limit.so:/opt/lib/limit.so.1"),
+    ],
+)
+def test_preload_of_the_user_is_kept_after_ours(there: str, after: str) -> None:
+    """Blanks and colons separate; ours comes first, once."""
+    assert with_env(("LD_PRELOAD", there)).env()["LD_PRELOAD"] == after
+
+
+def test_preload_from_elsewhere_is_refused() -> None:
+    """Nothing can be put before a value that is not known."""
+    refused = refusal(pod({"name": "main", "env": [elsewhere("LD_PRELOAD")]}))
+    assert refused.finding.reason is Reason.PRELOAD_FROM_ELSEWHERE
+    assert refused.finding.container == "main"
+
+
+def test_preload_is_nobodys_business_without_a_shim() -> None:
+    """Where only the search path is set, a preload may come from anywhere."""
+    outcome = with_env(elsewhere("LD_PRELOAD"), held=Held(PLUGIN))
+    assert outcome.env()["LD_PRELOAD"] is None
+
+
+# Second passes
+
+
+def test_what_another_webhook_puts_first_goes_after_ours() -> None:
+    """A reinvocation brings our library back to the front, without a second copy."""
+    once = injected().pod
+    moved = copy.deepcopy(once)
+    for entry in moved["spec"]["containers"][0]["env"]:
+        if entry["name"] == "LD_LIBRARY_PATH":
+            entry["value"] = f"/otel:{entry['value']}"
+        if entry["name"] == "LD_PRELOAD":
+            entry["value"] = f"/otel.so {entry['value']}"
+    moved["spec"]["containers"].append({"name": "side"})
+    outcome = run(inject_shim, moved, Scene([Held(ACME), None]))
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/otel:/usr/lib/a:/usr/lib/b"
+    assert outcome.env()["LD_PRELOAD"] == "/opt/lib/limit.so:/otel.so"
+    assert len(outcome.container()["volumeMounts"]) == len(MOUNTS)
+
+
+def test_renamed_entry_survives_another_webhook() -> None:
+    """A reference to the renamed entry is an element like any other."""
+    once = with_env(elsewhere("LD_LIBRARY_PATH")).pod
+    once["spec"]["containers"][0]["env"][1]["value"] = "/otel:/opt/lib:$(VGPU_WEBHOOK_LD_LIBRARY_PATH)"
+    outcome = injected(once)
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/otel:$(VGPU_WEBHOOK_LD_LIBRARY_PATH)"
+    assert len(outcome.container()["env"]) == len(once["spec"]["containers"][0]["env"])
+
+
+def test_what_is_missing_of_earlier_work_is_completed() -> None:
+    """A part that somebody took away is written again; the others are left."""
+    once = injected().pod
+    once["spec"]["containers"][0]["volumeMounts"].pop(1)
+    once["spec"]["volumes"].pop()
+    once["spec"]["containers"][0]["env"].pop()
+    outcome = injected(once)
+    assert outcome.env() == ENV
+    assert outcome.spec["volumes"] == VOLUMES
+    assert len(outcome.container()["volumeMounts"]) == len(MOUNTS)
+
+
+# Collisions
+
+
+@pytest.mark.parametrize(
+    "volume",
+    [
+        {"name": "lib", "emptyDir": {}},
+        {"name": "lib", "hostPath": {"path": "/elsewhere", "type": "Directory"}},
+        {"name": "lib", "hostPath": {"path": "/opt/host-lib"}},
+        {"name": "lib", "configMap": {"name": "c"}},
+        {"name": "state", "emptyDir": {}},
+        {"name": "state", "emptyDir": None},
+        {"name": "state", "emptyDir": {"sizeLimit": "65Mi"}},
+        {"name": "state", "emptyDir": {"sizeLimit": "64Mi", "medium": "Memory"}},
+        {"name": "state", "persistentVolumeClaim": {"claimName": "c"}},
+    ],
+)
+def test_volume_of_our_name_with_other_content_is_refused(volume: dict[str, Any]) -> None:
+    """The refusal names the volume, and what the shim's is."""
+    refused = refusal(pod(volumes=[volume]))
+    assert refused.finding.reason is Reason.COLLISION
+    assert volume["name"] in refused.finding.message
+
+
+def test_size_that_the_api_server_rewrote_is_the_same() -> None:
+    """Sizes are compared as quantities; what is empty says nothing."""
+    volume = {"name": "state", "emptyDir": {"sizeLimit": "65536Ki", "medium": ""}}
+    assert injected(pod(volumes=[volume])).spec["volumes"] == [volume, VOLUMES[0]]
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        {"name": "data", "mountPath": "/opt/lib"},
+        {"name": "data", "mountPath": "/opt/lib/"},
+        {"name": "data", "mountPath": "/opt//./lib"},
+        {"name": "data", "mountPath": "/opt/lib/limit.so", "subPath": "mine.so"},
+        {"name": "lib", "mountPath": "/opt/lib", "readOnly": False},
+        {"name": "lib", "mountPath": "/opt/lib", "readOnly": True, "subPath": "x"},
+        {"name": "lib", "mountPath": "/writable"},
+        {"name": "data", "mountPath": "/tmp/lock"},
+        {"name": "state", "mountPath": "/tmp/cache"},
+        {"name": "state", "mountPath": "/tmp/cache", "subPath": "lock"},
+    ],
+)
+def test_mount_in_the_way_is_refused(mount: dict[str, Any]) -> None:
+    """Another volume at our path, one inside the library's folder, or a way to write to the node's folder."""
+    refused = refusal(pod({"name": "main", "volumeMounts": [mount]}))
+    assert refused.finding.reason is Reason.COLLISION
+    assert refused.finding.container == "main"
+    assert mount["name"] in refused.finding.message
+
+
+@pytest.mark.parametrize(
+    "mount",
+    [
+        {"name": "data", "mountPath": "/opt"},
+        {"name": "data", "mountPath": "/opt/library"},
+        {"name": "data", "mountPath": "/tmp"},
+        {"name": "data", "mountPath": "/tmp/cache/mine"},
+        {"name": "lib", "mountPath": "/also", "readOnly": True},
+        {"name": "state", "mountPath": "/also"},
+    ],
+)
+def test_mount_that_is_not_in_the_way_is_let_be(mount: dict[str, Any]) -> None:
+    """Folders above and beside ours are the user's."""
+    assert injected(pod({"name": "main", "volumeMounts": [mount]})).container()["volumeMounts"] == [mount, *MOUNTS]
+
+
+def test_no_other_container_can_write_to_the_library() -> None:
+    """The volume that we add must not become a way to the node's folder for a container beside."""
+    sent = pod({"name": "main"}, {"name": "side", "volumeMounts": [{"name": "lib", "mountPath": "/x"}]})
+    with pytest.raises(Refused) as caught:
+        run(inject_shim, sent, Scene([Held(ACME), None]))
+    assert caught.value.finding.container == "side"
+
+
+@pytest.mark.parametrize(
+    "entry", [{"name": "ACME_LIBRARY", "value": "/mine.so"}, {"name": "ACME_LIBRARY"}, elsewhere("ACME_LIBRARY")]
+)
+def test_variable_of_our_name_with_another_value_is_refused(entry: dict[str, Any]) -> None:
+    """The refusal says what the shim needs; the user's value stays out of the sentence."""
+    refused = refusal(pod({"name": "main", "env": [entry]}))
+    assert refused.finding.reason is Reason.COLLISION
+    assert "ACME_LIBRARY=/opt/lib/limit.so" in refused.finding.message
+    assert "/mine.so" not in refused.finding.message
+
+
+def test_every_variable_of_our_name_must_say_the_same() -> None:
+    """A name may stand twice in a list."""
+    right, wrong = {"name": "ACME_LIBRARY", "value": "/opt/lib/limit.so"}, {"name": "ACME_LIBRARY", "value": "x"}
+    assert refusal(pod({"name": "main", "env": [right, wrong]})).finding.reason is Reason.COLLISION
+    assert refusal(pod({"name": "main", "env": [wrong, right]})).finding.reason is Reason.COLLISION
+    assert with_env(right, right).env() == ENV
+
+
+def test_vendors_whose_shims_collide_are_refused() -> None:
+    """Two mappings that use one volume name for different folders cannot share a pod; for the same one they can."""
+    host = {"hostPath": {**HOST["hostPath"], "path": "/opt/other"}}
+    sent = pod({"name": "a"}, {"name": "b"})
+    other = vendor("other", shim={**SHIM, "delivery": [host]})
+    with pytest.raises(Refused) as caught:
+        run_once(inject_shim, sent, Scene([Held(ACME), Held(other)]))
+    assert caught.value.finding.reason is Reason.COLLISION
+    same = vendor("other", shim=SHIM)
+    assert run(inject_shim, sent, Scene([Held(ACME), Held(same)])).spec["volumes"] == VOLUMES
+
+
+def test_device_lists_are_never_written() -> None:
+    """A pod's variable would beat the device plugin's."""
+    assert not any("VISIBLE_DEVICES" in name for name in injected(held=Held(ACME, SHARE)).env())

@@ -1,0 +1,56 @@
+"""Reading pairs from PEM, and what is said about those that can't be used."""
+
+import datetime as dt
+
+import pytest
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric import rsa
+
+from certs.authority import make_authority
+from certs.pair import Pair, decode_pair
+from certs.problem import CertificateError, UnusablePairError
+
+NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
+ONE = make_authority("one", NOW)
+OTHER = make_authority("other", NOW)
+ENCRYPTED = ONE.key.private_bytes(
+    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"word")
+)
+RSA = rsa.generate_private_key(65537, 2048).private_bytes(
+    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+)
+
+
+def test_round_trip() -> None:
+    """A pair survives its PEM form."""
+    read = decode_pair(ONE.certificate_pem, ONE.key_pem, what="the leaf")
+    assert read.certificate == ONE.certificate
+    assert read.key_pem == ONE.key_pem
+
+
+@pytest.mark.parametrize(
+    "certificate, key, why",
+    [
+        (b"", ONE.key_pem, "a certificate that is no PEM"),
+        (ONE.certificate_pem[:200], ONE.key_pem, "a certificate that is no PEM"),
+        (ONE.certificate_pem, b"", "a key that is no PEM"),
+        (ONE.certificate_pem, ONE.key_pem[:100], "a key that is no PEM"),
+        (ONE.certificate_pem, ENCRYPTED, "an encrypted key"),
+        (ONE.certificate_pem, RSA, "not on an elliptic curve"),
+        (ONE.certificate_pem, OTHER.key_pem, "belongs to another certificate"),
+    ],
+)
+def test_unusable(certificate: bytes, key: bytes, why: str) -> None:
+    """Each mistake has its own message, which holds nothing of the key."""
+    with pytest.raises(UnusablePairError, match=f"^the leaf has .*{why}") as caught:
+        decode_pair(certificate, key, what="the leaf")
+    assert isinstance(caught.value, CertificateError)
+    assert caught.value.what == "the leaf"
+    assert caught.value.__cause__ is None
+
+
+@pytest.mark.parametrize("hours, valid", [(-1, False), (0, True), (24 * 3652 + 1, False)])
+def test_valid_at(hours: int, *, valid: bool) -> None:
+    """A pair is valid between its dates."""
+    pair: Pair = ONE
+    assert pair.valid_at(NOW + dt.timedelta(hours=hours)) is valid

@@ -1,0 +1,149 @@
+"""`vgpu-webhook check`: documents and ConfigMaps that hold them, before they reach a cluster."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.cluster.config_maps import vendor
+
+CONFIG_MAP = """\
+# ours
+apiVersion: v1
+kind: ConfigMap
+metadata:
+  name: ours
+  labels: {vgpu-webhook.io/mapping: "true"}
+data:
+  mapping.yaml: |
+    extends: nvidia
+    defaults: {memory: 8000Mi}
+"""
+SETTINGS = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: vgpu-webhook-settings}
+data:
+  settings.yaml: |-
+    target: nvidia
+"""
+
+
+def written(tmp_path: Path, **files: str) -> list[str]:
+    """Write files, `_` for a dot in their names."""
+    paths = []
+    for name, text in files.items():
+        path = tmp_path / name.replace("__", "/").replace("_", ".")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        paths.append(str(path))
+    return paths
+
+
+def test_in_order(run: Run, tmp_path: Path) -> None:
+    """Plain documents, ConfigMaps, and objects that are nothing to us."""
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {a: yes}\n"
+    files = written(
+        tmp_path,
+        all_yaml=f"{CONFIG_MAP}---\n{service}---\n{SETTINGS}",
+        acme_yaml=f"{vendor('acme')}---\n{vendor('beta', translateTo='nvidia')}",
+        empty_yaml="# nothing\n",
+    )
+    result = run("check", *files)
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "in order: 3 mappings, 1 settings\n", "")
+
+
+def test_every_problem_with_its_line(run: Run, tmp_path: Path) -> None:
+    """In a block of text the line is that of the file; else that of the key."""
+    files = written(
+        tmp_path,
+        a_yaml=CONFIG_MAP + "    plaec: {}\n",
+        b_yaml=SETTINGS.replace("|-\n    target: nvidia", '"targt: nvidia"'),
+        c_yaml="extends: nvidia\nvendor: other\nb: yes\n",
+        d_yaml=vendor("acme", wrods="{}"),
+    )
+    result = run("check", *files)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.replace(f"{tmp_path}/", "") == (
+        'error: c.yaml:3: b: yes is a boolean to some parsers and text to others (write true or "yes")\n'
+        "error: a.yaml:11: plaec: unknown key 'plaec' (did you mean `place`?)\n"
+        "error: b.yaml:5: targt: unknown key 'targt' (did you mean `target`?)\n"
+        "error: d.yaml:8: wrods: unknown key 'wrods' (did you mean `words`?)\n"
+    )
+
+
+def test_documents_are_checked_together(run: Run, tmp_path: Path) -> None:
+    """Names that two own, settings that name nobody, two for one vendor."""
+    files = written(tmp_path, a_yaml=vendor("one", domain="x.example"), b_yaml=vendor("two", domain="x.example"))
+    result = run("check", *files)
+    assert result.exit_code == 1
+    assert "x.example/gpu is owned by more than one vendor: one, two" in result.stderr
+    settings = "owners: {x.example/gpu: one, x.example/mem: one}\n"
+    assert run("check", *files, *written(tmp_path, s_yaml=settings)).exit_code == 0
+    (target,) = written(tmp_path, s_yaml="# here\ntarget: nobody\n")
+    assert f"error: {target}:2: target: no vendor is called 'nobody'" in run("check", target).stderr
+    twice = run("check", *written(tmp_path, a_yaml=CONFIG_MAP, b_yaml=CONFIG_MAP))
+    assert f"{tmp_path}/b.yaml: vendor 'nvidia' is already described by {tmp_path}/a.yaml" in twice.stderr
+    twice = run("check", *written(tmp_path, a_yaml=SETTINGS, b_yaml="nodeName: affinity\n"))
+    assert f"{tmp_path}/b.yaml:1: the settings are in {tmp_path}/a.yaml already" in twice.stderr
+
+
+def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:
+    """Every YAML and JSON file of a folder and below it; standard input."""
+    written(tmp_path, sub__a_yaml=CONFIG_MAP, b_json='{"vendor": 1}', c_txt="[")
+    result = run("check", str(tmp_path))
+    assert result.exit_code == 1
+    assert f"error: {tmp_path}/b.json:1: vendor: " in result.stderr
+    assert run("check", str(tmp_path / "sub"), "-", stdin=SETTINGS).stdout == "in order: 1 mapping, 1 settings\n"
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (
+            CONFIG_MAP.replace('  labels: {vgpu-webhook.io/mapping: "true"}\n', ""),
+            ":4: metadata.labels: without its label",
+        ),
+        (
+            CONFIG_MAP.replace("mapping.yaml", "mapping.yml"),
+            ":7: data.mapping.yaml: there has to be a text mapping.yaml",
+        ),
+        (
+            CONFIG_MAP.replace("    extends: nvidia\n    defaults: {memory: 8000Mi}\n", "    \n"),
+            ":8: data.mapping.yaml: 0 documents",
+        ),
+        (CONFIG_MAP + "    ---\n    extends: vcuda\n", ":8: data.mapping.yaml: 2 documents: a ConfigMap holds one"),
+        (CONFIG_MAP + "    a: [\n", ":11: not YAML"),
+        (CONFIG_MAP + "---\nextends: vcuda\n", ":12: neither kind nor apiVersion"),
+        (CONFIG_MAP + "  other: [\n", "not YAML"),
+        (
+            "kind: List\nitems:\n- kind: ConfigMap\n  metadata: {name: vgpu-webhook-settings}\n",
+            ":3: items[0].data.settings.yaml",
+        ),
+    ],
+)
+def test_config_maps_that_cannot_be(run: Run, text: str, message: str) -> None:
+    """Each with its place."""
+    result = run("check", "-", stdin=text)
+    assert result.exit_code == 1
+    assert f"error: stdin{message}" in result.stderr or message in result.stderr
+
+
+def test_config_maps_in_lists(run: Run) -> None:
+    """As `kubectl get -o yaml` prints them."""
+    items = "".join(
+        f"- {line}" if index == 1 else f"  {line}"
+        for index, line in enumerate(CONFIG_MAP.splitlines(keepends=True))
+        if index
+    )
+    result = run("check", "-", stdin=f"apiVersion: v1\nkind: List\nitems:\n{items}      plaec: {{}}\n")
+    assert result.exit_code == 1
+    assert "error: stdin:13: plaec: unknown key 'plaec'" in result.stderr
+
+
+def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
+    """They are named."""
+    assert "nothing.yaml: No such file or directory" in run("check", str(tmp_path / "nothing.yaml")).stderr
+    (tmp_path / "a.yaml").write_bytes(b"\n\xff")
+    assert f"error: {tmp_path}/a.yaml:2: not UTF-8 text" in run("check", str(tmp_path)).stderr
+    assert run("check").exit_code == 1

@@ -1,0 +1,52 @@
+"""The reason codes are explained on the terminal and in ``docs/codes.md``."""
+
+from pathlib import Path
+
+import pytest
+
+import webhook
+from tests.cli.conftest import Run
+from webhook.reasons import Reason
+
+PAGE = Path(webhook.__file__).parent.parent / "docs" / "codes.md"
+
+
+def test_the_page_is_up_to_date(run: Run) -> None:
+    """``make docs`` was run after the reasons changed."""
+    assert PAGE.read_text() == run("codes", "--markdown").stdout
+
+
+def test_the_page_has_a_section_for_each_reason() -> None:
+    """Which the table links to."""
+    text = PAGE.read_text()
+    for reason in Reason:
+        assert f"\n## {reason.code}\n" in text
+        assert f"(#{reason.code.lower()})" in text
+        assert reason.value.meaning in text
+        assert reason.value.remedy in text
+
+
+def test_all_codes(run: Run) -> None:
+    """One line for each."""
+    lines = run("codes").stdout.splitlines()
+    assert lines[0].split() == ["CODE", "KIND", "TITLE"]
+    assert [line.split()[0] for line in lines[1:]] == [reason.code for reason in Reason]
+
+
+@pytest.mark.parametrize("reason", Reason)
+def test_one_code(run: Run, reason: Reason) -> None:
+    """What it means, what it does and what to do; by code or by the name that metrics carry."""
+    result = run("codes", reason.code)
+    assert result.exit_code == 0
+    words = " ".join(result.stdout.split())
+    assert words.startswith(f"{reason.code}: {reason.value.title}")
+    assert reason.value.meaning in words
+    assert f"What to do: {reason.value.remedy}" in words
+    assert run("codes", reason.code.lower()).stdout == run("codes", reason.slug).stdout == result.stdout
+
+
+def test_unknown_code(run: Run) -> None:
+    """A usage error that names near ones."""
+    result = run("codes", "VGW011")
+    assert result.exit_code == 1
+    assert "VGW011 is no reason code; did you mean" in result.stderr

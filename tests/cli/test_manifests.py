@@ -1,0 +1,228 @@
+"""Manifests are read as Kubernetes reads them, and what is wrong is told with file and line."""
+
+import itertools
+import time
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.cli import yaml_manifests
+from webhook.cli.manifest import MAX_DEPTH, ManifestError, path_text
+from webhook.cli.manifests import read_manifests
+from webhook.cli.yaml_text import yaml_text
+
+
+@pytest.fixture(params=["fast", "pure"])
+def _loader(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The C parser and the pure one."""
+    if request.param == "pure":
+        monkeypatch.setattr(yaml_manifests, "_LOADER", yaml.SafeLoader)
+
+
+def read(text: str) -> list[dict[str, object]]:
+    """The documents of a text."""
+    return [manifest.data for manifest in read_manifests(text.encode(), "a.yaml")]
+
+
+# What `kubectl create -o json --dry-run` makes of these: sigs.k8s.io/yaml, goyaml.v2/resolve.go.
+@pytest.mark.usefixtures("_loader")
+@pytest.mark.parametrize(
+    "written, value",
+    [
+        ("yes", True),
+        ("On", True),
+        ("y", True),
+        ("TRUE", True),
+        ("no", False),
+        ("N", False),
+        ("off", False),
+        ("yEs", "yEs"),
+        ("null", None),
+        ("~", None),
+        ("Null", None),
+        ("", None),
+        ("1", 1),
+        ("-1", -1),
+        ("+1", 1),
+        ("010", 8),
+        ("0o10", 8),
+        ("0x1F", 31),
+        ("0b11", 3),
+        ("-0b11", -3),
+        ("08", 8),
+        ("1_000", 1000),
+        ("1e3", 1000),
+        ("1.5e3", 1500),
+        ("0.5", 0.5),
+        (".5", 0.5),
+        ("5.", 5),
+        ("1:30", "1:30"),
+        ("1.2.3", "1.2.3"),
+        ("2024-01-01", "2024-01-01"),
+        ("2024-01-01T00:00:00Z", "2024-01-01T00:00:00Z"),
+        ("18446744073709551615", 2**64 - 1),
+        ("1e30", 1e30),
+        ("256Mi", "256Mi"),
+        ('"yes"', "yes"),
+        ("'1'", "1"),
+        ("!!str 1", "1"),
+        ("! 1", "1"),
+        ("!!int 1", 1),
+        ("!!float 1", 1),
+        ("!!bool yes", True),
+        ("!!map {b: 1}", {"b": 1}),
+        ("=", "="),
+    ],
+)
+def test_scalars(written: str, value: object) -> None:
+    """YAML 1.1 as go-yaml reads it: its booleans and octals, neither base 60 nor dates."""
+    (document,) = read(f"a: {written}")
+    assert document == {"a": value}
+    assert type(document["a"]) is type(value)
+
+
+def test_keys_become_text() -> None:
+    """As Kubernetes makes them text again."""
+    assert read("1: a\nyes: b\n1.5: c\n") == [{"1": "a", "true": "b", "1.5": "c"}]
+
+
+def test_anchors_and_merge_keys() -> None:
+    """They are read; what is used twice is not shared, and what a mapping says itself wins."""
+    text = "a: &x {p: [1], q: 2}\nb: *x\nc:\n  q: 3\n  <<: *x\nd: {<<: [*x, {r: 4}]}\n"
+    (document,) = read(text)
+    assert document == {
+        "a": {"p": [1], "q": 2},
+        "b": {"p": [1], "q": 2},
+        "c": {"q": 3, "p": [1]},
+        "d": {"p": [1], "q": 2, "r": 4},
+    }
+    assert document["a"] is not document["b"]
+
+
+def test_streams() -> None:
+    """Many documents, empty ones left out; JSON too, one after the other."""
+    assert read("---\na: 1\n---\n# only a comment\n---\nb: 2\n...\n") == [{"a": 1}, {"b": 2}]
+    assert read('{"a": 1}\n{"b": "\\ud83d\\ude00"}\n') == [{"a": 1}, {"b": "😀"}]
+    assert read('{\n\t"a": 1}') == [{"a": 1}]
+    assert read('{"a": 1}\n---\n{"b": yes}\n') == [{"a": 1}, {"b": True}]
+    assert read("{a: b}") == [{"a": "b"}]
+    assert read("\ufeffa: 1") == [{"a": 1}]
+    assert read("") == []
+
+
+def test_json_numbers_stay() -> None:
+    """What JSON says is kept, but for whole numbers that no 64 bits hold."""
+    (document,) = read('{"a": [1, 1.0, 1e3, 18446744073709551616]}')
+    assert list(map(repr, document["a"])) == ["1", "1.0", "1000.0", "1.8446744073709552e+19"]  # type: ignore[call-overload]
+
+
+@pytest.mark.usefixtures("_loader")
+@pytest.mark.parametrize(
+    "text, line, part",
+    [
+        ("a: 1\nb: 1\na: 2\n", 3, "the key a stands twice in one mapping, first in line 1"),
+        ("a: 1\n---\nb:\n  c: 1\n  'c': 2\n", 5, "the key c stands twice"),
+        ("a: 1\n- b\n", 2, "not YAML"),
+        ("a: [1\n", 1, "not YAML"),
+        ("a: 1\n---\n- b\n", 3, "the document is no mapping of keys"),
+        ("text", 1, "the document is no mapping of keys"),
+        ("a: 1\nb: \x01\n", 2, "a character that YAML does not permit"),
+        ("a:\n  b: *c\n", 2, "no anchor"),
+        ("a: &x [*x]\n", 1, "no anchor"),
+        ("a: !!binary aGk=\n", 1, "a tag that Kubernetes does not read"),
+        ("a: !!set {b}\n", 1, "a tag that Kubernetes does not read"),
+        ("a: !!int b\n", 1, "b is no int"),
+        ("a: .inf\n", 1, "no number that JSON can hold"),
+        ("a: 1e999\n", 1, "no number that JSON can hold"),
+        ("[a]: 1\n", 1, "a key is no text"),
+        ("~: 1\n", 1, "a key is no text"),
+        ("a: {<<: 1}\n", 1, "what is merged is no mapping"),
+        ("a: " + "[" * 1000, 1, f"nested deeper than {MAX_DEPTH} levels"),
+    ],
+)
+def test_what_cannot_be_read(text: str, line: int, part: str) -> None:
+    """Named with file and line."""
+    with pytest.raises(ManifestError) as caught:
+        read(text)
+    assert caught.value.source == "a.yaml"
+    assert caught.value.line == line
+    assert part in caught.value.message
+    assert str(caught.value).startswith(f"a.yaml:{line}: ")
+
+
+@pytest.mark.parametrize(
+    "text, line, part",
+    [
+        ('{"a": 1}\n{"b": 1, "b": 2}', 2, "the key b stands twice"),
+        ('{"a": 1e999}', 1, "1e999 is no number"),
+        ('{"a": NaN}', 1, "NaN is no number"),
+        ('{"a": "\\ud800"}', 1, "half of a surrogate pair"),
+        ('{"a":' * 20_000, 1, "nested deeper"),
+        ('{"a":' * 200 + "1" + "}" * 200, 1, "nested deeper"),
+        ('{"a": 1', 1, "not YAML"),
+    ],
+)
+def test_what_json_cannot_be_read(text: str, line: int, part: str) -> None:
+    """As for YAML; the line is that of the document."""
+    with pytest.raises(ManifestError) as caught:
+        read(text)
+    assert caught.value.line == line
+    assert part in caught.value.message
+
+
+def test_bytes_that_are_no_text() -> None:
+    """The line is that of the first wrong byte."""
+    with pytest.raises(ManifestError, match=r"^a\.yaml:2: not UTF-8 text$"):
+        read_manifests(b"a: 1\nb: \xff\n", "a.yaml")
+
+
+def test_a_billion_laughs_end_soon() -> None:
+    """Aliases of aliases are bounded, in number and in depth."""
+    names = "abcdefghij"
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]" for old, new in itertools.pairwise(names)]
+    started = time.monotonic()
+    with pytest.raises(ManifestError, match="once aliases are written out"):
+        read("\n".join(lines))
+    nested = "a0: &a0 x\n" + "".join(f"a{i}: &a{i} {'[' * 100}*a{i - 1}{']' * 100}\n" for i in range(1, 30))
+    with pytest.raises(ManifestError, match="nested deeper"):
+        read(nested)
+    assert time.monotonic() - started < 5
+
+
+def test_lines() -> None:
+    """An error names the line of the nearest thing above what is wrong."""
+    (manifest,) = read_manifests(b"# x\na:\n  b:\n  - c: 1\n    d: 2\n", "a.yaml")
+    assert str(manifest.error(("a", "b", 0, "d"), "wrong")) == "a.yaml:5: a.b[0].d: wrong"
+    assert str(manifest.error(("a", "b", 0, "z", "y"), "wrong")) == "a.yaml:4: a.b[0].z.y: wrong"
+    assert str(manifest.error((), "wrong")) == "a.yaml:2: wrong"
+    assert path_text(("spec", "containers", 0, "name")) == "spec.containers[0].name"
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**63), 2**64 - 1) | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda children: st.lists(children) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), children),
+    max_leaves=20,
+)
+
+
+@given(st.dictionaries(st.text(st.characters(exclude_categories=["Cs"]), min_size=1), json_values, min_size=1))
+def test_what_is_written_reads_the_same(data: dict[str, object]) -> None:
+    """YAML output survives every text and key, for this reader and for PyYAML's."""
+    text = yaml_text(data)
+    assert read(text) == [data]
+    assert yaml.safe_load(text) == data
+    assert list(yaml.safe_load(text)) == list(data)
+
+
+@given(st.binary() | st.text(alphabet="ab01:-[]{},&*!|>'\"#?%@` \n\tyn~<é").map(str.encode))
+def test_any_bytes_are_read_or_refused(body: bytes) -> None:
+    """No file ends in anything but documents or a ManifestError."""
+    try:
+        manifests = read_manifests(body, "a.yaml")
+    except ManifestError as error:
+        assert error.source == "a.yaml"  # noqa: PT017
+    else:
+        assert all(isinstance(manifest.data, dict) for manifest in manifests)

@@ -1,0 +1,309 @@
+"""``mutate``, end to end with the real decision: what is printed where, and the exit code."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import jsonpatch
+import pytest
+import yaml
+
+from tests.cli.conftest import Run
+
+POD = """\
+# a comment
+kind: Pod
+apiVersion: v1
+metadata:
+  name: demo
+spec:
+  containers:
+  - name: main
+    image: example
+    args: ["y", "1e3", "0o17", "yes", "plain"]
+    resources: {limits: {nvidia.com/gpu: 1, nvidia.com/gpumem: 3e3}}
+"""
+CPU = "apiVersion: v1\nkind: Pod\nmetadata:\n  name: cpu\nspec:\n  containers:\n  - name: main\n    image: example\n"
+BAD = POD.replace("name: demo", "name: bad").replace("3e3", "8Ti")
+SERVICE = "apiVersion: v1\nkind: Service\nmetadata:\n  name: web\nspec:\n  ports:\n  - port: 80\n    protocol: TCP\n"
+
+
+def join(*documents: str) -> str:
+    """A stream."""
+    return "---\n".join(documents)
+
+
+def limits(pod: dict[str, object]) -> dict[str, object]:
+    """The limits of a pod's first container."""
+    containers: list[dict[str, dict[str, dict[str, object]]]] = pod["spec"]["containers"]  # type: ignore[index]
+    return containers[0]["resources"]["limits"]
+
+
+def test_one_document_in_that_document_out(run: Run) -> None:
+    """As YAML with its keys in order, mistakable text quoted, nothing of ours but what the cluster would store."""
+    result = run("mutate", "-f", "-", stdin=POD)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("kind: Pod\napiVersion: v1\nmetadata:\n  name: demo\n  annotations:\n")
+    assert "    args:\n    - 'y'\n    - '1e3'\n    - '0o17'\n    - 'yes'\n    - plain\n" in result.stdout
+    pod = yaml.safe_load(result.stdout)
+    assert limits(pod) == {"nvidia.com/gpu": 1, "nvidia.com/gpumem": 3000}
+    assert pod["spec"]["schedulerName"] == "hami-scheduler"
+    assert {"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "3000m"} in pod["spec"]["containers"][0]["env"]
+    assert list(pod) == ["kind", "apiVersion", "metadata", "spec"]
+    assert result.stderr.startswith("warning: pod/demo: VGW601: container main: ")
+
+
+def test_the_output_is_stable(run: Run) -> None:
+    """Feeding it back changes nothing more."""
+    once = run("mutate", "-f", "-", stdin=POD).stdout
+    again = run("mutate", "-f", "-", "-o", "patch", stdin=once)
+    assert again.stdout == "[]\n"
+    assert again.stderr == ""
+
+
+def test_files_are_repeatable_and_a_dash_is_stdin(run: Run, tmp_path: Path) -> None:
+    """In the order given."""
+    (tmp_path / "a.yaml").write_text(join(SERVICE, CPU))
+    (tmp_path / "b.json").write_text(json.dumps(yaml.safe_load(SERVICE.replace("web", "api"))))
+    files = ["-f", str(tmp_path / "a.yaml"), "-f", "-", "--filename", str(tmp_path / "b.json")]
+    result = run("mutate", *files, stdin=CPU.replace("cpu", "stdin"))
+    assert result.exit_code == 0
+    names = [document["metadata"]["name"] for document in yaml.safe_load_all(result.stdout)]
+    assert names == ["web", "cpu", "stdin", "api"]
+
+
+def test_other_kinds_and_other_pods_pass_unchanged(run: Run) -> None:
+    """Several documents: a stream."""
+    assert run("mutate", "-f", "-", stdin=join(SERVICE, CPU)).stdout == join(SERVICE, CPU)
+
+
+def test_json(run: Run) -> None:
+    """One document is that document, several are a List."""
+    one = run("mutate", "-f", "-", "-o", "json", stdin=POD)
+    assert list(json.loads(one.stdout)) == ["kind", "apiVersion", "metadata", "spec"]
+    several = json.loads(run("mutate", "-f", "-", "-o", "json", stdin=join(POD, SERVICE)).stdout)
+    assert (several["apiVersion"], several["kind"]) == ("v1", "List")
+    assert [item["kind"] for item in several["items"]] == ["Pod", "Service"]
+
+
+def test_patch(run: Run, tmp_path: Path) -> None:
+    """One RFC 6902 array for each object and line; applied, it is what the other formats print."""
+    (tmp_path / "a.yaml").write_text(join(POD, SERVICE))
+    patch = run("mutate", "-f", str(tmp_path / "a.yaml"), "-o", "patch")
+    first, second = patch.stdout.splitlines()
+    assert json.loads(second) == []
+    stored = json.loads(run("mutate", "-f", str(tmp_path / "a.yaml"), "-o", "json").stdout)["items"][0]
+    written = yaml.safe_load(POD.replace("3e3", "3000").replace("yes", "'yes'"))
+    written["spec"]["containers"][0]["args"] = ["y", "1e3", "0o17", "yes", "plain"]
+    assert jsonpatch.apply_patch(written, json.loads(first)) == stored
+
+
+def test_patch_of_a_template(run: Run) -> None:
+    """Paths begin at the workload."""
+    text = "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: demo}\nspec:\n  template:\n"
+    spec = "    spec: {containers: [{name: a, resources: {limits: {nvidia.com/gpumem: 3000}}}]}\n"
+    result = run("mutate", "-f", "-", "-o", "patch", stdin=text + spec)
+    operations = json.loads(result.stdout)
+    assert all(operation["path"].startswith("/spec/template/") for operation in operations)
+    assert "warning: deployment/demo: VGW101: container a: " in result.stderr
+
+
+def test_diff(run: Run) -> None:
+    """Unified; what does not change is not printed; no colours where nobody looks."""
+    result = run("mutate", "-f", "-", "-o", "diff", stdin=join(SERVICE, POD))
+    lines = result.stdout.splitlines()
+    assert lines[:2] == ["--- pod/demo as written", "+++ pod/demo as stored"]
+    assert lines[2].startswith("@@ ")
+    assert "+  schedulerName: hami-scheduler" in lines
+    assert "\x1b" not in result.stdout
+
+
+def test_diff_is_coloured_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless NO_COLOR is set."""
+    result = run("mutate", "-f", "-", "-o", "diff", stdin=POD, color=True)
+    assert "\x1b[32m+  schedulerName: hami-scheduler\x1b[0m" in result.stdout
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\x1b" not in run("mutate", "-f", "-", "-o", "diff", stdin=POD, color=True).stdout
+
+
+@pytest.mark.parametrize("output", ["yaml", "json", "patch", "diff"])
+def test_denied(run: Run, output: str) -> None:
+    """Exit 2; what is denied is not printed, the others are, and stderr says why."""
+    result = run("mutate", "-f", "-", "-o", output, stdin=join(BAD, POD, SERVICE))
+    assert result.exit_code == 2
+    assert "bad" not in result.stdout
+    assert "demo" in result.stdout or output == "patch"
+    assert len(result.stdout.splitlines()) == 2 or output != "patch"
+    errors = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1
+    assert errors[0].startswith("error: pod/bad: VGW303: container main: nvidia.com/gpumem: 8Ti")
+
+
+@pytest.mark.parametrize("output", ["yaml", "json", "patch", "diff"])
+def test_one_denied_document_prints_nothing(run: Run, output: str) -> None:
+    """Not even an empty one."""
+    result = run("mutate", "-f", "-", "-o", output, stdin=BAD)
+    assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_to(run: Run) -> None:
+    """The target for this run: it beats the pod's annotation and is not kept."""
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: demo}\nspec:\n  containers:\n  - name: a\n"
+        "    resources: {limits: {tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 16}}\n"
+    )
+    translated = yaml.safe_load(run("mutate", "-f", "-", "--to", "nvidia", stdin=pod).stdout)
+    assert limits(translated) == {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096", "nvidia.com/gpucores": "50"}
+    assert list(translated["metadata"]["annotations"]) == ["vgpu-webhook.io/status"]
+    annotated = pod.replace("{name: demo}", "{name: demo, annotations: {vgpu-webhook.io/target: vcuda}}")
+    stored = yaml.safe_load(run("mutate", "-f", "-", "--to", "nvidia", stdin=annotated).stdout)
+    assert limits(stored) == limits(translated)
+    assert stored["metadata"]["annotations"]["vgpu-webhook.io/target"] == "vcuda"
+
+
+def test_unknown_target(run: Run) -> None:
+    """A usage error, told once, not a denial of every pod."""
+    result = run("mutate", "-f", "-", "--to", "nonsense", stdin=POD)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "nonsense is none of aliyun, gpushare, iluvatar, nvidia, vcuda" in result.stderr
+
+
+def test_namespace_documents(run: Run) -> None:
+    """Labels and annotations hold for the pods in it; `--namespace` puts pods there; the document is not printed."""
+    space = (
+        "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: team\n  labels: {vgpu-webhook.io/inject: enabled}\n"
+        "  annotations: {vgpu-webhook.io/default-memory: 4Gi}\n"
+    )
+    pod = POD.replace(", nvidia.com/gpumem: 3e3", "")
+    inside = run("mutate", "-f", "-", "-n", "team", "-o", "json", stdin=join(pod, space))
+    assert limits(json.loads(inside.stdout))["nvidia.com/gpumem"] == "4096"
+    outside = run("mutate", "-f", "-", "-o", "json", stdin=join(space, pod))
+    assert limits(json.loads(outside.stdout))["nvidia.com/gpumem"] == "5000"
+    only = run("mutate", "-f", "-", stdin=space)
+    assert (only.exit_code, only.stdout, only.stderr) == (0, "", "")
+
+
+def test_a_namespace_that_is_not_opted_in(run: Run) -> None:
+    """Its pods are left alone, with a note."""
+    space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n"
+    result = run("mutate", "-f", "-", "-n", "team", "-o", "patch", stdin=join(space, POD))
+    assert (result.exit_code, result.stdout) == (0, "[]\n")
+    assert result.stderr == (
+        "note: pod/demo: left alone: namespace team lacks the label vgpu-webhook.io/inject: enabled\n"
+    )
+
+
+def test_pod_security_of_a_namespace(run: Run) -> None:
+    """Without a document hostPath is permitted; with one its label decides."""
+    space = "apiVersion: v1\nkind: Namespace\nmetadata: {name: default, labels: {vgpu-webhook.io/inject: enabled%s}}\n"
+    assert "hostPath" in run("mutate", "-f", "-", stdin=POD).stdout
+    assert "hostPath" in run("mutate", "-f", "-", stdin=join(space % "", POD)).stdout
+    label = ", pod-security.kubernetes.io/enforce: baseline"
+    baseline = run("mutate", "-f", "-", stdin=join(space % label, POD))
+    assert "hostPath:" not in baseline.stdout
+    assert "VGW602" in baseline.stderr
+
+
+def test_mappings_and_settings(run: Run, tmp_path: Path) -> None:
+    """What the cluster is configured with."""
+    (tmp_path / "own.yaml").write_text(
+        "extends: nvidia\ndefaults: {memory: 8000Mi}\nplace: {scheduler: my-scheduler}\n"
+    )
+    (tmp_path / "settings").write_text("target: nvidia\n")
+    pod = POD.replace(", nvidia.com/gpumem: 3e3", "")
+    configured = ["--mappings", str(tmp_path), "--settings", str(tmp_path / "settings")]
+    stored = yaml.safe_load(run("mutate", "-f", "-", *configured, stdin=pod).stdout)
+    assert limits(stored)["nvidia.com/gpumem"] == "8000"
+    assert stored["spec"]["schedulerName"] == "my-scheduler"
+    vcuda = POD.replace("nvidia.com/gpu: 1, nvidia.com/gpumem: 3e3", "tencent.com/vcuda-core: 100")
+    assert "nvidia.com/gpu" in limits(yaml.safe_load(run("mutate", "-f", "-", *configured, stdin=vcuda).stdout))
+
+
+def test_template_path(run: Run) -> None:
+    """Other kinds pass with a note that says how; told how, they are treated."""
+    job = (
+        "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata:\n  name: train\nspec:\n  pytorchReplicaSpecs:\n"
+        "    Worker:\n      template:\n        spec:\n          containers:\n          - name: a\n"
+        "            resources:\n              limits:\n                nvidia.com/gpumem: 3000\n"
+    )
+    result = run("mutate", "-f", "-", stdin=job)
+    assert (result.exit_code, result.stdout) == (0, job)
+    hint = "--template-path spec.pytorchReplicaSpecs.Worker.template"
+    assert result.stderr == f"note: pytorchjob/train: holds pod templates that were left alone; to treat them: {hint}\n"
+    for path in ("spec.pytorchReplicaSpecs.*.template", "spec.pytorchReplicaSpecs.Worker.template"):
+        treated = run("mutate", "-f", "-", "--template-path", "spec.other", "--template-path", path, stdin=job)
+        template = yaml.safe_load(treated.stdout)["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
+        assert limits(template)["nvidia.com/gpu"] == "1"
+        assert "vgpu-webhook.io/status" in template["metadata"]["annotations"]
+        assert "warning: pytorchjob/train: VGW101: container a: " in treated.stderr
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("a: [\n", "standard input:1: not YAML"),
+        ("- a\n", "standard input:1: the document is no mapping of keys"),
+        ("a: 1\na: 2\n", "standard input:2: the key a stands twice"),
+        ("replicas: 2\n", "standard input:1: no Kubernetes object: `apiVersion` is no text or missing"),
+        (join(SERVICE, POD.replace("main", "5")), "standard input:17: spec.containers[0].name: text is expected here"),
+        ("", "-: no document"),
+    ],
+)
+def test_unreadable_input(run: Run, text: str, message: str) -> None:
+    """Exit 1, nothing on stdout, file, line and what on stderr."""
+    result = run("mutate", "-f", "-", stdin=text)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: {message}")
+    assert result.stderr.count("\n") == 1
+
+
+def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
+    """Missing ones and folders are named; stdin is read once."""
+    missing = run("mutate", "-f", str(tmp_path / "nothing.yaml"))
+    assert (missing.exit_code, missing.stderr) == (1, f"error: {tmp_path}/nothing.yaml: No such file or directory\n")
+    folder = run("mutate", "-f", str(tmp_path))
+    assert (folder.exit_code, folder.stderr) == (1, f"error: {tmp_path}: Is a directory\n")
+    twice = run("mutate", "-f", "-", "-f", "-", stdin=POD)
+    assert twice.exit_code == 1
+    assert "only once" in twice.stderr
+
+
+def test_bad_settings(run: Run, tmp_path: Path) -> None:
+    """Told with file and line, before any manifest is read."""
+    (tmp_path / "s.yaml").write_text("nodeName: allow\n")
+    result = run("mutate", "-f", "nothing.yaml", "--settings", str(tmp_path / "s.yaml"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr.startswith(f"error: {tmp_path}/s.yaml:1: nodeName: 'allow' is not one of ")
+
+
+def test_as_a_process() -> None:
+    """Bytes in, bytes out, exit code to the shell; what is no ASCII stays."""
+    pod = POD.replace("image: example", "image: exämple")
+    command = [sys.executable, "-m", "webhook", "mutate", "-f", "-"]
+    done = subprocess.run(command, input=join(pod, BAD).encode(), capture_output=True, check=False)
+    assert done.returncode == 2
+    assert "image: exämple\n" in done.stdout.decode()
+    assert done.stderr.decode().count("error: pod/bad: ") == 1
+
+
+def test_deployments_of_one_name_are_rolled_out_alike(run: Run) -> None:
+    """The percentage holds for a workload: its template, its pods and its next pods are treated the same."""
+    space = (
+        "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: default\n"
+        "  labels: {vgpu-webhook.io/inject: enabled, vgpu-webhook.io/rollout: '50'}\n"
+    )
+    spec = "{containers: [{name: a, resources: {limits: {nvidia.com/gpumem: 3000}}}]}"
+    treated: dict[bool, int] = {True: 0, False: 0}
+    for number in range(20):
+        name = f"demo{number}"
+        deployment = (
+            f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: {name}}}\nspec: {{template: {{spec: {spec}}}}}\n"
+        )
+        owner = f"ownerReferences: [{{kind: ReplicaSet, name: {name}-6b7f9cd5f4, controller: true}}]"
+        pod = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}-6b7f9cd5f4-x2x4z, {owner}}}\nspec: {spec}\n"
+        result = run("mutate", "-f", "-", "-o", "patch", stdin=join(space, deployment, pod))
+        first, second = (line != "[]" for line in result.stdout.splitlines())
+        assert first == second
+        treated[first] += 1
+    assert min(treated.values()) > 0

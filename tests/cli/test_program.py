@@ -1,0 +1,91 @@
+"""The group: lazy commands, versions, exit codes."""
+
+import subprocess
+import sys
+
+import pytest
+
+from tests.cli.conftest import Run
+from webhook import __version__
+from webhook.cli import COMMANDS
+
+
+@pytest.mark.parametrize("arguments", [(), *((name,) for name in COMMANDS)], ids=str)
+def test_version_everywhere(run: Run, arguments: tuple[str, ...]) -> None:
+    """The program and each command tell the version."""
+    result = run(*arguments, "--version")
+    assert result.exit_code == 0
+    assert result.stdout == f"vgpu-webhook, version {__version__}\n"
+
+
+@pytest.mark.parametrize("flag", ["-h", "--help"])
+def test_overview_names_every_command(run: Run, flag: str) -> None:
+    """With a line on each."""
+    result = run(flag)
+    assert result.exit_code == 0
+    for name, entry in COMMANDS.items():
+        assert name in result.stdout
+        assert entry.summary in result.stdout
+
+
+def test_summaries_agree_with_the_commands(run: Run) -> None:
+    """Each command's help begins with a sentence of its own."""
+    for name in COMMANDS:
+        result = run(name, "--help")
+        assert result.exit_code == 0
+        assert result.stdout.startswith(f"Usage: vgpu-webhook {name} ")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("--nonsense",),
+        ("mutate",),
+        ("mutate", "-f", "-", "-o", "xml"),
+        ("codes", "a", "b"),
+        ("vendors", "x"),
+    ],
+)
+def test_usage_errors_exit_with_1(run: Run, arguments: tuple[str, ...]) -> None:
+    """2 means denied."""
+    result = run(*arguments, stdin="")
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "Error: " in result.stderr
+
+
+def test_python_m_webhook() -> None:
+    """``python -m webhook`` is the same program."""
+    done = subprocess.run([sys.executable, "-m", "webhook", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout == f"vgpu-webhook, version {__version__}\n"
+
+
+NEVER = ["aiohttp", "cryptography", "kubernetes", "prometheus_client", "structlog", "asyncio", "requests"]
+
+
+@pytest.mark.parametrize(
+    "arguments, more",
+    [
+        (["--help"], ["pydantic", "yaml", "msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
+        (["codes"], ["pydantic", "yaml", "msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
+        (["vendors"], ["jsonpatch"]),
+        (["mutate", "-f", "-"], ["webhook.server", "certs", "certs.serving"]),
+    ],
+    ids=lambda value: value[0],
+)
+def test_a_command_imports_only_what_it_needs(arguments: list[str], more: list[str]) -> None:
+    """Start-up time is spent on what is used."""
+    code = f"""
+import sys
+from webhook.cli import main
+try:
+    main({arguments!r}, prog_name="vgpu-webhook")
+finally:
+    found = sorted(set({NEVER + more!r}) & set(sys.modules))
+    print(*found, file=sys.stderr)
+"""
+    pod = "apiVersion: v1\nkind: Pod\nspec: {containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}\n"
+    done = subprocess.run([sys.executable, "-c", code], input=pod, capture_output=True, text=True, check=True)
+    assert done.stdout
+    assert done.stderr.splitlines()[-1] == ""

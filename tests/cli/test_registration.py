@@ -1,0 +1,89 @@
+"""``vgpu-webhook registration``."""
+
+import base64
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Run
+from tests.cluster.asking import HERE
+from webhook.cluster.registration import Service, Site, registration, wanted
+from webhook.mapping.load import load_policy
+
+PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+
+
+def test_it_is_what_the_webhook_would_write(run: Run, tmp_path: Path) -> None:
+    """But for the annotation, which would have to be kept up."""
+    authority = tmp_path / "ca.crt"
+    authority.write_text(PEM)
+    result = run("registration", "--service", "gpu/webhook", "--ca-file", str(authority))
+    assert result.exit_code == 0
+    expected = registration(wanted(load_policy()), Site(Service("gpu", "webhook"), PEM.encode(), "gpu"))
+    assert yaml.safe_load(result.stdout) == expected
+    assert base64.b64decode(expected["webhooks"][0]["clientConfig"]["caBundle"]) == PEM.encode()
+
+
+def test_the_same_policy_gives_the_same_bytes(run: Run) -> None:
+    """So that nothing shows in a diff where nothing changed."""
+    arguments = ("registration", "--url", "https://gpu.example/mutate", "--mappings", str(HERE / "documents"))
+    assert run(*arguments).stdout == run(*arguments).stdout
+    assert "\n          'volcano.sh'\n" in run(*arguments).stdout
+
+
+def test_the_own_namespace(run: Run) -> None:
+    """The Service's, unless another is said; by URL none is known."""
+    said = {
+        ("--service", "gpu/webhook"): ["gpu"],
+        ("--service", "gpu/webhook", "--release-namespace", "other"): ["other"],
+        ("--url", "https://gpu.example/mutate", "--release-namespace", "other"): ["other"],
+        ("--url", "https://gpu.example/mutate"): [],
+    }
+    for arguments, own in said.items():
+        webhook = yaml.safe_load(run("registration", *arguments).stdout)["webhooks"][0]
+        names = webhook["namespaceSelector"]["matchExpressions"][1]["values"]
+        assert sorted({*own, "kube-node-lease", "kube-system"}) == names
+
+
+def test_settings(run: Run, tmp_path: Path) -> None:
+    """Opt-in label and time-out are the settings'."""
+    settings = tmp_path / "settings.yaml"
+    settings.write_text("optInLabel: team.example/gpu\ntimeoutSeconds: 9\n")
+    result = run("registration", "--service", "gpu/webhook", "--settings", str(settings))
+    webhook = yaml.safe_load(result.stdout)["webhooks"][0]
+    assert webhook["timeoutSeconds"] == 9
+    assert webhook["namespaceSelector"]["matchExpressions"][0]["key"] == "team.example/gpu"
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("--service", "gpu/webhook", "--url", "https://gpu.example/mutate"),
+        *(("--service", text) for text in ("webhook", "/webhook", "gpu/", "a/b/c")),
+        *(
+            ("--url", text)
+            for text in ("http://gpu.example", "https://", "gpu", "https://u@h/m", "https://h/m?a", "https://h/#a")
+        ),
+    ],
+    ids=" ".join,
+)
+def test_wrong_addresses(run: Run, arguments: tuple[str, ...]) -> None:
+    """What the API server would refuse, or what says nothing, is a usage error."""
+    result = run("registration", *arguments)
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert "Error: " in result.stderr
+
+
+@pytest.mark.parametrize("text", [None, "no certificate"])
+def test_wrong_authorities(run: Run, tmp_path: Path, text: str | None) -> None:
+    """A file that is not there, or holds something else."""
+    authority = tmp_path / "ca.crt"
+    if text is not None:
+        authority.write_text(text)
+    result = run("registration", "--service", "gpu/webhook", "--ca-file", str(authority))
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert str(authority) in result.stderr

@@ -1,0 +1,319 @@
+"""Manifests through a stand-in for the decision: what it is asked, and what becomes of its patches."""
+
+import json
+import textwrap
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+
+from webhook.admission.context import Context
+from webhook.admission.decision import Decision, untouched
+from webhook.cli.manifest import ManifestError
+from webhook.cli.manifests import read_manifests
+from webhook.cli.treatment import Outcome, Wishes, treat
+from webhook.finding import Finding
+from webhook.patch import Operation, PodEdits
+from webhook.pod import Pod
+from webhook.reasons import Reason
+
+
+@dataclass
+class Decider:
+    """Sets an annotation and a label of every pod; denies pods whose first container is called ``bad``."""
+
+    asked: list[tuple[Pod, Context]] = field(default_factory=list)
+
+    def __call__(self, pod: Pod, context: Context) -> Decision:
+        self.asked.append((pod, context))
+        if pod.spec.containers[0].name == "bad":
+            return Decision(allowed=False, reason=Reason.TOO_LARGE, denial=Finding(Reason.TOO_LARGE, "too large"))
+        edits = PodEdits(pod)
+        edits.labels.values["l"] = "1"
+        edits.annotations.values["a/b"] = "2"
+        warning = Finding(Reason.CORRECTED, "corrected", container=pod.spec.containers[0].name)
+        return Decision(allowed=True, reason=Reason.CHANGED, patch=edits.operations(), warnings=(warning,))
+
+
+def treated(text: str, wishes: Wishes | None = None) -> tuple[Outcome, Decider]:
+    """The outcome for a manifest, and what was asked."""
+    decider = Decider()
+    return treat(read_manifests(textwrap.dedent(text).encode(), "a.yaml"), decider, wishes or Wishes()), decider
+
+
+POD = """
+    apiVersion: v1
+    kind: Pod
+    metadata: {name: demo}
+    spec: {containers: [{name: c}]}
+    """
+
+
+@pytest.mark.parametrize(
+    "metadata, after",
+    [
+        ("{name: demo}", {"name": "demo", "labels": {"l": "1"}, "annotations": {"a/b": "2"}}),
+        ("", {"labels": {"l": "1"}, "annotations": {"a/b": "2"}}),
+        ("{labels: {x: z}, annotations: null}", {"labels": {"x": "z", "l": "1"}, "annotations": {"a/b": "2"}}),
+        ("{annotations: {x: z}, labels: null}", {"annotations": {"x": "z", "a/b": "2"}, "labels": {"l": "1"}}),
+        ("{annotations: {vgpu-webhook.io/target: x}}", None),
+    ],
+)
+@pytest.mark.parametrize("target", [None, "nvidia"])
+def test_metadata_that_is_not_there(metadata: str, after: dict[str, Any] | None, target: str | None) -> None:
+    """Patches apply whatever the manifest leaves out, with `--to` too, which leaves no trace."""
+    text = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{containers: [{{name: c}}]}}\n"
+    if not metadata:
+        text = text.replace("metadata: \n", "")
+    outcome, decider = treated(text, Wishes(target=target))
+    (document,) = outcome.documents
+    expected = after or {"annotations": {"vgpu-webhook.io/target": "x", "a/b": "2"}, "labels": {"l": "1"}}
+    assert document["metadata"] == expected
+    annotations = decider.asked[0][0].metadata.annotations or {}
+    assert annotations.get("vgpu-webhook.io/target") == (target or (None if after else "x"))
+
+
+def test_no_groundwork_without_a_patch() -> None:
+    """A pod that needs nothing gets no empty maps."""
+    manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c}]}\n", "a.yaml")
+    outcome = treat(manifests, lambda _pod, _context: untouched(Reason.NO_GPU_WORDS), Wishes(target="nvidia"))
+    assert outcome.objects[0].patch == ()
+    assert outcome.documents == [manifests[0].data]
+
+
+@pytest.mark.parametrize(
+    "kind, version, path, kept_owner",
+    [
+        ("Deployment", "apps/v1", "spec/template", ("ReplicaSet", "demo-5d4f8c7b9")),
+        ("StatefulSet", "apps/v1", "spec/template", ("StatefulSet", "demo")),
+        ("Job", "batch/v1", "spec/template", ("Job", "demo")),
+        ("CronJob", "batch/v1", "spec/jobTemplate/spec/template", ("Job", "demo-28000000")),
+    ],
+)
+def test_templates_are_treated_as_their_pods(kind: str, version: str, path: str, kept_owner: tuple[str, str]) -> None:
+    """The view is the pod that the controller would create; the patch belongs to the object."""
+    template: dict[str, Any] = {
+        "metadata": {"name": "ignored", "labels": {"x": "y"}},
+        "spec": {"containers": [{"name": "c"}]},
+    }
+    spec: Any = template
+    for part in reversed(path.split("/")):
+        spec = {part: spec}
+    outcome, decider = treated(
+        json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": "demo", "namespace": "team"}, **spec})
+    )
+    pod, context = decider.asked[0]
+    assert (pod.metadata.name, pod.metadata.generate_name) == (None, f"{kept_owner[1]}-")
+    assert pod.metadata.owner_references is not None
+    assert [(owner.kind, owner.name, owner.controller) for owner in pod.metadata.owner_references] == [
+        (*kept_owner, True)
+    ]
+    assert pod.metadata.namespace == context.namespace.name == "team"
+    (treated_object,) = outcome.objects
+    assert treated_object.title == f"{kind.lower()}/demo"
+    assert treated_object.patch == (
+        {"op": "add", "path": f"/{path}/metadata/labels/l", "value": "1"},
+        {"op": "add", "path": f"/{path}/metadata/annotations", "value": {"a/b": "2"}},
+    )
+    assert treated_object.before != treated_object.after
+
+
+def test_untouched_without_what_is_elsewhere() -> None:
+    """What was read is not changed, only the copy that is printed."""
+    outcome, _ = treated(POD)
+    (each,) = outcome.objects
+    assert each.before["metadata"] == {"name": "demo"}
+    assert each.after == outcome.documents[0]
+    assert list(outcome.documents[0]) == ["apiVersion", "kind", "metadata", "spec"]
+
+
+def test_namespaces() -> None:
+    """A Namespace document holds wherever it stands, is not printed, and does not count."""
+    outcome, decider = treated(
+        """
+        apiVersion: v1
+        kind: Pod
+        metadata: {name: demo, namespace: team}
+        spec: {containers: [{name: c}]}
+        ---
+        apiVersion: v1
+        kind: List
+        items:
+        - apiVersion: v1
+          kind: Namespace
+          metadata: {name: team, labels: {a: b}, annotations: {c: d}}
+        ---
+        apiVersion: v1
+        kind: Namespace
+        metadata: {name: default, labels: {e: f}}
+        """
+    )
+    space = decider.asked[0][1].namespace
+    assert (space.name, space.labels, space.annotations) == ("team", {"a": "b"}, {"c": "d"})
+    assert [document["kind"] for document in outcome.documents] == ["Pod", "List"]
+    assert outcome.documents[1]["items"] == []
+
+
+@pytest.mark.parametrize(
+    "said, given, name", [("x", "y", "x"), (None, "y", "y"), (None, None, "default"), ("", "y", "y")]
+)
+def test_the_namespace_of_a_pod(said: str | None, given: str | None, name: str) -> None:
+    """Its own, else the command line's, else default; without a document opted in and privileged."""
+    metadata = "{}" if said is None else f'{{namespace: "{said}"}}'
+    text = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{containers: [{{name: c}}]}}\n"
+    outcome, decider = treated(text, Wishes(namespace=given))
+    context = decider.asked[0][1]
+    assert context.namespace.name == decider.asked[0][0].metadata.namespace == name
+    assert context.namespace.labels == {"vgpu-webhook.io/inject": "enabled"}
+    assert context.pod_security_default == "privileged"
+    assert outcome.documents[0]["metadata"].get("namespace") == said
+    assert outcome.single
+
+
+def test_lists() -> None:
+    """Items are treated one by one; a denied one is left out, the others and the list stay."""
+    outcome, _ = treated(
+        """
+        apiVersion: v1
+        kind: PodList
+        metadata: {resourceVersion: "1"}
+        items:
+        - {metadata: {name: one}, spec: {containers: [{name: c}]}}
+        - {metadata: {name: two}, spec: {containers: [{name: bad}]}}
+        - {apiVersion: v1, kind: Service, metadata: {name: three}}
+        """
+    )
+    assert outcome.single
+    assert outcome.denied
+    (document,) = outcome.documents
+    assert [item["metadata"]["name"] for item in document["items"]] == ["one", "three"]
+    assert document["metadata"] == {"resourceVersion": "1"}
+    assert [each.title for each in outcome.objects] == ["pod/one", "pod/two", "service/three"]
+    assert [each.after is None for each in outcome.objects] == [False, True, False]
+    assert outcome.objects[1].denials == ("VGW303: too large",)
+    assert outcome.objects[1].patch == ()
+    assert outcome.objects[2].before is outcome.objects[2].after
+
+
+RAY = """
+    apiVersion: ray.io/v1
+    kind: RayCluster
+    metadata: {name: demo}
+    spec:
+      head: {template: {spec: {containers: [{name: c}]}}}
+      workers:
+      - template: {spec: {containers: [{name: c}]}}
+      - template: {spec: {containers: [{name: bad}]}}
+    """
+
+
+def test_other_kinds_with_templates() -> None:
+    """They pass unchanged with a note that says how to treat them; told how, all or nothing."""
+    outcome, decider = treated(RAY)
+    assert outcome.documents == [outcome.objects[0].before]
+    assert decider.asked == []
+    (note,) = outcome.objects[0].notes
+    assert note.startswith("holds pod templates that were left alone; to treat them: ")
+    assert note.endswith(": --template-path spec.head.template --template-path spec.workers.*.template")
+    outcome, _ = treated(RAY, Wishes(template_paths=("spec.head.template", "spec.workers.0.template")))
+    assert outcome.objects[0].warnings == (
+        "spec.head.template: VGW108: container c: corrected",
+        "spec.workers[0].template: VGW108: container c: corrected",
+    )
+    workers = outcome.documents[0]["spec"]["workers"]
+    assert workers[0]["template"]["metadata"] == {"labels": {"l": "1"}, "annotations": {"a/b": "2"}}
+    assert "metadata" not in workers[1]["template"]
+    outcome, _ = treated(RAY, Wishes(template_paths=("spec.workers.*.template",)))
+    assert outcome.documents == []
+    assert outcome.objects[0].denials == ("spec.workers[1].template: VGW303: too large",)
+
+
+def test_each_operation_is_for_the_object() -> None:
+    """Groundwork comes before what stands on it, with the template's path."""
+    outcome, _ = treated(RAY, Wishes(target="x", template_paths=("spec.head.template",)))
+    base = "/spec/head/template/metadata"
+    patch: tuple[Operation, ...] = outcome.objects[0].patch
+    assert [(operation["op"], operation["path"]) for operation in patch] == [
+        ("add", base),
+        ("add", f"{base}/annotations"),
+        ("add", f"{base}/labels"),
+        ("add", f"{base}/annotations/a~1b"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        (
+            "metadata:\n  labels:\n    a: b\n    c: 1\nspec:\n  containers: []\n",
+            "6: metadata.labels.c: text is expected here, not a whole number: quote it",
+        ),
+        (
+            "metadata:\n  annotations: {a: yes}\n",
+            "4: metadata.annotations.a: text is expected here, not a boolean: quote it",
+        ),
+        ("metadata: []\n", "3: metadata: a mapping is expected here, not a list"),
+        ("spec:\n  containers: {}\n", "4: spec.containers: a list is expected here, not a mapping"),
+        (
+            "spec:\n  containers:\n  - name: a\n  - name: 5\n",
+            "6: spec.containers[1].name: text is expected here, not a whole number: quote it",
+        ),
+        (
+            "spec:\n  containers:\n  - name: a\n    env:\n    - name: b\n      value: 1\n",
+            "8: spec.containers[0].env[0].value: text is expected here, not a whole number: quote it",
+        ),
+        (
+            "spec:\n  initContainers:\n  - volumeMounts:\n    - {name: b, readOnly: 1}\n",
+            "6: spec.initContainers[0].volumeMounts[0].readOnly: a boolean is expected here, not a whole number",
+        ),
+        ("spec:\n  volumes: 3\n", "4: spec.volumes: a list is expected here, not a whole number"),
+        (
+            "spec:\n  containers:\n  - resources:\n      limits:\n        cpu: [1]\n",
+            "7: spec.containers[0].resources.limits.cpu: number or text",
+        ),
+        ("metadata: {namespace: 1}\n", "3: metadata.namespace: a namespace is text"),
+        ("metadata: {ownerReferences: [{name: 1}]}\n", "3: metadata.ownerReferences[0].name: text is expected here"),
+    ],
+)
+def test_pods_that_kubernetes_could_not_decode(text: str, message: str) -> None:
+    """File, line, where and what."""
+    with pytest.raises(ManifestError) as caught:
+        treated(f"apiVersion: v1\nkind: Pod\n{text}")
+    assert str(caught.value).startswith("a.yaml:")
+    if "number or text" in message:
+        message = message.removesuffix("number or text")
+    assert str(caught.value).removeprefix("a.yaml:").startswith(message)
+
+
+def test_templates_that_kubernetes_could_not_decode() -> None:
+    """The place is told from the object's root, in lists from the document's."""
+    item = "{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {labels: {a: 1}}}}}"
+    with pytest.raises(ManifestError, match=r"^a\.yaml:4: items\[0\]\.spec\.template\.metadata\.labels\.a: text is"):
+        treated(f"apiVersion: v1\nkind: List\nitems:\n- {item}\n")
+    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec\.template: a pod template is no mapping"):
+        treated("apiVersion: apps/v1\nkind: Deployment\nspec: {template: [1]}\n")
+    with pytest.raises(ManifestError, match=r"^a\.yaml:3: metadata\.labels\.a: text is expected"):
+        treated("apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {a: 1}}\n")
+
+
+def test_what_only_the_decision_decodes() -> None:
+    """Parts that seldom matter stay undecoded until then; the place is the pod's spec."""
+
+    def decide(pod: Pod, _context: Context) -> Decision:
+        msgspec.json.decode(bytes(pod.spec.tolerations), type=list)
+        return untouched(Reason.ALREADY_RIGHT)
+
+    manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec:\n  tolerations: 1\n", "a.yaml")
+    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec: Kubernetes could not decode this: Expected `array`"):
+        treat(manifests, decide, Wishes())
+
+
+def test_a_namespace_that_is_not_opted_in_is_noted() -> None:
+    """Or its author would wonder why nothing happens."""
+    text = POD.replace("{name: demo}", "{name: demo, namespace: team}") + (
+        "---\n    apiVersion: v1\n    kind: Namespace\n    metadata: {name: team}\n"
+    )
+    manifests = read_manifests(textwrap.dedent(text).encode(), "a.yaml")
+    outcome = treat(manifests, lambda _pod, _context: untouched(Reason.NOT_OPTED_IN), Wishes())
+    assert outcome.objects[0].notes == ("left alone: namespace team lacks the label vgpu-webhook.io/inject: enabled",)

@@ -1,0 +1,134 @@
+"""The mappings in force, as a table, one by one, and their schema."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Run
+from webhook.mapping.load import load_policy
+from webhook.mapping.schema import Mapping
+from webhook.mapping.strict_yaml import parse
+
+
+def test_table(run: Run, golden: Callable[[str, str], None]) -> None:
+    """Vendor, family, words and units, per card or total, default target, scheduler."""
+    result = run("vendors")
+    assert (result.exit_code, result.stderr) == (0, "")
+    golden("vendors.txt", result.stdout)
+
+
+def test_table_under_settings(run: Run, golden: Callable[[str, str], None], tmp_path: Path) -> None:
+    """Mappings and settings of one's own show: targets, who stands by, other names."""
+    (tmp_path / "mappings").mkdir()
+    (tmp_path / "mappings" / "acme.yaml").write_text(
+        "vendor: acme\nextends: nvidia\nwords:\n  gpu: {resource: acme.example/vgpu}\n"
+        "  gpumem: {resource: acme.example/vgpu-memory}\n"
+        "  gpumem-percentage: null\n  gpucores: null\n  priority: null\n"
+    )
+    (tmp_path / "settings.yaml").write_text("target: nvidia\nowners: {aliyun.com/gpu-mem: gpushare}\n")
+    result = run("vendors", "--mappings", str(tmp_path / "mappings"), "--settings", str(tmp_path / "settings.yaml"))
+    assert (result.exit_code, result.stderr) == (0, "")
+    golden("vendors-configured.txt", result.stdout)
+
+
+@pytest.mark.parametrize("name", sorted(load_policy().vendors))
+def test_a_document_is_a_start_for_ones_own(run: Run, name: str, tmp_path: Path) -> None:
+    """What is printed is a mapping document again, and means the same."""
+    result = run("vendors", name)
+    assert result.exit_code == 0
+    assert result.stdout.startswith("# built-in\n")
+    (document,) = parse(result.stdout, "stdout")
+    assert Mapping.model_validate(document.data) == load_policy().vendors[name].document
+    (tmp_path / "own.yaml").write_text(result.stdout)
+    assert load_policy(tmp_path).vendors[name].document == load_policy().vendors[name].document
+
+
+def test_unknown_vendor(run: Run) -> None:
+    """A usage error that names the known ones."""
+    result = run("vendors", "nonsense")
+    assert result.exit_code == 1
+    assert "nonsense is none of aliyun, gpushare, iluvatar, nvidia, vcuda" in result.stderr
+
+
+def test_schema(run: Run) -> None:
+    """The keys are those of documents, not of Python."""
+    schema = json.loads(run("vendors", "--schema").stdout)
+    assert schema["$schema"].startswith("https://json-schema.org/")
+    whole = schema["$defs"]["Mapping"]
+    assert "translateTo" in whole["properties"]
+    assert "translate_to" not in whole["properties"]
+    assert whole["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    "option, content, messages",
+    [
+        ("--settings", "targt: nvidia\n", ["settings.yaml:1: targt: unknown key 'targt' (did you mean `target`?)"]),
+        ("--settings", "target: yes\n", ["settings.yaml:1: target: yes is a boolean"]),
+        ("--mappings", "extends: nvidia\na: 1\na: 2\n", ["settings.yaml:3: a: the key a stands here twice"]),
+    ],
+)
+def test_bad_configuration(run: Run, tmp_path: Path, option: str, content: str, messages: list[str]) -> None:
+    """Every problem is told with file and line; exit 1."""
+    file = tmp_path / "settings.yaml"
+    file.write_text(content)
+    result = run("vendors", option, str(file if option == "--settings" else tmp_path))
+    assert (result.exit_code, result.stdout) == (1, "")
+    lines = result.stderr.splitlines()
+    assert len(lines) == len(messages)
+    for line, message in zip(lines, messages, strict=True):
+        assert line.startswith(f"error: {tmp_path}/{message}")
+
+
+@pytest.mark.parametrize("option", ["--mappings", "--settings"])
+def test_missing_configuration(run: Run, tmp_path: Path, option: str) -> None:
+    """A file that is not there is named."""
+    result = run("vendors", option, str(tmp_path / "nothing"))
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr == f"error: {tmp_path}/nothing: No such file or directory\n"
+
+
+def test_configuration_that_is_no_text(run: Run, tmp_path: Path) -> None:
+    """Bytes that are no UTF-8 are an error, not a crash."""
+    (tmp_path / "a.yaml").write_bytes(b"\xff")
+    result = run("vendors", "--settings", str(tmp_path / "a.yaml"))
+    assert result.exit_code == 1
+    assert "not UTF-8 text" in result.stderr
+
+
+def test_what_is_overridden_is_marked(run: Run, tmp_path: Path) -> None:
+    """At the end of its line; what is no longer there stands first. It is a document still."""
+    (tmp_path / "nvidia.yaml").write_text(
+        "extends: nvidia\nabout: |\n  two\n  lines\nwords: {gpucores: null}\ndefaults: {memory: 8000Mi}\nguard: []\n"
+    )
+    text = run("vendors", "nvidia", "--mappings", str(tmp_path)).stdout
+    marked = [line for line in text.splitlines() if line.endswith("# overridden")]
+    assert marked == ["about: |  # overridden", "  memory: 8000Mi  # overridden", "guard: []  # overridden"]
+    assert text.splitlines()[1] == "# removed: words.gpucores"
+    (document,) = parse(text, "stdout")
+    assert Mapping.model_validate(document.data) == load_policy(tmp_path).vendors["nvidia"].document
+
+
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--cluster", "--settings", "x"], "--cluster shows what is there"),
+        (["--kubeconfig", "x"], "need --cluster"),
+        (["--release-namespace", "x"], "need --cluster"),
+    ],
+)
+def test_options_that_exclude_each_other(run: Run, arguments: list[str], message: str) -> None:
+    """A cluster or files."""
+    result = run("vendors", *arguments)
+    assert result.exit_code == 1
+    assert message in result.stderr
+
+
+def test_a_cluster_that_is_not_there(run: Run, tmp_path: Path) -> None:
+    """An error and no trace."""
+    (tmp_path / "config").write_text("{}")
+    result = run("vendors", "--cluster", "--kubeconfig", str(tmp_path / "config"))
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: ")

@@ -1,0 +1,98 @@
+"""Pods that ask for a GPU, in every spelling of every word of a policy, and pods that don't."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from webhook.mapping.load import build_policy, documents_in
+from webhook.mapping.policy import Policy
+from webhook.mapping.vendor import Vendor, Word
+
+HERE = Path(__file__).parent
+FOLDERS = [HERE / "documents", HERE.parent / "mapping" / "documents"]
+SAMPLES = {"container": "main", "model": "a10_24g", "resource": "gpu-a100", "profile": "1g.12gb", "chip": "X"}
+"""A value for each variable that cannot be listed."""
+
+Pod = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A pod that carries one word, and which."""
+
+    title: str
+    pod: Pod
+
+
+def many_vendors() -> Policy:
+    """The built-in vendors and those that are kept for tests: all ways in which names are written."""
+    return build_policy([document for folder in FOLDERS for document in documents_in(folder)])
+
+
+def ordinary_pods() -> list[Pod]:
+    """Pods that must never wait for the webhook."""
+    return list(yaml.safe_load_all((HERE / "ordinary-pods.yaml").read_text()))
+
+
+def asking_pods(policy: Policy) -> Iterator[Asking]:
+    """A pod for each spelling of each word, in each place where it can stand; by default names only, no sensible numbers."""
+    for vendor in policy.vendors.values():
+        for word in vendor.words.values():
+            for key in spellings(vendor, word):
+                title = f"{vendor.name} {word.place} {key}"
+                if word.place != "resource":
+                    carried = {key: "1"}
+                    yield Asking(title, pod(labels=carried) if word.place == "label" else pod(annotations=carried))
+                    continue
+                yield Asking(f"{title} in limits", pod(limits={key: "1"}, requests={key: "1"}))
+                yield Asking(f"{title} in requests", pod(requests={key: "1"}))
+                yield Asking(f"{title} in an init container", pod(init={"limits": {key: "1"}, "requests": {key: "1"}}))
+
+
+def spellings(vendor: Vendor, word: Word) -> Iterator[str]:
+    """Every key of a word that can be listed, and one that cannot."""
+    variables = vendor.document.variables
+    for template in word.spellings if word.twin is None else (*word.spellings, word.twin):
+        yield from (name for name, _ in template.names(variables))
+        if template.pattern(variables) is not None:
+            rendered = template.render(SAMPLES)
+            assert rendered is not None, template
+            yield rendered
+
+
+def pod(
+    *,
+    limits: dict[str, str] | None = None,
+    requests: dict[str, str] | None = None,
+    init: dict[str, dict[str, str]] | None = None,
+    labels: dict[str, str] | None = None,
+    annotations: dict[str, str] | None = None,
+) -> Pod:
+    """A small pod with these words."""
+    metadata = {"name": "asking", "labels": labels, "annotations": annotations}
+    main = {"name": "main", "image": "app", "resources": {"limits": limits or {}, "requests": requests or {}}}
+    before = {"initContainers": [{"name": "init", "image": "app", "resources": init}]} if init else {}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {key: value for key, value in metadata.items() if value is not None},
+        "spec": {**before, "containers": [main]},
+    }
+
+
+def resources_of(pod: Pod) -> list[str]:
+    """All resource names of a pod."""
+    containers = [*(pod["spec"].get("initContainers") or []), *(pod["spec"].get("containers") or [])]
+    sides = [
+        (container.get("resources") or {}).get(side) for container in containers for side in ("limits", "requests")
+    ]
+    return [name for side in sides for name in side or {}]
+
+
+def keys_of(pod: Pod) -> list[str]:
+    """All keys of labels and annotations of a pod."""
+    metadata = pod.get("metadata") or {}
+    return [*(metadata.get("labels") or {}), *(metadata.get("annotations") or {})]

@@ -1,0 +1,49 @@
+"""ConfigMaps as tests write them, and what becomes of them."""
+
+from collections.abc import Mapping
+
+from webhook.cluster.config_maps import MAPPING_KEY, MAPPING_LABEL, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
+from webhook.cluster.documents import Memo
+from webhook.cluster.policies import Outcome, policy_of
+
+LABELS = {MAPPING_LABEL: "true"}
+
+
+def mapping(name: str, text: str | None, created: int = 0, version: int = 1) -> ConfigMap:
+    """A mapping ConfigMap, created at some second; without a text it has no document."""
+    data = {} if text is None else {MAPPING_KEY: text}
+    time = f"2026-01-01T00:{created // 60:02}:{created % 60:02}Z"
+    return ConfigMap(name, data, LABELS, f"uid-{name}", time, str(version))
+
+
+def settings(text: str) -> ConfigMap:
+    """The settings ConfigMap."""
+    return ConfigMap(SETTINGS_NAME, {SETTINGS_KEY: text}, {}, "uid-settings", "2026-01-01T00:00:00Z", "1")
+
+
+def vendor(name: str, *, domain: str | None = None, about: str = "", **more: str) -> str:
+    """A small vendor of its own that is in order; `more` are further lines."""
+    domain = domain or f"{name}.example"
+    lines = [f"about: {about}"] if about else []
+    lines += [f"{key}: {value}" for key, value in more.items()]
+    return (
+        f"vendor: {name}\nfamily: nvidia\nwords:\n  gpu: {{resource: {domain}/gpu, is: devices}}\n"
+        f"  mem: {{resource: {domain}/mem, is: memory, unit: 1Mi}}\n"
+        "forms:\n- {name: share, absent: {devices: 1, memory: all, cores: free}}\n"
+        + "".join(f"{line}\n" for line in lines)
+    )
+
+
+def outcome(*config_maps: ConfigMap, last_good: Mapping[str, str] | None = None, memo: Memo | None = None) -> Outcome:
+    """What ConfigMaps come to."""
+    return policy_of(config_maps, last_good or {}, memo or Memo())
+
+
+def told(outcome: Outcome) -> dict[str, str]:
+    """The rejected ConfigMaps, each with its first problem and what is in force instead."""
+    return {one.config_map.name: f"{one.problems[0]} → {one.instead}" for one in outcome.verdicts if not one.accepted}
+
+
+def abouts(outcome: Outcome) -> dict[str, str | None]:
+    """The vendors in force that say something about themselves."""
+    return {name: one.document.about for name, one in outcome.policy.vendors.items() if one.document.about}

@@ -1,0 +1,286 @@
+"""Where the API server is found, as whom we go there, and what happens when that changes."""
+
+import base64
+import datetime as dt
+import json
+import ssl
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import ExtendedKeyUsageOID
+
+from certs.authority import issue, make_authority
+from certs.pair import Pair
+from webhook.cluster import connection
+from webhook.cluster.access import load_access
+from webhook.cluster.api import Api, ConfigurationError, UnreachableError, connect
+from webhook.cluster.connection import open_connection
+
+NOW = dt.datetime.now(dt.UTC)
+
+
+@pytest.fixture(scope="module")
+def authority() -> Pair:
+    """Sign what servers and clients show here."""
+    return make_authority("test", NOW)
+
+
+@pytest.fixture(autouse=True)
+def _nothing_configured(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("KUBECONFIG", "KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT", "HTTPS_PROXY", "https_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+
+def write_kubeconfig(path: Path, server: str, user: dict[str, Any], **cluster: Any) -> Path:
+    """Write a kubeconfig with one cluster and one user."""
+    config = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "current-context": "here",
+        "contexts": [{"name": "here", "context": {"cluster": "there", "user": "me"}}],
+        "clusters": [{"name": "there", "cluster": {"server": server, **cluster}}],
+        "users": [{"name": "me", "user": user}],
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(config))
+    return path
+
+
+def write_service_account(folder: Path, authority: Pair, token: str) -> Path:
+    """Write what the kubelet mounts into a pod."""
+    folder.mkdir(exist_ok=True)
+    (folder / "token").write_text(token)
+    (folder / "ca.crt").write_bytes(authority.certificate_pem)
+    return folder
+
+
+def client_certificate(authority: Pair) -> tuple[bytes, bytes]:
+    """Sign a certificate as kubeadm gives them to administrators; give it with its key, PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    signer = serialization.load_pem_private_key(authority.key_pem, None)
+    assert isinstance(signer, ec.EllipticCurvePrivateKey)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "kubernetes-admin")]))
+        .issuer_name(x509.load_pem_x509_certificate(authority.certificate_pem).subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(NOW - dt.timedelta(minutes=5))
+        .not_valid_after(NOW + dt.timedelta(days=1))
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(signer, hashes.SHA256())
+    )
+    pem, form = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8
+    return certificate.public_bytes(pem), key.private_bytes(pem, form, serialization.NoEncryption())
+
+
+@asynccontextmanager
+async def served(authority: Pair, folder: Path) -> AsyncIterator[tuple[int, list[str | None], set[str | None]]]:
+    """Serve over TLS; give the port, the Authorization headers that came, and those that are good (all, if empty)."""
+    leaf = issue(authority, ["127.0.0.1"], NOW)
+    (folder / "leaf.crt").write_bytes(leaf.certificate_pem)
+    (folder / "leaf.key").write_bytes(leaf.key_pem)
+    (folder / "clients.crt").write_bytes(authority.certificate_pem)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "leaf.crt", folder / "leaf.key")
+    context.load_verify_locations(folder / "clients.crt")
+    context.verify_mode = ssl.CERT_OPTIONAL
+    came: list[str | None] = []
+    good: set[str | None] = set()
+
+    async def handler(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        shown = request.transport.get_extra_info("peercert")
+        came.append("certificate" if shown else request.headers.get("Authorization"))
+        return web.Response(status=401 if good and came[-1] not in good else 200)
+
+    app = web.Application()
+    app.router.add_get("/api", handler)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=context)
+    await site.start()
+    try:
+        yield site.port, came, good
+    finally:
+        await runner.cleanup()
+
+
+async def status(api: Api) -> int:
+    """Ask once."""
+    return (await api.request("GET", "/api")).status
+
+
+async def test_the_order(tmp_path: Path, authority: Pair) -> None:
+    """A file that was named, KUBECONFIG, the pod's service account, the home's file; the first is taken."""
+    account = write_service_account(tmp_path / "account", authority, "token")
+    named = write_kubeconfig(tmp_path / "named", "https://named:1", {})
+    variable = write_kubeconfig(tmp_path / "variable", "https://variable:2", {})
+    home = write_kubeconfig(tmp_path / "home/.kube/config", "https://home:3", {}).parents[1]
+    everything = {
+        "HOME": str(home),
+        "KUBECONFIG": str(variable),
+        "KUBERNETES_SERVICE_HOST": "fd00::1",
+        "KUBERNETES_SERVICE_PORT": "443",
+    }
+    found = []
+    for kubeconfig, gone in ((named, ""), (None, "KUBECONFIG"), (None, "KUBERNETES_SERVICE_HOST"), (None, "")):
+        found.append((await load_access(kubeconfig, everything, account)).server)
+        everything.pop(gone, None)
+    assert [str(server) for server in found] == [
+        "https://named:1",
+        "https://variable:2",
+        "https://[fd00::1]",
+        "https://home:3",
+    ]
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        (None, "does not exist"),
+        ("", "cannot be used"),
+        ("a: [", "cannot be used"),
+        ("- 1", "cannot be used"),
+        ("{}", "cannot be used"),
+        ('{"current-context": "x", "contexts": [], "clusters": []}', "cannot be used"),
+        ("server", "names no server"),
+    ],
+)
+async def test_what_cannot_be_used(tmp_path: Path, text: str | None, why: str) -> None:
+    """Whatever is wrong with a file, the error names the file."""
+    path = tmp_path / "kubeconfig"
+    if text == "server":
+        write_kubeconfig(path, "here", {"token": "x"})
+    elif text is not None:
+        path.write_text(text)
+    with pytest.raises(ConfigurationError, match=why) as raised:
+        await connect(path)
+    assert raised.value.place == str(path)
+
+
+async def test_nothing_configured() -> None:
+    """Without anything, the error says what is possible."""
+    with pytest.raises(ConfigurationError, match="name a kubeconfig, or run in a pod"):
+        await connect()
+
+
+async def test_a_pod_without_a_token(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a pod whose service account is not mounted, the error says where it was looked for."""
+    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.0.0.1")
+    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
+    with pytest.raises(ConfigurationError, match=f"{tmp_path}: cannot be used: Service token"):
+        await open_connection(None, tmp_path)
+
+
+async def test_every_way_to_say_who_we_are(tmp_path: Path, authority: Pair) -> None:
+    """Token, token file (with a line break), password, client certificate, and a program that gives a token."""
+    leaf = client_certificate(authority)
+    (tmp_path / "token").write_text("from-file\n")
+    program = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "kind": "ExecCredential",
+        "status": {"token": "from-program"},
+    }
+    exec_ = {
+        "apiVersion": "client.authentication.k8s.io/v1",
+        "command": sys.executable,
+        "args": ["-c", f"print({json.dumps(json.dumps(program))})"],
+    }
+    ca = {"certificate-authority-data": base64.b64encode(authority.certificate_pem).decode()}
+    users: list[dict[str, Any]] = [
+        {"token": "plain"},
+        {"tokenFile": "token"},
+        {"username": "me", "password": "pass"},
+        {"exec": exec_},
+        {
+            "client-certificate-data": base64.b64encode(leaf[0]).decode(),
+            "client-key-data": base64.b64encode(leaf[1]).decode(),
+        },
+        {},
+    ]
+    async with served(authority, tmp_path) as (port, came, _):
+        for user in users:
+            api = await connect(write_kubeconfig(tmp_path / "kubeconfig", f"https://127.0.0.1:{port}", user, **ca))
+            assert await status(api) == 200
+            await api.close()
+    basic = f"Basic {base64.b64encode(b'me:pass').decode()}"
+    assert came == ["Bearer plain", "Bearer from-file", basic, "Bearer from-program", "certificate", None]
+
+
+async def test_a_server_that_nobody_vouches_for(tmp_path: Path, authority: Pair) -> None:
+    """A certificate of another authority, or for another name, is nobody's answer; a name may be told."""
+    stranger = make_authority("stranger", NOW)
+    (tmp_path / "ca.crt").write_bytes(stranger.certificate_pem)
+    async with served(authority, tmp_path) as (port, came, _):
+        path = write_kubeconfig(
+            tmp_path / "kubeconfig", f"https://127.0.0.1:{port}", {"token": "x"}, **{"certificate-authority": "ca.crt"}
+        )
+        api = await connect(path)
+        with pytest.raises(UnreachableError, match="certificate verify failed"):
+            await status(api)
+        await api.close()
+        (tmp_path / "ca.crt").write_bytes(authority.certificate_pem)
+        for server, name, good in (("localhost", None, False), ("localhost", "127.0.0.1", True)):
+            named = {} if name is None else {"tls-server-name": name}
+            cluster = {"certificate-authority": "ca.crt", **named}
+            api = await connect(write_kubeconfig(path, f"https://{server}:{port}", {"token": "x"}, **cluster))
+            if good:
+                assert await status(api) == 200
+            else:
+                with pytest.raises(UnreachableError, match="certificate verify failed"):
+                    await status(api)
+            await api.close()
+    assert came == ["Bearer x"]
+
+
+async def test_a_service_account_whose_token_rotates(
+    tmp_path: Path, authority: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A new token is taken from its file as soon as the old one is refused, and without that within a minute."""
+    account = write_service_account(tmp_path / "account", authority, "one\n")
+    async with served(authority, tmp_path) as (port, came, good):
+        monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "127.0.0.1")
+        monkeypatch.setenv("KUBERNETES_SERVICE_PORT", str(port))
+        api = await open_connection(None, account)
+        assert await status(api) == 200
+        (account / "token").write_text("two\n")
+        assert await status(api) == 200
+        good.add("bearer two")
+        assert await status(api) == 200
+        await api.close()
+    assert came == ["bearer one", "bearer one", "bearer one", "bearer two"]
+
+
+async def test_an_authority_that_is_replaced(tmp_path: Path, authority: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """When the server has a certificate of a new authority, the file is read again, and the next try succeeds."""
+    monkeypatch.setattr(connection, "RENEWAL_PAUSE", 0.0)
+    (tmp_path / "ca.crt").write_bytes(make_authority("former", NOW).certificate_pem)
+    async with served(authority, tmp_path) as (port, came, _):
+        cluster = {"certificate-authority": "ca.crt"}
+        api = await connect(write_kubeconfig(tmp_path / "kubeconfig", f"https://127.0.0.1:{port}", {}, **cluster))
+        with pytest.raises(UnreachableError, match="certificate verify failed"):
+            await status(api)
+        (tmp_path / "ca.crt").write_bytes(authority.certificate_pem)
+        assert await status(api) == 200
+        await api.close()
+    assert came == [None]
+
+
+async def test_proxies(tmp_path: Path) -> None:
+    """The kubeconfig's own proxy comes before that of the environment."""
+    environment = {"HTTPS_PROXY": "http://proxy:1"}
+    path = write_kubeconfig(tmp_path / "kubeconfig", "https://api.example:6443", {})
+    assert (await load_access(path, environment)).proxy == "http://proxy:1"
+    assert (await load_access(path, environment | {"NO_PROXY": "api.example"})).proxy is None
+    write_kubeconfig(path, "https://api.example:6443", {}, **{"proxy-url": "http://own:2"})
+    assert (await load_access(path, environment)).proxy == "http://own:2"

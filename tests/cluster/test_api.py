@@ -1,0 +1,55 @@
+"""The values and errors that the other modules of the room speak in."""
+
+from pathlib import Path
+
+import pytest
+
+from webhook.cluster.api import (
+    Answer,
+    ApiError,
+    ConfigurationError,
+    StatusError,
+    UnreachableError,
+    in_cluster_namespace,
+)
+
+
+def test_accepted() -> None:
+    """A success gives its body, anything else is an error with what the server said."""
+    assert Answer(200, b"{}").accepted() == b"{}"
+    assert Answer(201, b"").accepted() == b""
+    body = b'{"kind":"Status","code":409,"reason":"Conflict","message":"changed","details":{"retryAfterSeconds":2}}'
+    with pytest.raises(StatusError) as raised:
+        Answer(409, body).accepted()
+    error = raised.value
+    assert (error.status, error.reason, error.message, error.retry_after) == (409, "Conflict", "changed", 2)
+    assert str(error) == "409 Conflict: changed"
+    assert isinstance(error, ApiError)
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"<html>" + b"x" * 10_000, b"\xff\xfe", b"[]", b'{"details": null, "message": "no"}']
+)
+def test_a_refusal_of_somebody_else(body: bytes) -> None:
+    """A body that is no Status is told too, but not all of it."""
+    with pytest.raises(StatusError) as raised:
+        Answer(302, body, 3.0).accepted()
+    assert raised.value.status == 302
+    assert raised.value.retry_after == 3.0
+    assert len(raised.value.message) <= 256
+
+
+def test_errors_say_what_and_where() -> None:
+    """All are of one family."""
+    assert str(ConfigurationError("/kubeconfig", "does not exist")) == "/kubeconfig: does not exist"
+    assert issubclass(ConfigurationError, ApiError)
+    assert issubclass(UnreachableError, ApiError)
+
+
+def test_namespace_of_the_pod(tmp_path: Path) -> None:
+    """In a pod it stands in a file; outside there is none."""
+    assert in_cluster_namespace(tmp_path) is None
+    (tmp_path / "namespace").write_text("")
+    assert in_cluster_namespace(tmp_path) is None
+    (tmp_path / "namespace").write_text("gpu-system\n")
+    assert in_cluster_namespace(tmp_path) == "gpu-system"

@@ -1,0 +1,250 @@
+"""The connection against a server of our own that does what servers and networks do."""
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+from yarl import URL
+
+import webhook
+from webhook.cluster import connection
+from webhook.cluster.access import Access
+from webhook.cluster.api import ConfigurationError, SilenceError, StatusError, UnreachableError
+from webhook.cluster.connection import Connection
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+TLS = ssl.create_default_context()
+
+
+@asynccontextmanager
+async def served(handler: Handler, header: Callable[[], str | None] = lambda: None) -> AsyncIterator[Connection]:
+    """Serve every path with a handler, and connect to it; each reading of credentials asks for a header."""
+    app = web.Application(client_max_size=10_000_000)
+    app.router.add_route("*", "/{path:.*}", handler)
+    # A handler that waits must not outlive its client: it would outlive the test.
+    runner = web.AppRunner(app, access_log=None, handler_cancellation=True, shutdown_timeout=1)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    server = URL(f"http://127.0.0.1:{site.port}/prefix/")
+
+    async def load() -> Access:
+        value = header()
+        return Access(server, TLS, None, None, lambda: value)
+
+    opened = Connection(load, await load())
+    try:
+        yield opened
+    finally:
+        await opened.close()
+        await runner.cleanup()
+
+
+async def test_what_is_sent() -> None:
+    """A request arrives with prefix, parameters, body, type, credentials and our name."""
+    seen: list[web.Request] = []
+    bodies: list[bytes] = []
+
+    async def handler(request: web.Request) -> web.Response:
+        seen.append(request)
+        bodies.append(await request.read())
+        return web.Response(status=418, body=b"{}", headers={"Retry-After": "3"})
+
+    async with served(handler, lambda: "Bearer secret") as api:
+        answer = await api.request("GET", "/api/v1/pods", query={"continue": "a+/= b", "labelSelector": "x=true"})
+        patch = await api.request("PATCH", "/api/v1/pods/a", body=b"[]", content_type="application/json-patch+json")
+    assert (answer.status, answer.body, answer.retry_after) == (418, b"{}", 3.0)
+    assert patch.status == 418
+    get, patched = seen
+    assert (get.path, dict(get.query)) == ("/prefix/api/v1/pods", {"continue": "a+/= b", "labelSelector": "x=true"})
+    assert get.headers["Authorization"] == "Bearer secret"
+    assert get.headers["User-Agent"] == f"vgpu-webhook/{webhook.__version__}"
+    assert "Content-Type" not in get.headers
+    assert (patched.method, patched.headers["Content-Type"]) == ("PATCH", "application/json-patch+json")
+    assert bodies == [b"", b"[]"]
+
+
+async def test_redirects_are_not_followed() -> None:
+    """Nobody sends the credentials elsewhere."""
+
+    async def handler(request: web.Request) -> web.Response:
+        raise web.HTTPFound("/elsewhere")
+
+    async with served(handler) as api:
+        assert (await api.request("GET", "/api")).status == 302
+
+
+async def test_no_answer() -> None:
+    """Silence, a connection that breaks, and nobody there: each is told in the time that was given."""
+
+    async def silent(request: web.Request) -> web.Response:
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def breaks(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"Content-Length": "10"})
+        await response.prepare(request)
+        await response.write(b"12345")
+        assert request.transport is not None
+        request.transport.abort()
+        return response
+
+    async with served(silent) as api:
+        begun = time.monotonic()
+        with pytest.raises(UnreachableError, match=r"GET /api: no answer within 0\.1 s"):
+            await api.request("GET", "/api", seconds=0.1)
+        assert time.monotonic() - begun < 1
+    async with served(breaks) as api:
+        with pytest.raises(UnreachableError, match="GET /api: "):
+            await api.request("GET", "/api")
+    with pytest.raises(UnreachableError, match="has been closed"):
+        await api.request("GET", "/api")
+
+
+async def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer that is larger than memory is given up."""
+    monkeypatch.setattr(connection, "MAX_BODY", 1000)
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(body=b"x" * 1001)
+
+    async with served(handler) as api:
+        with pytest.raises(UnreachableError, match="more than 1000 bytes"):
+            await api.request("GET", "/api")
+
+
+def says(*chunks: bytes | float, end: bool = True) -> Handler:
+    """Make a watch that says chunks, with pauses, and ends or goes silent."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        for chunk in chunks:
+            if isinstance(chunk, float):
+                await asyncio.sleep(chunk)
+            else:
+                await response.write(chunk)
+        if not end:
+            await asyncio.Event().wait()
+        return response
+
+    return handler
+
+
+async def read(api: Connection, *, seconds: float = 5.0, silence: float = 5.0) -> list[bytes]:
+    """Read a watch to its end."""
+    async with api.lines("/api", query={"watch": "true"}, seconds=seconds, silence=silence) as lines:
+        return [line async for line in lines]
+
+
+async def fail_while_reading(api: Connection) -> None:
+    """Open a watch, and fail at its first line."""
+    async with api.lines("/api", query={}, seconds=5, silence=5) as lines:
+        async for _ in lines:
+            raise TimeoutError("mine")
+
+
+async def test_lines() -> None:
+    """Lines come whole, however long, and end with the watch."""
+    large = b"x" * 5_000_000
+    async with served(says(b'{"a"', 0.01, b": 1}\n{}\n", large, b"\n")) as api:
+        assert await read(api) == [b'{"a": 1}', b"{}", large]
+
+
+async def test_lines_that_do_not_end_well() -> None:
+    """Half a line, silence and a watch that goes on for ever are all told."""
+    async with served(says(b"{}\n{")) as api:
+        with pytest.raises(UnreachableError, match="broke off"):
+            await read(api)
+    async with served(says(b"{}\n", end=False)) as api:
+        with pytest.raises(SilenceError, match=r"not a word in 0\.1 s"):
+            await read(api, silence=0.1)
+    async with served(says(*(b"{}\n", 0.05) * 40)) as api:
+        with pytest.raises(SilenceError, match=r"not over in 0\.3 s"):
+            await read(api, seconds=0.3, silence=1)
+
+
+async def test_a_watch_that_is_refused() -> None:
+    """A refusal comes before any line, with what the server said."""
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.json_response({"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}, status=410)
+
+    async with served(handler) as api:
+        with pytest.raises(StatusError, match="410 Expired: old"):
+            await read(api)
+
+
+async def test_a_reader_may_leave() -> None:
+    """A reader that leaves, fails or is cancelled leaves nothing behind, and its own errors are its own."""
+    gone = asyncio.Event()
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        try:
+            return await says(b"{}\n", end=False)(request)
+        finally:
+            gone.set()
+
+    async with served(handler) as api:
+        with pytest.raises(TimeoutError, match="mine"):
+            await fail_while_reading(api)
+        await asyncio.wait_for(gone.wait(), 5)
+        gone.clear()
+        task = asyncio.create_task(read(api))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await asyncio.wait_for(gone.wait(), 5)
+
+
+async def test_credentials_are_read_again_when_refused() -> None:
+    """A token that has been replaced costs one more try, for all requests together, and disturbs no watch."""
+    tokens = iter(["old", "new"])
+    calls: list[str] = []
+    valid = "old"
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        token = request.headers["Authorization"]
+        calls.append(token)
+        if token != valid:
+            return web.Response(status=401)
+        if "watch" in request.query:
+            return await says(b"{}\n", 0.4, b"{}\n")(request)
+        return web.Response(body=b"{}")
+
+    async with served(handler, lambda: next(tokens)) as api:
+        watch = asyncio.create_task(read(api))
+        await asyncio.sleep(0.1)
+        valid = "new"
+        answers = await asyncio.gather(*(api.request("GET", "/api") for _ in range(5)))
+        assert {answer.status for answer in answers} == {200}
+        assert await watch == [b"{}", b"{}"]
+        assert calls.count("new") == 5
+        # There is no third token: were credentials read again so soon, that would show.
+        valid = "newest"
+        assert (await api.request("GET", "/api")).status == 401
+        assert len(api._sessions) == 2  # noqa: SLF001
+        assert api._sessions[0].closed  # noqa: SLF001
+
+
+async def test_credentials_that_cannot_be_read() -> None:
+    """When there is nothing new to be had, the server's refusal is the answer."""
+    first = iter(["old"])
+
+    def header() -> str:
+        try:
+            return next(first)
+        except StopIteration:
+            raise ConfigurationError("/kubeconfig", "does not exist") from None
+
+    async def handler(request: web.Request) -> web.Response:
+        return web.Response(status=401)
+
+    async with served(handler, header) as api:
+        assert (await api.request("GET", "/api")).status == 401

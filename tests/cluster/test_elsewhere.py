@@ -1,0 +1,60 @@
+"""Words that another replica knows already."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.mapping.vendors import ACME, policy
+from webhook.cluster.elsewhere import known_elsewhere
+from webhook.cluster.reach import reach_of
+from webhook.cluster.registered import Registered, Version, read_registered
+from webhook.cluster.registration import Site, registration, wanted
+from webhook.mapping.load import load_policy
+
+BEHIND = load_policy()
+AHEAD = policy(
+    ACME + "known: [acme.com/other]\n", "extends: nvidia\nwords: {more: {resource: nvidia.com/gpumore, is: other}}\n"
+)
+SITE = Site("https://gpu.example/mutate")
+THERE = read_registered(registration(wanted(AHEAD), SITE, version="0.1.0"))
+
+
+def elsewhere(*resources: str, keys: tuple[str, ...] = (), there: Registered | None = THERE) -> bool:
+    """Whether a replica behind has to leave such a pod to another one."""
+    return known_elsewhere(resources, keys, BEHIND, reach_of(BEHIND), there)
+
+
+@pytest.mark.parametrize(
+    "resources, keys, expected",
+    [
+        (("cpu", "acme.com/gpu"), (), True),
+        ((), ("acme.com/gpu",), True),
+        (("nvidia.com/gpumore",), (), True),
+        (("nvidia.com/gpu", "nvidia.com/gpumem"), (), False),
+        (("nvidia.com/gpu", "nvidia.com/pgpu"), (), False),
+        (("cpu", "rdma/hca"), ("team.example/a",), False),
+        (("nvidia.com/gpu", "acme.com/mem"), (), True),
+        ((), ("nvidia.com/gpu",), False),
+    ],
+)
+def test_unknown_words_are_left_to_others(resources: tuple[str, ...], keys: tuple[str, ...], *, expected: bool) -> None:
+    """Names that are let through and that mean nothing here; not those that mean something, nor anybody's."""
+    assert elsewhere(*resources, keys=keys) is expected
+
+
+def test_not_under_the_own_digest() -> None:
+    """Then this replica is the one that knows: a word that is let through still was given up."""
+    assert not elsewhere("acme.com/gpu", there=replace(THERE, digest=BEHIND.digest))
+
+
+def test_not_without_a_digest() -> None:
+    """Nothing was read yet, or the registration is kept by hand."""
+    assert not elsewhere("acme.com/gpu", there=None)
+    assert not elsewhere("acme.com/gpu", there=Registered())
+
+
+def test_where_the_registration_cannot_be_read() -> None:
+    """Another version wrote it: a pod that would not have come by our own is somebody else's."""
+    there = Registered(Version("9"), "f" * 12)
+    assert elsewhere("acme.com/gpu", there=there)
+    assert not elsewhere("nvidia.com/gpu", "acme.com/gpu", there=there)

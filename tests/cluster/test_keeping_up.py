@@ -1,0 +1,252 @@
+"""The record of last good documents, Events, and a live policy, when the API server makes trouble."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import structlog
+from structlog.testing import CapturingLogger
+
+from tests.cluster.config_maps import LABELS, vendor
+from tests.cluster.storing import PLACE, Storing
+from webhook.cluster import telling
+from webhook.cluster.api import Answer, StatusError, UnreachableError
+from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
+from webhook.cluster.events import LONGEST_MESSAGE, Events, Subject, shortened
+from webhook.cluster.last_good import MOST, Kept, LastGood, fitted
+from webhook.cluster.live import LivePolicy
+from webhook.mapping.policy import Policy
+
+MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
+RECORD = f"{MAPS}/{LAST_GOOD_NAME}"
+EVENTS = f"/api/v1/namespaces/{PLACE}/events"
+SUBJECT = Subject("v1", "ConfigMap", PLACE, "acme", "uid", "1")
+
+
+def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Kept:
+    """What is to be kept."""
+    return Kept(ours, others or {}, frozenset(marks.split()))
+
+
+async def test_written_once_by_all() -> None:
+    """Two replicas that have accepted the same write it once; a third finds it, with the marks of probes."""
+    api = Storing()
+    ours = kept({"b": "2", "a": "1"}, marks="m n")
+    first, second = [await LastGood(api, PLACE).write(ours) for _ in range(2)]
+    assert api.asked == [f"GET {LAST_GOOD_NAME}", "POST configmaps", f"GET {LAST_GOOD_NAME}"]
+    assert api.stored[RECORD]["data"] == {"a": "1", "b": "2", "_passed": "m\nn"}
+    again = await LastGood(api, PLACE).read()
+    assert again == first == second
+    assert again.texts == {"a": "1", "b": "2"}
+    assert again.marks == frozenset("mn")
+
+
+async def test_nothing_is_written_where_nothing_is_accepted() -> None:
+    """No empty ConfigMap."""
+    api = Storing()
+    await LastGood(api, PLACE).write(kept({}))
+    assert api.stored == {}
+
+
+async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
+    """Another hand came first: its text stays where ours is only remembered; what is gone is dropped."""
+    api = Storing()
+    one, two = LastGood(api, PLACE), LastGood(api, PLACE)
+    await one.write(kept({"bad": "old", "gone": "x"}))
+    await two.write(kept({"bad": "new", "gone": "x"}))
+    record = await one.write(kept({"good": "1"}, {"bad": "old"}))
+    assert record.texts == api.stored[RECORD]["data"] == {"bad": "new", "good": "1"}
+
+
+async def test_a_record_that_was_deleted_is_written_anew() -> None:
+    """A PUT finds nothing, and becomes a POST."""
+    api = Storing()
+    one = LastGood(api, PLACE)
+    await one.write(kept({"a": "1"}))
+    del api.stored[RECORD]
+    assert (await one.write(kept({"a": "2"}))).texts == {"a": "2"}
+
+
+async def test_others_that_write_all_the_time() -> None:
+    """It is given up for now."""
+    api = Storing()
+    api.before = lambda method, path: Answer(409, b"{}") if method == "POST" else None
+    with pytest.raises(StatusError, match="others write"):
+        await LastGood(api, PLACE).write(kept({"a": "1"}))
+
+
+async def test_a_record_that_cannot_be_read() -> None:
+    """As no answer."""
+    api = Storing()
+    api.before = lambda method, path: Answer(200, b"<html>")
+    with pytest.raises(UnreachableError):
+        await LastGood(api, PLACE).read()
+
+
+def test_more_than_fits() -> None:
+    """The settings and the smallest are kept; marks are left out before documents are."""
+    half = "x" * (MOST // 2)
+    found = fitted({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
+    assert list(found) == [SETTINGS_NAME, "c", "a"]
+    assert list(fitted({"é": "é" * (MOST // 2)})) == []
+
+
+async def test_marks_go_in_where_there_is_room() -> None:
+    """They only save time."""
+    api = Storing()
+    await LastGood(api, PLACE).write(kept({"a": "x" * (MOST - 10)}, marks="0123456789"))
+    assert list(api.stored[RECORD]["data"]) == ["a"]
+
+
+async def test_an_event_counts_versions() -> None:
+    """The same of the same version is said once, whoever says it; of the next version it is counted."""
+    api = Storing()
+    for version in ("1", "1", "2"):
+        await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
+    (event,) = api.stored.values()
+    assert (event["count"], event["involvedObject"]["resourceVersion"], event["message"]) == (2, "2", "why")
+    await Events(api).tell(SUBJECT, "Warning", "Bad", "why else")
+    assert len(api.stored) == 2
+
+
+async def test_an_event_that_another_replica_counts() -> None:
+    """It looks again."""
+    api = Storing()
+    await Events(api).tell(SUBJECT, "Normal", "Good", "x")
+    (path,) = api.stored
+    came = iter([True])
+
+    def between(method: str, path_: str) -> None:
+        if method == "PUT" and next(came, False):
+            api.put(path, {**api.stored[path], "count": 2, "involvedObject": {"resourceVersion": "2"}})
+
+    api.before = between
+    await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
+    assert api.stored[path]["count"] == 2
+
+
+async def test_events_of_what_has_no_namespace() -> None:
+    """They are in `default`, and long texts are cut."""
+    api = Storing()
+    await Events(api).tell(Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
+    (path,) = api.stored
+    assert path.startswith("/api/v1/namespaces/default/events/")
+    assert len(path.rpartition("/")[2]) <= 253
+    assert len(api.stored[path]["message"].encode()) <= LONGEST_MESSAGE
+    assert shortened("abc", 3) == "abc"
+
+
+class Following:
+    """A live policy on a storing API, and what it told."""
+
+    def __init__(self, api: Storing) -> None:
+        self.said = CapturingLogger()
+        self.policies: list[Policy] = []
+        log = structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        self.live = LivePolicy(api, PLACE, log, in_force=self.policies.append)
+
+    @property
+    def told(self) -> list[str]:
+        return [call.kwargs["event"] for call in self.said.calls]
+
+
+@asynccontextmanager
+async def following(api: Storing) -> AsyncIterator[Following]:
+    """Run it until the end of the block."""
+    one = Following(api)
+    task = asyncio.create_task(one.live.run())
+    try:
+        yield one
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def until(probe: Callable[[], object], seconds: float = 10) -> None:
+    """Wait until something holds."""
+    async with asyncio.timeout(seconds):
+        while not probe():  # noqa: ASYNC110  (a probe is anything)
+            await asyncio.sleep(0.005)
+
+
+def config_map(name: str, text: str) -> dict[str, Any]:
+    """A mapping ConfigMap as it is stored."""
+    metadata = {"name": name, "namespace": PLACE, "labels": LABELS, "uid": f"uid-{name}"}
+    return {"metadata": {**metadata, "creationTimestamp": "2026-01-01T00:00:00Z"}, "data": {MAPPING_KEY: text}}
+
+
+@pytest.fixture(autouse=True)
+def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses are short."""
+    monkeypatch.setattr(telling, "FIRST_PAUSE", 0.01)
+
+
+async def test_a_record_that_nobody_may_read() -> None:
+    """It is told once, and the policy comes all the same; so do documents that are written later."""
+    api = Storing()
+    api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
+    api.before = lambda method, path: Answer(403, b'{"message": "no"}') if path == RECORD or method == "POST" else None
+    async with following(api) as one:
+        await until(one.live.ready.is_set)
+        assert one.policies[-1].vendors["acme"].document.about == "one"
+        await until(lambda: "last_good_not_kept" in one.told)
+    assert one.told.count("last_good_unread") == 1
+
+
+async def test_an_api_server_that_is_away_for_a_while() -> None:
+    """What could not be read or written is, as soon as it can."""
+    api = Storing()
+    api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
+    api.put(f"{MAPS}/bad", config_map("bad", "vendor: ["))
+    away = True
+
+    def before(method: str, path: str) -> None:
+        if away and (path == RECORD or method != "GET"):
+            raise UnreachableError("away")
+
+    api.before = before
+    async with following(api) as one:
+        await until(lambda: "last_good_unread" in one.told)
+        assert not one.live.ready.is_set()
+        assert one.live.lines() == ["policy: none yet"]
+        away = False
+        await until(lambda: RECORD in api.stored)
+        away = True
+        await until(one.live.ready.is_set)
+        await asyncio.sleep(0.05)
+        away = False
+        await until(lambda: any(path.startswith(EVENTS) for path in api.stored))
+    assert "mapping_rejected" in one.told
+
+
+async def test_events_that_nobody_may_write() -> None:
+    """Told once; nothing else suffers."""
+    api = Storing()
+    for name in "abc":
+        api.put(f"{MAPS}/{name}", config_map(name, "vendor: ["))
+    api.before = lambda method, path: Answer(403, b"{}") if path == EVENTS else None
+    async with following(api) as one:
+        await until(lambda: api.asked.count("POST events") == 3)
+        await asyncio.sleep(0.05)
+    assert one.told.count("events_refused") == 1
+    assert api.asked.count("POST events") == 3
+
+
+async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is told, and the next change is tried again."""
+    from webhook.cluster import live
+
+    api = Storing()
+    async with following(api) as one:
+        await until(one.live.ready.is_set)
+        monkeypatch.setattr(live, "policy_of", lambda *_: json.loads("["))
+        one.live._changed({"acme"})  # noqa: SLF001
+        await until(lambda: "policy_not_compiled" in one.told)
+        monkeypatch.undo()
+        one.live._changed({"acme"})  # noqa: SLF001
+        await until(lambda: one.live.compilations == 2)
+    assert len(one.policies) == 1

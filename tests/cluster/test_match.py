@@ -1,0 +1,56 @@
+"""Match conditions: the same text for the same reach, and the reach read back from it."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cluster.asking import many_vendors
+from webhook.cluster.match import WORDS, conditions, expression, parse
+from webhook.cluster.reach import Reach, reach, reach_of
+
+REACH = reach_of(many_vendors())
+names = st.lists(st.from_regex(r"[a-z.*-]{0,6}/?[A-Za-z_.*-]{0,6}", fullmatch=True), max_size=5)
+
+
+@given(names, names, names)
+def test_a_reach_is_read_back(prefixes: list[str], resources: list[str], keys: list[str]) -> None:
+    """Whatever it holds."""
+    made = reach(prefixes=prefixes, names=resources, keys=keys)
+    assert parse(expression(made)) == made
+
+
+def test_the_same_policy_gives_the_same_text() -> None:
+    """Byte for byte, in whatever order names came."""
+    again = reach(prefixes=sorted(f"{domain}/" for domain in REACH.domains)[::-1], keys=sorted(REACH.keys)[::-1])
+    assert expression(again | REACH) == expression(REACH)
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [("nvidia.com", "nvidia.com'"), ("'nvidia.com',", ""), ("(name", "(other"), (" in [", " in  ["), ("^(", "^((")],
+)
+def test_a_changed_expression_is_not_ours(damage: tuple[str, str]) -> None:
+    """Unless what was changed is a whole name: then it is another reach."""
+    text = expression(REACH).replace(*damage, 1)
+    read = parse(text)
+    assert text != expression(REACH)
+    assert read is None or expression(read) == text
+
+
+@pytest.mark.parametrize("text", ["", "true", expression(REACH) + " || true", "true || " + expression(REACH)])
+def test_other_expressions_are_not_ours(text: str) -> None:
+    """Nothing is guessed."""
+    assert parse(text) is None
+
+
+def test_conditions() -> None:
+    """Few, of different names; nothing of the policy stands outside of one."""
+    named = [one["name"] for one in conditions(REACH)]
+    assert len(named) == len(set(named)) == 3
+    assert [one["name"] for one in conditions(REACH) if one not in conditions(Reach())] == [WORDS]
+
+
+def test_patterns_are_anchored() -> None:
+    """A key that only contains a pattern is none."""
+    text = expression(reach(keys=["a.b/x-*"]))
+    assert "key.matches('^(a[.]b/x-.*)$')" in text

@@ -1,0 +1,224 @@
+"""What is known of namespaces, and how one is asked for that is not known yet."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import structlog
+
+from webhook.cluster.api import Answer, StatusError, UnreachableError
+from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces, NamespaceView
+
+from .scripted import refusal
+
+LABELS = {"kubernetes.io/metadata.name": "team", "vgpu-webhook.io/inject": "enabled", "acme.example/gpu": "on"}
+
+
+class Clock:
+    """A clock that stands."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Single:
+    """An API that answers single GETs when it is told to; its list holds one namespace, its watch is silent."""
+
+    def __init__(self, answer: Callable[[str], Answer]) -> None:
+        self.asked: list[str] = []
+        self.go = asyncio.Event()
+        self.go.set()
+        self._answer = answer
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        seconds: float = 10.0,
+    ) -> Answer:
+        """Answer a GET when `go` is set."""
+        if path == "/api/v1/namespaces":
+            return Answer(
+                200, json.dumps({"metadata": {"resourceVersion": "5"}, "items": [namespace("listed")]}).encode()
+            )
+        assert seconds == FETCH_SECONDS
+        self.asked.append(path)
+        await self.go.wait()
+        return self._answer(path.rpartition("/")[2])
+
+    @asynccontextmanager
+    async def lines(
+        self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Say nothing."""
+        await asyncio.Event().wait()
+        yield _nothing()
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+async def _nothing() -> AsyncIterator[bytes]:
+    return
+    yield b""
+
+
+def namespace(name: str, **more: Any) -> dict[str, Any]:
+    """One as the API server has it, with more than is read."""
+    metadata = {"name": name, "resourceVersion": "7", "labels": LABELS, "managedFields": [{"long": "x" * 500}]}
+    return {"kind": "Namespace", "metadata": metadata | more, "spec": {"finalizers": ["kubernetes"]}}
+
+
+def found(name: str) -> Answer:
+    """Say that there is one of any name."""
+    return Answer(200, json.dumps(namespace(name)).encode())
+
+
+def made(answer: Callable[[str], Answer] = found) -> tuple[Single, Clock, Namespaces]:
+    """Make what a test needs; nothing runs yet."""
+    api, clock = Single(answer), Clock()
+    return api, clock, Namespaces(api, structlog.get_logger(), clock=clock)
+
+
+async def test_all_labels_and_our_annotations_are_held() -> None:
+    """Labels are all held, for any may be the one that opts in; of annotations only ours, and not without bound."""
+    annotations = {
+        "vgpu-webhook.io/default-memory": "4Gi",
+        "vgpu-webhook.io/shim": "x" * 10_000,
+        "kubectl.kubernetes.io/last-applied-configuration": "x" * 10_000,
+    }
+    _, _, namespaces = made(lambda name: Answer(200, json.dumps(namespace(name, annotations=annotations)).encode()))
+    view = await namespaces.fetch("team")
+    assert view.name == "team"
+    assert view.labels == LABELS
+    assert view.annotations == {"vgpu-webhook.io/default-memory": "4Gi", "vgpu-webhook.io/shim": "x" * 256}
+
+
+async def test_listed_namespaces_are_looked_up() -> None:
+    """What the watch knows is there at once, and costs no request."""
+    api, _, namespaces = made()
+    task = asyncio.create_task(namespaces.reflector.run())
+    await asyncio.wait_for(namespaces.reflector.synced.wait(), 5)
+    assert namespaces.lookup("listed") == NamespaceView("listed", LABELS, {})
+    assert namespaces.lookup("other") is None
+    assert await namespaces.fetch("listed") == namespaces.lookup("listed")
+    assert api.asked == []
+    task.cancel()
+
+
+async def test_many_wait_for_one_request() -> None:
+    """A thousand reviews of a new namespace are one request; one of them going away leaves the others waiting."""
+    api, _, namespaces = made()
+    api.go.clear()
+    waiting = [asyncio.create_task(namespaces.fetch("new")) for _ in range(1000)]
+    other = asyncio.create_task(namespaces.fetch("other"))
+    await asyncio.sleep(0)
+    waiting[0].cancel()
+    await asyncio.sleep(0)
+    api.go.set()
+    views = await asyncio.gather(*waiting[1:])
+    assert {view.name for view in views} == {"new"}
+    assert (await other).name == "other"
+    assert waiting[0].cancelled()
+    assert api.asked == ["/api/v1/namespaces/new", "/api/v1/namespaces/other"]
+
+
+async def test_what_was_fetched_holds_for_a_moment() -> None:
+    """Until the watch brings it, what was fetched is looked up; then it is asked for again."""
+    api, clock, namespaces = made()
+    assert await namespaces.fetch("new") is await namespaces.fetch("new")
+    assert namespaces.lookup("new") is not None
+    clock.now += 1.0
+    assert namespaces.lookup("new") is None
+    await namespaces.fetch("new")
+    assert len(api.asked) == 2
+
+
+async def test_no_such_namespace() -> None:
+    """That there is none is an error, believed for a second at most."""
+    answers = {"none": refusal(404, "NotFound")}
+    api, clock, namespaces = made(lambda name: answers.get(name) or found(name))
+    for _ in range(5):
+        with pytest.raises(StatusError, match="404 NotFound"):
+            await namespaces.fetch("none")
+    assert namespaces.lookup("none") is None
+    assert len(api.asked) == 1
+    clock.now += 1.0
+    answers.clear()
+    assert (await namespaces.fetch("none")).name == "none"
+
+
+@pytest.mark.parametrize(
+    "answer, error",
+    [
+        (refusal(403, "Forbidden"), StatusError),
+        (refusal(503, "ServiceUnavailable", 1.0), StatusError),
+        (Answer(200, b"<html>"), UnreachableError),
+        (Answer(200, b"{}"), UnreachableError),
+    ],
+)
+async def test_trouble_is_told_and_not_remembered(answer: Answer, error: type[Exception]) -> None:
+    """Any failure is raised to all who wait, and the next one asks again."""
+    api, _, namespaces = made(lambda _: answer)
+    waiting = [asyncio.create_task(namespaces.fetch("new")) for _ in range(3)]
+    results = await asyncio.gather(*waiting, return_exceptions=True)
+    assert [type(result) for result in results] == [error] * 3
+    with pytest.raises(error):
+        await namespaces.fetch("new")
+    assert len(api.asked) == 2
+
+
+async def test_nobody_waits_any_more() -> None:
+    """When all who waited have gone, what they waited for may fail unheard."""
+
+    def fails(_: str) -> Answer:
+        raise UnreachableError("refused")
+
+    api, _, namespaces = made(fails)
+    api.go.clear()
+    waiting = asyncio.create_task(namespaces.fetch("new"))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    await asyncio.wait({waiting})
+    api.go.set()
+    await asyncio.sleep(0.01)
+    with pytest.raises(UnreachableError):
+        await namespaces.fetch("new")
+
+
+async def test_close() -> None:
+    """Closing gives up what is being fetched, and leaves no task."""
+    api, _, namespaces = made()
+    api.go.clear()
+    waiting = asyncio.create_task(namespaces.fetch("new"))
+    await asyncio.sleep(0)
+    await namespaces.close()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+
+
+async def test_a_name_is_only_a_name() -> None:
+    """Whatever stands in a review, no other path is asked for."""
+    api, _, namespaces = made(lambda _: refusal(404, "NotFound"))
+    with pytest.raises(StatusError):
+        await namespaces.fetch("../secrets?x=y")
+    assert api.asked == ["/api/v1/namespaces/..%2Fsecrets%3Fx%3Dy"]
+
+
+async def test_memory_of_what_was_fetched_is_bounded() -> None:
+    """What is over is forgotten, also if nobody asks for it again."""
+    _, clock, namespaces = made()
+    for number in range(50):
+        await namespaces.fetch(f"n{number}")
+        clock.now += 0.1
+    assert len(namespaces._fetched) <= 11  # noqa: SLF001

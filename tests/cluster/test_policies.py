@@ -1,0 +1,420 @@
+"""ConfigMaps → policy: what is in force when documents are good, bad, gone, or at odds with each other."""
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from itertools import count
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.cluster.config_maps import LABELS, abouts, mapping, outcome, settings, told, vendor
+from webhook.cluster import documents
+from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
+from webhook.cluster.documents import Memo
+from webhook.cluster.policies import Outcome
+from webhook.mapping import probes
+from webhook.mapping.load import build_policy, load_policy
+from webhook.mapping.problem import Problem
+from webhook.mapping.strict_yaml import parse
+from webhook.mapping.vendor import Vendor
+
+NVIDIA = "extends: nvidia\nabout: ours\ndefaults: {memory: 8000Mi}\n"
+BAD = {
+    "no key": None,
+    "nothing": "",
+    "yaml": "vendor: [",
+    "schema": vendor("acme", wrods="{}"),
+    "rule": vendor("acme", drop="[devices]"),
+    "two documents": vendor("acme") + "---\n" + vendor("acme2"),
+    "probe": vendor("acme", defaults="{cores: 50}"),
+    "shim without a limit": vendor("acme", shim="{mode: inject}"),
+    "chain": vendor("acme", translateTo="nobody"),
+    "a name of the built-in": vendor("acme", domain="aliyun.com").replace("aliyun.com/mem", "aliyun.com/gpu-mem"),
+    "a name of another's": vendor("acme", domain="other.example"),
+    "another's words": "extends: vcuda\nvendor: acme\n",
+    "extends nothing": "extends: acme\n",
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _probed_once() -> Iterator[None]:
+    """Probes are what takes time here; what they find depends on nothing but the document."""
+    found: dict[tuple[str, bool, int], list[Problem]] = {}
+
+    def probe(vendor: Vendor, largest: int) -> list[Problem]:
+        key = (vendor.document.model_copy(update={"about": None}).model_dump_json(), vendor.standby, largest)
+        if key not in found:
+            found[key] = probes.probe(vendor, largest)
+        return found[key]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(documents, "probe", probe)
+        yield
+
+
+def test_without_config_maps() -> None:
+    """The built-in policy; ConfigMaps that are not ours do not count."""
+    strangers = [
+        ConfigMap("plain", {MAPPING_KEY: vendor("acme")}, {}),
+        ConfigMap("off", {MAPPING_KEY: vendor("acme")}, {"vgpu-webhook.io/mapping": "false"}),
+        ConfigMap(LAST_GOOD_NAME, {MAPPING_KEY: vendor("acme")}, LABELS),
+    ]
+    found = outcome(*strangers, last_good={"gone": vendor("acme")})
+    assert found.policy.digest == load_policy().digest
+    assert (found.verdicts, found.accepted, found.marks) == ((), {}, frozenset())
+
+
+def test_the_same_policy_as_offline() -> None:
+    """Same documents, same digest, wherever they come from."""
+    texts = [vendor("acme"), NVIDIA]
+    offline = build_policy([one for text in texts for one in parse(text, "file")], parse("target: acme", "file")[0])
+    found = outcome(*(mapping(f"m{number}", text) for number, text in enumerate(texts)), settings("target: acme"))
+    assert found.policy.digest == offline.digest
+    assert not told(found)
+    assert found.accepted == {"m0": texts[0], "m1": texts[1], SETTINGS_NAME: "target: acme"}
+
+
+def test_a_built_in_is_replaced_and_comes_back() -> None:
+    """With the ConfigMap its document goes, good or not, remembered or not."""
+    there = outcome(mapping("ours", NVIDIA))
+    assert abouts(there)["nvidia"] == "ours"
+    assert there.policy.vendors["nvidia"].source == "configmap/ours/mapping.yaml"
+    gone = outcome(last_good=there.accepted)
+    assert gone.policy.digest == load_policy().digest
+    assert gone.accepted == {}
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD.keys())
+def test_a_bad_document_changes_nothing(text: str | None) -> None:
+    """Whatever is wrong: what was in force is in force, of this vendor and of the others; a new replica agrees."""
+    others = [mapping("other", vendor("other", about="other"), 2), mapping("ours", NVIDIA, 3), settings("target: acme")]
+    before = outcome(mapping("acme", vendor("acme", about="good"), 1), *others)
+    assert not told(before)
+    after = outcome(mapping("acme", text, 1, version=2), *others, last_good=before.accepted)
+    assert after.policy.digest == before.policy.digest
+    assert after.accepted == before.accepted
+    (name, why), *more = told(after).items()
+    assert (name, more) == ("acme", [])
+    assert why.startswith("configmap/acme")
+    assert why.endswith("→ its last good version")
+    assert after.policy.vendors["acme"].source == "configmap/acme/mapping.yaml (last good)"
+
+
+@pytest.mark.parametrize("text", BAD.values(), ids=BAD.keys())
+def test_a_bad_document_from_the_start(text: str | None) -> None:
+    """It is as if it were not there; the other documents are in force."""
+    others = [mapping("other", vendor("other", about="other"), 0), mapping("ours", NVIDIA, 3)]
+    found = outcome(mapping("acme", text, 1), *others)
+    assert found.policy.digest == outcome(*others).policy.digest
+    assert set(told(found)) == {"acme"}
+    assert "acme" not in found.accepted
+
+
+def test_problems_have_line_path_and_hint() -> None:
+    """The same messages as offline; the lines are those of the document."""
+    found = outcome(mapping("acme", vendor("acme", wrods="{}")))
+    assert told(found) == {
+        "acme": "configmap/acme/mapping.yaml:8: wrods: unknown key 'wrods' (did you mean `words`?) → nothing of it"
+    }
+    found = outcome(mapping("ours", "extends: nvidia\nplaec: {}\n"))
+    assert told(found)["ours"].endswith("→ the built-in mapping of nvidia")
+
+
+def test_the_older_of_two_wins() -> None:
+    """By creation, then by name; when it is gone or of another vendor, the younger one is in force."""
+    older, younger = mapping("z", vendor("acme", about="older"), 1), mapping("a", vendor("acme", about="younger"), 2)
+    found = outcome(younger, older)
+    assert abouts(found)["acme"] == "older"
+    assert told(found) == {
+        "a": "configmap/a/mapping.yaml:1: vendor: the vendor acme is described by configmap/z/mapping.yaml, whose "
+        "ConfigMap is older (delete one of the two) → configmap/z/mapping.yaml"
+    }
+    assert set(found.accepted) == {"z"}
+    assert abouts(outcome(younger, last_good=found.accepted))["acme"] == "younger"
+    moved = outcome(younger, mapping("z", vendor("zenith", about="moved"), 1), last_good=found.accepted)
+    assert (abouts(moved)["acme"], abouts(moved)["zenith"]) == ("younger", "moved")
+    same_second = outcome(mapping("z", vendor("acme", about="z"), 1), mapping("a", vendor("acme", about="a"), 1))
+    assert abouts(same_second)["acme"] == "a"
+
+
+def test_a_bad_older_one_does_not_stand_in_the_way() -> None:
+    """It has never described the vendor."""
+    found = outcome(mapping("z", vendor("acme", wrods="{}"), 1), mapping("a", vendor("acme", about="a"), 2))
+    assert abouts(found)["acme"] == "a"
+    assert told(found)["z"].endswith("→ configmap/a/mapping.yaml")
+
+
+def test_who_takes_a_name_is_to_blame() -> None:
+    """What is in force comes before what is new, even of an older ConfigMap; without that, the older one comes first."""
+    first, second = (
+        mapping("a", vendor("one", domain="x.example"), 1),
+        mapping("b", vendor("two", domain="x.example"), 2),
+    )
+    assert set(told(outcome(first, second))) == {"b"}
+    before = outcome(second)
+    found = outcome(first, second, last_good=before.accepted)
+    assert set(told(found)) == {"a"}
+    assert "x.example/gpu is owned by more than one vendor: one, two" in told(found)["a"]
+
+
+def test_changes_that_need_each_other() -> None:
+    """One gives a name up and another takes it, in either order of age; a setting makes room for a vendor."""
+    for one, two in ((1, 2), (2, 1)):
+        before = outcome(mapping("a", vendor("one", domain="x.example"), one), mapping("b", vendor("two"), two))
+        changed = [
+            mapping("a", vendor("one", domain="new.example"), one),
+            mapping("b", vendor("two", domain="x.example"), two),
+            mapping("c", vendor("three", domain="nvidia.com"), 3),
+        ]
+        found = outcome(*changed, last_good=before.accepted)
+        assert set(told(found)) == {"c"}
+        assert found.policy.vendors["two"].words["gpu"].spellings[0].text == "x.example/gpu"
+    needed = mapping("c", vendor("three", domain="nvidia.com", standby="true"), 3)
+    found = outcome(needed, settings("owners: {nvidia.com/gpu: three}"))
+    assert not told(found)
+    assert found.policy.vendors["nvidia"].standby
+
+
+def test_bad_settings() -> None:
+    """They change nothing: the last good ones stay, or the default ones."""
+    before = outcome(settings("target: aliyun\nneverTouched: [a]\n"))
+    for text in (
+        "target: [",
+        "targt: aliyun\n",
+        "target: nobody\nneverTouched: [b]\n",
+        "largestCard: 1Zi\n",
+        "a: 1\n---\nb: 2\n",
+    ):
+        found = outcome(settings(text), last_good=before.accepted)
+        assert found.policy.digest == before.policy.digest, text
+        assert found.accepted == before.accepted
+        assert told(found)[SETTINGS_NAME].endswith("→ their last good version")
+    found = outcome(settings("target: nobody\nneverTouched: [b]\n"))
+    assert found.policy.digest == load_policy().digest
+    assert told(found) == {
+        SETTINGS_NAME: "configmap/vgpu-webhook-settings/settings.yaml:1: target: no vendor is called 'nobody' "
+        "(known are aliyun, gpushare, iluvatar, nvidia, vcuda) → the default settings"
+    }
+    assert SETTINGS_NAME not in found.accepted
+    assert told(outcome(ConfigMap(SETTINGS_NAME, {"x": ""}, {})))[SETTINGS_NAME] == (
+        "configmap/vgpu-webhook-settings: the data has no key settings.yaml (there are x) → the default settings"
+    )
+
+
+def test_settings_do_not_put_mappings_out_of_force() -> None:
+    """Settings under which an accepted mapping is wrong are the wrong ones."""
+    mappings = [mapping("a", vendor("one", domain="x.example"), 1), mapping("b", vendor("two", domain="x.example"), 2)]
+    before = outcome(*mappings, settings("owners: {x.example/gpu: two, x.example/mem: two}"))
+    assert not told(before)
+    found = outcome(*mappings, settings("nodeName: affinity"), last_good=before.accepted)
+    assert found.policy.digest == before.policy.digest
+    assert set(told(found)) == {SETTINGS_NAME}
+    assert "under these settings configmap/b is not in order: " in told(found)[SETTINGS_NAME]
+
+
+def test_a_vendor_that_settings_name_is_deleted() -> None:
+    """The settings are told to be wrong; what else they say stays in force."""
+    text = "target: acme\nneverTouched: [a]\n"
+    before = outcome(mapping("acme", vendor("acme")), settings(text))
+    found = outcome(settings(text), last_good=before.accepted)
+    assert (found.policy.settings.target, found.policy.settings.never_touched) == (None, ["a"])
+    assert set(told(found)) == {SETTINGS_NAME}
+    again = outcome(mapping("acme", vendor("acme")), settings(text), last_good=found.accepted)
+    assert again.policy.digest == before.policy.digest
+
+
+def test_a_bug_that_one_document_brings_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is the document that is rejected."""
+
+    def prepare(document: object) -> object:
+        raise RecursionError
+
+    good = outcome(mapping("acme", vendor("acme")))
+    monkeypatch.setattr(documents, "prepare", prepare)
+    found = outcome(mapping("acme", vendor("acme", about="x")), last_good=good.accepted)
+    assert "brings out a bug of the webhook: RecursionError" in told(found)["acme"]
+
+
+def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Not again when another document changes, when one comes back from the record, nor in a later process."""
+    probed: list[str] = []
+
+    def probe(vendor: Vendor, largest: int) -> list[Problem]:
+        probed.append(vendor.name)
+        return []
+
+    monkeypatch.setattr(documents, "probe", probe)
+    memo = Memo()
+    one, two = mapping("one", vendor("one"), 1), mapping("two", vendor("two"), 2)
+    first = outcome(one, two, memo=memo)
+    assert sorted(probed) == ["one", "two"]
+    changed = outcome(one, mapping("two", vendor("two", about="x"), 2), last_good=first.accepted, memo=memo)
+    assert sorted(probed) == ["one", "two", "two"]
+    outcome(one, mapping("two", "[", 2), last_good=changed.accepted, memo=memo)
+    outcome(one, mapping("two", vendor("two", about="x"), 2), last_good=changed.accepted, memo=Memo(changed.marks))
+    assert sorted(probed) == ["one", "two", "two"]
+
+
+def test_fifty_mappings_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """200 ms at most, with all of them read anew; probes of documents that were not seen before come on top."""
+    monkeypatch.setattr(documents, "probe", lambda vendor, largest: [])
+    whole = [mapping(f"m{number}", big(f"v{number}"), number) for number in range(50)]
+    assert min(timed(lambda: outcome(*whole)) for _ in range(3)) < 0.2
+
+
+def big(name: str) -> str:
+    """A document as long as the longest built-in one."""
+    from importlib import resources
+
+    text = (resources.files("webhook.mapping") / "builtin" / "nvidia.yaml").read_text()
+    return text.replace("vendor: nvidia", f"vendor: {name}").replace("nvidia.com/", f"{name}.example/")
+
+
+def timed(work: Callable[[], object]) -> float:
+    """Seconds."""
+    began = time.perf_counter()
+    work()
+    return time.perf_counter() - began
+
+
+@pytest.mark.parametrize("domain", ["v7.example", "bad.example"])
+def test_one_among_two_thousand(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
+    """It is found without trying each of them, whether it takes a name or a vendor."""
+    monkeypatch.setattr(documents, "probe", lambda vendor, largest: [])
+    many = [mapping(f"m{number}", vendor(f"v{number}"), number % 60) for number in range(2000)]
+    bad = mapping("n", vendor("bad" if domain == "v7.example" else "v7", domain=domain), 59)
+    memo = Memo()
+    began = time.perf_counter()
+    found = outcome(*many, bad, memo=memo)
+    assert time.perf_counter() - began < 10
+    assert set(told(found)) == {"n"}
+    assert len(found.policy.vendors) == 2005
+
+
+CHANGES = {
+    "a": [vendor("acme", about="ABOUT"), vendor("acme", about="ABOUT", defaults="{memory: 1Gi}")],
+    "b": [vendor("beta", about="ABOUT", translateTo="nvidia")],
+    "n": ["extends: nvidia\nabout: ABOUT\ndefaults: {memory: 8000Mi}\n", "extends: nvidia\nabout: ABOUT\n"],
+}
+VENDOR = {"a": "acme", "b": "beta", "n": "nvidia"}
+WRONG = [
+    None,
+    "vendor: [",
+    "vendor: {0}\nwords: x\n",
+    "extends: {0}x\n",
+    vendor("zeta", domain="vcuda").replace("vcuda/gpu", "tencent.com/vcuda-core"),
+    vendor("zeta", defaults="{cores: 50}"),
+    vendor("zeta", translateTo="nobody"),
+    vendor("zeta", shim="{mode: inject}"),
+]
+STEPS = st.lists(
+    st.tuples(st.sampled_from("abn"), st.sampled_from(["good", "good", "bad", "bad", "gone"]), st.integers(0, 20)),
+    max_size=12,
+)
+
+
+@given(STEPS, st.permutations([1, 2, 3]))
+def test_newest_good_or_last_good(steps: list[tuple[str, str, int]], ages: list[int]) -> None:
+    """Whatever happens in whatever order: each vendor is its newest good document, or its last good one; or built in."""
+    created = dict(zip("abn", ages, strict=True))
+    number = count()
+    built_in = load_policy().vendors
+    there: dict[str, ConfigMap] = {}
+    expected: dict[str, str] = {}
+    last_good: Mapping[str, str] = {}
+    memo = Memo()
+    for name, what, pick in steps:
+        if what == "gone":
+            there.pop(name, None)
+            expected.pop(name, None)
+        elif what == "good":
+            about = f"version {next(number)}"
+            text = CHANGES[name][pick % len(CHANGES[name])].replace("ABOUT", about)
+            there[name], expected[name] = mapping(name, text, created[name]), about
+        else:
+            wrong = WRONG[pick % len(WRONG)]
+            there[name] = mapping(name, wrong and wrong.replace("{0}", VENDOR[name]), created[name])
+        found = outcome(*there.values(), last_good=last_good, memo=memo)
+        last_good = found.accepted
+        in_force = {name: abouts(found).get(VENDOR[name]) for name in expected}
+        assert in_force == expected
+        assert set(last_good) == set(expected)
+        fresh = outcome(*there.values(), last_good=last_good)
+        assert fresh.policy.digest == found.policy.digest
+        others = [VENDOR[one] for one in set("abn") - set(expected)]
+        assert [found.policy.vendors.get(one) for one in others] == [built_in.get(one) for one in others]
+
+
+QUARRELS = st.builds(
+    lambda name, domain, target, standby, number: vendor(
+        name, domain=domain, about=f"version {number}", standby=standby, **({"translateTo": target} if target else {})
+    ),
+    st.sampled_from(["one", "two", "nvidia"]),
+    st.sampled_from(["x.example", "y.example", "nvidia.com"]),
+    st.sampled_from([None, None, "one", "two", "aliyun"]),
+    st.sampled_from(["true", "false", "false"]),
+    st.integers(0, 3),
+)
+SETTINGS = st.sampled_from(
+    [
+        "target: one",
+        "target: nvidia",
+        "owners: {x.example/gpu: one}",
+        "owners: {x.example/gpu: two, y.example/gpu: one}",
+        "owners: {nvidia.com/gpu: two}",
+        "largestCard: 1Mi",
+        "neverTouched: [x]",
+        "nonsense: 1",
+    ]
+)
+MOVES = st.lists(st.one_of(st.tuples(st.sampled_from("abc"), QUARRELS), st.tuples(st.just("s"), SETTINGS)), max_size=10)
+
+
+@given(MOVES)
+def test_what_is_rejected_changes_nothing(moves: list[tuple[str, str]]) -> None:
+    """Among documents that are at odds with each other in any way, a rejected change leaves everything as it was."""
+    there: dict[str, ConfigMap] = {}
+    before = outcome()
+    memo = Memo()
+    for name, text in moves:
+        there[name] = settings(text) if name == "s" else mapping(name, text, "cab".index(name))
+        found = outcome(*there.values(), last_good=before.accepted, memo=memo)
+        known = there[name].name in {one.config_map.name for one in before.verdicts}
+        # An older one for the same vendor may have waited for what this one said before.
+        rivals = {described(one) for key, one in there.items() if key != name}
+        if there[name].name in told(found) and known and described(there[name]) not in rivals:
+            assert in_force(found) == in_force(before)
+        if there[name].name not in told(found) and name != "s":
+            assert found.policy.vendors[text.split()[1]].source == f"configmap/{name}/mapping.yaml"
+        again = outcome(*there.values(), last_good=found.accepted)
+        assert again.policy.digest == found.policy.digest
+        before = found
+
+
+def described(one: ConfigMap) -> str:
+    """The vendor that a ConfigMap of ours describes."""
+    return one.data.get(MAPPING_KEY, "vendor: -").split()[1]
+
+
+def in_force(found: Outcome) -> list[object]:
+    """What decides: the documents and the settings."""
+    documents = sorted((name, one.document.model_dump_json()) for name, one in found.policy.vendors.items())
+    return [*documents, found.policy.settings]
+
+
+def everything(found: Outcome) -> Iterator[str]:
+    """What is told of all ConfigMaps."""
+    for verdict in found.verdicts:
+        yield from verdict.lines()
+
+
+def test_lines_for_people() -> None:
+    """For the readiness page."""
+    found = outcome(mapping("good", vendor("acme")), mapping("bad", "x: [", 2), settings("nodeName: affinity"))
+    assert list(everything(found)) == [
+        "configmap/vgpu-webhook-settings: in force",
+        "configmap/good: in force: acme",
+        "configmap/bad: rejected; in force: nothing of it",
+        "  configmap/bad/mapping.yaml:1: not YAML: did not find expected node content, while parsing a flow node",
+    ]

@@ -1,0 +1,137 @@
+"""Which pods are let through: all that the webhook would do or say something about, and no ordinary ones."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.cluster.asking import Pod, asking_pods, keys_of, many_vendors, ordinary_pods, resources_of
+from tests.mapping.vendors import ACME, policy
+from tests.test_cases import CASES, decided, policy_in
+from webhook.cluster.reach import Reach, reach, reach_of
+from webhook.mapping.load import load_policy
+from webhook.reasons import Reason
+
+MANY = many_vendors()
+REACH = reach_of(MANY)
+NEVER = {"windows", "mirror"}
+"""Ordinary pods that other conditions keep back."""
+
+
+def let_through(let: Reach, pod: Pod) -> bool:
+    """Whether a pod is let through by its names."""
+    return let.has_pod(resources_of(pod), keys_of(pod))
+
+
+@pytest.mark.parametrize("pod", ordinary_pods(), ids=lambda pod: pod["metadata"]["name"])
+def test_ordinary_pods_stay_away(pod: Pod) -> None:
+    """A CPU pod is never held back, whatever its labels, annotations and other devices are."""
+    assert let_through(REACH, pod) is (pod["metadata"]["name"] in NEVER)
+
+
+def test_every_word_in_every_spelling_comes() -> None:
+    """Whatever a vendor in force reads, wherever it reads it, lets a pod through."""
+    asking = list(asking_pods(MANY))
+    assert len(asking) > 300
+    assert [one.title for one in asking if not let_through(REACH, one.pod)] == []
+
+
+@pytest.mark.parametrize("folder", sorted(CASES.iterdir()), ids=lambda folder: folder.name)
+def test_whatever_is_decided_comes(folder: Path) -> None:
+    """A pod that is changed, denied or warned about comes through, the policies and pods of all golden cases taken."""
+    pod = yaml.safe_load((folder / "pod.yaml").read_text())
+    decision = decided(pod, folder)
+    if decision.patch or decision.denial is not None or decision.warnings or decision.reason is Reason.ALREADY_RIGHT:
+        assert let_through(reach_of(policy_in(folder)), pod)
+
+
+def test_misspelt_words_come() -> None:
+    """Under the domains of words, or where a mapping says."""
+    for name in ("nvidia.com/gpumemm", "koordinator.sh/gpu-memmory", "tke.cloud.tencent.com/qgpu-kore"):
+        assert REACH.has_resource(name)
+        assert not REACH.has_key(name)
+
+
+def test_request_words_come_in_any_place() -> None:
+    """A resource name as an annotation, an annotation as a resource: it has no effect there, and somebody has to say so."""
+    assert REACH.has_key("nvidia.com/gpumem")
+    assert REACH.has_key("koordinator.sh/gpu")
+    assert REACH.has_resource("tensor-fusion.ai/vram-limit")
+
+
+def test_words_of_a_vendor_on_standby_come() -> None:
+    """They are refused with the setting that would put the vendor in force."""
+    text = "extends: nvidia\nvendor: spare\nstandby: true\nwords:\n" + "".join(
+        f"  {word}: {{resource: spare.example/{word}}}\n"
+        for word in ("gpu", "gpumem", "gpumem-percentage", "gpucores", "priority")
+    )
+    let = reach_of(policy(text))
+    assert let.has_resource("spare.example/gpumem")
+    assert not let.has_key("spare.example/gpumem")
+
+
+def test_marks_of_schedulers_come_unless_they_are_a_whole_domain() -> None:
+    """A domain of annotations would hold back pods that need nothing; beside a word its marks come anyway."""
+    assert REACH.has_key("hami.io/vgpu-node")
+    assert REACH.has_key("hami.io/mlu-devices-to-allocate")
+    assert REACH.has_key("ALIYUN_COM_GPU_MEM_IDX")
+    assert not REACH.has_key("gpushare.alibabacloud.com/assigned")
+    assert not REACH.has_key("hami.io/vgpu-nodes")
+    assert not any(key.endswith("/*") for key in REACH.key_patterns)
+
+
+def test_match_of_a_mapping() -> None:
+    """`match` stands in place of the domains and of the marks; words come whatever it says."""
+    text = (
+        ACME
+        + "owned: [acme.com/mark]\nmatch: {resources: [acme.com/g], keys: [acme.com/own-*, acme.com/x, 'other.com/*']}\n"
+    )
+    let = reach_of(policy(text))
+    assert [let.has_resource(name) for name in ("acme.com/gpus", "acme.com/mem", "acme.com/mems")] == [
+        True,
+        True,
+        False,
+    ]
+    keys = ("acme.com/own-1", "acme.com/x", "acme.com/mem", "acme.com/mark", "other.com/y")
+    assert [let.has_key(key) for key in keys] == [True, True, True, False, False]
+
+
+def test_a_variable_domain_is_a_pattern() -> None:
+    """Where the domain varies there is no prefix."""
+    text = ACME.replace("acme.com/mem", "'{zone}.acme.com/mem'") + "variables: {zone: {values: '[a-z]+'}}\n"
+    let = reach_of(policy(text))
+    assert let.name_patterns == {"*.acme.com/mem"}
+    assert let.has_resource("north.acme.com/mem")
+    assert not let.has_resource("north.acme.com/memo")
+
+
+def test_names_that_no_pod_can_have_are_left_out() -> None:
+    """They could only break the expression that they would stand in."""
+    assert reach(prefixes=["a'b/", "", "a*/"], names=["a b", "/"], keys=["*", "x'", "a\n"]) == Reach()
+
+
+def test_nothing_stands_twice() -> None:
+    """A name under a prefix and a prefix under a domain are left out, so that equal sets are equal."""
+    let = reach(prefixes=["a.com/", "a.com/gpu", "b.com/g", "b.com/gpu-"], names=["a.com/x", "b.com/gpu", "b.com/x"])
+    assert let == Reach(domains=frozenset({"a.com"}), prefixes=frozenset({"b.com/g"}), names=frozenset({"b.com/x"}))
+
+
+def test_union_and_what_lacks() -> None:
+    """A union lets through what either does; what one lacks is told as people write it."""
+    one = reach(prefixes=["a.com/gpu"], names=["b.com/x"], keys=["k"])
+    two = reach(prefixes=["a.com/", "b.com/g"], keys=["k", "m-*"])
+    both = one | two
+    assert both.covers(one)
+    assert both.covers(two)
+    assert not one.covers(two)
+    assert one.lacks(two) == ["a.com/", "b.com/g*", "m-*"]
+    assert two.lacks(one) == ["b.com/x"]
+    assert both == two | one
+    assert one.lacks(one) == []
+
+
+def test_the_domains_are_those_of_the_words() -> None:
+    """Nothing else is a domain: not that of a mark, a hint or a label."""
+    let = reach_of(load_policy())
+    assert let.domains == {key.partition("/")[0] for key in load_policy().resources.exact}
+    assert (let.prefixes, let.names, let.name_patterns) == (frozenset(), frozenset(), frozenset())

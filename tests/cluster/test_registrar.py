@@ -1,0 +1,468 @@
+"""The registrar: what it writes and when, beside other replicas, other versions and other hands."""
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.cluster.keeping import ONE, Keeping
+from webhook.cluster.api import Answer, UnreachableError
+from webhook.cluster.reach import reach
+from webhook.cluster.registrar import COLLECTION, Kind, Mode, Notice, Registrar, Timing
+from webhook.cluster.registration import ENFORCE, WRITTEN_BY, Service, Site, Wanted, registration
+
+SITE = Site(Service("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
+OLD = Wanted("0" * 12, reach(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
+NEW = Wanted("1" * 12, reach(prefixes=["a.com/", "c.com/"], keys=["a.com/x", "c.com/y"]))
+BOTH = OLD.reach | NEW.reach
+QUIET = 60.0
+
+
+class Clock:
+    """Seconds that a test lets pass."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class Replica:
+    """A registrar and what it has told."""
+
+    def __init__(self, api: Keeping, clock: Clock, want: Wanted = OLD, **options: Any) -> None:
+        self.told: list[Notice] = []
+        timing = Timing(quiet=QUIET, repairs=options.pop("repairs", 20))
+        self.registrar = Registrar(
+            api, options.pop("site", SITE), want, self.told.append, timing=timing, clock=clock, **options
+        )
+
+    async def look(self) -> float:
+        """One look; seconds until the next."""
+        return await self.registrar.once()
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """What was told, without its words."""
+        return [notice.kind for notice in self.told]
+
+
+@pytest.fixture
+def api() -> Keeping:
+    """The API server."""
+    return Keeping()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    """The clock of all replicas."""
+    return Clock()
+
+
+def standing(api: Keeping) -> Wanted | None:
+    """What stands in the cluster was made from."""
+    from webhook.cluster.registered import read_registered
+
+    assert api.stored is not None
+    return read_registered(api.stored).wanted
+
+
+async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> None:
+    """One write; however often it is looked at afterwards, none."""
+    replica = Replica(api, clock)
+    for _ in range(5):
+        await replica.look()
+        clock.now += QUIET
+    rest = await replica.look()
+    assert api.writes == 1
+    assert api.stored is not None
+    assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
+    assert api.stored["metadata"]["annotations"][WRITTEN_BY].endswith(f" {OLD.digest}")
+    assert replica.told == [Notice(Kind.WRITTEN, "the registration 00-vgpu-webhook was created")]
+    assert 480 <= rest <= 600
+
+
+async def test_replicas_with_one_policy_write_once(api: Keeping, clock: Clock) -> None:
+    """Same policy, same bytes: the second finds nothing to do."""
+    for _ in range(3):
+        await Replica(api, clock).look()
+    assert api.writes == 1
+
+
+async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
+    """It is back at the next look."""
+    replica = Replica(api, clock)
+    await replica.look()
+    api.stored = None
+    await replica.look()
+    assert api.stored is not None
+    assert replica.kinds == [Kind.WRITTEN, Kind.WRITTEN]
+
+
+def without_bundle(configuration: dict[str, Any]) -> None:
+    """What a hand does."""
+    configuration["webhooks"][0]["clientConfig"]["caBundle"] = ""
+
+
+def without_conditions(configuration: dict[str, Any]) -> None:
+    """Another."""
+    for webhook in configuration["webhooks"]:
+        del webhook["matchConditions"]
+
+
+def with_a_third(configuration: dict[str, Any]) -> None:
+    """Another."""
+    configuration["webhooks"].append({**configuration["webhooks"][0], "name": "third.example.com"})
+
+
+def without_writer(configuration: dict[str, Any]) -> None:
+    """Another."""
+    configuration["metadata"]["annotations"] = {}
+
+
+def ignoring(configuration: dict[str, Any]) -> None:
+    """Another."""
+    configuration["webhooks"][0]["failurePolicy"] = "Ignore"
+
+
+@pytest.mark.parametrize("damage", [without_bundle, without_conditions, with_a_third, without_writer, ignoring])
+async def test_changed_by_hand(api: Keeping, clock: Clock, damage: Callable[[dict[str, Any]], None]) -> None:
+    """It is repaired at the next look; what else stands in its metadata stays."""
+    replica = Replica(api, clock)
+    await replica.look()
+    api.change(damage)
+    api.change(lambda configuration: configuration["metadata"].update(labels={"team": "a"}))
+    await replica.look()
+    assert api.stored is not None
+    assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
+    assert api.stored["metadata"]["labels"] == {"team": "a"}
+    assert standing(api) == OLD
+    assert replica.told[-1].message.endswith("was repaired")
+
+
+async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> None:
+    """Nothing is written for it; it survives the next write; it is told once."""
+    replica = Replica(api, clock)
+    await replica.look()
+    term = {"key": "control-plane", "operator": "DoesNotExist"}
+    api.change(lambda found: found["webhooks"][0]["namespaceSelector"]["matchExpressions"].append(term))
+    for _ in range(3):
+        await replica.look()
+    assert api.writes == 1
+    assert replica.kinds == [Kind.WRITTEN, Kind.FOREIGN]
+    assert not replica.told[-1].warning
+    assert "control-plane DoesNotExist" in replica.told[-1].message
+    replica.registrar.adopt(NEW)
+    await replica.look()
+    assert api.stored is not None
+    terms = [webhook["namespaceSelector"]["matchExpressions"] for webhook in api.stored["webhooks"]]
+    assert [one[-1] == term for one in terms] == [True, False]
+
+
+async def test_widening_at_once_and_narrowing_after_quiet(api: Keeping, clock: Clock) -> None:
+    """A new policy is written widened by the old one; what it gave up goes when all has been quiet at its digest."""
+    replica = Replica(api, clock)
+    await replica.look()
+    clock.now += 500
+    replica.registrar.adopt(NEW)
+    rest = await replica.look()
+    assert standing(api) == replace(NEW, reach=BOTH)
+    assert rest == QUIET
+    clock.now += QUIET - 1
+    assert await replica.look() == 1.0
+    assert standing(api) == replace(NEW, reach=BOTH)
+    clock.now += 1
+    await replica.look()
+    assert standing(api) == NEW
+    assert replica.told[-1].message.endswith("was narrowed")
+    assert api.writes == 3
+
+
+async def test_two_replicas_with_policies_a_second_apart(api: Keeping, clock: Clock) -> None:
+    """The first writes what both need, the second nothing; together they narrow once."""
+    first, second = Replica(api, clock), Replica(api, clock)
+    await first.look()
+    await second.look()
+    clock.now += 500
+    first.registrar.adopt(NEW)
+    await first.look()
+    await second.look()
+    assert standing(api) == replace(NEW, reach=BOTH)
+    clock.now += 1
+    second.registrar.adopt(NEW)
+    await second.look()
+    await first.look()
+    assert api.writes == 2
+    clock.now += QUIET
+    for replica in (second, first, second):
+        await replica.look()
+    assert standing(api) == NEW
+    assert api.writes == 3
+
+
+async def test_a_replica_behind_does_not_take_words_away(api: Keeping, clock: Clock) -> None:
+    """One that has yet to learn of the policy adds what it misses, in the other's name, and nothing else."""
+    ahead, behind = Replica(api, clock, NEW), Replica(api, clock, OLD)
+    await behind.look()
+    api.stored = None
+    await ahead.look()
+    assert standing(api) == NEW
+    await behind.look()
+    assert standing(api) == replace(NEW, reach=BOTH)
+    assert behind.told[-1].message.endswith("was widened")
+
+
+async def test_settings_of_the_newest_policy_stay(api: Keeping, clock: Clock) -> None:
+    """A replica behind does not write its own time-out or opt-in label back."""
+    behind = Replica(api, clock, OLD)
+    await behind.look()
+    newest = replace(OLD, digest="2" * 12, timeout=9, opt_in="team.example/gpu")
+    await Replica(api, clock, newest).look()
+    await behind.look()
+    assert standing(api) == newest
+    assert api.writes == 2
+
+
+async def test_a_policy_that_nobody_holds_any_more_is_taken_over(api: Keeping, clock: Clock) -> None:
+    """Its replicas are gone: after quiet the one that is left writes its own name, and after more quiet narrows."""
+    left = Replica(api, clock, OLD)
+    await left.look()
+    await Replica(api, clock, NEW).look()
+    await left.look()
+    assert standing(api) == replace(NEW, reach=BOTH)
+    clock.now += QUIET
+    await left.look()
+    assert standing(api) == replace(OLD, reach=BOTH)
+    clock.now += QUIET
+    await left.look()
+    assert standing(api) == OLD
+
+
+async def test_replicas_that_disagree_for_ever_end_wide(api: Keeping, clock: Clock) -> None:
+    """They never take each other's words away for good, stop writing, and say so."""
+    replicas = [Replica(api, clock, want, repairs=4) for want in (OLD, NEW)]
+    for _ in range(40):
+        for replica in replicas:
+            await replica.look()
+        clock.now += QUIET
+    there = standing(api)
+    assert there is not None
+    assert there.reach == BOTH
+    assert api.writes <= 2 + 2 * 4
+    assert any(Kind.GAVE_UP in replica.kinds for replica in replicas)
+
+
+async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Clock) -> None:
+    """It only says what is missing; the newer one takes over what the older one wrote."""
+    older, newer = Replica(api, clock, OLD, version="1.9.0"), Replica(api, clock, NEW, version="1.10.0")
+    await older.look()
+    await newer.look()
+    assert api.stored is not None
+    assert api.stored["metadata"]["annotations"][WRITTEN_BY] == f"1.10.0 {NEW.digest}"
+    older.registrar.adopt(replace(OLD, reach=reach(prefixes=["d.com/"])))
+    for _ in range(3):
+        await older.look()
+        clock.now += QUIET
+    assert api.writes == 2
+    assert older.kinds == [Kind.WRITTEN, Kind.NEWER]
+    assert older.told[-1].warning
+    assert "d.com/" in older.told[-1].message
+    api.stored = None
+    await older.look()
+    await newer.look()
+    there = standing(api)
+    assert there is not None
+    assert there.digest == NEW.digest
+
+
+async def test_a_lost_race_is_thought_over(api: Keeping, clock: Clock) -> None:
+    """Somebody else wrote between reading and writing: what is written then is made from what stands there now."""
+    replica = Replica(api, clock)
+    await replica.look()
+    term = {"key": "late", "operator": "DoesNotExist"}
+
+    def interfere() -> None:
+        api.before_write = lambda: None
+        api.change(lambda found: found["webhooks"][0]["namespaceSelector"]["matchExpressions"].append(term))
+
+    api.before_write = interfere
+    replica.registrar.adopt(NEW)
+    await replica.look()
+    assert api.stored is not None
+    assert api.stored["webhooks"][0]["namespaceSelector"]["matchExpressions"][-1] == term
+    assert standing(api) == replace(NEW, reach=BOTH)
+
+
+async def test_created_by_another_meanwhile(api: Keeping, clock: Clock) -> None:
+    """Then there is nothing left to write."""
+    other = registration(OLD, SITE, version="0.1.0")
+
+    def interfere() -> None:
+        api.before_write = lambda: None
+        api.stored = {**other, "metadata": {**other["metadata"], "resourceVersion": "9"}}
+
+    api.before_write = interfere
+    replica = Replica(api, clock)
+    await replica.look()
+    assert api.calls == [f"GET {ONE}", f"POST {COLLECTION}", f"GET {ONE}"]
+
+
+async def test_races_that_are_lost_again_and_again_end(api: Keeping, clock: Clock) -> None:
+    """The look is put off, not spun."""
+    replica = Replica(api, clock)
+    await replica.look()
+    api.before_write = lambda: api.change(lambda _: None)
+    replica.registrar.adopt(NEW)
+    assert 0 < await replica.look() <= 1
+    assert api.writes == 1 + 5
+
+
+async def test_somebody_who_keeps_changing_it_wins_after_a_while(api: Keeping, clock: Clock) -> None:
+    """There are so many repairs an hour; then it is told, and an hour later tried again."""
+    replica = Replica(api, clock)
+    await replica.look()
+    for _ in range(50):
+        api.change(without_bundle)
+        await replica.look()
+        clock.now += 1
+    rest = await replica.look()
+    assert api.writes == 1 + 20
+    assert replica.kinds[-1] == Kind.GAVE_UP
+    assert replica.kinds.count(Kind.GAVE_UP) == 1
+    assert "20 times within 1 h" in replica.told[-1].message
+    assert 3000 < rest < 3600
+    clock.now += rest + 1
+    await replica.look()
+    assert api.writes == 1 + 21
+
+
+async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
+    """A hundred changes of policy are written, however quick."""
+    replica = Replica(api, clock)
+    for number in range(100):
+        replica.registrar.adopt((OLD, NEW)[number % 2])
+        await replica.look()
+    assert api.writes == 100
+    assert Kind.GAVE_UP not in replica.kinds
+
+
+async def test_new_authorities_are_written(api: Keeping, clock: Clock) -> None:
+    """Like a new policy."""
+    replica = Replica(api, clock)
+    await replica.look()
+    replica.registrar.adopt(OLD, replace(SITE, ca_bundle=b"another"))
+    await replica.look()
+    assert api.stored is not None
+    bundle = api.stored["webhooks"][1]["clientConfig"]["caBundle"]
+    assert base64.b64decode(bundle) == b"another"
+
+
+async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) -> None:
+    """A role made anew has another uid: a reference to the old one would have the registration collected."""
+    replica = Replica(api, clock, owner="release")
+    await replica.look()
+    assert api.stored is not None
+    assert "ownerReferences" not in api.stored["metadata"]
+    foreign = {"apiVersion": "v1", "kind": "Thing", "name": "x", "uid": "9"}
+    api.change(lambda found: found["metadata"].update(ownerReferences=[foreign]))
+    for uid in ("uid-1", "uid-1", "uid-2"):
+        api.role = uid
+        await replica.look()
+    assert api.stored["metadata"]["ownerReferences"] == [
+        foreign,
+        {"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "name": "release", "uid": "uid-2"},
+    ]
+    assert api.writes == 3
+
+
+async def test_trouble_is_told_once_and_tried_again(api: Keeping, clock: Clock) -> None:
+    """Refused or unreachable: the pauses grow up to a bound, and it goes on when the trouble is over."""
+    replica = Replica(api, clock)
+    body = json.dumps({"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}).encode()
+    api.trouble = Answer(403, body)
+    rests = [await replica.look() for _ in range(12)]
+    assert replica.kinds == [Kind.FAILED]
+    assert "403 Forbidden: may not" in replica.told[0].message
+    assert 0.5 <= rests[0] <= 2
+    assert 30 <= rests[-1] <= 60
+    api.trouble = UnreachableError("nobody there")
+    await replica.look()
+    assert "nobody there" in replica.told[-1].message
+    api.trouble = None
+    await replica.look()
+    assert replica.kinds == [Kind.FAILED, Kind.FAILED, Kind.WRITTEN]
+    api.trouble = Answer(200, b"<html>")
+    await replica.look()
+    assert "no JSON object" in replica.told[-1].message
+
+
+async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
+    """It says what is missing, once, and again when something else is."""
+    replica = Replica(api, clock, mode=Mode.STATIC)
+    await replica.look()
+    await replica.look()
+    assert [notice.message for notice in replica.told] == [
+        "the registration 00-vgpu-webhook is kept by hand, and there is none"
+    ]
+    api.stored = registration(OLD, SITE)
+    await replica.look()
+    assert replica.kinds == [Kind.LACKING]
+    replica.registrar.adopt(NEW)
+    await replica.look()
+    assert "does not let pods through for c.com/, c.com/y" in replica.told[-1].message
+    assert ENFORCE in replica.told[-1].message
+    assert api.writes == 0
+    assert replica.registrar.registered is None
+
+
+async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
+    """Whoever wants no registration is not asked for the right to read one."""
+    replica = Replica(api, clock, mode=Mode.OFF)
+    await replica.look()
+    assert api.calls == []
+    assert replica.registrar.registered is None
+
+
+async def test_what_is_registered_is_known(api: Keeping, clock: Clock) -> None:
+    """By what was read or written last, for those who decide whether another replica knows better."""
+    replica = Replica(api, clock)
+    assert replica.registrar.registered is None
+    await replica.look()
+    assert replica.registrar.registered is not None
+    assert replica.registrar.registered.digest == OLD.digest
+    await Replica(api, clock, NEW).look()
+    await replica.look()
+    assert replica.registrar.registered.digest == NEW.digest
+
+
+async def test_it_runs_and_looks_when_told(api: Keeping) -> None:
+    """At once, at every check, and not in between."""
+    registrar = Registrar(api, SITE, OLD, lambda _: None)
+    async with asyncio.timeout(5):
+        task = asyncio.create_task(registrar.run())
+        try:
+            await api.wrote.wait()
+            await asyncio.sleep(0.05)
+            seen = len(api.calls)
+            await asyncio.sleep(0.05)
+            assert len(api.calls) == seen
+            api.stored = None
+            api.wrote.clear()
+            for _ in range(10):
+                registrar.check()
+            await api.wrote.wait()
+            api.wrote.clear()
+            registrar.adopt(NEW)
+            await api.wrote.wait()
+        finally:
+            task.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await task
+    assert standing(api) == replace(NEW, reach=BOTH)
+    assert api.writes == 3

@@ -1,0 +1,72 @@
+"""What holds for every test: nothing is left running, nothing blocks the event loop, the environment is clean."""
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import hypothesis
+import pytest
+from blockbuster import blockbuster_ctx
+
+pytest_plugins = ["pytester"]
+
+# Not a slow machine's business: a generator that is too slow shows in the duration of the run.
+hypothesis.settings.register_profile(
+    "fast",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    print_blob=True,
+    suppress_health_check=[hypothesis.HealthCheck.too_slow],
+)
+hypothesis.settings.register_profile(
+    "nightly", hypothesis.settings.get_profile("fast"), max_examples=3000, derandomize=False
+)
+hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the option that rewrites expectations kept in files."""
+    parser.addoption("--update-golden", action="store_true", help="write what the code does now as what is expected")
+
+
+@pytest.fixture(scope="session")
+def update_golden(pytestconfig: pytest.Config) -> bool:
+    """Whether golden files are to be rewritten instead of compared."""
+    return bool(pytestconfig.getoption("--update-golden"))
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take away the settings of whoever runs the tests."""
+    for name in list(os.environ):
+        if name.startswith("VGPU_WEBHOOK_"):
+            monkeypatch.delenv(name)
+
+
+@pytest.fixture(autouse=True)
+def _well_behaved_loop(request: pytest.FixtureRequest) -> None:
+    """Watch the event loop of asynchronous tests; the others have none, and pay for none."""
+    if request.node.get_closest_marker("asyncio"):
+        request.getfixturevalue("_no_leaked_tasks")
+        request.getfixturevalue("_no_blocking_calls")
+
+
+@pytest.fixture
+async def _no_leaked_tasks() -> AsyncIterator[None]:
+    """Fail a test that leaves a task behind, once its other fixtures have cleaned up."""
+    before = asyncio.all_tasks()
+    yield
+    left = asyncio.all_tasks() - before - {asyncio.current_task()}
+    if left:
+        # A cancelled task needs a turn of the loop to end.
+        _, left = await asyncio.wait(left, timeout=0.1)
+    if left:
+        pytest.fail("tasks left behind: " + ", ".join(sorted(str(task.get_coro()) for task in left)))
+
+
+@pytest.fixture
+def _no_blocking_calls() -> Iterator[None]:
+    """Fail a test in which our own code makes a blocking call on the loop; a test's own file access is its business."""
+    with blockbuster_ctx(["webhook", "certs"]):
+        yield

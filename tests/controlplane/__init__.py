@@ -1,0 +1,1 @@
+"""A real Kubernetes control plane, and the tests that need one."""

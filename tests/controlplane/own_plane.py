@@ -1,0 +1,146 @@
+"""A control plane that a test may mistreat: its API server restarted, its history forgotten, the way to it cut."""
+
+import asyncio
+import contextlib
+import json
+import urllib.request
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from .build import Binaries
+from .plane import ControlPlane
+from .processes import Process
+
+
+class OwnPlane(ControlPlane):
+    """A control plane whose components can be restarted under those who use it."""
+
+    def __init__(self, binaries: Binaries, folder: Path) -> None:
+        """Start it, as any other."""
+        self._commands: dict[str, list[str]] = {}
+        super().__init__(binaries, folder)
+
+    @property
+    def address(self) -> tuple[str, int]:
+        """Host and port of the API server."""
+        parts = urlsplit(self.client.server)
+        return parts.hostname or "", parts.port or 0
+
+    def stop_api_server(self) -> None:
+        """Stop the API server; it ends itself only when the last watch has ended, so it is killed after a second."""
+        (running,) = (process for process in self._processes if process.name == "kube-apiserver")
+        self._processes.remove(running)
+        running.stop(grace=1)
+
+    def start_api_server(self) -> None:
+        """Start it again where it was; from the main thread, for it ends with the thread that started it."""
+        command = [str(self.binaries.path("kube-apiserver")), *self._commands["kube-apiserver"]]
+        log = self.folder / "kube-apiserver.log"
+        self._processes.append(self._running.enter_context(Process(command, log)))
+
+    def wait_ready(self) -> None:
+        """Return when the API server is ready."""
+        self.wait_until(self._answers, "API server ready again", 60)
+
+    def compact(self) -> None:
+        """Make etcd forget all versions but the present one."""
+        (option,) = (each for each in self._commands["etcd"] if each.startswith("--listen-client-urls="))
+        url = option.partition("=")[2]
+        status = _post(f"{url}/v3/maintenance/status", {})
+        _post(f"{url}/v3/kv/compaction", {"revision": status["header"]["revision"], "physical": True})
+
+    def _run(self, component: str, *arguments: str) -> None:
+        self._commands[component] = list(arguments)
+        super()._run(component, *arguments)
+
+    def _answers(self) -> bool:
+        try:
+            return self.client.call("GET", "/readyz").status == 200
+        except OSError:
+            return False
+
+
+class Relay:
+    """A way to an API server that can be cut (connections are reset) or hushed (nothing comes through any more)."""
+
+    def __init__(self, address: tuple[str, int]) -> None:
+        """Prepare the way; `relayed` opens it."""
+        self.port = 0
+        self._address = address
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._writers: set[asyncio.StreamWriter] = set()
+        self._open = True
+        self._heard = asyncio.Event()
+        self._heard.set()
+
+    def cut(self) -> None:
+        """Reset what is connected, and whoever comes."""
+        self._open = False
+        for writer in tuple(self._writers):
+            writer.transport.abort()
+
+    def mend(self) -> None:
+        """Let everybody through again."""
+        self._open = True
+        self._heard.set()
+
+    def hush(self) -> None:
+        """Swallow everything from now on, without a word to either side."""
+        self._heard.clear()
+
+    async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Carry one connection both ways."""
+        if not self._open:
+            writer.transport.abort()
+            return
+        ours, there = await asyncio.open_connection(*self._address)
+        self._writers |= {writer, there}
+        both = [asyncio.create_task(self._carry(reader, there)), asyncio.create_task(self._carry(ours, writer))]
+        self._tasks.update(both)
+        try:
+            await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in both:
+                task.cancel()
+            for each in (writer, there):
+                each.transport.abort()
+            self._writers -= {writer, there}
+            self._tasks.difference_update(both)
+
+    async def end(self) -> None:
+        """End what is under way."""
+        self.cut()
+        tasks = tuple(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(OSError):
+            while chunk := await reader.read(65536):
+                await self._heard.wait()
+                writer.write(chunk)
+                await writer.drain()
+
+
+@asynccontextmanager
+async def relayed(plane: OwnPlane) -> AsyncIterator[Relay]:
+    """Open another way to the API server on a port of its own."""
+    relay = Relay(plane.address)
+    server = await asyncio.start_server(relay.connected, "127.0.0.1", 0)
+    relay.port = server.sockets[0].getsockname()[1]
+    try:
+        yield relay
+    finally:
+        server.close()
+        await relay.end()
+        await asyncio.sleep(0.05)
+
+
+def _post(url: str, body: dict[str, object]) -> dict[str, dict[str, str]]:
+    request = urllib.request.Request(url, json.dumps(body).encode(), {"Content-Type": "application/json"})
+    with urllib.request.urlopen(request, timeout=10) as response:
+        answer: dict[str, dict[str, str]] = json.load(response)
+        return answer

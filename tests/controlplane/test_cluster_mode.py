@@ -1,0 +1,223 @@
+"""`serve` in a cluster: it registers itself, follows ConfigMaps and namespaces, and can be missed by whoever has no GPU."""
+
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane.client import Answer, Client
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.processes import Process, free_ports
+from tests.controlplane.product import PROGRAM
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+OWN = "vgpu-webhook"
+TEAM = "cluster-mode"
+GROUP = "admissionregistration.k8s.io/v1"
+KIND = "mutatingwebhookconfigurations"
+NAME = "00-vgpu-webhook"
+MEMORY = "nvidia.com/gpumem"
+
+
+@contextmanager
+def serving(plane: ControlPlane, folder: Path) -> Iterator[Process]:
+    """The webhook as a user starts it outside a pod: a kubeconfig and a URL."""
+    port, plain = free_ports(2)
+    command = [
+        *PROGRAM,
+        "serve",
+        *("--kubeconfig", str(plane.kubeconfig), "--url", f"https://127.0.0.1:{port}/mutate"),
+        *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
+        *("--state-dir", str(folder / "state"), "--drain-grace", "0"),
+    ]
+    with Process(command, folder / "webhook.log") as process:
+
+        def ready() -> bool:
+            process.check()
+            return "ready:" in process.tail()
+
+        plane.wait_until(ready, "webhook ready", 30)
+        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered", 10)
+        yield process
+        process.check()
+        assert process.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The control plane with the webhook's own namespace and one that has opted in."""
+    control_plane.create_namespace(namespace(OWN))
+    control_plane.create_namespace(namespace(TEAM, {"vgpu-webhook.io/inject": "enabled"}))
+    yield control_plane
+    control_plane.client.delete(GROUP, KIND, NAME)
+
+
+@pytest.fixture(scope="module")
+def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
+    """A webhook that has registered itself."""
+    with serving(plane, tmp_path_factory.mktemp("cluster-mode")) as process:
+        plane.wait_until(lambda: memory_of(create(plane.client, "probe")) is not None, "called", 10)
+        yield process
+
+
+def namespace(name: str, labels: dict[str, str] | None = None) -> dict[str, Any]:
+    """A Namespace."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, "labels": labels or {}}}
+
+
+def pod(name: str, limits: dict[str, str]) -> dict[str, Any]:
+    """A pod with one container."""
+    container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
+
+
+def create(client: Client, name: str, limits: dict[str, str] | None = None, where: str = TEAM) -> Answer:
+    """What the API server would store, or why not."""
+    return client.create(pod(name, limits or {"nvidia.com/gpu": "1"}), where, dry_run=True)
+
+
+def memory_of(answer: Answer) -> str | None:
+    """The memory that a pod was given."""
+    containers = answer.accepted()["spec"]["containers"]
+    found: str | None = containers[0]["resources"]["limits"].get(MEMORY)
+    return found
+
+
+def mapping(name: str, text: str) -> dict[str, Any]:
+    """A mapping ConfigMap."""
+    return {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}},
+        "data": {"mapping.yaml": text},
+    }
+
+
+def test_config_map_changes_pods_within_a_second(plane: ControlPlane, webhook: Process) -> None:
+    """A pod created soon after a ConfigMap changed gets the new rules; deleted, the built-in ones are back."""
+    assert memory_of(create(plane.client, "before")) == "5k"
+    plane.client.create(mapping("nvidia", "extends: nvidia\ndefaults: {memory: 8000Mi}\n")).accepted()
+    began = time.monotonic()
+    plane.wait_until(lambda: memory_of(create(plane.client, "after")) == "8k", "new default", 5)
+    assert time.monotonic() - began < 2
+    plane.client.patch("v1", "configmaps", "nvidia", {"data": {"mapping.yaml": "extends: nvidia\nnothing: 1\n"}}, OWN)
+    plane.wait_until(lambda: events_about(plane.client, "nvidia"), "an event about the bad document", 10)
+    assert memory_of(create(plane.client, "still")) == "8k"
+    plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
+    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default", 5)
+
+
+def test_pods_meanwhile_get_one_of_the_good_policies(plane: ControlPlane, webhook: Process) -> None:
+    """A document that goes from good to bad and back a hundred times refuses no pod and leaves none untouched."""
+    good = ["extends: nvidia\ndefaults: {memory: 6001Mi}\n", "extends: nvidia\ndefaults: {memory: 7001Mi}\n"]
+    texts = [good[0], "extends: nvidia\nnothing: 1\n", good[1], "vendor: ["]
+    plane.client.create(mapping("nvidia", good[0])).accepted()
+    plane.wait_until(lambda: memory_of(create(plane.client, "first")) == "6001", "the first policy", 5)
+    ended = threading.Event()
+
+    def flip() -> None:
+        try:
+            for number in range(100):
+                change = {"data": {"mapping.yaml": texts[number % 4]}}
+                plane.client.patch("v1", "configmaps", "nvidia", change, OWN).accepted()
+                time.sleep(0.02 * (number % 6))
+        finally:
+            ended.set()
+
+    flipping = threading.Thread(target=flip)
+    flipping.start()
+    seen = []
+    while not ended.is_set():
+        seen.append(memory_of(create(plane.client, "meanwhile")))
+    flipping.join()
+    plane.client.delete("v1", "configmaps", "nvidia", OWN).accepted()
+    assert set(seen) == {"6001", "7001"}
+    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "built-in default", 5)
+
+
+def events_about(client: Client, name: str) -> list[dict[str, Any]]:
+    """The warnings about a ConfigMap."""
+    return [
+        event
+        for event in client.list("v1", "events", OWN)
+        if event["involvedObject"]["name"] == name and event["type"] == "Warning"
+    ]
+
+
+def test_pod_may_come_before_the_news_of_its_namespace(plane: ControlPlane, webhook: Process) -> None:
+    """The first pod of a namespace that was just created is treated like any other."""
+    for number in range(5):
+        name = f"cluster-mode-{number}"
+        plane.create_namespace(namespace(name, {"vgpu-webhook.io/inject": "enabled"}))
+        assert memory_of(create(plane.client, "first", where=name)) == "5k"
+
+
+def test_registration_deleted_by_hand_comes_back(plane: ControlPlane, webhook: Process) -> None:
+    """Who deletes the registration has it back soon, and it works."""
+    plane.client.delete(GROUP, KIND, NAME).accepted()
+    plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered again", 5)
+    plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "called again", 5)
+
+
+def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Process) -> None:
+    """The authority is put back, and calls go on."""
+    configuration = plane.client.get(GROUP, KIND, NAME).accepted()
+    for one in configuration["webhooks"]:
+        one["clientConfig"].pop("caBundle")
+    plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+
+    def repaired() -> bool:
+        webhooks = plane.client.get(GROUP, KIND, NAME).accepted()["webhooks"]
+        return all(one["clientConfig"].get("caBundle") for one in webhooks)
+
+    plane.wait_until(repaired, "the bundle repaired", 5)
+    plane.wait_until(lambda: create(plane.client, "again").status < 300, "called again", 5)
+
+
+def test_dead_webhook_holds_back_only_pods_with_gpu_words(plane: ControlPlane, tmp_path: Path) -> None:
+    """With the webhook gone, other pods are created at once; a GPU pod is refused and told why."""
+    with serving(plane, tmp_path):
+        plane.wait_until(lambda: memory_of(create(plane.client, "alive")) == "5k", "called", 10)
+    plane.create_namespace(namespace("watched", {"vgpu-webhook.io/inject": "enabled", "vgpu-webhook.io/mode": "warn"}))
+    began = time.monotonic()
+    assert create(plane.client, "plain", {"cpu": "1"}).status == 201
+    assert create(plane.client, "own", where=OWN).status == 201
+    assert create(plane.client, "told", where="watched").status == 201
+    assert time.monotonic() - began < 2
+    refused = create(plane.client, "gpu")
+    assert refused.status >= 400
+    assert "enforce.vgpu-webhook.io" in refused.message
+
+
+@pytest.mark.parametrize(
+    "arguments,message",
+    [
+        (["--kubeconfig", "{kubeconfig}"], "add --url"),
+        (["--kubeconfig", "{kubeconfig}", "--url", "http://x"], "must be an https URL"),
+        (["--kubeconfig", "{kubeconfig}", "--url", "https://x", "--service", "a/b"], "exclude each other"),
+        (
+            ["--kubeconfig", "{kubeconfig}", "--url", "https://x", "--settings", "s.yaml"],
+            "--settings cannot stand beside",
+        ),
+        (["--standalone", "--url", "https://x"], "--url cannot stand beside --standalone"),
+        (["--kubeconfig", "/nowhere", "--url", "https://x"], "/nowhere"),
+    ],
+)
+def test_contradicting_options(plane: ControlPlane, tmp_path: Path, arguments: list[str], message: str) -> None:
+    """What cannot be meant is refused before anything is served."""
+    filled = [argument.format(kubeconfig=plane.kubeconfig) for argument in arguments]
+    done = subprocess.run(
+        [*PROGRAM, "serve", *filled, "--state-dir", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=20,
+    )
+    assert done.returncode == 1
+    assert message in done.stderr

@@ -1,0 +1,343 @@
+"""The policy of a cluster, kept up with its ConfigMaps, on a real API server."""
+
+import asyncio
+import itertools
+import re
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+import structlog
+from click.testing import CliRunner
+from structlog.testing import CapturingLogger
+
+from tests.cluster.config_maps import told, vendor
+from webhook.cluster.api import Api, connect
+from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, MAPPING_LABEL, SETTINGS_KEY, SETTINGS_NAME
+from webhook.cluster.live import LivePolicy
+from webhook.mapping.load import load_policy
+from webhook.mapping.policy import Policy
+
+from .client import Object
+from .plane import ControlPlane
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+NUMBER = itertools.count()
+BAD = vendor("acme", about="bad", wrods="{}")
+
+
+class Place:
+    """A namespace of one test, with its ConfigMaps."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self.plane = plane
+        self.name = f"policy-{next(NUMBER)}"
+        plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": self.name}})
+
+    def write(self, name: str, text: str, key: str = MAPPING_KEY) -> None:
+        """Create or change a ConfigMap."""
+        manifest = self.manifest(name, text, key)
+        if self.plane.client.create(manifest, self.name).status == 409:
+            self.plane.client.patch("v1", "configmaps", name, manifest, self.name).accepted()
+
+    def manifest(self, name: str, text: str, key: str = MAPPING_KEY) -> Object:
+        """A ConfigMap with a document."""
+        labels = {MAPPING_LABEL: "true"} if key == MAPPING_KEY else {}
+        return {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "labels": labels},
+            "data": {key: text},
+        }
+
+    def remove(self, name: str) -> None:
+        """Delete a ConfigMap."""
+        self.plane.client.delete("v1", "configmaps", name, self.name).accepted()
+
+    def kept(self) -> dict[str, str]:
+        """The texts of the record."""
+        answer = self.plane.client.get("v1", "configmaps", LAST_GOOD_NAME, self.name)
+        if answer.status == 404:
+            return {}
+        data: dict[str, str] = answer.accepted().get("data", {})
+        return {name: text for name, text in data.items() if not name.startswith("_")}
+
+    def events(self, name: str) -> list[tuple[str, str, int]]:
+        """What `kubectl describe` shows of a ConfigMap: type, reason and count, sorted."""
+        found = self.plane.client.list("v1", "events", self.name)
+        ours = [one for one in found if one["involvedObject"]["name"] == name]
+        return sorted((one["type"], one["reason"], one["count"]) for one in ours)
+
+
+class Replica:
+    """A live policy that runs, and what it told."""
+
+    def __init__(self, api: Api, namespace: str) -> None:
+        self.said = CapturingLogger()
+        self.policies: list[Policy] = []
+        self.verdicts: list[dict[str, bool]] = []
+        log = structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        self.live = LivePolicy(
+            api,
+            namespace,
+            log,
+            in_force=self.policies.append,
+            told=lambda verdicts: self.verdicts.append({one.config_map.name: one.accepted for one in verdicts}),
+        )
+
+    @property
+    def about(self) -> str | None:
+        """What acme says about itself, as it is in force."""
+        found = self.policies[-1].vendors.get("acme")
+        return found.document.about if found is not None else None
+
+    def says(self, about: str) -> Callable[[], bool]:
+        """Whether acme says that about itself."""
+        return lambda: bool(self.policies) and self.about == about
+
+    @property
+    def told(self) -> list[str]:
+        return [call.kwargs["event"] for call in self.said.calls]
+
+    @property
+    def rejected(self) -> set[str]:
+        assert self.live.outcome is not None
+        return set(told(self.live.outcome))
+
+
+@asynccontextmanager
+async def replica(place: Place, *, ready: bool = True) -> AsyncIterator[Replica]:
+    """Run a live policy; it is ready when the block begins."""
+    api = await connect(place.plane.kubeconfig)
+    one = Replica(api, place.name)
+    task = asyncio.create_task(one.live.run())
+    try:
+        if ready:
+            await asyncio.wait(
+                {task, waiting := asyncio.create_task(one.live.ready.wait())}, timeout=60, return_when="FIRST_COMPLETED"
+            )
+            assert waiting.done()
+        yield one
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await api.close()
+
+
+async def until(probe: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    """Wait until something holds."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not await asyncio.to_thread(probe):  # noqa: ASYNC110  (a probe is anything)
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        pytest.fail(f"not within {seconds:g} s: {what}")
+
+
+async def do(work: Callable[..., Any], *arguments: Any) -> Any:
+    """What takes its time, without holding up the loop."""
+    return await asyncio.to_thread(work, *arguments)
+
+
+@pytest.fixture
+def place(control_plane: ControlPlane) -> Place:
+    """A namespace for one test."""
+    return Place(control_plane)
+
+
+async def test_follows(place: Place) -> None:
+    """What is created, changed and deleted is in force soon after; so are the settings."""
+    async with replica(place) as one:
+        assert one.policies[0].digest == load_policy().digest
+        assert await do(place.kept) == {}
+        await do(place.write, "acme", vendor("acme", about="one"))
+        await until(lambda: one.about == "one", "created")
+        await do(place.write, "acme", vendor("acme", about="two"))
+        await until(lambda: one.about == "two", "changed")
+        await do(place.write, SETTINGS_NAME, "timeoutSeconds: 7\n", SETTINGS_KEY)
+        await until(lambda: one.policies[-1].settings.timeout_seconds == 7, "settings")
+        await until(lambda: set(place.kept()) == {"acme", SETTINGS_NAME}, "kept")
+        assert one.verdicts[-1] == {SETTINGS_NAME: True, "acme": True}
+        await do(place.remove, "acme")
+        await do(place.remove, SETTINGS_NAME)
+        await until(lambda: one.policies[-1].digest == load_policy().digest, "deleted")
+        await until(lambda: not place.kept(), "no longer kept")
+        assert one.live.lines() == [f"policy: {load_policy().digest}, 5 vendors"]
+        assert "mapping_rejected" not in one.told
+
+
+async def test_rejected_and_repaired(place: Place) -> None:
+    """Event, log line, verdict and page say why, and what is in force instead; and that it is over."""
+    async with replica(place) as one:
+        await do(place.write, "acme", vendor("acme", about="one"))
+        await until(lambda: one.about == "one", "created")
+        await do(place.write, "acme", BAD)
+        await until(lambda: one.rejected, "rejected")
+        assert one.about == "one"
+        assert one.verdicts[-1] == {"acme": False}
+        assert one.live.lines()[1:] == [
+            "configmap/acme: rejected; in force: its last good version",
+            "  configmap/acme/mapping.yaml:9: wrods: unknown key 'wrods' (did you mean `words`?)",
+        ]
+        await until(lambda: place.events("acme") == [("Warning", "MappingRejected", 1)], "event")
+        (event,) = await do(place.plane.client.list, "v1", "events", place.name)
+        assert event["message"] == (
+            "In force: its last good version. "
+            "configmap/acme/mapping.yaml:9: wrods: unknown key 'wrods' (did you mean `words`?)"
+        )
+        assert (await do(place.kept))["acme"] == vendor("acme", about="one")
+        await do(place.write, "acme", vendor("acme", about="two"))
+        await until(lambda: one.about == "two", "repaired")
+        await until(
+            lambda: place.events("acme") == [("Normal", "MappingAccepted", 1), ("Warning", "MappingRejected", 1)],
+            "event",
+        )
+        assert [event for event in one.told if event != "policy"] == ["mapping_rejected", "mapping_accepted"]
+
+
+async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
+    """Who starts while the document is bad has its last good version; the same is not told twice."""
+    async with replica(place) as one, replica(place) as two:
+        await do(place.write, "acme", vendor("acme", about="one"))
+        await until(lambda: one.about == two.about == "one", "created")
+        await until(place.kept, "kept")
+        await do(place.write, "acme", BAD)
+        await until(lambda: one.rejected and two.rejected, "rejected")
+        await until(lambda: place.events("acme"), "event")
+    async with replica(place) as three:
+        assert three.about == "one"
+        assert three.rejected == {"acme"}
+        await asyncio.sleep(0.5)
+        assert await do(place.events, "acme") == [("Warning", "MappingRejected", 1)]
+        await do(place.write, "acme", BAD + "# again\n")
+        await until(lambda: place.events("acme") == [("Warning", "MappingRejected", 2)], "counted")
+        await do(place.remove, "acme")
+        await until(lambda: three.about is None, "deleted")
+
+
+async def test_good_and_bad_a_hundred_times(place: Place) -> None:
+    """Only the two good policies are ever in force, and in the end the one that is written."""
+    async with replica(place) as one:
+        texts = [vendor("acme", about="one"), BAD, vendor("acme", about="two"), "vendor: ["]
+        await do(place.write, "acme", texts[0])
+        await until(lambda: one.about == "one", "the first")
+        first = len(one.policies) - 1
+        for number in range(1, 101):
+            await do(place.write, "acme", texts[number % 4])
+            await asyncio.sleep(0.03 * (number % 5))
+        await do(place.write, "acme", vendor("acme", about="two"))
+        await until(lambda: one.about == "two" and not one.rejected, "the last")
+        assert {found.vendors["acme"].document.about for found in one.policies[first:]} == {"one", "two"}
+        await until(lambda: place.kept() == {"acme": vendor("acme", about="two")}, "kept")
+
+
+async def test_a_burst_compiles_once(place: Place) -> None:
+    """Thirty ConfigMaps at once."""
+    async with replica(place) as one:
+        before = one.live.compilations
+        started = time.monotonic()
+        await asyncio.gather(*(do(place.write, f"m{number}", vendor(f"v{number}")) for number in range(30)))
+        took = time.monotonic() - started
+        await until(lambda: len(one.policies[-1].vendors) == 35, "all in force")
+        assert one.live.compilations - before <= 1 + took / 0.25
+
+
+async def test_written_while_starting(place: Place) -> None:
+    """Whenever a ConfigMap comes during the start, it is in force soon after."""
+    for number in range(20):
+        async with replica(place, ready=False) as one:
+            await asyncio.sleep(number * 0.005)
+            await do(place.write, "acme", vendor("acme", about=f"start {number}"))
+            await until(one.says(f"start {number}"), "in force", 10)
+
+
+async def test_a_deleted_record_comes_back(place: Place) -> None:
+    """What was kept is kept again."""
+    async with replica(place) as one:
+        await do(place.write, "acme", vendor("acme", about="one"))
+        await until(place.kept, "kept")
+        await do(place.remove, LAST_GOOD_NAME)
+        await until(lambda: place.kept() == {"acme": vendor("acme", about="one")}, "kept again")
+        assert one.about == "one"
+
+
+async def test_replicas_come_to_the_same(place: Place) -> None:
+    """Of two replicas that have seen different good versions, both have the one that is kept."""
+    async with replica(place) as one:
+        await do(place.write, "acme", vendor("acme", about="one"))
+        await until(place.kept, "kept")
+        await do(place.write, "acme", BAD)
+        await until(lambda: one.rejected, "rejected")
+        record = {"data": {"acme": vendor("acme", about="seen by another")}}
+        await do(place.plane.client.patch, "v1", "configmaps", LAST_GOOD_NAME, record, place.name)
+        await until(lambda: one.about == "seen by another", "adopted")
+        assert (await do(place.kept))["acme"] == vendor("acme", about="seen by another")
+
+
+async def test_two_thousand(place: Place) -> None:
+    """They are read and compiled off the loop, and kept for the next start."""
+    client = place.plane.client
+    for number in range(2000):
+        client.create(place.manifest(f"m{number}", vendor(f"v{number}")), place.name).accepted()
+    gaps: list[float] = []
+
+    async def beat() -> None:
+        while True:
+            began = time.perf_counter()
+            await asyncio.sleep(0.001)
+            gaps.append(time.perf_counter() - began)
+
+    async with replica(place, ready=False) as one:
+        beating = asyncio.create_task(beat())
+        await asyncio.wait_for(one.live.ready.wait(), 60)
+        beating.cancel()
+        await asyncio.wait({beating})
+        assert len(one.policies[-1].vendors) == 2005
+        assert sorted(gaps)[int(len(gaps) * 0.99)] < 0.1
+        await do(place.write, "m7", vendor("v7", about="changed"))
+        await until(lambda: one.policies[-1].vendors["v7"].document.about == "changed", "one changed", 10)
+        await until(lambda: len(place.kept()) == 2000, "kept")
+    place.remove("m8")
+    async with replica(place) as one:
+        assert len(one.policies[-1].vendors) == 2004
+
+
+async def test_from_apply_to_force(place: Place) -> None:
+    """Half a second at most, at the median of twenty."""
+    async with replica(place) as one:
+        took = []
+        for number in range(20):
+            about = f"version {number}"
+            await do(place.write, "acme", vendor("acme", about=about))
+            began = time.monotonic()
+            await until(one.says(about), "in force")
+            took.append(time.monotonic() - began)
+        assert sorted(took)[10] < 0.5
+
+
+def test_the_command_shows_what_is_in_force(place: Place) -> None:
+    """From which ConfigMap each vendor is, and what is not in force; one document with its marks."""
+    from webhook.cli import main
+
+    place.write("ours", "extends: nvidia\ndefaults: {memory: 8000Mi}\n")
+    place.write("acme", BAD)
+    place.write(SETTINGS_NAME, "target: nvidia\n", SETTINGS_KEY)
+    kept = place.manifest(LAST_GOOD_NAME, "") | {"data": {"acme": vendor("acme", about="one")}}
+    place.plane.client.create(kept, place.name).accepted()
+    where = ["--cluster", "--kubeconfig", str(place.plane.kubeconfig), "--release-namespace", place.name]
+    result = CliRunner().invoke(main, ["vendors", *where], catch_exceptions=False)
+    assert result.exit_code == 0
+    assert re.search(r"^nvidia .* configmap/ours$", result.stdout, re.MULTILINE)
+    assert re.search(r"^acme .* configmap/acme \(last good\)$", result.stdout, re.MULTILINE)
+    assert re.search(r"^vcuda .* nvidia .* built-in$", result.stdout, re.MULTILINE)
+    assert result.stderr.splitlines() == [
+        "warning: configmap/acme: rejected; in force: its last good version",
+        "warning:   configmap/acme/mapping.yaml:9: wrods: unknown key 'wrods' (did you mean `words`?)",
+    ]
+    result = CliRunner().invoke(main, ["vendors", "nvidia", *where], catch_exceptions=False)
+    assert result.stdout.startswith("# configmap/ours/mapping.yaml\n")
+    assert "\n  memory: 8000Mi  # overridden\n" in result.stdout

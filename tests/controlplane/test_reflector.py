@@ -1,0 +1,348 @@
+"""The reflector on a real API server, in its bad times."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable, Collection, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+import structlog
+from structlog.testing import CapturingLogger
+
+from benchmarks import namespaces
+from webhook.cluster.api import Api, StatusError, connect
+from webhook.cluster.namespaces import Namespaces
+from webhook.cluster.reflector import Pace, Reflector
+
+from .own_plane import OwnPlane, Relay, relayed
+from .plane import ControlPlane
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+PACE = Pace(longest=1.0, settled=0.5)
+PLACE = "reflected"
+MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
+SELECTOR = {"labelSelector": "watched=true"}
+
+
+class Metadata(msgspec.Struct):
+    """Of a ConfigMap."""
+
+    name: str
+    namespace: str
+    resource_version: str = msgspec.field(name="resourceVersion")
+
+
+class ConfigMap(msgspec.Struct):
+    """What is read of a ConfigMap here."""
+
+    metadata: Metadata
+    data: dict[str, str] = {}
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[OwnPlane]:
+    """Start one of our own beside that of the run, which others use."""
+    with OwnPlane(control_plane.binaries, tmp_path_factory.mktemp("own-plane")) as own:
+        own.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}})
+        yield own
+
+
+class Follower:
+    """A reflector of ConfigMaps that runs, and what it told."""
+
+    def __init__(self, api: Api, pace: Pace) -> None:
+        self.said = CapturingLogger()
+        self.changes: list[set[str]] = []
+        log = structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        self.reflector = Reflector(
+            api,
+            MAPS,
+            ConfigMap,
+            lambda found: found.data.get("x"),
+            log,
+            changed=self._changed,
+            query=SELECTOR,
+            pace=pace,
+        )
+
+    @property
+    def held(self) -> dict[str, str | None]:
+        return {key.removeprefix(f"{PLACE}/"): value for key, value in self.reflector.objects.items()}
+
+    @property
+    def told(self) -> list[str]:
+        return [call.kwargs["event"] for call in self.said.calls]
+
+    def _changed(self, keys: Collection[str]) -> None:
+        self.changes.append(set(keys))
+
+
+@asynccontextmanager
+async def following(kubeconfig: Path, pace: Pace = PACE) -> AsyncIterator[Follower]:
+    """Run a reflector of the ConfigMaps that are watched."""
+    api = await connect(kubeconfig)
+    follower = Follower(api, pace)
+    task = asyncio.create_task(follower.reflector.run())
+    try:
+        yield follower
+        assert not task.done()
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+        await api.close()
+
+
+async def until(probe: Callable[[], object], what: str, seconds: float = 30.0) -> None:
+    """Wait until something holds."""
+    try:
+        async with asyncio.timeout(seconds):
+            while not probe():  # noqa: ASYNC110  # a probe is anything, also what tells nobody
+                await asyncio.sleep(0.01)
+    except TimeoutError:
+        pytest.fail(f"not within {seconds:g} s: {what}")
+
+
+def kubeconfig(plane: ControlPlane, path: Path, token: str = "", port: int = 0) -> Path:
+    """Write the kubeconfig of another user, or of another way."""
+    config = json.loads(plane.kubeconfig.read_text())
+    if token:
+        config["users"][0]["user"] = {"token": token}
+    if port:
+        config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    path.write_text(json.dumps(config))
+    return path
+
+
+def write(plane: ControlPlane, name: str, value: str) -> None:
+    """Create or change a ConfigMap that is watched."""
+    manifest: dict[str, Any] = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": name, "labels": {"watched": "true"}},
+        "data": {"x": value},
+    }
+    if plane.client.create(manifest, PLACE).status == 409:
+        plane.client.patch("v1", "configmaps", name, manifest, PLACE).accepted()
+
+
+def remove(plane: ControlPlane, *names: str) -> None:
+    """Delete ConfigMaps."""
+    for name in names:
+        plane.client.delete("v1", "configmaps", name, PLACE).accepted()
+
+
+async def test_follows(plane: OwnPlane) -> None:
+    """What is created, changed and deleted is followed; what loses its label counts as deleted, what gets it as new."""
+    write(plane, "before", "1")
+    async with following(plane.kubeconfig) as follower:
+        await until(lambda: follower.held == {"before": "1"}, "what was there")
+        await asyncio.to_thread(write, plane, "before", "2")
+        await asyncio.to_thread(write, plane, "new", "x" * 900_000)
+        await until(lambda: follower.held == {"before": "2", "new": "x" * 900_000}, "changes")
+        label: dict[str, Any] = {"metadata": {"labels": {"watched": None}}}
+        await asyncio.to_thread(plane.client.patch, "v1", "configmaps", "new", label, PLACE)
+        await asyncio.to_thread(remove, plane, "before")
+        await until(lambda: not follower.held, "removals")
+        assert follower.told == []
+    remove(plane, "new")
+
+
+async def test_nothing_is_missed_while_it_starts(plane: OwnPlane) -> None:
+    """ConfigMaps written while a reflector starts are all seen, at whatever moment."""
+
+    def write_many() -> None:
+        for number in range(60):
+            write(plane, f"busy-{number % 20}", str(number))
+
+    writing = asyncio.create_task(asyncio.to_thread(write_many))
+    expected = {f"busy-{number % 20}": str(number) for number in range(40, 60)}
+    for _ in range(10):
+        async with following(plane.kubeconfig) as follower:
+            await follower.reflector.synced.wait()
+            if writing.done():
+                break
+            await asyncio.sleep(0.05)
+    async with following(plane.kubeconfig) as follower:
+        await writing
+        await until(lambda: follower.held == expected, "the last value of each")
+    remove(plane, *expected)
+
+
+async def test_the_api_server_restarts(plane: OwnPlane) -> None:
+    """While it is away what was known stays; when it is back, changes come as before."""
+    write(plane, "stays", "1")
+    write(plane, "goes", "1")
+    async with following(plane.kubeconfig) as follower:
+        await until(lambda: len(follower.held) == 2, "what was there")
+        await asyncio.to_thread(plane.stop_api_server)
+        await until(lambda: follower.told == ["watch_failed"], "trouble is told")
+        await asyncio.sleep(2)
+        assert follower.held == {"stays": "1", "goes": "1"}
+        assert follower.reflector.synced.is_set()
+        assert follower.told == ["watch_failed"]
+        plane.start_api_server()
+        await asyncio.to_thread(plane.wait_ready)
+        await asyncio.to_thread(write, plane, "stays", "2")
+        await asyncio.to_thread(remove, plane, "goes")
+        await until(lambda: follower.held == {"stays": "2"}, "changes come again")
+        await until(lambda: follower.told[-1] == "watch_restored", "the end of trouble is told")
+    remove(plane, "stays")
+
+
+async def test_history_is_compacted(plane: OwnPlane, tmp_path: Path) -> None:
+    """Cut off while the server forgot what happened, it lists anew: what was deleted meanwhile is gone."""
+    write(plane, "stays", "1")
+    write(plane, "goes", "1")
+    async with relayed(plane) as relay, following(kubeconfig(plane, tmp_path / "relayed", port=relay.port)) as follower:
+        await until(lambda: len(follower.held) == 2, "what was there")
+        relay.cut()
+        await asyncio.to_thread(_forget, plane)
+        plane.start_api_server()
+        await asyncio.to_thread(plane.wait_ready)
+        assert follower.held == {"stays": "1", "goes": "1"}
+        relay.mend()
+        await until(lambda: follower.held == {"stays": "1", "comes": "1"}, "a new list")
+        assert "watch_expired" in follower.told
+    remove(plane, "stays", "comes")
+
+
+def _forget(plane: OwnPlane) -> None:
+    remove(plane, "goes")
+    write(plane, "comes", "1")
+    # Until it is restarted, the API server has what happened in a cache of its own.
+    plane.stop_api_server()
+    plane.compact()
+
+
+async def test_a_connection_goes_silent(plane: OwnPlane, tmp_path: Path) -> None:
+    """A watch through which nothing comes any more, though nobody ends it, is given up and opened again."""
+    write(plane, "stays", "1")
+    pace = Pace(longest=1.0, settled=0.5, silence=2.0)
+    async with (
+        relayed(plane) as relay,
+        following(kubeconfig(plane, tmp_path / "relayed", port=relay.port), pace) as follower,
+    ):
+        await until(lambda: follower.held == {"stays": "1"}, "what was there")
+        relay.hush()
+        await asyncio.to_thread(write, plane, "stays", "2")
+        await until(lambda: follower.told == ["watch_silent"], "silence is noticed", 5)
+        assert follower.held == {"stays": "1"}
+        _mend(relay)
+        await until(lambda: follower.held == {"stays": "2"}, "changes come again")
+    remove(plane, "stays")
+
+
+def _mend(relay: Relay) -> None:
+    # What was swallowed must not come late: a real network has lost it.
+    relay.cut()
+    relay.mend()
+
+
+def account(plane: ControlPlane, name: str) -> str:
+    """Create a service account, and give a token of it."""
+    manifest = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": name}}
+    plane.client.create(manifest, PLACE).accepted()
+    path = f"/api/v1/namespaces/{PLACE}/serviceaccounts/{name}/token"
+    answer = plane.client.call(
+        "POST", path, {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    )
+    token: str = answer.accepted()["status"]["token"]
+    return token
+
+
+def permit(plane: ControlPlane, name: str) -> None:
+    """Let a service account read ConfigMaps and namespaces."""
+    rules = [{"apiGroups": [""], "resources": ["configmaps", "namespaces"], "verbs": ["get", "list", "watch"]}]
+    group = "rbac.authorization.k8s.io"
+    role = {"apiVersion": f"{group}/v1", "kind": "ClusterRole", "metadata": {"name": name}, "rules": rules}
+    plane.client.create(role)
+    binding = {
+        "apiVersion": f"{group}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": name},
+        "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": name},
+        "subjects": [{"kind": "ServiceAccount", "name": name, "namespace": PLACE}],
+    }
+    plane.client.create(binding).accepted()
+
+
+def forbid(plane: ControlPlane, name: str) -> None:
+    """Take that away."""
+    plane.client.delete("rbac.authorization.k8s.io/v1", "clusterrolebindings", name).accepted()
+
+
+async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path: Path) -> None:
+    """As a service account: refused it says so once, holds what it knew, and goes on when it may."""
+    write(plane, "stays", "1")
+    token = account(plane, "reader")
+    async with (
+        relayed(plane) as relay,
+        following(kubeconfig(plane, tmp_path / "account", token, relay.port)) as follower,
+    ):
+        await until(lambda: "watch_refused" in follower.told, "refused without permission")
+        assert not follower.reflector.synced.is_set()
+        await asyncio.to_thread(permit, plane, "reader")
+        await until(lambda: follower.held == {"stays": "1"}, "permitted")
+        await until(lambda: follower.told[-1] == "watch_restored", "told")
+        await asyncio.to_thread(forbid, plane, "reader")
+        # An open watch is not asked for permission again.
+        _mend(relay)
+        await until(lambda: follower.told[-1] == "watch_refused", "refused again")
+        await asyncio.to_thread(write, plane, "stays", "2")
+        await asyncio.sleep(2)
+        assert follower.held == {"stays": "1"}
+        await asyncio.to_thread(permit, plane, "reader")
+        await until(lambda: follower.held == {"stays": "2"}, "permitted again")
+        await until(lambda: follower.told[-1] == "watch_restored", "told again")
+        assert follower.told.count("watch_refused") == 2
+        refused = next(call for call in follower.said.calls if call.kwargs["event"] == "watch_refused")
+        assert refused.kwargs["status"] == 403
+        assert "cannot list resource" in refused.kwargs["error"]
+    remove(plane, "stays")
+
+
+async def test_a_namespace_just_created(plane: OwnPlane) -> None:
+    """Before the watch brings it, it is fetched; labels are followed; one that does not exist is told."""
+    api = await connect(plane.kubeconfig)
+    known = Namespaces(api, structlog.get_logger(), pace=PACE)
+    manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}}
+    manifest["metadata"]["annotations"] = {"vgpu-webhook.io/target": "x", "other": "y"}
+    await asyncio.to_thread(plane.create_namespace, manifest)
+    view = await known.fetch("fresh")
+    assert view.labels == {"kubernetes.io/metadata.name": "fresh"}
+    assert view.annotations == {"vgpu-webhook.io/target": "x"}
+    with pytest.raises(StatusError, match="404 NotFound"):
+        await known.fetch("no-such")
+    task = asyncio.create_task(known.reflector.run())
+    await known.reflector.synced.wait()
+    label = {"metadata": {"labels": {"vgpu-webhook.io/inject": "enabled"}}}
+    await asyncio.to_thread(plane.client.patch, "v1", "namespaces", "fresh", label)
+    await until(lambda: (view := known.lookup("fresh")) and "vgpu-webhook.io/inject" in view.labels, "the label")
+    task.cancel()
+    await known.close()
+    await api.close()
+
+
+async def test_ten_thousand_namespaces(plane: OwnPlane, capsys: pytest.CaptureFixture[str]) -> None:
+    """All are held soon, in at most 1 KiB each, and nobody else has to wait for it; the benchmark says how it went."""
+    count = 10_000
+    api = await connect(plane.kubeconfig)
+    await namespaces.fill(api, count)
+    await api.close()
+    command = [sys.executable, "-m", "benchmarks.namespaces", str(plane.kubeconfig), str(count)]
+    told = await asyncio.to_thread(subprocess.check_output, command, text=True, cwd=Path(__file__).parents[2])
+    with capsys.disabled():
+        print(f"\n{told}", end="")  # noqa: T201  # the figures are what it is about
+    (synced,) = re.findall(r"synced in ([\d.]+) s", told)
+    (stall,) = re.findall(r"held up (\d+) ms", told)
+    (each,) = re.findall(r"(\d+) bytes each", told)
+    assert float(synced) < 5
+    assert int(stall) < 100
+    assert int(each) <= 1024

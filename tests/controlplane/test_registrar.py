@@ -1,0 +1,220 @@
+"""Registrars on a real API server: two replicas, and hands that undo their work."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import pytest
+import structlog
+
+from webhook.cluster.api import Api, connect
+from webhook.cluster.reach import reach, reach_of
+from webhook.cluster.registered import Registered, read_registered
+from webhook.cluster.registrar import Kind, Mode, Notice, Registrar, Timing
+from webhook.cluster.registration import API_VERSION, NAME, Site, Wanted, registration
+from webhook.cluster.registration_watch import watch_registration
+from webhook.mapping.load import load_policy
+
+from .client import Object
+from .plane import ControlPlane
+from .test_registration import CONFIGURATIONS, DEAD, OWN_LABEL
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+SITE = Site(DEAD, b"-----BEGIN CERTIFICATE-----\n", "registrar-own")
+OLD = Wanted("0" * 12, reach_of(load_policy()), OWN_LABEL)
+NEW = Wanted("1" * 12, reach(prefixes=["c.example/"], keys=["c.example/y"]), OWN_LABEL)
+QUIET = 1.0
+NOTICED = 2.0
+"""Seconds within which what a hand does is undone."""
+
+ROLE = "registrar-release"
+RBAC = "rbac.authorization.k8s.io/v1"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """A registrar that runs, and what it has told."""
+
+    registrar: Registrar
+    told: list[Notice]
+
+
+class Cluster:
+    """The registration as it stands, and what hands do to it."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._client = plane.client
+
+    def found(self) -> Object | None:
+        """What stands there."""
+        answer = self._client.get(API_VERSION, CONFIGURATIONS, NAME)
+        return None if answer.status == 404 else answer.accepted()
+
+    def read(self) -> Registered:
+        """What can be told of it."""
+        return read_registered(self.found() or {}, OWN_LABEL)
+
+    def delete(self) -> None:
+        """By hand."""
+        self._client.delete(API_VERSION, CONFIGURATIONS, NAME)
+
+    def change(self, change: Callable[[Object], None]) -> None:
+        """By hand, whoever else writes."""
+        while True:
+            found = self.found()
+            assert found is not None
+            change(found)
+            path = f"/apis/{API_VERSION}/{CONFIGURATIONS}/{NAME}"
+            answer = self._client.call("PUT", path, found)
+            if answer.status != 409:
+                answer.accepted()
+                return
+
+
+async def until(probe: Callable[[], T | None], what: str, seconds: float = NOTICED) -> T:
+    """Wait for something on the API server without blocking the loop."""
+    try:
+        async with asyncio.timeout(seconds):
+            while True:
+                found = await asyncio.to_thread(probe)
+                if found:
+                    return found
+                await asyncio.sleep(0.02)
+    except TimeoutError:
+        pytest.fail(f"not within {seconds:g} s: {what}")
+
+
+@pytest.fixture
+def cluster(control_plane: ControlPlane) -> Iterator[Cluster]:
+    """The API server without a registration, before and after."""
+    cluster = Cluster(control_plane)
+    cluster.delete()
+    yield cluster
+    cluster.delete()
+
+
+@pytest.fixture
+async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
+    """The way to the API server that the webhook goes."""
+    api = await connect(control_plane.kubeconfig)
+    try:
+        yield api
+    finally:
+        await api.close()
+
+
+@contextlib.asynccontextmanager
+async def running(
+    api: Api, want: Wanted, *, owner: str | None = None, mode: Mode = Mode.MANAGED
+) -> AsyncIterator[Replica]:
+    """A replica: a registrar, and the watch that wakes it."""
+    told: list[Notice] = []
+    registrar = Registrar(api, SITE, want, told.append, owner=owner, mode=mode, timing=Timing(quiet=QUIET))
+    watch = watch_registration(api, registrar, structlog.get_logger())
+    tasks = [asyncio.create_task(one) for one in (registrar.run(), watch.run())]
+    try:
+        await watch.synced.wait()
+        yield Replica(registrar, told)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_deleted_by_hand(api: Api, cluster: Cluster) -> None:
+    """It is back within two seconds, made by one of two replicas."""
+    async with running(api, OLD), running(api, OLD):
+        first = await until(cluster.found, "created")
+        await asyncio.to_thread(cluster.delete)
+        again = await until(cluster.found, "back")
+    assert first["metadata"]["uid"] != again["metadata"]["uid"]
+    assert first["webhooks"] == again["webhooks"] == registration(OLD, SITE)["webhooks"]
+
+
+async def test_ca_bundle_emptied_by_hand(api: Api, cluster: Cluster) -> None:
+    """It is filled in again."""
+
+    def empty(found: Object) -> None:
+        for webhook in found["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = ""
+
+    def filled() -> bool:
+        found = cluster.found()
+        return found is not None and all(webhook["clientConfig"].get("caBundle") for webhook in found["webhooks"])
+
+    async with running(api, OLD):
+        await until(filled, "created")
+        await asyncio.to_thread(cluster.change, empty)
+        await until(filled, "repaired")
+
+
+async def test_a_foreign_selector_term_stays(api: Api, cluster: Cluster) -> None:
+    """Added by another hand it is left alone, and survives a change of the policy."""
+    term = {"key": "control-plane", "operator": "DoesNotExist"}
+
+    def add(found: Object) -> None:
+        for webhook in found["webhooks"]:
+            webhook["namespaceSelector"]["matchExpressions"].append(term)
+
+    async with running(api, OLD) as one, running(api, OLD) as other:
+        await until(cluster.found, "created")
+        await asyncio.to_thread(cluster.change, add)
+        await until(lambda: Kind.FOREIGN in {notice.kind for notice in (*one.told, *other.told)}, "told")
+        changed = await asyncio.to_thread(cluster.found)
+        await asyncio.sleep(0.5)
+        assert await asyncio.to_thread(cluster.found) == changed
+        one.registrar.adopt(NEW)
+        await until(lambda: cluster.read().digest == NEW.digest, "written anew")
+        assert [terms.expressions for terms in (await asyncio.to_thread(cluster.read)).foreign.values()] == [[term]] * 2
+
+
+async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
+    """Both policies are served at once; when both replicas hold the new one and all is quiet, it stands alone."""
+    async with running(api, OLD) as one, running(api, OLD) as other:
+        await until(lambda: cluster.read().wanted == OLD, "created")
+        one.registrar.adopt(NEW)
+        await until(lambda: cluster.read().wanted == replace(NEW, reach=OLD.reach | NEW.reach), "widened")
+        await asyncio.sleep(0.5)
+        other.registrar.adopt(NEW)
+        await until(lambda: cluster.read().wanted == NEW, "narrowed", QUIET + NOTICED)
+        written = [notice for notice in (*one.told, *other.told) if notice.kind is Kind.WRITTEN]
+    assert len(written) == 3
+    assert {notice.kind for notice in (*one.told, *other.told)} == {Kind.WRITTEN}
+
+
+async def test_nothing_is_written_when_nothing_changes(api: Api, cluster: Cluster) -> None:
+    """Not by a second replica, nor by one that starts later."""
+    async with running(api, OLD):
+        first = await until(cluster.found, "created")
+        async with running(api, OLD) as late:
+            await until(lambda: late.registrar.registered, "read")
+            await asyncio.sleep(0.3)
+    assert await asyncio.to_thread(cluster.found) == first
+
+
+async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers: ControlPlane) -> None:
+    """The role of the release is deleted while no replica runs: the garbage collector takes the registration."""
+    role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": ROLE}}
+    made = await asyncio.to_thread(controllers.client.create, role)
+    async with running(api, OLD, owner=ROLE):
+        found = await until(cluster.found, "created")
+    [owner] = found["metadata"]["ownerReferences"]
+    assert owner["uid"] == made.accepted()["metadata"]["uid"]
+    await asyncio.to_thread(controllers.client.delete, RBAC, "clusterroles", ROLE)
+    await until(lambda: cluster.found() is None, "collected", 30)
+
+
+async def test_static_tells_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
+    """A registration kept by hand is compared whenever it changes, and never written."""
+    async with running(api, OLD, mode=Mode.STATIC) as replica:
+        await until(lambda: [notice.message for notice in replica.told], "told that there is none")
+        kept = registration(replace(OLD, reach=reach(keys=["x"])), SITE)
+        await asyncio.to_thread(control_plane.client.create, kept)
+        await until(lambda: "nvidia.com/" in replica.told[-1].message, "told what is missing")
+        found = await asyncio.to_thread(cluster.found)
+    assert found is not None
+    assert found["webhooks"] == kept["webhooks"]

@@ -1,0 +1,206 @@
+"""The registration on a real API server, with nobody behind it: what an outage of the webhook holds back, and what not."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import TypeAlias
+
+import pytest
+
+from tests.cluster.asking import asking_pods, keys_of, many_vendors, ordinary_pods, pod, resources_of
+from webhook.cluster.reach import reach, reach_of
+from webhook.cluster.registration import API_VERSION, ENFORCE, NAME, TELL, Service, Site, Wanted, registration, wanted
+from webhook.mapping.load import load_policy
+
+from .client import Answer, Client, Object
+from .plane import ControlPlane
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+OWN_LABEL = "registration.example/inject"
+"""Other tests have the usual one for webhooks of their own."""
+
+DEAD = "https://127.0.0.1:1/mutate"
+WORDS = {"nvidia.com/gpu": "1"}
+GPU_POD = pod(limits=WORDS, requests=WORDS)
+LONG = 40
+CPU_POD = pod(limits={"cpu": "1"})
+CONFIGURATIONS = "mutatingwebhookconfigurations"
+
+Create: TypeAlias = Callable[[Object], Answer]
+
+
+def namespace(plane: ControlPlane, name: str, **labels: str) -> str:
+    """Create a namespace unless it is there; its own label, and those of ours that are given."""
+    ours = {f"vgpu-webhook.io/{key}": value for key, value in labels.items()}
+    metadata = {"name": name, "labels": {OWN_LABEL: "enabled", **ours}}
+    if plane.client.get("v1", "namespaces", name).status == 404:
+        plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    return name
+
+
+def refused_by(answer: Answer) -> str | None:
+    """Which webhook could not be called, None where the pod was created."""
+    if answer.status == 201:
+        return None
+    assert answer.status == 500, answer.message
+    return next(name for name in (ENFORCE, TELL) if f'failed calling webhook "{name}"' in answer.message)
+
+
+def replace_registration(client: Client, configuration: Object) -> None:
+    """Put this registration in place of any that is there."""
+    client.delete(API_VERSION, CONFIGURATIONS, NAME)
+    client.create(configuration).accepted()
+
+
+@pytest.fixture(scope="module")
+def many() -> Wanted:
+    """What a policy of many vendors wants."""
+    return replace(wanted(many_vendors()), opt_in=OWN_LABEL, timeout=1)
+
+
+@pytest.fixture(scope="module")
+def create(control_plane: ControlPlane, many: Wanted) -> Iterator[Create]:
+    """Creates pods (as dry runs) in an enforcing namespace, while the registration calls nobody."""
+    where = namespace(control_plane, "dead-enforce")
+    client = control_plane.client
+    replace_registration(client, registration(many, Site(DEAD, own_namespace="dead-own"), version="0.1.0"))
+
+    def create(manifest: Object) -> Answer:
+        return client.create(manifest, where, dry_run=True)
+
+    control_plane.wait_until(lambda: create(GPU_POD).status != 201, "the registration is in force", 10)
+    yield create
+    client.delete(API_VERSION, CONFIGURATIONS, NAME).accepted()
+
+
+@pytest.mark.parametrize("ordinary", ordinary_pods(), ids=lambda ordinary: ordinary["metadata"]["name"])
+def test_ordinary_pods_are_created(create: Create, ordinary: Object) -> None:
+    """With the webhook dead, a pod that needs no GPU never learns of it."""
+    answer = create(ordinary)
+    assert answer.status == 201, answer.message
+
+
+def test_every_word_of_every_vendor_is_held_back(create: Create) -> None:
+    """With the webhook dead, no spelling of any word gets past it."""
+    passed = [asking.title for asking in asking_pods(many_vendors()) if refused_by(create(asking.pod)) != ENFORCE]
+    assert passed == []
+
+
+def test_misspelt_words_are_held_back(create: Create) -> None:
+    """They need an answer as well."""
+    for name in ("nvidia.com/gpumemm", "koordinator.sh/gpu-memmory", "tke.cloud.tencent.com/qgpu-kore"):
+        assert refused_by(create(pod(limits={name: "1"}, requests={name: "1"}))) == ENFORCE
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        *("nvidia.com/gpumem", "nvidia.com/gpumemm", "hami.io/vgpu-node", "hami.io/vgpu-nodes"),
+        *("gpushare.alibabacloud.com/x", "ALIYUN_COM_GPU_MEM_IDX", "xALIYUN_COM_GPU_MEM_IDX"),
+        *("nvidia.com/container.main.gpu-memory.limit", "nvidia.com/container.main.gpu-memory.limits"),
+        *("a.tencent.com/predicate-time-1", "tencent.com/predicate", "volcano.sh/gpu-num", "volcano.sh/job-name"),
+        *("nvidia.com", "gpu-memory", "gpu-memory-x", "tensor-fusion.ai/vram-limit", "tensor-fusion.ai/x"),
+    ],
+)
+def test_the_api_server_reads_the_reach_as_we_do(create: Create, many: Wanted, key: str) -> None:
+    """What the expression lets through is what the reach says, for labels, annotations and resources."""
+    for manifest in (pod(labels={key: "1"}), pod(annotations={key: "1"})):
+        assert (refused_by(create(manifest)) == ENFORCE) is many.reach.has_pod([], keys_of(manifest))
+    if "/" in key:
+        manifest = pod(limits={key: "1"}, requests={key: "1"})
+        assert (refused_by(create(manifest)) == ENFORCE) is many.reach.has_pod(resources_of(manifest), [])
+
+
+def test_the_refusal_says_why(create: Create) -> None:
+    """A person at kubectl reads which webhook could not be called, and how that failed."""
+    message = create(GPU_POD).message
+    assert f'failed calling webhook "{ENFORCE}"' in message
+    assert DEAD in message
+    assert "connection refused" in message
+
+
+def test_the_largest_pods_are_within_the_budget(create: Create) -> None:
+    """200 containers of 30 devices each and 1,000 annotations cost less than the API server grants to conditions."""
+    strange = {f"device-{number}.example/{'x' * LONG}": "1" for number in range(30)}
+    manifest = pod(annotations={f"team.example/{'x' * LONG}-{number}": "1" for number in range(1000)})
+    container = {"image": "app", "resources": {"limits": strange, "requests": strange}}
+    manifest["spec"]["containers"] = [{"name": f"c{number}", **container} for number in range(200)]
+    answer = create(manifest)
+    assert answer.status == 201, answer.message
+
+
+@pytest.mark.parametrize(
+    "name, labels, expected",
+    [
+        ("dead-warn", {"mode": "warn"}, None),
+        ("dead-observe", {"mode": "observe"}, None),
+        ("dead-said", {"mode": "enforce"}, ENFORCE),
+        ("dead-rollout", {"rollout": "10"}, ENFORCE),
+        ("dead-misread", {"mode": "warning"}, ENFORCE),
+        ("dead-own", {}, None),
+        ("kube-system", {}, None),
+        ("kube-node-lease", {}, None),
+    ],
+)
+def test_namespaces(
+    create: Create, control_plane: ControlPlane, name: str, labels: dict[str, str], expected: str | None
+) -> None:
+    """GPU pods wait where shares are enforced only; the cluster's own namespaces and the webhook's never do."""
+    namespace(control_plane, name, **labels)
+    if name.startswith("kube-"):
+        patch = {"metadata": {"labels": {OWN_LABEL: "enabled"}}}
+        control_plane.client.patch("v1", "namespaces", name, patch).accepted()
+        account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "default"}}
+        control_plane.client.create(account, name)
+    answer = control_plane.client.create(GPU_POD, name, dry_run=True)
+    assert refused_by(answer) == expected
+
+
+def test_namespaces_that_have_not_opted_in(create: Create, control_plane: ControlPlane) -> None:
+    """Their pods are none of our business."""
+    name = "dead-elsewhere"
+    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    assert control_plane.client.create(GPU_POD, name, dry_run=True).status == 201
+
+
+def test_only_new_pods_are_asked_about(create: Create, control_plane: ControlPlane) -> None:
+    """Pods that run already are changed, labelled and deleted whether or not the webhook lives."""
+    client, where = control_plane.client, "dead-enforce"
+    client.patch("v1", "namespaces", where, {"metadata": {"labels": {OWN_LABEL: "disabled"}}}).accepted()
+    control_plane.wait_until(lambda: create(GPU_POD).status == 201, "the namespace has opted out", 10)
+    client.create({**GPU_POD, "metadata": {"name": "running"}}, where).accepted()
+    client.patch("v1", "namespaces", where, {"metadata": {"labels": {OWN_LABEL: "enabled"}}}).accepted()
+    control_plane.wait_until(lambda: create(GPU_POD).status != 201, "the namespace has opted in", 10)
+    client.patch("v1", "pods", "running", {"metadata": {"labels": {"a": "b"}}}, where).accepted()
+    client.delete("v1", "pods", "running", where).accepted()
+
+
+def test_what_is_stored_is_what_was_written(create: Create, control_plane: ControlPlane, many: Wanted) -> None:
+    """The API server fills nothing in, so that what is read back can be compared."""
+    site = Site(DEAD, own_namespace="dead-own")
+    stored = control_plane.client.get(API_VERSION, CONFIGURATIONS, NAME).accepted()
+    assert stored["webhooks"] == registration(many, site)["webhooks"]
+
+
+@pytest.mark.parametrize("address", [DEAD, Service("gpu", "vgpu-webhook")], ids=["url", "service"])
+def test_many_names_are_accepted(create: Create, control_plane: ControlPlane, address: Service | str) -> None:
+    """36 vendors with 500 names, and some patterns, are no matter for the API server."""
+    let = reach(
+        prefixes=[f"vendor-{number}.example/" for number in range(36)],
+        keys=[f"vendor-{number % 36}.example/word-{number}" for number in range(500)]
+        + [f"vendor-{number}.example/container-*.memory" for number in range(36)],
+    )
+    want = Wanted("0" * 12, reach_of(load_policy()) | let, OWN_LABEL)
+    client = control_plane.client
+    configuration = registration(want, Site(address), version="0.1.0")
+    configuration["metadata"]["name"] = "00-many-names"
+    assert len(configuration["webhooks"][0]["matchConditions"]) < 64
+    assert client.create(configuration, dry_run=True).accepted()["webhooks"] == configuration["webhooks"]
+
+
+def test_conditions_hold_no_error(create: Create) -> None:
+    """Pods without labels, annotations, resources or init containers make no error, which would refuse them."""
+    manifest = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "bare-"}}
+    answer = create({**manifest, "spec": {"containers": [{"name": "main", "image": "app"}]}})
+    assert answer.status == 201, answer.message
+    assert refused_by(create({**CPU_POD, "metadata": {"name": "a", "labels": {}}})) is None

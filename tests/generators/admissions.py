@@ -1,0 +1,71 @@
+"""Pods with what was decided on them."""
+
+import json
+from typing import Any
+
+from hypothesis import event
+from hypothesis import strategies as st
+
+from tests.generators.pods import pods, sound_pods
+from tests.generators.policies import Configured, contexts, policies
+from tests.oracle import MIB, Meaning, meaning
+from tests.strict_patch import apply_strictly
+from webhook.admission import Context, Decision, decide
+from webhook.mapping.policy import Policy
+from webhook.pod import decode_pod
+
+
+class Admitted:
+    """A pod, what was decided on it, and what is stored."""
+
+    def __init__(self, pod: dict[str, Any], context: Context, configured: Configured) -> None:
+        self.pod = pod
+        self.context = context
+        self.policy = configured.policy
+        self.decision = decision_on(pod, context, self.policy)
+        self.stored = apply_strictly(pod, self.decision.patch)
+        self._shown = f"{json.dumps(pod)} in {context.namespace}, {configured}"
+
+    def __repr__(self) -> str:
+        return f"<{self._shown}: {self.decision.reason.name}>"
+
+    def containers(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+        """Every container as it was sent and as it is stored."""
+        return list(zip(all_containers(self.pod), all_containers(self.stored), strict=True))
+
+    def meaning(self, pod: dict[str, Any], container: dict[str, Any]) -> Meaning | None:
+        """What the container gets by the vendors' documentation."""
+        gpushare = self.policy.vendors["gpushare"]
+        unit = gpushare.words["gpu-mem"].unit
+        assert isinstance(unit, int)
+        return meaning(container, pod["metadata"].get("labels") or {}, None if gpushare.standby else unit // MIB)
+
+
+def all_containers(pod: dict[str, Any]) -> list[dict[str, Any]]:
+    """Containers and init containers."""
+    return [*pod["spec"]["containers"], *(pod["spec"].get("initContainers") or [])]
+
+
+def decision_on(pod: dict[str, Any], context: Context, policy: Policy) -> Decision:
+    """The decision on a pod in JSON."""
+    return decide(decode_pod(json.dumps(pod).encode()), context, policy)
+
+
+@st.composite
+def admissions(draw: st.DrawFn) -> Admitted:
+    """A pod with the decision on it."""
+    one = Admitted(
+        draw(st.one_of(sound_pods(), sound_pods(), sound_pods(), pods())), draw(contexts()), draw(policies())
+    )
+    event(one.decision.reason.name)
+    return one
+
+
+def allowed() -> st.SearchStrategy[Admitted]:
+    """Those that are not denied."""
+    return admissions().filter(lambda one: one.decision.allowed)
+
+
+def changed() -> st.SearchStrategy[Admitted]:
+    """Those that are changed."""
+    return admissions().filter(lambda one: bool(one.decision.patch))

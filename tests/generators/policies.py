@@ -1,0 +1,106 @@
+"""Policies as clusters configure them: settings, and a few lines over built-in mappings. And namespaces."""
+
+import json
+from functools import cache
+from typing import Any
+
+from hypothesis import strategies as st
+
+from webhook.admission import Context, Namespace
+from webhook.mapping.load import build_policy
+from webhook.mapping.policy import Policy
+from webhook.mapping.problem import MappingError
+from webhook.mapping.strict_yaml import Document
+
+SETTINGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "target": st.sampled_from(["nvidia", "aliyun", "vcuda", "iluvatar"]),
+        "owners": st.just({"aliyun.com/gpu-mem": "gpushare"}),
+        "nodeName": st.just("affinity"),
+        "podSecurityDefault": st.sampled_from(["baseline", "privileged"]),
+    },
+)
+CHANGES: dict[str, list[dict[str, Any]]] = {
+    "nvidia": [
+        {"defaults": {"devices": 2, "memory": "all", "cores": 30}},
+        {"defaults": {"devices": 0, "memory": 0}},
+        {"defaults": {"memory": "5001Ki", "cores": 33}},
+        {"shim": {"mode": "plugin"}, "place": {"conflict": "override"}},
+        {"shim": {"unmet": "deny"}, "privileged": "allow"},
+        {"guard": [{"env": ["CUDA_DEVICE_*_LIMIT*", "CUDA_REDIRECT"], "unless": [], "action": "strip"}]},
+        {"translateTo": "aliyun", "place": {"conflict": "deny"}},
+        {"words": {"gpu": {"resource": ["nvidia.com/gpu", "example.com/vgpu"]}}},
+    ],
+    "iluvatar": [
+        {"defaults": {"devices": 1, "memory": "5000Mi", "cores": 7}},
+        {"defaults": {"devices": 2}, "translateTo": "nvidia"},
+    ],
+    "aliyun": [{"defaults": {"cores": 33}}, {"translateTo": "nvidia"}, {"drop": ["cores"]}],
+    "gpushare": [{"drop": ["cores"]}, {"words": {"gpu-mem": {"unit": "128Mi"}}}],
+    "vcuda": [{"defaults": {"memory": "4Gi"}}, {"defaults": {"memory": "1Mi", "cores": 10}}, {"translateTo": "nvidia"}],
+}
+
+
+class Configured:
+    """A policy, shown as the documents that it was made of."""
+
+    def __init__(self, settings: str, changes: tuple[str, ...], policy: Policy) -> None:
+        self.policy = policy
+        self._shown = f"settings {settings}, over the built-in mappings: {', '.join(changes) or 'nothing'}"
+
+    def __repr__(self) -> str:
+        return f"<{self._shown}>"
+
+
+@cache
+def policy_of(settings: str, changes: tuple[str, ...]) -> Policy | None:
+    """The policy of these documents in JSON; None where they contradict each other."""
+    documents = [Document("generated", json.loads(one), {}) for one in changes]
+    try:
+        return build_policy(documents, Document("settings", json.loads(settings), {}))
+    except MappingError:
+        return None
+
+
+@st.composite
+def policies(draw: st.DrawFn) -> Configured:
+    """A policy that can be in force; half of them are the built-in one."""
+    settings = "{}"
+    changes: tuple[str, ...] = ()
+    if draw(st.booleans()):
+        settings = json.dumps(draw(SETTINGS))
+        names = draw(st.lists(st.sampled_from(sorted(CHANGES)), max_size=2, unique=True))
+        changes = tuple(json.dumps({"extends": name, **draw(st.sampled_from(CHANGES[name]))}) for name in names)
+    policy = policy_of(settings, changes)
+    if policy is None:
+        settings, changes = "{}", ()
+        policy = policy_of(settings, changes)
+    assert policy is not None
+    return Configured(settings, changes, policy)
+
+
+@st.composite
+def contexts(draw: st.DrawFn) -> Context:
+    """A namespace that has opted in and enforces, with orders of its own; half of them without any."""
+    labels = {"vgpu-webhook.io/inject": "enabled", "vgpu-webhook.io/opt-out": "forbidden"}
+    annotations: dict[str, str] = {}
+    if draw(st.booleans()):
+        annotations = draw(
+            st.fixed_dictionaries(
+                {},
+                optional={
+                    "vgpu-webhook.io/default-memory": st.sampled_from(
+                        ["4Gi", "5000Mi", "all", "4096", "5001Ki", "8Ti", "x"]
+                    ),
+                    "vgpu-webhook.io/default-cores": st.sampled_from(["30", "33", "0", "30.5", "120"]),
+                    "vgpu-webhook.io/default-devices": st.sampled_from(["1", "2", "0"]),
+                    "vgpu-webhook.io/target": st.sampled_from(["nvidia", "aliyun", "vcuda", "nobody"]),
+                    "vgpu-webhook.io/shim": st.sampled_from(["none", "hostPath", "csi"]),
+                },
+            )
+        )
+    level = draw(st.sampled_from(["privileged", "privileged", "baseline", None]))
+    if level is not None:
+        labels["pod-security.kubernetes.io/enforce"] = level
+    return Context(Namespace("team", labels, annotations))

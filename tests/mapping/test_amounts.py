@@ -1,0 +1,69 @@
+"""Amounts as documents and annotations write them."""
+
+import pytest
+
+from webhook.mapping.amounts import parse_cores, parse_memory, parse_unit
+from webhook.quantity import Number, parse_quantity
+from webhook.request import ALL, FREE, Cores, Memory, Percent, Size
+
+
+@pytest.mark.parametrize(
+    "written, memory",
+    [
+        ("all", ALL),
+        ("free", FREE),
+        ("4Gi", Size(4 * 1024**3)),
+        (1, Size(1)),
+        (0, None),
+        ("0k", None),
+        ("5M", Size(5_000_000)),
+    ],
+)
+def test_memory(written: str | int, memory: Memory | None) -> None:
+    """All of a card, no limit, a size; 0 says nothing."""
+    assert parse_memory(written) == memory
+
+
+@pytest.mark.parametrize(
+    "written, cores",
+    [("free", FREE), (30, Percent(30)), ("30%", Percent(30)), ("0.5", Percent(parse_quantity("0.5"))), (0, None)],
+)
+def test_cores(written: str | int, cores: Cores | None) -> None:
+    """No limit or a percentage, with or without its sign; 0 says nothing."""
+    assert parse_cores(written) == cores
+
+
+@pytest.mark.parametrize(
+    "written, unit, sized",
+    [
+        ("256Mi", 256 * 1024**2, True),
+        (1, 1, True),
+        ("1%", 1, False),
+        ("6.25%", parse_quantity("6250m"), False),
+        ("50%", 50, False),
+    ],
+)
+def test_unit(written: str | int, unit: Number, sized: bool) -> None:  # noqa: FBT001
+    """Bytes, or percent of a card."""
+    assert parse_unit(written) == (unit, sized)
+
+
+@pytest.mark.parametrize("written", ["", "most", "-1", "50%", "1e99", "4 Gi"])
+def test_what_is_no_memory(written: str) -> None:
+    """Percentages belong to words; nothing below zero."""
+    with pytest.raises(ValueError, match=r"below zero|write `all`"):
+        parse_memory(written)
+
+
+@pytest.mark.parametrize("written", ["", "all", "-1", "101", "100.1%", "5%%"])
+def test_what_are_no_cores(written: str) -> None:
+    """From 0 to 100."""
+    with pytest.raises(ValueError, match="from 0 to 100"):
+        parse_cores(written)
+
+
+@pytest.mark.parametrize("written", ["", "0", "0%", "-1Mi", "%", "Mi"])
+def test_what_is_no_unit(written: str) -> None:
+    """A unit is worth something."""
+    with pytest.raises(ValueError, match=r"above 0|write a size"):
+        parse_unit(written)

@@ -1,0 +1,198 @@
+"""What is wrong with a document is told with its line, its path and what to write instead."""
+
+import pytest
+
+from tests.mapping.vendors import ACME, problems
+from webhook.mapping.load import load_policy
+from webhook.mapping.probes import probe
+
+Mistake = tuple[str, str, int, str, str, str]
+"""What is replaced by what; then line, path, a part of the message and a part of the hint."""
+
+FORMS = ACME.partition("forms:\n")[2]
+SCHEMA: list[Mistake] = [
+    ("vendor: acme", "vendr: acme", 1, "vendr", "unknown key 'vendr'", "did you mean `vendor`"),
+    ("family: acme\n", "", 1, "family", "the key 'family' is missing", ""),
+    ("vendor: acme", "vendor: Acme", 1, "vendor", "not 'Acme'", ""),
+    ("vendor: acme", "vendor: ", 1, "vendor", "string", ""),
+    ("is: devices", "is: device", 4, "words.gpu.is", "'device' is not one of", ""),
+    ("is: devices", "is: [cores, x]", 4, "words.gpu.is[1]", "'x' is not one of", ""),
+    ("is: devices", "what: devices", 4, "words.gpu.what", "unknown key 'what'", "known keys are"),
+    ("is: cores", "is: cores, valus: 1..", 6, "words.core.valus", "unknown key", "did you mean `values`"),
+    ("is: cores", "is: cores, round: near", 6, "words.core.round", "'near' is not one of", ""),
+    ("is: cores", "is: cores, total: 1", 6, "words.core.total", "boolean", ""),
+    ("is: cores", "is: cores, list: maybe", 6, "words.core.list", "boolean", ""),
+    (f"forms:\n{FORMS}", "forms: []\n", 7, "forms", "at least 1", ""),
+    ("name: share", "nam: share", 8, "forms[0].nam", "unknown key", "did you mean `name`"),
+    ("devices: 1", "devices: 0", 8, "forms[0].absent.devices", "greater than or equal to 1", ""),
+    ("devices: 1", "device: 1", 8, "forms[0].absent.device", "unknown key", "did you mean `devices`"),
+    ("forms:", "defaults: {cores: 101}\nforms:", 7, "defaults.cores", "less than or equal to 100", ""),
+    ("forms:", "defaults: {devices: -1}\nforms:", 7, "defaults.devices", "greater than or equal to 0", ""),
+    ("forms:", "drop: [devices]\nforms:", 7, "drop[0]", "'devices' is not one of", ""),
+    ("forms:", "place: {conflict: ask}\nforms:", 7, "place.conflict", "'ask' is not one of", ""),
+    ("forms:", "containers: two\nforms:", 7, "containers", "'two' is not one of", ""),
+    ("forms:", "privileged: maybe\nforms:", 7, "privileged", "'maybe' is not one of", ""),
+    ("forms:", "initContainers: no-way\nforms:", 7, "initContainers", "is not one of", ""),
+    ("forms:", "init_containers: served\nforms:", 7, "init_containers", "unknown key", "did you mean `initContainers`"),
+    ("forms:", "standby: 1\nforms:", 7, "standby", "boolean", ""),
+    ("forms:", "known: all\nforms:", 7, "known", "list", ""),
+    ("forms:", "variables: {m: {value: [a]}}\nforms:", 7, "variables.m.value", "unknown key", "did you mean `values`"),
+]
+WORDS: list[Mistake] = [
+    ("resource: acme.com/gpu,", "", 4, "words.gpu", "stands in exactly one place", "write one of `resource`, `label`"),
+    ("resource: acme.com/gpu", "resource: a.b/c, label: a.b/d", 4, "words.gpu", "exactly one place", ""),
+    ("resource: acme.com/gpu", "resource: []", 4, "words.gpu.resource", "at least 1", ""),
+    ("acme.com/gpu,", '"acme.com/{chip}",', 4, "words.gpu.resource", "variable {chip} is not defined", "`variables`"),
+    ("  core:", "  cores:", 6, "words.cores", "may not be called like a dimension", "cores-word"),
+    ("unit: 1Mi", "unit: 1Zi", 5, "words.mem.unit", "Zi", "write a size"),
+    ("unit: 1Mi", "unit: 0", 5, "words.mem.unit", "0 is not above 0", ""),
+    ("unit: 1Mi", "unit: -1Mi", 5, "words.mem.unit", "not above 0", ""),
+    ("unit: 1Mi", "unit: much%", 5, "words.mem.unit", "'much' is not", ""),
+    ("unit: 1Mi", "unit: null", 5, "words.mem", "`unit: null` needs `why`", ""),
+    (", unit: 1Mi", "", 5, "words.mem", "a memory word needs a `unit`", "`1Mi`"),
+    ("is: cores", "is: cores, unit: 1Mi", 6, "words.core.unit", "only memory has a size", "`1%`"),
+    ("is: cores", "is: cores, values: 5...9", 6, "words.core.values", "is no set of numbers", ""),
+    ("is: cores", "is: cores, values: 9..5", 6, "words.core.values", "'9..5' holds no number", ""),
+    ("is: cores", "is: cores, values: 1..9 by 0", 6, "words.core.values", "holds no number", ""),
+    ("is: cores", "is: cores, step: 0", 6, "words.core.step", "not above 0", ""),
+    ("is: cores", "is: cores, step: x", 6, "words.core.step", "not a Kubernetes quantity", ""),
+    ("is: devices", "is: text, picks: profile", 4, "words.gpu.picks", "variable 'profile' is not defined", ""),
+    ("is: devices", "is: container", 4, "words.gpu", "says who asks", "`absent: first`"),
+]
+VARIABLES: list[Mistake] = [
+    ("forms:", "variables: {m: {}}\nforms:", 7, "variables.m", "needs `values` or `rows`", ""),
+    ("forms:", "variables: {m: {values: '['}}\nforms:", 7, "variables.m.values", "no regular expression", ""),
+    ("forms:", "variables: {m: {rows: {}, others: '('}}\nforms:", 7, "variables.m.others", "no regular expression", ""),
+    ("forms:", "variables: {m: {values: '(?P<m>a)'}}\nforms:", 7, "variables.m.values", "groups", ""),
+    ("forms:", "variables: {m: {values: [a], write: b}}\nforms:", 7, "variables.m.write", "'b' is none of a", ""),
+    ("forms:", "variables: {m: {rows: {a: {}}, write: b}}\nforms:", 7, "variables.m.write", "'b' has no row", "a"),
+    ("forms:", "variables: {m: {rows: {a: {memory: x}}}}\nforms:", 7, "variables.m.rows.a.memory", "'x' is not", ""),
+    ("forms:", "variables: {m: {rows: {a: {cores: 101}}}}\nforms:", 7, "variables.m.rows.a.cores", "101 is no", ""),
+    (
+        "forms:",
+        "variables: {m: {rows: {a: {values: {mem: x}}}}}\nforms:",
+        7,
+        "variables.m.rows.a.values.mem",
+        "no set",
+        "",
+    ),
+]
+IN_FORMS: list[Mistake] = [
+    ("name: share", "when: {gpus: 1}", 8, "forms[0].when.gpus", "no word is called 'gpus'", "words are gpu, mem, core"),
+    ("name: share", "when: {memory: 5}", 8, "forms[0].when.memory", "can be `absent` or `present`", "name the word"),
+    ("name: share", "when: {gpu: many}", 8, "forms[0].when.gpu", "'many' is no set of numbers", ""),
+    ("name: share", "devices: {word: gpus, per: 1}", 8, "forms[0].devices.word", "no word is called 'gpus'", "gpu"),
+    ("name: share", "devices: {word: core, per: 0}", 8, "forms[0].devices.per", "greater than or equal to 1", ""),
+    ("name: share", "devices: 0", 8, "forms[0].devices", "one device or more", ""),
+    ("name: share", "memory: most", 8, "forms[0].memory", "'most' is not", "write `all`"),
+    ("name: share", "memory: -1", 8, "forms[0].memory", "below zero", ""),
+    ("name: share", "cores: 101", 8, "forms[0].cores", "101 is no percentage", ""),
+    ("memory: all", "memory: some", 8, "forms[0].absent.memory", "'some' is not", ""),
+    ("cores: free", "cores: none", 8, "forms[0].absent.cores", "'none' is not", ""),
+    ("name: share", "words: {gpus: {}}", 8, "forms[0].words.gpus", "no word is called 'gpus'", "gpu, mem, core"),
+    ("name: share", "words: {mem: {unit: 0}}", 8, "forms[0].words.mem.unit", "not above 0", ""),
+    ("name: share", "words: {mem: {values: x}}", 8, "forms[0].words.mem.values", "no set of numbers", ""),
+    ("name: share", "words: {mem: {step: 0}}", 8, "forms[0].words.mem.step", "not above 0", ""),
+    ("forms:", "forms:\n- {name: share, when: {gpu: 9}}", 7, "forms", "two forms are called 'share'", ""),
+    ("forms:", "forms:\n- {when: {gpu: 9}, deny: 'not {gpus}'}", 8, "forms[0].deny", "no word is called 'gpus'", "gpu"),
+    ("forms:", "forms:\n- {when: {gpu: 9}, deny: x, devices: 1}", 8, "forms[0]", "says nothing else", "keep `when`"),
+    (
+        ACME,
+        ACME.replace("  core: {resource: acme.com/core, is: cores}\n", "").replace(", cores: free", ""),
+        7,
+        "forms[0]",
+        "nothing says cores",
+        "add `cores:`",
+    ),
+]
+BESIDE: list[Mistake] = [
+    ("forms:", "defaults: {memory: lots}\nforms:", 7, "defaults.memory", "'lots' is not", "write `all`"),
+    ("forms:", "owned: ['*']\nforms:", 7, "owned[0]", "would be every key", ""),
+    ("forms:", "owned: ['a/{x}']\nforms:", 7, "owned[0]", "variable {x} is not defined", "`*`"),
+    ("forms:", "hints: ['{x}/a']\nforms:", 7, "hints[0]", "variable {x} is not defined", ""),
+    (
+        ACME,
+        ACME.replace("resource: acme.com/gpu", "label: acme.com/gpu") + "owned: [{label: 'acme.com/*'}]\n",
+        9,
+        "owned",
+        "is the word 'gpu'",
+        "",
+    ),
+    (
+        "forms:",
+        "shim: {limit: plugin, forms: [shares]}\nforms:",
+        7,
+        "shim.forms[0]",
+        "no form is called 'shares'",
+        "share",
+    ),
+    ("forms:", "guard: [{env: A}]\nforms:", 7, "guard[0]", "exactly one of `lifts` and `unless`", ""),
+]
+NO_CORES = ACME.replace("  core: {resource: acme.com/core, is: cores}\n", "")
+FEW = "{name: few, when: {gpu: 1..2}, memory: all, cores: 100}"
+PROBED: list[tuple[str, int, str, str]] = [
+    (
+        ACME.replace(
+            FORMS, f"- {{when: {{gpu: [absent, '0..']}}, absent: {{memory: all, devices: 1, cores: free}}}}\n{FORMS}"
+        ),
+        9,
+        "forms[1]",
+        "no words reach the form 'share': an earlier one hides it",
+    ),
+    (f"{NO_CORES}defaults: {{cores: 30}}\n", 8, "defaults.cores", "no word of acme can say 30 %"),
+    (
+        ACME.replace(FORMS, f"- {FEW}\n- {{name: many, when: {{gpu: 3..}}, memory: all, cores: free}}\n"),
+        9,
+        "forms[1]",
+        "is read as 3 cards, whole, but cannot be written",
+    ),
+]
+
+
+@pytest.mark.parametrize("text, line, path, message", PROBED, ids=[one[3] for one in PROBED])
+def test_what_cannot_be_meant_is_found_by_probes(text: str, line: int, path: str, message: str) -> None:
+    """A form that is never reached, a default without a word, a request that is read but never written back."""
+    found = [one for one in problems(text) if where(one.path) == path]
+    assert found[0].line == line
+    assert any(message in one.message for one in found)
+
+
+def test_built_in_documents_pass_their_probes() -> None:
+    """They are probed here, once and for all, not at every start."""
+    loaded = load_policy()
+    for vendor in loaded.vendors.values():
+        assert probe(vendor, loaded.largest_card) == []
+
+
+@pytest.mark.parametrize(
+    "mistake", [*SCHEMA, *WORDS, *VARIABLES, *IN_FORMS, *BESIDE], ids=lambda one: f"{one[3]}: {one[4]}"
+)
+def test_mistake_is_told_with_its_place(mistake: Mistake) -> None:
+    """The problem names the line and the path, and where there is one, what to write instead."""
+    old, new, line, path, message, hint = mistake
+    assert old in ACME
+    problem = next(one for one in problems(ACME.replace(old, new, 1)) if where(one.path) == path)
+    assert (problem.source, problem.line) == ("0.yaml", line)
+    assert message in problem.message
+    assert hint in (problem.hint or str(problem))
+
+
+def where(path: tuple[str | int, ...]) -> str:
+    """A path as messages show it."""
+    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def test_all_mistakes_at_once() -> None:
+    """Whoever writes a document is not sent back for each mistake."""
+    text = ACME.replace("unit: 1Mi", "unit: 0").replace("is: cores", "is: cores, values: x")
+    assert [where(one.path) for one in problems(text)] == ["words.mem.unit", "words.core.values"]
+
+
+def test_mistakes_of_all_documents_at_once() -> None:
+    """One bad document does not hide another's mistakes."""
+    found = problems(ACME.replace("unit: 1Mi", "unit: 0"), "extends: nvidia\ndefault: {}\n", settings="targets: x\n")
+    assert sorted((one.source, where(one.path)) for one in found) == [
+        ("0.yaml", "words.mem.unit"),
+        ("1.yaml", "default"),
+        ("settings.yaml", "targets"),
+    ]

@@ -1,0 +1,107 @@
+"""`extends`: only what differs from a built-in document is written."""
+
+from typing import Any
+
+import pytest
+
+from tests.mapping.vendors import ACME, policy, problems
+from webhook.mapping.extends import resolve
+from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.strict_yaml import Document
+from webhook.request import Size
+
+BASE = Document(
+    "built-in",
+    {"vendor": "base", "maps": {"a": 1, "b": {"c": [1, 2], "d": 3}}, "list": [1, {"x": 1}], "word": {"unit": 1}},
+    {},
+)
+
+
+def merged(changes: dict[str, Any]) -> tuple[dict[str, Any], set[tuple[str | int, ...]]]:
+    """What a document makes of the base, and which paths it changed."""
+    found = resolve(Document("own", {"extends": "base", **changes}, {}), {"base": BASE})
+    return dict(found.data), set(found.overridden)
+
+
+@pytest.mark.parametrize(
+    "changes, expected, overridden",
+    [
+        ({}, {}, set()),
+        ({"maps": {"a": 2}}, {"maps": {"a": 2, "b": {"c": [1, 2], "d": 3}}}, {("maps", "a")}),
+        ({"maps": {"b": {"c": [3]}}}, {"maps": {"a": 1, "b": {"c": [3], "d": 3}}}, {("maps", "b", "c")}),
+        ({"maps": {"b": None}}, {"maps": {"a": 1}}, {("maps", "b")}),
+        ({"maps": {"b": {"e": 4}}}, {"maps": {"a": 1, "b": {"c": [1, 2], "d": 3, "e": 4}}}, {("maps", "b", "e")}),
+        ({"list": [2]}, {"list": [2]}, {("list",)}),
+        ({"list": [1, {"x": 1}]}, {}, set()),
+        ({"maps": {"a": 1}}, {}, set()),
+        ({"new": {"k": 1}}, {"new": {"k": 1}}, {("new",)}),
+        ({"maps": 5}, {"maps": 5}, {("maps",)}),
+        ({"word": {"unit": None}}, {"word": {"unit": None}}, {("word", "unit")}),
+        ({"vendor": "base"}, {}, set()),
+    ],
+)
+def test_maps_merge_lists_are_replaced_null_removes(
+    changes: dict[str, Any], expected: dict[str, Any], overridden: set[tuple[str | int, ...]]
+) -> None:
+    """At every depth; a null unit stays, for it says that the unit is to be configured; the base is never changed."""
+    before = repr(BASE.data)
+    assert merged(changes) == ({**BASE.data, **expected}, overridden)
+    assert repr(BASE.data) == before
+
+
+def test_three_lines_survive_an_upgrade() -> None:
+    """Another default, renamed words, another scheduler: the rest is the built-in document's."""
+    text = "extends: nvidia\nwords: {gpumem: {resource: corp.example/mem}}\ndefaults: {memory: 8000Mi}\n"
+    changed = policy(text).vendors["nvidia"]
+    plain = load_policy().vendors["nvidia"]
+    assert changed.words["gpumem"].spellings[0].text == "corp.example/mem"
+    assert changed.words["gpumem"].unit == plain.words["gpumem"].unit
+    assert changed.defaults["memory"].value == Size(8000 * 1024**2)
+    assert changed.defaults["devices"] == plain.defaults["devices"]
+    assert changed.overridden == {("words", "gpumem", "resource"), ("defaults", "memory")}
+    assert changed.place == plain.place
+
+
+@pytest.mark.parametrize(
+    "text, message, hint",
+    [
+        ("extends: nvdia\n", "'nvdia' is no built-in mapping", "aliyun, gpushare, iluvatar, nvidia, vcuda"),
+        ("extends: [nvidia]\n", "is no built-in mapping", "built in are"),
+        ("extends: acme\n", "'acme' is no built-in mapping", "built in are"),
+        ("extends: vcuda\nvendor: mine\n", "still claims the resource names of vcuda-core, vcuda-memory", "`null`"),
+        (
+            "extends: vcuda\nvendor: mine\nwords: {vcuda-core: {resource: a.b/c}}\n",
+            "still claims the resource names of vcuda-memory",
+            "leave `vendor` out",
+        ),
+    ],
+)
+def test_what_cannot_be_extended(text: str, message: str, hint: str) -> None:
+    """One level, built-in documents only, and never two vendors with the same names."""
+    (problem,) = problems(ACME, text)
+    assert message in problem.message
+    assert hint in (problem.hint or "")
+    assert problem.source == "1.yaml"
+    assert problem.line is not None
+
+
+def test_a_removed_word_is_gone() -> None:
+    """Under a name of its own a word may be renamed or removed."""
+    text = (
+        "extends: nvidia\nvendor: mine\nwords: {gpu: {resource: a.b/g}, gpumem: {resource: a.b/m}, "
+        "gpumem-percentage: null, gpucores: null, priority: null}\ndefaults: {cores: null}\n"
+    )
+    found = policy(text)
+    assert set(found.vendors["mine"].words) == {"gpu", "gpumem"}
+    assert found.resources.owners("nvidia.com/gpumem-percentage")[0].vendor == "nvidia"
+
+
+def test_built_in_documents_extend_nothing() -> None:
+    """So that one level is all there is."""
+    assert all("extends" not in document.data for document in builtin().values())
+
+
+def test_problems_are_placed_in_the_own_document() -> None:
+    """A mistake that shows in an inherited part is told at the line of the key under which it was written."""
+    (problem,) = problems("# mine\nextends: nvidia\nwords:\n  gpumem:\n    unit: 1Zi\n")
+    assert (problem.source, problem.line, problem.path) == ("0.yaml", 5, ("words", "gpumem", "unit"))

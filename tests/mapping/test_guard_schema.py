@@ -1,0 +1,318 @@
+"""Guard, owned keys and hints of a document: what is compiled from them, and what is refused."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.mapping import schema
+from webhook.mapping.glob import glob_pattern
+from webhook.mapping.guard import Guards, compile_guards, truthy
+from webhook.mapping.owned import Owned, compile_owned
+from webhook.mapping.problem import Path, Problem
+from webhook.mapping.shim import Shim, compile_shim
+
+
+def shim(**env: str) -> Shim:
+    """A shim that writes these variables, a search path and a preload."""
+    document = {
+        "limit": "env",
+        "needs": ["memory"],
+        "delivery": [{"hostPath": {"volume": "lib", "path": "/opt", "mountPath": "/opt"}}],
+        "libraryPath": {"prefix": ["/opt"]},
+        "preload": {"prefix": ["/opt/a.so"]},
+        "env": {"ACME_MEMORY": "{memory}m", **env},
+    }
+    made, problems = compile_shim(schema.Shim.model_validate(document), [], ("shim",))
+    assert problems == []
+    return made
+
+
+def compiled(*rules: dict[str, Any], with_shim: Shim | None = None) -> tuple[Guards, list[Problem]]:
+    """The guard of a document with these rules."""
+    return compile_guards([schema.Guard.model_validate(rule) for rule in rules], with_shim, ("guard",))
+
+
+def guards(*rules: dict[str, Any], with_shim: Shim | None = None) -> Guards:
+    """A guard without problems."""
+    made, problems = compiled(*rules, with_shim=with_shim)
+    assert problems == []
+    return made
+
+
+@pytest.mark.parametrize("value", ["1", "t", "T", "TRUE", "true", "True", "yes", "YES", "Yes", "on", "ON", "oN"])
+def test_true_like_values(value: str) -> None:
+    """What Go's strconv.ParseBool takes as true, and a yes or on in any case."""
+    assert truthy(value)
+
+
+@pytest.mark.parametrize("value", ["", "0", "false", "tRUE", "y", "Y", "2", "01", " true", "true ", "enable", "oui"])
+def test_values_that_are_not_true_like(value: str) -> None:
+    """Everything else is not on."""
+    assert not truthy(value)
+
+
+@pytest.mark.parametrize(
+    "rule, value, lifts",
+    [
+        ({"lifts": "truthy"}, "true", True),
+        ({"lifts": "truthy"}, "false", False),
+        ({"lifts": ["disable", "Off"]}, "DISABLE", True),
+        ({"lifts": ["disable", "Off"]}, "off", True),
+        ({"lifts": ["disable"]}, "force", False),
+        ({"unless": ["void", ""]}, "void", False),
+        ({"unless": ["void", ""]}, "", False),
+        ({"unless": ["void", ""]}, "Void", True),
+        ({"unless": []}, "", True),
+        ({"lifts": ["disable"]}, None, True),
+        ({"lifts": "truthy"}, None, True),
+        ({"unless": ["void"]}, None, True),
+    ],
+)
+def test_values_that_lift(rule: dict[str, Any], value: str | None, *, lifts: bool) -> None:
+    """Lifting values in any case, harmless ones to the letter; a value that is not known lifts."""
+    assert (guards({"env": "X", **rule}).catch("X", value) is not None) == lifts
+
+
+@pytest.mark.parametrize(
+    "pattern, name, caught",
+    [
+        ("X", "X", True),
+        ("X", "XY", False),
+        ("X", "x", False),
+        ("X*", "X", True),
+        ("X*", "XYZ", True),
+        ("X*", "AX", False),
+        ("*_OFF", "A_OFF", True),
+        ("*_OFF", "A_OFF2", False),
+        ("A*B*C", "AxxBxxC", True),
+        ("A*B*C", "AC", False),
+        ("A.B", "AxB", False),
+        ("A*", "A\nB", True),
+    ],
+)
+def test_names_are_patterns(pattern: str, name: str, *, caught: bool) -> None:
+    """A star stands for anything, everything else for itself; the whole name counts."""
+    made = guards({"env": ["OTHER", pattern], "unless": []})
+    assert (made.catch(name, "1") is not None) == caught
+    assert made.guarded(name) == caught
+
+
+def test_first_rule_that_catches_is_given() -> None:
+    """Rules are tried in the order of the document, by exact name or by pattern."""
+    made = guards(
+        {"env": "A_X", "lifts": ["1"], "action": "allow"},
+        {"env": "A_*", "unless": ["3"]},
+        {"env": "A_X", "unless": [], "action": "strip"},
+    )
+    actions = [rule.action if rule is not None else None for rule in map(made.catch, ["A_X"] * 3, ["1", "2", "3"])]
+    assert actions == ["allow", "deny", "strip"]
+
+
+NAMES = ["ACME_OFF", "ACME_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH", "ACME_POLICY_A"]
+WATCHING = guards({"env": ["ACME_OFF", "ACME_POLICY*"], "lifts": "truthy"}, with_shim=shim())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    "dump", ['{"name":"%s"}', '{ "name" :\t"%s" }', '{"value":"x","name":"%s"}', '\n{"name"\n:\r"%s"}']
+)
+def test_undecoded_list_with_a_name_that_matters_concerns(name: str, dump: str) -> None:
+    """However the JSON is laid out."""
+    assert WATCHING.concerns(f"[{dump % 'A'},{dump % name}]".encode())
+
+
+def test_escaped_name_does_not_hide() -> None:
+    """A name, or the key before it, may be spelled with escapes."""
+    for text in (r'[{"name":"\u0041CME_OFF"}]', r'[{"n\u0061me":"ACME_OFF"}]'):
+        assert json.loads(text) == [{"name": "ACME_OFF"}]
+        assert WATCHING.concerns(text.encode())
+
+
+@pytest.mark.parametrize(
+    "entries",
+    [
+        [],
+        [{"name": "A", "value": "ACME_OFF"}],
+        [{"name": "MY_ACME_OFF", "value": '\\ " / \n'}],
+        [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
+    ],
+)
+def test_ordinary_list_does_not_concern(entries: list[Any]) -> None:
+    """Hundreds of ordinary variables stay undecoded."""
+    assert not WATCHING.concerns(json.dumps(entries).encode())
+
+
+def test_absent_list_and_empty_guard_do_not_concern() -> None:
+    """Nothing to look at, or nothing to look for."""
+    assert not WATCHING.concerns(b"")
+    assert not WATCHING.concerns(b"null")
+    assert not Guards().concerns(b'[{"name":"ACME_OFF"}]')
+    assert not guards().concerns(b'[{"name":"ACME_OFF"}]')
+
+
+@given(
+    entries=st.lists(st.tuples(st.sampled_from([*NAMES, "A", "LD", "é"]) | st.text(max_size=5), st.text(max_size=9)))
+)
+def test_quick_look_never_misses(entries: list[tuple[str, str]]) -> None:
+    """What a decoded list would concern, the undecoded one does."""
+    matters = any(WATCHING.guarded(name) or name in shim().names for name, _ in entries)
+    for ascii_only in (True, False):
+        text = json.dumps([{"name": name, "value": value} for name, value in entries], ensure_ascii=ascii_only)
+        assert WATCHING.concerns(text.encode("utf-8", "surrogatepass")) or not matters
+
+
+def test_pattern_without_a_beginning_looks_at_every_list() -> None:
+    """Better a list decoded for nothing than a variable missed."""
+    made = guards({"env": "*_OFF", "lifts": "truthy"})
+    assert made.concerns(b'[{"name":"A"}]')
+    assert made.catch("A_OFF", "1") is not None
+
+
+@pytest.mark.parametrize(
+    "rule, path, words",
+    [
+        ({"env": "X"}, (), "exactly one"),
+        ({"env": "X", "lifts": "truthy", "unless": []}, (), "exactly one"),
+        ({"env": "X", "lifts": []}, ("lifts",), "no value lifts"),
+        ({"env": "*", "unless": []}, ("env",), "no name or pattern"),
+        ({"env": ["X", ""], "unless": []}, ("env",), "no name or pattern"),
+        ({"env": "A B", "unless": []}, ("env",), "no name or pattern"),
+        ({"env": "LD_PRELOAD", "unless": []}, ("env",), "catches LD_PRELOAD"),
+        ({"env": "LD_L*", "unless": []}, ("env",), "catches LD_LIBRARY_PATH"),
+        ({"env": "VGPU_WEBHOOK_*", "unless": []}, ("env",), "catches VGPU_WEBHOOK_LD_LIBRARY_PATH"),
+        ({"env": "ACME_MEMORY", "lifts": ["0m", "9M"]}, ("env",), "ACME_MEMORY={memory}m"),
+        ({"env": "ACME_*", "unless": ["0m"]}, ("env",), "ACME_MEMORY={memory}m"),
+        ({"env": "SWITCH", "lifts": "truthy"}, ("env",), "SWITCH=True"),
+        ({"env": "SWITCH", "lifts": ["true"]}, ("env",), "SWITCH=True"),
+        ({"env": "COUNT", "lifts": "truthy"}, ("env",), "COUNT={devices}"),
+    ],
+)
+def test_mistake_is_told_with_its_place(rule: dict[str, Any], path: Path, words: str) -> None:
+    """Every mistake is one problem; a rule may catch none of the values that the shim itself writes."""
+    _, problems = compiled({"env": "FINE", "unless": []}, rule, with_shim=shim(SWITCH="True", COUNT="{devices}"))
+    assert [problem.path for problem in problems] == [("guard", 1, *path)]
+    assert words in problems[0].message
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"env": "ACME_*", "unless": []},
+        {"env": "ACME_MEMORY", "lifts": ["0m", "0", "unlimited"]},
+        {"env": "ACME_MEMORY", "lifts": "truthy"},
+        {"env": "SWITCH", "unless": ["True", ""]},
+    ],
+)
+def test_rule_beside_what_the_shim_writes(rule: dict[str, Any]) -> None:
+    """`unless: []` spares the shim's values by itself; other rules may name its variables, but not its values."""
+    guards(rule, with_shim=shim(SWITCH="True"))
+
+
+def test_loader_variables_can_be_guarded_without_a_shim_that_writes_them() -> None:
+    """A vendor that injects nothing may forbid them."""
+    assert guards({"env": "LD_PRELOAD", "unless": []}).catch("LD_PRELOAD", "/x") is not None
+
+
+VARIABLES: dict[str, Any] = {
+    "chip": {"values": ["A-1", "B.2"]},
+    "size": {"rows": {"1g": {"cores": 1}}, "others": "[2-9]g"},
+    "any": {"values": "[a-z]+"},
+}
+
+
+def owned(*keys: str | dict[str, str], hints: tuple[str, ...] = ()) -> tuple[Owned, list[Problem]]:
+    """What is compiled from lists of owned keys and hints."""
+    variables = {name: schema.Variable.model_validate(value) for name, value in VARIABLES.items()}
+    entries = [key if isinstance(key, str) else schema.OwnedLabel.model_validate(key) for key in keys]
+    return compile_owned(entries, hints, variables, ("owned",))
+
+
+@pytest.mark.parametrize(
+    "pattern, key, inside",
+    [
+        ("a.io/node", "a.io/node", True),
+        ("a.io/node", "a.io/nodes", False),
+        ("a.io/*", "a.io/x/y", True),
+        ("a.io/*-done", "a.io/-done", True),
+        ("a.io/*-done", "b.a.io/x-done", False),
+        ("*a.io/x*", "b.a.io/x1", True),
+        ("a.io/use-{chip}-uuid", "a.io/use-A-1-uuid", True),
+        ("a.io/use-{chip}-uuid", "a.io/use-B.2-uuid", True),
+        ("a.io/use-{chip}-uuid", "a.io/use-Bx2-uuid", False),
+        ("a.io/use-{chip}-uuid", "a.io/use-{chip}-uuid", False),
+        ("a.io/{size}*", "a.io/1g.5", True),
+        ("a.io/{size}*", "a.io/3g", True),
+        ("a.io/{size}*", "a.io/0g", False),
+        ("a.io/{any}", "a.io/abc", True),
+        ("a.io/{any}", "a.io/ABC", False),
+    ],
+)
+def test_keys_are_patterns(pattern: str, key: str, *, inside: bool) -> None:
+    """A star stands for anything, a variable for its values, in owned keys and in hints alike."""
+    made, problems = owned(pattern, {"label": pattern})
+    assert problems == []
+    assert (key in made.annotations) == inside
+    assert (key in made.labels) == inside
+    assert made.annotations.among(["z", key]) == [key] * inside
+    assert owned(hints=(pattern,))[0].hint(key) == inside
+
+
+def test_labels_and_annotations_are_apart() -> None:
+    """An owned label says nothing about annotations, nor the other way round."""
+    made, _ = owned("a.io/x", {"label": "a.io/y"})
+    assert "a.io/y" not in made.annotations
+    assert "a.io/x" not in made.labels
+
+
+def test_owned_key_is_never_a_hint() -> None:
+    """What only a scheduler may write is stripped, not told as a lost hint."""
+    made, _ = owned("a.io/gpu-ids", hints=("a.io/*",))
+    assert made.hint("a.io/wish")
+    assert not made.hint("a.io/gpu-ids")
+
+
+@pytest.mark.parametrize(
+    "keys, hints, path, words",
+    [
+        (["a", "a.io/{chap}"], (), ("owned", 1), "{chap} is not defined"),
+        (["*"], (), ("owned", 0), "every key"),
+        ([{"label": "{any}"}], (), ("owned", 0, "label"), "every key"),
+        ([], ("a", "{chap}.io/x"), ("hints", 1), "{chap} is not defined"),
+        ([], ("*/*",), ("hints", 0), "every key"),
+    ],
+)
+def test_mistake_in_keys_is_told_with_its_place(
+    keys: list[Any], hints: tuple[str, ...], path: Path, words: str
+) -> None:
+    """Owned keys and hints are checked alike."""
+    _, problems = owned(*keys, hints=hints)
+    assert [problem.path for problem in problems] == [path]
+    assert words in problems[0].message
+
+
+def test_pattern_of_a_variable_that_cannot_be_read_is_told() -> None:
+    """Better when compiled than in the middle of an admission."""
+    variables = {"bad": schema.Variable.model_validate({"values": "["})}
+    _, problems = compile_owned(["a.io/{bad}"], [], variables, ("owned",))
+    assert [problem.path for problem in problems] == [("owned", 0)]
+
+
+@given(text=st.text(alphabet="ab*", max_size=6), name=st.text(alphabet="ab", max_size=8))
+def test_patterns_match_as_the_obvious_ones_do(text: str, name: str) -> None:
+    """The linear pattern and the one with a plain `.*` for every star agree."""
+    import re
+
+    obvious = re.fullmatch(".*".join(map(re.escape, text.split("*"))), name)
+    assert (re.fullmatch(glob_pattern(text), name) is not None) == (obvious is not None)
+
+
+def test_long_names_are_matched_in_linear_time() -> None:
+    """A name under admission can be megabytes long."""
+    made = guards({"env": "A*b*b*b*C", "unless": []})
+    start = time.process_time()
+    assert made.catch("A" + "b" * 2_000_000, "1") is None
+    assert time.process_time() - start < 2

@@ -1,0 +1,50 @@
+"""The JSON Schema of mapping documents agrees with what is accepted."""
+
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from webhook.mapping.json_schema import mapping_json_schema
+from webhook.mapping.load import builtin
+
+SCHEMA = mapping_json_schema()
+VALIDATOR = Draft202012Validator(SCHEMA)
+
+
+def test_schema_is_one() -> None:
+    """It is a JSON Schema."""
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("vendor", builtin())
+def test_built_in_documents_are_valid(vendor: str) -> None:
+    """Each built-in document is one of its documents."""
+    VALIDATOR.validate(builtin()[vendor].data)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"extends": "nvidia", "defaults": {"memory": "8000Mi"}},
+        {"extends": "nvidia", "words": {"gpumem": {"unit": "10Mi"}, "priority": None}, "shim": None},
+        {"extends": "iluvatar", "place": {"scheduler": "other"}},
+    ],
+)
+def test_extension_writes_only_what_differs(document: dict[str, Any]) -> None:
+    """With ``extends`` nothing else is required, and null removes."""
+    VALIDATOR.validate(document)
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"vendor": "x"},
+        {"extends": "nvidia", "defalts": {}},
+        {"extends": "nvidia", "words": {"gpumem": {"unt": "1Mi"}}},
+        {**builtin()["vcuda"].data, "unknown": 1},
+    ],
+)
+def test_mistakes_are_seen(document: dict[str, Any]) -> None:
+    """What is missing or unknown is not valid."""
+    assert not VALIDATOR.is_valid(document)

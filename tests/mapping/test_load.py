@@ -1,0 +1,70 @@
+"""Loading: files and folders of documents over the built-in ones."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.mapping.vendors import ACME
+from webhook.mapping.load import builtin, documents_in, load_policy, settings_in
+from webhook.mapping.problem import MappingError
+
+
+def test_a_folder_in_the_order_of_its_names(tmp_path: Path) -> None:
+    """Every YAML file, each possibly with several documents; other files are left alone."""
+    (tmp_path / "b.yaml").write_text("extends: vcuda\nabout: b\n---\nextends: aliyun\nabout: b2\n")
+    (tmp_path / "a.yml").write_text(ACME)
+    (tmp_path / "notes.txt").write_text("not: [yaml")
+    (tmp_path / "empty.yaml").write_text("# nothing yet\n")
+    assert [one.data.get("about") for one in documents_in(tmp_path)] == [None, "b", "b2"]
+    policy = load_policy(tmp_path)
+    assert "acme" in policy.vendors
+    assert policy.vendors["aliyun"].document.about == "b2"
+
+
+def test_a_single_file(tmp_path: Path) -> None:
+    """One file will do."""
+    path = tmp_path / "acme.yaml"
+    path.write_text(ACME)
+    assert "acme" in load_policy(path).vendors
+
+
+def test_settings_of_a_file(tmp_path: Path) -> None:
+    """One document or none; what the command line says counts before it."""
+    path = tmp_path / "settings.yaml"
+    path.write_text("target: aliyun\nneverTouched: [x]\n")
+    assert load_policy(None, path).settings.target == "aliyun"
+    policy = load_policy(None, path, "vcuda")
+    assert policy.settings.target == "vcuda"
+    assert {"x", "kube-system", "kube-node-lease"} == policy.never_touched
+    path.write_text("\n")
+    assert settings_in(path) is None
+    path.write_text("target: aliyun\n---\ntarget: vcuda\n")
+    with pytest.raises(MappingError, match="more than one document"):
+        settings_in(path)
+
+
+def test_mistakes_name_the_file_and_line(tmp_path: Path) -> None:
+    """As a compiler says them."""
+    path = tmp_path / "acme.yaml"
+    path.write_text(ACME.replace("unit: 1Mi", "unit: 0"))
+    with pytest.raises(MappingError) as caught:
+        load_policy(tmp_path)
+    assert str(caught.value) == f"{path}:5: words.mem.unit: 0 is not above 0"
+
+
+def test_unreadable_files_are_the_callers_business(tmp_path: Path) -> None:
+    """A missing file is no mistake of a document."""
+    with pytest.raises(FileNotFoundError):
+        load_policy(tmp_path / "nowhere")
+
+
+def test_an_unknown_target_of_the_command_line_is_told() -> None:
+    """Even without a settings document."""
+    with pytest.raises(MappingError, match="no vendor is called 'nobody'"):
+        load_policy(target="nobody")
+
+
+def test_built_in_documents() -> None:
+    """Each under its own name; those in force own their names alone."""
+    assert set(builtin()) == {"aliyun", "gpushare", "iluvatar", "nvidia", "vcuda"}
+    assert [vendor.name for vendor in load_policy().vendors.values() if vendor.standby] == ["gpushare"]

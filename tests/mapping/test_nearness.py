@@ -1,0 +1,83 @@
+"""Near misses: what somebody surely meant to be a word."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.mapping.vendors import ACME, policy
+from webhook.mapping.load import load_policy
+from webhook.mapping.nearness import NearMiss, distance
+
+
+@pytest.mark.parametrize(
+    "name, meant, sure",
+    [
+        ("nvidia.com/gpumemory", "nvidia.com/gpumem", True),
+        ("nvidia.com/gpumems", "nvidia.com/gpumem", True),
+        ("nvidia.com/gpumen", "nvidia.com/gpumem", True),
+        ("nvidia.com/gpmuem", "nvidia.com/gpumem", True),
+        ("nvidia.com/gpucore", "nvidia.com/gpucores", True),
+        ("nvidia.com/gpu-cores", "nvidia.com/gpucores", True),
+        ("nvidia.com/gpumem-percent", None, None),
+        ("nvidia.com/gpumem-percentages", "nvidia.com/gpumem-percentage", True),
+        ("nvidia.com/GPUMEM", None, None),
+        ("nvidia.com/gpus", "nvidia.com/gpu", False),
+        ("nvidia.com/gp", "nvidia.com/gpu", False),
+        ("nvidia.com/gpumem2", "nvidia.com/gpumem", True),
+        ("nvidia.com/gpumemx-per", None, None),
+        ("aliyun.com/gpu-memory", "aliyun.com/gpu-mem", True),
+        ("aliyun.com/gpu-core.percent", None, None),
+        ("tencent.com/vcuda-cores", "tencent.com/vcuda-core", True),
+        ("tencent.com/vcuda-meomry", "tencent.com/vcuda-memory", True),
+        ("iluvatar.ai/MR-V100-vgpus", "iluvatar.ai/MR-V100-vgpu", True),
+        ("iluvatar.ai/MR-V100.vmem", "iluvatar.ai/MR-V100.vMem", True),
+        ("nvidia.com/pgpu", None, None),
+        ("nvidia.com/mig-1g.10gb", None, None),
+        ("nvidia.com/gpu.shared", None, None),
+        ("nvidia.com/rdma", None, None),
+        ("nvidia.com/", None, None),
+        ("nvidia.com", None, None),
+        ("nvidia.comx/gpumem", None, None),
+        ("amd.com/gpumem", None, None),
+        ("gpumem", None, None),
+    ],
+)
+def test_near_misses_of_built_in_words(name: str, meant: str | None, sure: bool | None) -> None:  # noqa: FBT001
+    """Within two edits, or begun by a word and up to three letters longer; what is somebody else's never."""
+    found = load_policy().near.look(name)
+    assert found == (None if meant is None or sure is None else NearMiss(meant, sure))
+
+
+def test_prefixes_and_known_names_of_a_mapping() -> None:
+    """A mapping narrows where it looks, and names what belongs to others."""
+    near = policy(f"{ACME}match: {{resources: [acme.com/g]}}\nknown: ['acme.com/gpu-*']\n").near
+    assert near.look("acme.com/gpus") == NearMiss("acme.com/gpu", sure=False)
+    assert near.look("acme.com/gpu-x") is None
+    assert near.look("acme.com/cor") is None
+
+
+@pytest.mark.parametrize(
+    "left, right, edits",
+    [
+        ("", "", 0),
+        ("a", "", 1),
+        ("", "ab", 2),
+        ("abc", "abc", 0),
+        ("abc", "abd", 1),
+        ("abc", "acb", 1),
+        ("abcd", "badc", 2),
+        ("gpumem", "gpmuem", 1),
+        ("ca", "abc", 3),
+    ],
+)
+def test_distance(left: str, right: str, edits: int) -> None:
+    """Insertions, deletions, substitutions, and swaps of neighbours."""
+    assert distance(left, right) == distance(right, left) == edits
+
+
+@given(st.text("abc", max_size=6), st.text("abc", max_size=6))
+def test_distance_is_bounded_by_the_lengths(left: str, right: str) -> None:
+    """At least the difference, at most the longer one; 0 for the same only."""
+    found = distance(left, right)
+    assert abs(len(left) - len(right)) <= found <= max(len(left), len(right))
+    assert (found == 0) == (left == right)

@@ -1,0 +1,174 @@
+"""The policy: who owns a name, who may be translated to whom, and that the same documents are the same policy."""
+
+import json
+
+import pytest
+
+from tests.mapping.vendors import ACME, policy, problems
+from webhook.admission import Context, Namespace, decide
+from webhook.mapping.load import load_policy
+from webhook.pod import decode_pod
+from webhook.reasons import Reason
+
+OTHER = ACME.replace("vendor: acme", "vendor: other").replace("acme.com", "other.com")
+FAMILY = OTHER.replace("family: acme", "family: nvidia")
+
+
+@pytest.mark.parametrize(
+    "contradiction",
+    [
+        (
+            (ACME, OTHER.replace("other.com/gpu,", "acme.com/gpu,")),
+            "",
+            "",
+            "",
+            "acme.com/gpu is owned by more than one vendor: acme, other",
+            "`owners: {acme.com/gpu: acme}`",
+        ),
+        (
+            (f"{ACME}translateTo: nobody\n",),
+            "",
+            "0.yaml",
+            "translateTo",
+            "no vendor is called 'nobody'",
+            "known are acme",
+        ),
+        (
+            (f"{ACME}translateTo: other\n", f"{OTHER}translateTo: nvidia\n"),
+            "",
+            "0.yaml",
+            "translateTo",
+            "other is itself translated to nvidia",
+            "`translateTo: nvidia`",
+        ),
+        (
+            (f"{FAMILY}target: false\n", "extends: vcuda\ntranslateTo: other\n"),
+            "",
+            "1.yaml",
+            "translateTo",
+            "other is read only",
+            "",
+        ),
+        (
+            ("extends: vcuda\ntranslateTo: aliyun\n",),
+            "target: nvidia\n",
+            "0.yaml",
+            "translateTo",
+            "aliyun would be moved on to nvidia by the setting `target`",
+            "`translateTo: nvidia`",
+        ),
+        ((), "target: nobody\n", "settings.yaml", "target", "no vendor is called 'nobody'", "known are aliyun"),
+        ((f"{FAMILY}target: false\n",), "target: other\n", "settings.yaml", "target", "other is read only", ""),
+        (
+            ("extends: vcuda\ntranslateTo: nvidia\n",),
+            "target: vcuda\n",
+            "settings.yaml",
+            "target",
+            "vcuda is itself translated to nvidia",
+            "`target: nvidia`",
+        ),
+        (
+            (),
+            "owners: {aliyun.com/gpu-mem: nobody}\n",
+            "settings.yaml",
+            "owners.aliyun.com/gpu-mem",
+            "no vendor is called 'nobody'",
+            "",
+        ),
+        (
+            (),
+            "owners: {aliyun.com/gpu-mem: nvidia}\n",
+            "settings.yaml",
+            "owners.aliyun.com/gpu-mem",
+            "nvidia has no word",
+            "",
+        ),
+        ((), "largestCard: huge\n", "settings.yaml", "largestCard", "'huge' is not a Kubernetes quantity", "`1Ti`"),
+        ((), "largestCard: 0\n", "settings.yaml", "largestCard", "no whole number of bytes above 0", ""),
+        ((), "largestCard: 500m\n", "settings.yaml", "largestCard", "no whole number of bytes above 0", ""),
+        ((), "nodeName: keep\n", "settings.yaml", "nodeName", "'keep' is not one of", ""),
+        ((), "podSecurityDefault: open\n", "settings.yaml", "podSecurityDefault", "'open' is not one of", ""),
+        ((), "neverTouch: [a]\n", "settings.yaml", "neverTouch", "unknown key", "`neverTouched`"),
+    ],
+    ids=lambda one: f"{one[1].strip()} {one[4]}",
+)
+def test_contradictions_are_told(contradiction: tuple[tuple[str, ...], str, str, str, str, str]) -> None:
+    """Vendors against each other and against the settings, with the line where it is written."""
+    texts, settings, source, path, message, hint = contradiction
+    found = [one for one in problems(*texts, settings=settings) if message in one.message]
+    assert found
+    assert found[0].source == source
+    assert ".".join(map(str, found[0].path)) == path
+    assert (found[0].line is not None) == bool(source)
+    assert hint in (found[0].hint or "")
+
+
+def test_names_that_two_patterns_match_are_refused() -> None:
+    """Patterns of two vendors may meet; a pod that asks by a name of both is refused, naming them."""
+    document = (
+        "vendor: {0}\nfamily: x\nvariables: {{m: {{values: '{1}'}}}}\n"
+        "words: {{w: {{resource: 'x.io/{{m}}-gpu', is: devices}}}}\nforms: [{{name: whole, memory: all, cores: 100}}]\n"
+    )
+    found = policy(document.format("one", "[a-m]+"), document.format("two", "[m-z]+"))
+    outcomes = {}
+    for name in ("x.io/a-gpu", "x.io/m-gpu", "x.io/z-gpu"):
+        sent = {"spec": {"containers": [{"name": "c", "resources": {"limits": {name: "1"}}}]}}
+        context = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}))
+        outcomes[name] = decide(decode_pod(json.dumps(sent).encode()), context, found).reason
+    assert outcomes == {
+        "x.io/a-gpu": Reason.ALREADY_RIGHT,
+        "x.io/m-gpu": Reason.AMBIGUOUS_NAME,
+        "x.io/z-gpu": Reason.ALREADY_RIGHT,
+    }
+
+
+def test_two_documents_for_one_vendor_are_told() -> None:
+    """The second one does not silently win."""
+    (problem,) = problems(ACME, ACME)
+    assert "already described by 0.yaml" in problem.message
+
+
+def test_owner_decides_who_is_in_force() -> None:
+    """The setting puts one vendor in force and the other on standby; its remaining words are known as such."""
+    usual = load_policy()
+    assert usual.resources.owners("aliyun.com/gpu-mem")[0].vendor == "aliyun"
+    assert usual.standby == {}
+    chosen = policy(settings="owners: {aliyun.com/gpu-mem: gpushare}\n")
+    assert chosen.resources.owners("aliyun.com/gpu-mem")[0].vendor == "gpushare"
+    assert chosen.labels.owners("aliyun.com/gpu-count") == ()
+    assert {key: (owner.vendor, name) for key, (owner, name) in chosen.standby.items()} == {
+        "aliyun.com/gpu-core.percentage": ("aliyun", "aliyun.com/gpu-mem")
+    }
+
+
+def test_names_with_variables_are_looked_up() -> None:
+    """Listed names by dictionary, patterns below their prefix; each binds what its variables stand for."""
+    found = policy(
+        "vendor: m\nfamily: x\nvariables: {model: {values: '[a-z0-9]+_[0-9]+g', write: a10_24g}}\n"
+        "words: {c: {resource: 'm.io/{model}_cgpu', is: devices}}\nforms: [{name: whole, memory: all, cores: 100}]\n"
+    )
+    assert found.resources.owners("m.io/v100_16g_cgpu")[0].binding == (("model", "v100_16g"),)
+    assert found.resources.owners("m.io/v100_cgpu") == ()
+    assert found.resources.owners("iluvatar.ai/MR-V100.vMem")[0].binding == (("chip", "MR-V100"),)
+    assert found.resources.owners("iluvatar.ai/MR-V200.vMem") == ()
+
+
+def test_digest_is_that_of_the_documents() -> None:
+    """12 hex digits; the same for the same documents in any order, another for any change, built-in ones included."""
+    plain, again = load_policy().digest, policy(settings="{}").digest
+    assert plain == again
+    assert len(plain) == 12
+    assert set(plain) <= set("0123456789abcdef")
+    assert policy(ACME, OTHER).digest == policy(OTHER, ACME).digest
+    digests = {
+        plain,
+        policy(ACME).digest,
+        policy("extends: vcuda\nabout: x\n").digest,
+        policy(settings="target: nvidia\n").digest,
+    }
+    assert len(digests) == 4
+
+
+def test_usual_settings_say_nothing_new() -> None:
+    """A setting written as it is anyway does not change the policy's digest."""
+    assert policy(settings="nodeName: deny\nlargestCard: 1Ti\n").digest == load_policy().digest

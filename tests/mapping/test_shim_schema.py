@@ -1,0 +1,175 @@
+"""The shim of a document: what is compiled from it, and what is refused."""
+
+import copy
+import time
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from webhook.mapping import schema
+from webhook.mapping.problem import Path, Problem
+from webhook.mapping.shim import NO_DELIVERY, Shim, compile_shim
+from webhook.request import ALL, FREE, Percent, Request, Size
+
+MIB = 1024**2
+GOOD: dict[str, Any] = {
+    "limit": "env",
+    "needs": ["memory"],
+    "forms": ["share"],
+    "delivery": [{"hostPath": {"volume": "lib", "path": "/opt/host", "mountPath": "/opt/lib"}}, "none"],
+    "state": {
+        "volume": "state",
+        "emptyDir": {"sizeLimit": "64Mi", "medium": "Memory"},
+        "mounts": {"/tmp/lock": "lock"},
+    },
+    "libraryPath": {"prefix": ["/opt/lib", "/opt/more"], "imageDefault": ["/usr/a"]},
+    "preload": {"prefix": ["/opt/lib/limit.so"]},
+    "env": {"MEMORY": "{memory}m", "CORES": "{cores}", "WHO": "{container}-{devices}", "FILE": "/opt/lib/limit.so"},
+}
+
+
+def compiled(changes: dict[Path, Any] | None = None) -> tuple[Shim, list[Problem]]:
+    """The good document with some places changed; None takes a key away."""
+    document = copy.deepcopy(GOOD)
+    for path, value in (changes or {}).items():
+        part: Any = document
+        for key in path[:-1]:
+            part = part[key]
+        if value is None:
+            del part[path[-1]]
+        else:
+            part[path[-1]] = value
+    return compile_shim(schema.Shim.model_validate(document), ["share", "whole"], ("shim",))
+
+
+def shim(changes: dict[Path, Any] | None = None) -> Shim:
+    """A shim without problems."""
+    made, problems = compiled(changes)
+    assert problems == []
+    return made
+
+
+def test_good_document_is_compiled() -> None:
+    """Everything that requests have in common is computed once."""
+    made = shim()
+    assert made.names == {"LD_LIBRARY_PATH", "LD_PRELOAD", "MEMORY", "CORES", "WHO", "FILE"}
+    assert made.path_alone == {"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/opt/more:/usr/a"}
+    assert made.path_before_env_from == {"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/opt/more:$(LD_LIBRARY_PATH)"}
+    assert made.preload_alone == {"name": "LD_PRELOAD", "value": "/opt/lib/limit.so"}
+    host, none = made.deliveries
+    assert none is NO_DELIVERY
+    assert host.volumes == (
+        {"name": "lib", "hostPath": {"path": "/opt/host", "type": "Directory"}},
+        {"name": "state", "emptyDir": {"sizeLimit": "64Mi", "medium": "Memory"}},
+    )
+    assert host.mounts == (
+        {"name": "lib", "mountPath": "/opt/lib", "readOnly": True},
+        {"name": "state", "mountPath": "/tmp/lock", "subPath": "lock"},
+    )
+
+
+def test_least_document_is_compiled() -> None:
+    """A vendor whose plugin does everything needs a search path only."""
+    model = schema.Shim.model_validate({"limit": "plugin", "libraryPath": {"prefix": ["/a"]}})
+    made, problems = compile_shim(model, [], ("shim",))
+    assert problems == []
+    assert made.deliveries == (NO_DELIVERY,)
+    assert made.names == {"LD_LIBRARY_PATH"}
+    assert made.serves(None)
+    assert made.unmet(Request(1, FREE, FREE)) is None
+
+
+@pytest.mark.parametrize(
+    "request_, values",
+    [
+        (Request(2, Size(3 * MIB), Percent(30)), {"MEMORY": "3m", "CORES": "30", "WHO": "main-2"}),
+        (Request(1, Size(3 * MIB + 1), Percent(Fraction(61, 2))), {"MEMORY": "4m", "CORES": "31", "WHO": "main-1"}),
+        (Request(1, Size(Fraction(MIB, 3)), ALL), {"MEMORY": "1m", "CORES": "100", "WHO": "main-1"}),
+        (Request(1, FREE, FREE), {"WHO": "main-1"}),
+        (Request(1, Percent(50), FREE), {"WHO": "main-1"}),
+    ],
+)
+def test_values_are_of_the_request(request_: Request, values: dict[str, str]) -> None:
+    """MiB and percent per card, rounded up; what has no limit is left out."""
+    assert shim().values(request_, "main") == {**values, "FILE": "/opt/lib/limit.so"}
+
+
+def test_forms_say_who_is_served() -> None:
+    """Only requests in the forms named, or all."""
+    assert shim().serves("share")
+    assert not shim().serves("whole")
+    assert not shim().serves(None)
+    assert shim({("forms",): None}).serves("whole")
+
+
+@pytest.mark.parametrize(
+    "changes, path, words",
+    [
+        ({("limit",): None}, ("limit",), "who carries it"),
+        ({("env", "MEMORY"): None}, ("needs", 0), "limit of memory"),
+        ({("env",): None}, ("needs", 0), "limit of memory"),
+        ({("needs",): None}, ("needs",), "which limit"),
+        ({("needs",): ["memory", "cores"], ("env", "CORES"): None}, ("needs", 1), "limit of cores"),
+        ({("forms",): ["share", "shares"]}, ("forms", 1), "no form is called 'shares'"),
+        ({("env", "X"): "{mem}"}, ("env", "X"), "{mem} is not known"),
+        ({("env", "X"): "{memory"}, ("env", "X"), "brace"),
+        ({("env", "X"): "memory}"}, ("env", "X"), "brace"),
+        ({("env", "X"): "{}"}, ("env", "X"), "{} is not known"),
+        ({("env", "X"): "$(HOME)/x"}, ("env", "X"), "user's to say"),
+        ({("env", "1X"): "1"}, ("env", "1X"), "no name of a variable"),
+        ({("env", "LD_PRELOAD"): "/x"}, ("env", "LD_PRELOAD"), "not set here"),
+        ({("env", "LD_LIBRARY_PATH"): "/x"}, ("env", "LD_LIBRARY_PATH"), "not set here"),
+        ({("env", "ACME_VISIBLE_DEVICES"): "0"}, ("env", "ACME_VISIBLE_DEVICES"), "beat the device plugin"),
+        ({("delivery",): []}, ("delivery",), "no delivery"),
+        ({("delivery",): ["none", "none"]}, ("delivery", 1), "twice"),
+        ({("delivery", 0, "hostPath", "volume"): "Lib"}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
+        ({("delivery", 0, "hostPath", "volume"): "a" * 64}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
+        ({("delivery", 0, "hostPath", "volume"): "lib\n"}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
+        ({("delivery", 0, "hostPath", "volume"): "state"}, ("state", "volume"), "library's volume"),
+        ({("delivery", 0, "hostPath", "path"): "opt"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
+        ({("delivery", 0, "hostPath", "path"): "/opt/../etc"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
+        ({("delivery", 0, "hostPath", "path"): "/"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
+        ({("delivery", 0, "hostPath", "mountPath"): "/a:b"}, ("delivery", 0, "hostPath", "mountPath"), "absolute path"),
+        ({("delivery", 0, "hostPath", "mountPath"): "/a/"}, ("delivery", 0, "hostPath", "mountPath"), "absolute path"),
+        ({("delivery", 0, "hostPath", "mountPath"): "//a"}, ("delivery", 0, "hostPath", "mountPath"), "absolute path"),
+        ({("state", "volume"): "a_b"}, ("state", "volume"), "name of a volume"),
+        ({("state", "mounts"): {}}, ("state", "mounts"), "mounted nowhere"),
+        ({("state", "mounts"): {"/opt/lib": "x"}}, ("state", "mounts", "/opt/lib"), "lie in each other"),
+        ({("state", "mounts"): {"/opt/lib/x": "x"}}, ("state", "mounts", "/opt/lib/x"), "lie in each other"),
+        ({("state", "mounts"): {"/opt": "x"}}, ("state", "mounts", "/opt"), "lie in each other"),
+        ({("state", "mounts"): {"tmp": "x"}}, ("state", "mounts", "tmp"), "absolute path"),
+        ({("state", "mounts"): {"/tmp": "/x"}}, ("state", "mounts", "/tmp"), "inside the volume"),
+        ({("state", "mounts"): {"/tmp": "../x"}}, ("state", "mounts", "/tmp"), "inside the volume"),
+        ({("state", "mounts"): {"/tmp": ""}}, ("state", "mounts", "/tmp"), "inside the volume"),
+        ({("state", "emptyDir"): {"sizeLimit": "64MB"}}, ("state", "emptyDir", "sizeLimit"), "64MB"),
+        ({("state", "emptyDir"): {"size": "64Mi"}}, ("state", "emptyDir", "size"), "no size"),
+        ({("state", "emptyDir"): {"medium": "Disk"}}, ("state", "emptyDir", "medium"), "Disk"),
+        ({("libraryPath", "prefix"): ["/a", "/a"]}, ("libraryPath", "prefix", 1), "twice"),
+        ({("libraryPath", "prefix"): ["/a", "$ORIGIN"]}, ("libraryPath", "prefix", 1), "absolute path"),
+        ({("libraryPath", "prefix"): ["/a;/b"]}, ("libraryPath", "prefix", 0), "absolute path"),
+        ({("libraryPath", "imageDefault"): ["/opt/lib"]}, ("libraryPath", "imageDefault", 0), "twice"),
+        ({("libraryPath", "imageDefault"): [""]}, ("libraryPath", "imageDefault", 0), "absolute path"),
+        ({("preload", "prefix"): ["limit.so"]}, ("preload", "prefix", 0), "absolute path"),
+        ({("preload", "prefix"): ["/a b.so"]}, ("preload", "prefix", 0), "absolute path"),
+        ({("limit",): "plugin", ("delivery",): ["none"]}, ("state",), "no effect"),
+    ],
+)
+def test_mistake_is_told_with_its_place(changes: dict[Path, Any], path: Path, words: str) -> None:
+    """Every rule that types cannot express is one problem at its place in the document."""
+    _, problems = compiled(changes)
+    assert [problem.path for problem in problems] == [("shim", *path)]
+    assert words in problems[0].message
+
+
+def test_all_mistakes_are_told_at_once() -> None:
+    """A document is not corrected one mistake at a time."""
+    _, problems = compiled({("limit",): None, ("forms",): ["x"], ("env", "X"): "{y}"})
+    assert len(problems) == 3
+
+
+def test_long_paths_are_checked_in_linear_time() -> None:
+    """A document is somebody's input too."""
+    start = time.process_time()
+    compiled({("delivery", 0, "hostPath", "path"): "/a" * 100_000 + ":"})
+    assert time.process_time() - start < 2

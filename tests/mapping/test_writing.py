@@ -1,0 +1,161 @@
+"""Writing: the first form of a target that reads back as what was asked, or the reasons why none does."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.mapping.vendors import ACME, LARGEST, vendor
+from webhook.mapping.load import load_policy
+from webhook.mapping.vendor import Default, Vendor
+from webhook.mapping.writing import NoEquivalent, Written, write
+from webhook.request import ALL, FREE, Cores, Dimension, Memory, Percent, Request, Size
+
+GIB = 1024**3
+MIB = 1024**2
+
+
+def written(target: Vendor, request: Request, **defaults: Any) -> Written:
+    """The request in the target's words."""
+    names: dict[str, Dimension] = {"devices": "devices", "memory": "memory", "cores": "cores"}
+    filled = {names[name]: Default(value, "namespace") for name, value in defaults.items()}
+    return write(target, request, filled, LARGEST, "main")
+
+
+def words(target: str, request: Request, **defaults: Any) -> dict[str, str]:
+    """The words of a built-in vendor, by key."""
+    said = written(load_policy().vendors[target], request, **defaults).words.values()
+    return {one.key: one.text for one in said}
+
+
+@pytest.mark.parametrize(
+    "target, request_, defaults, expected",
+    [
+        (
+            "nvidia",
+            Request(2, Size(GIB), Percent(30)),
+            {},
+            {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "1024", "nvidia.com/gpucores": "30"},
+        ),
+        ("nvidia", Request(1, Size(MIB + 1), FREE), {}, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "2"}),
+        ("nvidia", Request(1, Percent(50), FREE), {}, {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}),
+        (
+            "nvidia",
+            Request(3, ALL, ALL),
+            {},
+            {"nvidia.com/gpu": "3", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"},
+        ),
+        ("aliyun", Request(1, Size(GIB), FREE), {}, {"aliyun.com/gpu-mem": "1"}),
+        (
+            "aliyun",
+            Request(1, Size(3000 * MIB), Percent(33)),
+            {},
+            {"aliyun.com/gpu-mem": "3", "aliyun.com/gpu-core.percentage": "35"},
+        ),
+        ("aliyun", Request(3, Size(3000 * MIB), FREE), {}, {"aliyun.com/gpu-mem": "9", "aliyun.com/gpu-count": "3"}),
+        ("gpushare", Request(1, Size(1), FREE), {}, {"aliyun.com/gpu-mem": "1"}),
+        (
+            "vcuda",
+            Request(1, Size(3000 * MIB), Percent(30)),
+            {},
+            {"tencent.com/vcuda-core": "30", "tencent.com/vcuda-memory": "12"},
+        ),
+        ("vcuda", Request(2, ALL, ALL), {}, {"tencent.com/vcuda-core": "200"}),
+        (
+            "iluvatar",
+            Request(1, Size(GIB), Percent(30)),
+            {},
+            {"iluvatar.ai/vgpu": "1", "iluvatar.ai/vcuda-core": "30", "iluvatar.ai/vcuda-memory": "4"},
+        ),
+        ("iluvatar", Request(2, ALL, ALL), {}, {"iluvatar.ai/vgpu": "2", "iluvatar.ai/vcuda-core": "200"}),
+        ("iluvatar", Request(1, ALL, Percent(30)), {}, {"iluvatar.ai/vgpu": "1", "iluvatar.ai/vcuda-core": "30"}),
+    ],
+    ids=str,
+)
+def test_written_in_built_in_words(target: str, request_: Request, defaults: Any, expected: dict[str, str]) -> None:
+    """Rounded up per card to what the target can say, then multiplied; whole cards said explicitly where a default waits."""
+    assert words(target, request_, **defaults) == expected
+
+
+@pytest.mark.parametrize(
+    "target, request_, defaults, why",
+    [
+        ("aliyun", Request(1, Percent(50), FREE), {}, "no word of aliyun says memory 50 %"),
+        ("aliyun", Request(2, Size(GIB), Percent(30)), {}, "cores 30 %|leave"),
+        ("aliyun", Request(2, ALL, ALL), {}, "memory 100 %"),
+        ("gpushare", Request(2, Size(GIB), FREE), {}, "has devices 1"),
+        ("gpushare", Request(1, Size(GIB), Percent(30)), {}, "no word of gpushare says cores 30 %"),
+        ("vcuda", Request(1, Size(GIB), FREE), {}, "no word of vcuda says cores no limit|cores"),
+        ("vcuda", Request(1, Size(GIB), ALL), {}, "memory|would be read as"),
+        ("vcuda", Request(2, Size(GIB), Percent(30)), {}, "has devices 1"),
+        ("iluvatar", Request(2, Size(GIB), FREE), {}, "memory"),
+        ("iluvatar", Request(1, ALL, Percent(30)), {"memory": Size(GIB)}, "a default would fill it|would be read"),
+        ("nvidia", Request(1, FREE, FREE), {}, "no word of nvidia says memory no limit"),
+        ("nvidia", Request(1, Size(GIB), FREE), {"cores": Percent(30)}, "cores 30 % would be read instead of no limit"),
+    ],
+    ids=str,
+)
+def test_refused_where_nothing_says_it(target: str, request_: Request, defaults: Any, why: str) -> None:
+    """Not approximated, and never left to a default that means something else."""
+    with pytest.raises(NoEquivalent, match=why):
+        words(target, request_, **defaults)
+
+
+STEPPED = vendor(
+    "vendor: kai\nfamily: x\nwords:\n"
+    "  fraction: {annotation: f, is: memory, unit: 100%, written: decimal, values: 0.0001..0.9999, step: 0.01}\n"
+    "forms: [{name: one, devices: 1, absent: {cores: free}}]\n"
+)
+LEGAL = vendor(ACME.replace("unit: 1Mi", "unit: 512Mi, values: [2, 4, 8]"))
+
+
+@pytest.mark.parametrize("percent, text", [(50, "0.5"), (1, "0.01"), (33, "0.33")])
+def test_decimals_are_multiples_of_their_step(percent: int, text: str) -> None:
+    """More may be read than is written."""
+    (said,) = written(STEPPED, Request(1, Percent(percent), FREE)).words.values()
+    assert said.text == text
+
+
+@pytest.mark.parametrize("mib, text", [(1, "2"), (1024, "2"), (1025, "4"), (4096, "8")])
+def test_the_least_legal_number_that_holds(mib: int, text: str) -> None:
+    """Never less than asked."""
+    assert written(LEGAL, Request(1, Size(mib * MIB), FREE)).words["mem"].text == text
+    with pytest.raises(NoEquivalent, match="cannot say"):
+        written(LEGAL, Request(1, Size(4097 * MIB), FREE))
+
+
+REQUESTS = st.builds(
+    Request,
+    st.integers(1, 8),
+    st.one_of(st.integers(1, 64 * GIB).map(Size), st.integers(1, 100).map(Percent)),
+    st.one_of(st.integers(1, 100).map(Percent), st.just(FREE)),
+).filter(lambda one: (one.memory, one.cores) != (ALL, FREE))
+
+
+@given(st.sampled_from(["nvidia", "aliyun", "gpushare", "vcuda", "iluvatar"]), REQUESTS)
+def test_what_is_written_is_read_back(target: str, request_: Request) -> None:
+    """Any request is refused, or read back with the same devices, never less, and less than one unit more; twice the same."""
+    vendor_ = load_policy().vendors[target]
+    try:
+        found = written(vendor_, request_)
+    except NoEquivalent:
+        return
+    got = found.reading.request
+    assert got.devices == request_.devices
+    assert less_than_a_unit_more(request_.memory, got.memory, GIB)
+    # Several of one vendor's cards are whole cards: 100 is the least that can be said there.
+    assert less_than_a_unit_more(request_.cores, got.cores, 100 if target == "iluvatar" else 5)
+    again = written(vendor_, got)
+    assert {name: one.number for name, one in again.words.items()} == {
+        name: one.number for name, one in found.words.items()
+    }
+
+
+def less_than_a_unit_more(asked: Memory | Cores | None, got: Memory | Cores | None, unit: int) -> bool:
+    """Whether `got` is `asked`, rounded up."""
+    if isinstance(asked, Size) and isinstance(got, Size):
+        return 0 <= got.bytes - asked.bytes < unit
+    if isinstance(asked, Percent) and isinstance(got, Percent):
+        return 0 <= got.value - asked.value < unit
+    return got == asked

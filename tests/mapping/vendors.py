@@ -1,0 +1,74 @@
+"""Vendors and policies from documents written in a test."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pytest
+
+from webhook.mapping.extends import Merged
+from webhook.mapping.load import build_policy, vendor_of
+from webhook.mapping.policy import Policy
+from webhook.mapping.problem import MappingError, Problem
+from webhook.mapping.reading import Reading, read
+from webhook.mapping.said import Said
+from webhook.mapping.strict_yaml import parse
+from webhook.mapping.vendor import Default, Vendor
+from webhook.quantity import Number, number_text, parse_quantity
+from webhook.request import Dimension
+
+ACME = """\
+vendor: acme
+family: acme
+words:
+  gpu:  {resource: acme.com/gpu, is: devices}
+  mem:  {resource: acme.com/mem, is: memory, unit: 1Mi}
+  core: {resource: acme.com/core, is: cores}
+forms:
+- {name: share, absent: {devices: 1, memory: all, cores: free}}
+"""
+LARGEST = 1024**4
+
+
+def vendor(text: str) -> Vendor:
+    """The vendor that a document describes."""
+    (document,) = parse(text, "acme.yaml")
+    return vendor_of(Merged(document.data, document))
+
+
+def policy(*texts: str, settings: str = "") -> Policy:
+    """The built-in policy with these documents over it."""
+    documents = [one for number, text in enumerate(texts) for one in parse(text, f"{number}.yaml")]
+    return build_policy(documents, next(iter(parse(settings, "settings.yaml")), None))
+
+
+def problems(*texts: str, settings: str = "") -> list[Problem]:
+    """What is wrong with these documents."""
+    with pytest.raises(MappingError) as caught:
+        policy(*texts, settings=settings)
+    return list(caught.value.problems)
+
+
+def said(vendor: Vendor, words: Mapping[str, str | int]) -> dict[str, Said]:
+    """Words of a vendor by their keys, as one container carries them."""
+    found: dict[str, Said] = {}
+    for key, value in words.items():
+        word, binding = _word_of(vendor, key)
+        text = str(value)
+        number: Number = 0 if vendor.words[word].kind == "text" else parse_quantity(text)
+        found[word] = Said(word, key, number_text(number) if number else text, number, binding)
+    return found
+
+
+def _word_of(vendor: Vendor, key: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    for word in vendor.words.values():
+        for template in word.spellings:
+            for name, binding in template.names(vendor.document.variables):
+                if name == key:
+                    return word.name, binding
+    raise KeyError(key)
+
+
+def reading(vendor: Vendor, words: Mapping[str, str | int], defaults: Iterable[tuple[Dimension, Any]] = ()) -> Reading:
+    """What words mean in a container called ``main``."""
+    filled = {dimension: Default(value, "namespace") for dimension, value in defaults}
+    return read(vendor, said(vendor, words), filled, LARGEST, "main")

@@ -1,0 +1,83 @@
+"""The end of a server: real signals to a real process."""
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.server.harness import connected, request, review
+from tests.server.process import started
+
+
+async def test_drain(tmp_path: Path) -> None:
+    """After SIGTERM: not ready, answered with the end of each connection for the grace, then refused, then exit 0."""
+    async with started(tmp_path, "--drain-grace", "1") as server:
+        assert (await server.get("/readyz")).status == 200
+        async with connected(server.mutate, server.client) as idle, connected(server.mutate, server.client) as kept:
+            assert not (await kept.call(request(review()))).closes
+            assert not (await idle.call(request(review()))).closes
+            server.signal(signal.SIGTERM)
+            await server.logged("draining")
+
+            ready = await server.get("/readyz")
+            assert (ready.status, ready.body) == (503, b"lifecycle: draining\n")
+            assert (await server.get("/healthz")).status == 200
+            answer = await kept.call(request(review()))
+            assert (answer.status, answer.closes) == (200, True)
+            assert await kept.closed(1)
+            answer = await server.call()
+            assert (answer.status, answer.closes, answer.json["response"]["allowed"]) == (200, True, True)
+
+            await server.logged("refusing")
+            answer = await idle.call(request(review()))
+            assert (answer.status, answer.headers["retry-after"], answer.closes) == (503, "1", True)
+            answer = await server.call()
+            assert (answer.status, answer.headers["retry-after"], answer.closes) == (503, "1", True)
+        assert await server.ended(5) == 0
+        await server.logged("stopped")
+        assert {line["level"] for line in server.log} == {"info"}
+
+
+async def test_review_in_flight_is_finished(tmp_path: Path) -> None:
+    """A review that had begun before the drain is answered even after its grace."""
+    body = review()
+    async with started(tmp_path, "--drain-grace", "0") as server, connected(server.mutate, server.client) as slow:
+        await slow.send(request(body[:20], length=len(body)))
+        await server.call()
+        server.signal(signal.SIGTERM)
+        assert (await server.logged("refusing"))["in_flight"] == 1
+        with pytest.raises(TimeoutError):
+            await server.ended(1)
+        answer = await slow.call(body[20:])
+        assert (answer.status, answer.closes) == (200, True)
+        assert await server.ended(5) == 0
+
+
+@pytest.mark.parametrize(
+    "signals", [[signal.SIGTERM, signal.SIGTERM], [signal.SIGTERM, signal.SIGINT], [signal.SIGINT]]
+)
+async def test_hurry(tmp_path: Path, signals: list[signal.Signals]) -> None:
+    """A second signal ends the grace, and Ctrl-C needs none."""
+    async with started(tmp_path, "--drain-grace", "60") as server:
+        start = time.monotonic()
+        for number, event in zip(signals, ["draining", "refusing"], strict=False):
+            server.signal(number)
+            await server.logged(event)
+        assert await server.ended(5) == 0
+        assert time.monotonic() - start < 5
+
+
+async def test_idle_connections_do_not_hold_the_end_up(tmp_path: Path) -> None:
+    """Clients that keep their connections open, or are stuck in a handshake, are closed."""
+    async with (
+        started(tmp_path, "--drain-grace", "0") as server,
+        connected(server.mutate, server.client) as idle,
+        connected(server.mutate) as silent,
+        connected(server.plain) as probe,
+    ):
+        await idle.call(request(review()))
+        server.signal(signal.SIGTERM)
+        for connection in (idle, silent, probe):
+            assert await connection.closed(5)
+        assert await server.ended(5) == 0

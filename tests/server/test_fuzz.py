@@ -1,0 +1,254 @@
+"""Whatever is sent, the answer is a documented one, and the server lives."""
+
+import asyncio
+import contextlib
+import json
+import random
+from typing import Any
+
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.server.harness import CLIENT, Answer, Server, call, connected, request, review, serving
+from webhook.admission import decide
+from webhook.admission.context import Context
+from webhook.admission.decision import Decision
+from webhook.mapping.load import load_policy
+from webhook.mapping.policy import Policy
+from webhook.pod import Pod
+from webhook.server.limits import Limits
+
+DOCUMENTED = {200, 400, 404, 405, 408, 413, 415, 503}
+"""Every status but 500, which would be a bug."""
+
+CONTINUE = 100
+LIMITS = Limits(body=300_000, header_time=0.3, body_time=0.3, request_time=1, linger=0.1, tls_close=0.1)
+REAL = load_policy()
+
+
+def engine(pod: Pod, context: Context, policy: Policy) -> Decision:
+    """Decide for real, by the built-in mappings."""
+    del policy
+    return decide(pod, context, REAL)
+
+
+def asked(*requests: bytes) -> list[list[Answer]]:
+    """Send each of the requests over a connection of its own, and give what came back; the server has to live on."""
+
+    async def answers(server: Server, data: bytes) -> list[Answer]:
+        found: list[Answer] = []
+        async with connected(server.addresses.mutate, CLIENT) as connection:
+            with contextlib.suppress(EOFError, ConnectionError, TimeoutError):
+                await connection.send(data)
+                while not found or found[-1].status == CONTINUE:
+                    found.append(await connection.answer())
+                async with asyncio.timeout(0.005):
+                    while True:
+                        found.append(await connection.answer())
+        return found
+
+    async def main() -> list[list[Answer]]:
+        async with serving(LIMITS, decide=engine) as server:
+            found = [await answers(server, data) for data in requests]
+            assert (await call(server, request(review()))).status == 200
+            assert not [line for line in server.log if line["event"] in {"bug", "library"}]
+            return found
+
+    return asyncio.run(main())
+
+
+def check(found: list[list[Answer]]) -> None:
+    """Check what came back."""
+    for answers in found:
+        for answer in answers:
+            if answer.status == CONTINUE:
+                continue
+            assert answer.status in DOCUMENTED
+            assert answer.headers["content-type"] == "application/json"
+            if answer.status == 200:
+                assert set(answer.json["response"]) >= {"uid", "allowed"}
+            else:
+                assert answer.json["code"] == answer.status
+
+
+scalars = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.text(max_size=10)
+    | st.sampled_from(
+        [10**30, -(10**400), 1e308, "1e10000000", "9" * 50, "-1", "0.5", "", "\0", "enabled", "$(X)", "../..", "None"]
+    )
+)
+values = st.recursive(
+    scalars,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=6,
+)
+gpu_pod: dict[str, Any] = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {
+        "name": "x",
+        "generateName": "x-",
+        "namespace": "team",
+        "labels": {"aliyun.com/gpu-count": "2", "vgpu-webhook.io/inject": "enabled"},
+        "annotations": {"vgpu-webhook.io/target": "nvidia", "vgpu-webhook.io/status": "{}"},
+        "ownerReferences": [{"kind": "ReplicaSet", "name": "web-5d4f", "controller": True}],
+    },
+    "spec": {
+        "schedulerName": "default-scheduler",
+        "nodeName": "",
+        "nodeSelector": {"a": "b"},
+        "tolerations": [{"key": "x", "operator": "Exists"}],
+        "affinity": {},
+        "os": {"name": "linux"},
+        "volumes": [{"name": "v", "emptyDir": {}}, {"name": "h", "hostPath": {"path": "/usr", "type": ""}}],
+        "initContainers": [{"name": "i", "restartPolicy": "Always", "resources": {}}],
+        "containers": [
+            {
+                "name": "c",
+                "securityContext": {"privileged": False},
+                "env": [
+                    {"name": "LD_LIBRARY_PATH", "value": "/a::/b"},
+                    {"name": "LD_PRELOAD", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                    {"name": "CUDA_DISABLE_CONTROL", "value": "false"},
+                ],
+                "envFrom": [{"configMapRef": {"name": "x"}}],
+                "volumeMounts": [{"name": "v", "mountPath": "/v", "subPath": "a"}],
+                "resources": {
+                    "limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3k", "cpu": "1"},
+                    "requests": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3k"},
+                },
+            },
+            {"name": "d", "resources": {"limits": {"aliyun.com/gpu-mem": "8"}}},
+        ],
+    },
+}
+
+
+def mutated(document: Any, draw: random.Random, value: Any) -> Any:
+    """Give a document with a random part replaced by a value, removed or doubled."""
+    copy = json.loads(json.dumps(document))
+    places: list[tuple[Any, Any]] = []
+
+    def walk(node: Any) -> None:
+        for key in list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else ():
+            places.append((node, key))
+            walk(node[key])
+
+    walk(copy)
+    node, key = draw.choice(places)
+    match draw.randrange(4):
+        case 0:
+            del node[key]
+        case 1 if isinstance(node, list):
+            node.append(node[key])
+        case 1:
+            node[f"{key}{value}"[:80]] = node[key]
+        case _:
+            node[key] = value
+    return copy
+
+
+FUZZ = settings(suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+
+
+@FUZZ
+@given(
+    st.lists(
+        st.tuples(st.randoms(use_true_random=False), st.lists(values, min_size=1, max_size=3)), min_size=1, max_size=10
+    )
+)
+def test_mutated_reviews(mutations: list[tuple[random.Random, list[Any]]]) -> None:
+    """A review with some parts replaced by anything is answered, through the real engine."""
+    requests = []
+    for draw, replacements in mutations:
+        document = json.loads(review(obj=gpu_pod))
+        for value in replacements:
+            document = mutated(document, draw, value)
+        requests.append(request(json.dumps(document).encode()))
+    check(asked(*requests))
+
+
+@FUZZ
+@given(st.lists(st.binary(max_size=300), min_size=1, max_size=10))
+def test_random_bodies(bodies: list[bytes]) -> None:
+    """A body of any bytes is refused, or a review by chance."""
+    check(asked(*map(request, bodies)))
+
+
+@FUZZ
+@given(st.lists(st.tuples(st.integers(0, 3000), st.binary(min_size=1, max_size=4)), min_size=1, max_size=10))
+def test_damaged_reviews(damages: list[tuple[int, bytes]]) -> None:
+    """A review with some of its bytes overwritten: bad UTF-8, broken escapes, numbers that are none."""
+    body = review(obj=gpu_pod)
+    check(asked(*(request(body[:at] + junk + body[at + len(junk) :]) for at, junk in damages)))
+
+
+@FUZZ
+@given(
+    st.lists(
+        st.builds(
+            lambda start, lines, rest: start + b"\r\n".join(lines) + b"\r\n\r\n" + rest,
+            st.sampled_from([b"", b"POST /mutate HTTP/1.1\r\n", b"GET /%ff HTTP/1.0\r\n", b"OPTIONS * HTTP/1.1\r\n"])
+            | st.binary(max_size=40),
+            st.lists(
+                st.sampled_from(
+                    [
+                        b"Host: x",
+                        b"Content-Type: application/json",
+                        b"Content-Length: 3",
+                        b"Content-Length: -1",
+                        b"Content-Length: 99999999999999999999",
+                        b"Transfer-Encoding: chunked",
+                        b"Transfer-Encoding: gzip, chunked",
+                        b"Connection: close",
+                        b"Connection: Upgrade",
+                        b"Upgrade: websocket",
+                        b"Expect: 100-continue",
+                        b"Expect: \xff",
+                        b"Content-Encoding: gzip",
+                        b"Content-Type: \xff",
+                        b"Sec-WebSocket-Key1: x",
+                    ]
+                )
+                | st.binary(max_size=30),
+                max_size=6,
+            ),
+            st.binary(max_size=30) | st.sampled_from([b"3\r\nabc\r\n0\r\n\r\n", b"ffffffffffffffffff\r\n", b"{}x" * 3]),
+        ),
+        min_size=1,
+        max_size=5,
+    )
+)
+def test_random_http(requests: list[bytes]) -> None:
+    """Anything that resembles HTTP more or less is answered, or dropped in time."""
+    check(asked(*requests))
+
+
+def test_extremes() -> None:
+    """The shapes that break decoders: depth, length, digits, surrogates, doubled keys."""
+    body = review(obj=gpu_pod).decode()
+    shapes = [
+        "[" * 150_000,
+        '{"a":' * 50_000,
+        '{"request":' * 20_000,
+        body.replace('"1"', "9" * 200_000, 1),
+        body.replace('"1"', "1e" + "9" * 1000, 1),
+        body.replace('"1"', "[" * 100_000, 1),
+        body.replace('"env": [', '"env": [' + "[" * 800 + "]" * 800 + ",", 1),
+        body.replace('"value": "/a::/b"', r'"value": "\ud800"', 1),
+        body.replace('"/a::/b"', '"' + "/a:" * 90_000 + '"', 1),
+        body.replace('"name": "c"', '"name": "c", "name": "d"', 1),
+        body.replace('"cpu": "1"', ",".join(f'"nvidia.com/g{number}": "1"' for number in range(10_000)), 1),
+        body.replace('"a": "b"', ",".join(f'"{number}": "b"' for number in range(15_000)), 1),
+        body.replace('"name": "d"', '"name": "' + "d" * 250_000 + '"', 1),
+        body.replace(
+            '"containers": [', '"containers": [' + '{"resources": {"limits": {"nvidia.com/gpu": "1"}}},' * 5000, 1
+        ),
+    ]
+    found = asked(*(request(shape.encode()) for shape in shapes))
+    check(found)
+    assert all(len(answers) == 1 for answers in found)

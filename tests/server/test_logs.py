@@ -1,0 +1,101 @@
+"""Log lines: JSON, useful, and without anything that was in a pod's values."""
+
+import io
+import json
+import logging
+
+import pytest
+
+from tests.server.harness import UID, call, pod, request, review, serving
+from webhook.server.logs import MAX_FRAMES, error_fields, make_logger, take_over
+
+
+async def test_denial_is_told_at_info() -> None:
+    """Whoever reads the log finds what was denied, why and where, and not what stood there."""
+    async with serving() as server:
+        await call(server, request(review(obj=pod("deny"))))
+        (line,) = [line for line in server.log if line["level"] == "info" and line["event"] == "review"]
+    assert line["uid"] == UID
+    assert (line["namespace"], line["pod"], line["outcome"]) == ("team", "deny", "denied")
+    assert (line["reason"], line["code"], line["container"], line["field"]) == (
+        "privileged",
+        "VGW506",
+        "c",
+        "securityContext",
+    )
+    assert "s3cr3t" not in json.dumps(line)
+
+
+async def test_other_reviews_are_told_at_debug() -> None:
+    """A review that passes is told to whoever asks for it."""
+    async with serving() as server:
+        await call(server, request(review(dryRun=True)))
+        await call(server, request(b"{"))
+        told = [line for line in server.log if line["level"] == "debug"]
+    assert [(line["event"], line.get("reason")) for line in told] == [("review", "changed"), ("refused", None)]
+    assert told[0]["dry_run"] is True
+    assert told[0]["warnings"] == ["VGW101"]
+
+
+async def test_long_names_are_cut() -> None:
+    """A review cannot write a book into the log."""
+    async with serving() as server:
+        await call(server, request(review(obj=pod("x" * 10_000), uid="u" * 10_000)))
+        (line,) = [line for line in server.log if line["event"] == "review"]
+    assert len(json.dumps(line)) < 1000
+
+
+def test_level_decides() -> None:
+    """What is below the level is not written."""
+    file = io.BytesIO()
+    log = make_logger("warning", file)
+    log.info("no")
+    log.warning("yes", number=1)
+    line = json.loads(file.getvalue())
+    assert (line["event"], line["level"], line["number"]) == ("yes", "warning", 1)
+    assert line["timestamp"].endswith("Z")
+
+
+def test_error_is_told_by_type_and_place() -> None:
+    """An error's own text stays out; a deep one is bounded."""
+
+    def deep(left: int) -> None:
+        if left == 0:
+            raise ValueError("s3cr3t")
+        deep(left - 1)
+
+    with pytest.raises(ValueError, match="s3cr3t") as caught:
+        deep(100)
+    fields = error_fields(caught.value)
+    assert fields["error"] == "ValueError"
+    assert len(fields["where"]) == MAX_FRAMES
+    assert "s3cr3t" not in json.dumps(fields)
+
+
+@pytest.fixture
+def root_logger() -> object:
+    """Put the root logger back as it was."""
+    root = logging.getLogger()
+    before = root.handlers[:], root.level
+    yield root
+    root.handlers[:], root.level = before
+
+
+@pytest.mark.usefixtures("root_logger")
+def test_libraries_are_taken_over() -> None:
+    """What a library tells becomes one of our lines, without its arguments."""
+    file = io.BytesIO()
+    take_over(make_logger("info", file))
+    logging.getLogger("asyncio").info("not told")
+    try:
+        dict[str, str]()["s3cr3t"]
+    except KeyError:
+        logging.getLogger("asyncio").exception("it failed: %s\nfuture: <Task s3cr3t>", "s3cr3t")
+    (line,) = [json.loads(line) for line in file.getvalue().splitlines()]
+    assert (line["level"], line["logger"], line["message"], line["error"]) == (
+        "error",
+        "asyncio",
+        "it failed: %s",
+        "KeyError",
+    )
+    assert "s3cr3t" not in file.getvalue().decode()

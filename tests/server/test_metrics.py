@@ -1,0 +1,81 @@
+"""What is counted, in Prometheus' format."""
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from tests.server.harness import LEAF, Server, call, get, pod, request, review, serving
+from webhook.reasons import Reason
+
+Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
+
+
+async def samples(server: Server) -> Samples:
+    """Give what Prometheus would read."""
+    answer = await get(server, "/metrics")
+    assert answer.headers["content-type"].startswith("text/plain")
+    families = text_string_to_metric_families(answer.body.decode())
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in families
+        for sample in family.samples
+    }
+
+
+def reviews(outcome: str, reason: Reason, vendor: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    """Give the key of a counter of reviews."""
+    return "vgpu_webhook_reviews_total", (("outcome", outcome), ("reason", reason.slug), ("vendor", vendor))
+
+
+async def test_reviews_are_counted_by_outcome_reason_and_vendor() -> None:
+    """Each review is counted once, with its time and its size; a bug and a refusal elsewhere."""
+    body = review()
+    async with serving() as server:
+        for data in (
+            request(body),
+            request(body),
+            request(review(obj=pod("deny"))),
+            request(review(obj=pod("leave"))),
+            request(review(operation="UPDATE")),
+            request(review(obj=pod("bug"))),
+            request(b"{"),
+        ):
+            await call(server, data)
+        found = await samples(server)
+    assert found[reviews("patched", Reason.CHANGED, "acme")] == 2
+    assert found[reviews("denied", Reason.PRIVILEGED, "acme")] == 1
+    assert found[reviews("untouched", Reason.NO_GPU_WORDS, "none")] == 1
+    assert found[reviews("untouched", Reason.NOT_A_POD_CREATION, "none")] == 1
+    assert found[reviews("failed", Reason.INTERNAL_ERROR, "none")] == 1
+    assert found["vgpu_webhook_bugs_total", ()] == 1
+    assert found["vgpu_webhook_refused_total", (("status", "400"),)] == 1
+    assert found["vgpu_webhook_review_seconds_count", ()] == 6
+    assert found["vgpu_webhook_body_bytes_count", ()] == 6
+    assert found["vgpu_webhook_body_bytes_sum", ()] > 5 * len(body)
+    assert found["vgpu_webhook_in_flight", ()] == 0
+
+
+async def test_certificates_end_is_told() -> None:
+    """An alert can be set on the end of what is served."""
+    async with serving() as server:
+        found = await samples(server)
+    not_after = found["vgpu_webhook_certificate_not_after_seconds", (("kind", "leaf"),)]
+    assert not_after == pytest.approx(LEAF.not_after.timestamp())
+
+
+async def test_every_metric_has_our_name() -> None:
+    """Nothing else is exported, and no name changes unnoticed."""
+    async with serving() as server:
+        await call(server, request(review()))
+        names = {name for name, _ in await samples(server)}
+    assert {name for name in names if not name.endswith("_created")} == {
+        "vgpu_webhook_reviews_total",
+        "vgpu_webhook_review_seconds_bucket",
+        "vgpu_webhook_review_seconds_count",
+        "vgpu_webhook_review_seconds_sum",
+        "vgpu_webhook_body_bytes_bucket",
+        "vgpu_webhook_body_bytes_count",
+        "vgpu_webhook_body_bytes_sum",
+        "vgpu_webhook_bugs_total",
+        "vgpu_webhook_certificate_not_after_seconds",
+        "vgpu_webhook_in_flight",
+    }

@@ -1,0 +1,78 @@
+"""Namespaces from documents, where there is no cluster to ask."""
+
+from pathlib import Path
+
+import pytest
+
+from webhook.mapping.problem import MappingError
+from webhook.server.namespaces import OPT_IN, load_namespaces
+
+ONE = """\
+apiVersion: v1
+kind: Namespace
+metadata:
+  name: one
+  labels:
+    vgpu-webhook.io/inject: enabled
+    kubernetes.io/metadata.name: one
+  annotations:
+    vgpu-webhook.io/target: acme
+  creationTimestamp: null
+spec:
+  finalizers:
+  - kubernetes
+"""
+TWO = "apiVersion: v1\nkind: Namespace\nmetadata: {name: two}\n"
+POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\n"
+
+
+def test_unknown_namespace_counts_as_opted_in() -> None:
+    """Without documents every namespace is treated."""
+    found = load_namespaces(None).lookup("any")
+    assert (found.name, found.labels, found.annotations) == ("any", {OPT_IN: "enabled"}, {})
+
+
+def test_file_of_namespaces(tmp_path: Path) -> None:
+    """A described namespace is what its document says; other kinds are passed over."""
+    (tmp_path / "all.yaml").write_text(f"{ONE}---\n{POD}---\n{TWO}")
+    namespaces = load_namespaces(tmp_path / "all.yaml")
+    assert namespaces.lookup("one").annotations == {"vgpu-webhook.io/target": "acme"}
+    assert namespaces.lookup("one").labels["vgpu-webhook.io/inject"] == "enabled"
+    assert namespaces.lookup("two").labels == {}
+
+
+def test_folder_of_namespaces(tmp_path: Path) -> None:
+    """A folder's YAML and JSON files are read, also what kubectl prints for several."""
+    (tmp_path / "a.yaml").write_text(ONE)
+    (tmp_path / "b.json").write_text('{"kind": "List", "items": [{"kind": "Namespace", "metadata": {"name": "two"}}]}')
+    (tmp_path / "notes.txt").write_text("not: [read")
+    namespaces = load_namespaces(tmp_path)
+    assert set(namespaces.known) == {"one", "two"}
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("kind: Namespace\nmetadata: {}\n", "a Namespace without a name"),
+        ("kind: Namespace\nmetadata: {name: x, labels: {a: 1}}\n", "must map text to text"),
+        ("kind: Namespace\nmetadata: {name: x, annotations: [a]}\n", "must map text to text"),
+        ("kind: [", "file.yaml"),
+    ],
+)
+def test_mistakes_are_told_with_their_file(tmp_path: Path, text: str, message: str) -> None:
+    """A document that says Namespace and is none stops the start."""
+    path = tmp_path / "file.yaml"
+    path.write_text(text)
+    with pytest.raises(MappingError, match=message) as caught:
+        load_namespaces(path)
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe"])
+def test_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None:
+    """A missing file, or one that is no text, is named."""
+    path = tmp_path / "file.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(MappingError, match=r"file\.yaml"):
+        load_namespaces(path)

@@ -1,0 +1,190 @@
+"""The command ``serve``: arguments, environment, files, and what is said when something is wrong with them."""
+
+import json
+import os
+import re
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner, Result
+
+from tests.server.harness import pod, request, review
+from tests.server.process import started
+from webhook.cli.serve import serve
+from webhook.cli.serving import names_of
+from webhook.server.listener import Endpoint
+
+OPTIONS = [
+    "standalone",
+    "listen",
+    "plain-listen",
+    "mappings",
+    "settings",
+    "namespaces",
+    "state-dir",
+    "target",
+    "kubeconfig",
+    "release-namespace",
+    "url",
+    "service",
+    "registration",
+    "reuse-port",
+    "drain-grace",
+    "log-level",
+]
+GPU_POD = pod()
+GPU_POD["spec"]["containers"][0]["resources"] = {"limits": {"nvidia.com/gpu": "1"}, "requests": {"nvidia.com/gpu": "1"}}
+
+
+def run(*arguments: str, **environment: str) -> Result:
+    """Run the command in this process, up to where it would begin to listen."""
+    return CliRunner(env=environment).invoke(serve, arguments)
+
+
+def test_help_names_every_option_and_endpoint() -> None:
+    """The help says what there is."""
+    output = run("--help").output
+    assert all(f"--{option}" in output for option in OPTIONS)
+    for text in ("/mutate", "/healthz", "/readyz", "/metrics", "SIGTERM", "VGPU_WEBHOOK_STATE_DIR"):
+        assert text in output
+
+
+def test_way_to_the_webhook_has_to_be_known() -> None:
+    """Outside a pod there is no Service to guess."""
+    result = run()
+    assert result.exit_code == 1
+    assert "add --url" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["8443", "x:", "x:port", "x:65536", "x:-1", "", "x:8443x"])
+def test_no_endpoint(text: str) -> None:
+    """An endpoint needs a port."""
+    result = run("--listen", text)
+    assert "ADDR:PORT" in result.stderr
+    assert result.exit_code != 0
+
+
+def test_file_that_is_missing(tmp_path: Path) -> None:
+    """A settings file that isn't there is named."""
+    missing = tmp_path / "missing.yaml"
+    for option in ("--settings", "--mappings", "--namespaces"):
+        result = run("--standalone", "--state-dir", str(tmp_path / "state"), option, str(missing))
+        assert result.exit_code == 1
+        assert re.search(r"^error: .*missing\.yaml", result.stderr)
+
+
+def test_mapping_with_a_mistake(tmp_path: Path) -> None:
+    """Every mistake is told with its file."""
+    (tmp_path / "acme.yaml").write_text("vendor: acme\nfamly: x\n")
+    result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--mappings", str(tmp_path))
+    assert result.exit_code == 1
+    assert "acme.yaml" in result.stderr
+    assert "famly" in result.stderr
+
+
+def test_broken_authority(tmp_path: Path) -> None:
+    """A state directory that can't be used is not overwritten."""
+    (tmp_path / "ca.crt").write_text("broken")
+    result = run("--standalone", "--state-dir", str(tmp_path))
+    assert result.exit_code == 1
+    assert result.stderr == "error: the authority has a certificate that is no PEM\n"
+
+
+def test_port_that_is_taken(tmp_path: Path) -> None:
+    """A port that somebody else has is told in a line."""
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = f"127.0.0.1:{other.getsockname()[1]}"
+        command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(tmp_path)]
+        for options in (
+            ["--listen", taken, "--plain-listen", "127.0.0.1:0"],
+            ["--listen", "127.0.0.1:0", "--plain-listen", taken],
+        ):
+            done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=20)
+            assert done.returncode == 1
+            assert re.fullmatch(r"error: cannot listen: .*address already in use.*\n", done.stderr, re.IGNORECASE)
+
+
+@pytest.mark.parametrize(
+    "host, expected",
+    [(None, False), ("0.0.0.0", False), ("::", False), ("192.0.2.7", True), ("gpu.example.com", True), ("b_d", False)],
+)
+def test_names_of_the_certificate(host: str | None, *, expected: bool) -> None:
+    """The certificate is good for the loopback names and for the address that is listened on."""
+    names = names_of(Endpoint(host, 8443))
+    assert {"localhost", "127.0.0.1", "::1"} <= set(names)
+    assert (host in names) is expected
+
+
+async def test_standalone_serves(tmp_path: Path) -> None:
+    """A fresh start with nothing but a folder answers reviews by the built-in mappings; a restart keeps the authority."""
+    authorities = []
+    for _ in range(2):
+        async with started(tmp_path / "state", "--drain-grace", "0") as server:
+            answer = await server.call(request(review(obj=GPU_POD)))
+            assert answer.status == 200
+            assert answer.json["response"]["patchType"] == "JSONPatch"
+            assert answer.json["response"]["warnings"]
+            server.signal(signal.SIGINT)
+            assert await server.ended(5) == 0
+        authorities.append((tmp_path / "state/ca.crt").read_bytes())
+    assert authorities[0] == authorities[1]
+
+
+async def test_environment_variables_count(tmp_path: Path) -> None:
+    """Each option can be a variable: here the namespaces, which opt out, and the level of the log."""
+    (tmp_path / "namespaces.yaml").write_text("kind: Namespace\nmetadata: {name: team}\n")
+    environment = {
+        **os.environ,
+        "VGPU_WEBHOOK_NAMESPACES": str(tmp_path / "namespaces.yaml"),
+        "VGPU_WEBHOOK_LOG_LEVEL": "debug",
+    }
+    async with started(tmp_path / "state", **environment) as server:
+        answer = await server.call(request(review(obj=GPU_POD)))
+        assert answer.json["response"] == {"uid": answer.json["response"]["uid"], "allowed": True} | {
+            key: value for key, value in answer.json["response"].items() if key == "auditAnnotations"
+        }
+        assert (await server.logged("review"))["reason"] == "not_opted_in"
+
+
+async def test_target_and_settings(tmp_path: Path) -> None:
+    """An unknown target stops the start."""
+    result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--target", "nobody")
+    assert result.exit_code == 1
+    assert "nobody" in result.stderr
+
+
+async def test_clients_must_trust_the_authority(tmp_path: Path) -> None:
+    """A client that trusts only the public authorities is right not to connect."""
+    async with started(tmp_path) as server:
+        with pytest.raises(ssl.SSLCertVerificationError):
+            await _connect(server.mutate)
+
+
+async def _connect(endpoint: Endpoint) -> None:
+    import asyncio
+
+    await asyncio.open_connection(endpoint.host, endpoint.port, ssl=ssl.create_default_context())
+
+
+def test_nothing_heavy_is_imported() -> None:
+    """The start pays for no Kubernetes client and no JSON Patch."""
+    code = "import sys, webhook.server.run, certs.upkeep; print(*sys.modules)"
+    modules = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
+    assert not modules & {"kubernetes", "jsonpatch", "requests"}
+
+
+def test_log_lines_are_json(tmp_path: Path) -> None:
+    """Standard error holds JSON lines and nothing else."""
+    command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(tmp_path)]
+    listen = ["--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0"]
+    with subprocess.Popen([*command, *listen], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline().startswith("ready: ")
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=10)
+    assert [json.loads(line)["event"] for line in errors.splitlines()] == ["ready", "draining", "refusing", "stopped"]

@@ -1,0 +1,153 @@
+"""Clients that are slow, silent or half gone: none of them holds anything for long, and nobody else notices."""
+
+import asyncio
+import ssl
+
+import pytest
+
+from tests.server.harness import CLIENT, Server, connected, get, request, review, serving, until
+from webhook.server.limits import Limits
+
+QUICK = Limits(header_time=0.3, body_time=0.3, request_time=0.8, linger=0.2, tls_close=0.2, keepalive=1.5)
+LATE = 1.2
+"""Seconds within which QUICK has dropped whom it drops."""
+
+
+async def still_served(server: Server) -> bool:
+    """Whether another client is answered."""
+    async with connected(server.addresses.mutate, CLIENT) as connection:
+        return (await connection.call(request(review()))).status == 200
+
+
+@pytest.mark.parametrize("hello", [b"", b"\x16\x03\x01\x02\x00\x01"])
+async def test_half_a_handshake(hello: bytes) -> None:
+    """Whoever connects and doesn't get on with the TLS handshake is dropped."""
+    async with serving(QUICK) as server, connected(server.addresses.mutate) as connection:
+        await connection.send(hello)
+        assert await still_served(server)
+        assert await connection.closed(LATE)
+
+
+@pytest.mark.parametrize(
+    "start", [b"", b"P", b"POST /mutate HTTP/1.1\r\n", b"POST /mutate HTTP/1.1\r\nHost: x\r\nX-Y: "]
+)
+@pytest.mark.parametrize("tls", [True, False])
+async def test_half_a_header(start: bytes, *, tls: bool) -> None:
+    """Whoever sends no whole header is dropped, on either port."""
+    async with serving(QUICK) as server:
+        endpoint = server.addresses.mutate if tls else server.addresses.plain
+        async with connected(endpoint, CLIENT if tls else None) as connection:
+            await connection.send(start)
+            assert await still_served(server)
+            assert await connection.closed(LATE)
+
+
+async def test_header_byte_by_byte() -> None:
+    """A trickle does not extend the time."""
+    async with serving(QUICK) as server, connected(server.addresses.mutate, CLIENT) as connection:
+        head = b"POST /mutate HTTP/1.1\r\nX: " + b"x" * 100
+
+        async def trickle() -> None:
+            for byte in head:
+                await connection.send(bytes([byte]))
+                await asyncio.sleep(0.05)
+
+        with pytest.raises(ConnectionError):
+            await asyncio.wait_for(trickle(), 3)
+
+
+async def test_header_of_a_later_request() -> None:
+    """The time for a header holds for each request of a connection."""
+    async with serving(QUICK) as server, connected(server.addresses.mutate, CLIENT) as connection:
+        assert (await connection.call(request(review()))).status == 200
+        await connection.send(b"POST /mut")
+        assert await connection.closed(LATE)
+
+
+async def test_half_a_body() -> None:
+    """A body that doesn't come in time is a 408 and the end of the connection."""
+    async with serving(QUICK) as server, connected(server.addresses.mutate, CLIENT) as connection:
+        await connection.send(request(b"{", length=100))
+        await until(lambda: server.service.in_flight.reviews == 1)
+        assert await still_served(server)
+        answer = await connection.answer()
+        assert (answer.status, answer.json["reason"], answer.closes) == (408, "Timeout", True)
+        assert await connection.closed(LATE)
+        assert server.service.in_flight.reviews == 0
+
+
+async def test_refusal_reaches_a_client_that_goes_on_sending() -> None:
+    """Whoever sends too much gets to read why, before the connection is cut."""
+    async with serving(QUICK) as server, connected(server.addresses.mutate, CLIENT) as connection:
+        await connection.send(request(b"x" * 100_000, length=100_000_000))
+        answer = await connection.answer()
+        assert (answer.status, answer.closes) == (413, True)
+        assert await connection.closed(LATE)
+
+
+async def test_answers_that_nobody_fetches() -> None:
+    """A client that asks and asks and reads nothing is dropped when its answers pile up."""
+    data = request(review(uid="u" * 15_000)) * 1000
+    async with serving(QUICK) as server:
+        _, writer = await asyncio.open_connection(
+            "127.0.0.1", server.addresses.mutate.port, ssl=CLIENT, server_hostname="localhost", limit=4096
+        )
+        writer.write(data)
+
+        def dropped() -> bool:
+            # Whoever doesn't read learns of the end only by writing.
+            writer.write(b"POST")
+            return writer.transport.is_closing()
+
+        await until(dropped)
+        assert await still_served(server)
+        with pytest.raises(ConnectionError):
+            await writer.wait_closed()
+
+
+async def test_idle_connection_outlives_all_other_times() -> None:
+    """Between requests a connection may rest; only keep-alive ends it."""
+    async with serving(QUICK) as server, connected(server.addresses.mutate, CLIENT) as connection:
+        for _ in range(2):
+            assert (await connection.call(request(review()))).status == 200
+            await asyncio.sleep(1)
+        assert await connection.closed(QUICK.keepalive + LATE)
+
+
+def test_keepalive_is_longer_than_the_api_servers() -> None:
+    """Go's client lets go of an idle connection after 90 s; the side that waits longer loses no request."""
+    assert Limits().keepalive >= 120
+
+
+async def test_client_that_never_closes_its_tls_session() -> None:
+    """The end of a session is not waited for."""
+    async with serving(QUICK) as server:
+        raw_reader, raw_writer = await asyncio.open_connection("127.0.0.1", server.addresses.mutate.port)
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        session = CLIENT.wrap_bio(incoming, outgoing, server_hostname="localhost")
+        while True:
+            try:
+                session.do_handshake()
+                break
+            except ssl.SSLWantReadError:
+                raw_writer.write(outgoing.read())
+                incoming.write(await raw_reader.read(65536))
+        session.write(request(extra="Connection: close"))
+        raw_writer.write(outgoing.read())
+        async with asyncio.timeout(LATE):
+            while await raw_reader.read(65536):
+                pass
+        raw_writer.close()
+        await raw_writer.wait_closed()
+
+
+async def test_many_silent_clients() -> None:
+    """A hundred of them at once are dropped, and others are served meanwhile."""
+    async with serving(QUICK) as server:
+        clients = [await asyncio.open_connection("127.0.0.1", server.addresses.mutate.port) for _ in range(100)]
+        assert await still_served(server)
+        assert (await get(server, "/healthz")).status == 200
+        async with asyncio.timeout(LATE):
+            for reader, writer in clients:
+                assert await reader.read() == b""
+                writer.transport.abort()

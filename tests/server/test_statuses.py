@@ -1,0 +1,224 @@
+"""Every status that the server can answer with, and when."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.server.harness import CLIENT, UID, Server, call, connected, get, pod, request, review, serving
+from webhook.server.limits import Limits
+
+SMALL = Limits(body=20_000, bodies=50_000)
+
+
+@pytest.mark.parametrize(
+    "data, status, reason",
+    [
+        pytest.param(request(b""), 400, "BadRequest", id="no body"),
+        pytest.param(request(b"{"), 400, "BadRequest", id="no JSON"),
+        pytest.param(request(b"[" * 19_000), 400, "BadRequest", id="deep nesting"),
+        pytest.param(request(b'{"kind":"Pod"}'), 400, "BadRequest", id="no review"),
+        pytest.param(request(review(obj={"spec": 7})), 400, "BadRequest", id="no pod"),
+        pytest.param(request(review()[:-1] + b"\xff"), 400, "BadRequest", id="no UTF-8"),
+        pytest.param(request(b"x" * 20_001), 413, "RequestEntityTooLarge", id="too large"),
+        pytest.param(request(b"x", length=20_001), 413, "RequestEntityTooLarge", id="announced too large"),
+        pytest.param(request(b"x" * 19_999 + b"}"), 400, "BadRequest", id="as large as may be"),
+        pytest.param(request(review(), content_type=None), 415, "UnsupportedMediaType", id="no content type"),
+        pytest.param(request(review(), content_type="text/plain"), 415, "UnsupportedMediaType", id="text"),
+        pytest.param(
+            request(review(), content_type="application/jsonx"), 415, "UnsupportedMediaType", id="nearly JSON"
+        ),
+        pytest.param(request(review(), extra="Content-Encoding: gzip"), 415, "UnsupportedMediaType", id="compressed"),
+        pytest.param(request(review(), path="/"), 404, "NotFound", id="root"),
+        pytest.param(request(review(), path="/mutate/"), 404, "NotFound", id="trailing slash"),
+        pytest.param(request(review(), path="/%00%0a"), 404, "NotFound", id="strange path"),
+        pytest.param(request(review(), path="/metrics"), 404, "NotFound", id="metrics are not here"),
+        pytest.param(request(method="GET"), 405, "MethodNotAllowed", id="GET"),
+        pytest.param(request(review(), method="PUT"), 405, "MethodNotAllowed", id="PUT"),
+        pytest.param(request(review(), method="STRANGE"), 400, "BadRequest", id="strange method"),
+        pytest.param(request(review(obj=pod("bug"))), 500, "InternalError", id="a bug of ours"),
+    ],
+)
+async def test_refusals(data: bytes, status: int, reason: str) -> None:
+    """Each refusal has its status, and a body that Kubernetes' clients can read."""
+    async with serving(SMALL) as server:
+        answer = await call(server, data)
+    assert answer.status == status
+    assert answer.headers["content-type"] == "application/json"
+    body = answer.json
+    assert (body["kind"], body["apiVersion"], body["status"]) == ("Status", "v1", "Failure")
+    assert (body["code"], body["reason"]) == (status, reason)
+    assert body["message"]
+    assert "retry-after" not in answer.headers
+
+
+@pytest.mark.parametrize(
+    "data", [b"\x00\x01\x02\r\n\r\n", b"GET\r\n\r\n", request(extra="Bad Header: x"), b"x" * 20_000]
+)
+async def test_what_is_no_http(data: bytes) -> None:
+    """Bytes that are no HTTP/1.1 get a 400 and the end of the connection."""
+    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
+        answer = await connection.call(data)
+        assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
+        assert data.decode("latin-1") not in answer.body.decode()
+        assert await connection.closed(2)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        request(review()),
+        request(review(), path="/mutate?timeout=10s"),
+        request(review(), content_type="Application/JSON; charset=utf-8"),
+        request(review(), extra="Expect: the-unexpected"),
+        request(review(), extra="Upgrade: h2c\r\nConnection: Upgrade, HTTP2-Settings\r\nHTTP2-Settings: AAMAAABkAAQ"),
+    ],
+)
+async def test_review_is_answered(data: bytes) -> None:
+    """A review gets an answer with its uid, and the connection stays."""
+    async with serving() as server:
+        answer = await call(server, data)
+    assert answer.status == 200
+    assert not answer.closes
+    assert answer.json["response"]["uid"] == UID
+    assert answer.json["response"]["patchType"] == "JSONPatch"
+    assert answer.json["response"]["warnings"] == ["VGW101: filled"]
+
+
+async def test_denial_is_an_answer() -> None:
+    """A denial is an answered review."""
+    async with serving() as server:
+        answer = await call(server, request(review(obj=pod("deny"))))
+    assert answer.status == 200
+    assert answer.json["response"]["allowed"] is False
+    assert answer.json["response"]["status"]["code"] == 403
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"operation": "UPDATE"},
+        {"operation": "DELETE", "object": None},
+        {"subResource": "ephemeralcontainers"},
+        {"kind": {"group": "apps", "version": "v1", "kind": "Deployment"}, "object": {"spec": 3}},
+    ],
+)
+async def test_anything_else_is_allowed_untouched(fields: dict[str, Any]) -> None:
+    """A well-formed review of something else passes."""
+    async with serving() as server:
+        answer = await call(server, request(review(**fields)))
+    assert answer.status == 200
+    assert answer.json["response"] == {"uid": UID, "allowed": True}
+
+
+async def test_chunked_body_is_read() -> None:
+    """A body without a length is taken, too, and bounded as well."""
+    head = b"POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+    body = review()
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (body[:100], body[100:])) + b"0\r\n\r\n"
+    async with serving(SMALL) as server:
+        assert (await call(server, head + chunks)).status == 200
+        assert (await call(server, head + b"ffff\r\n" + b"x" * 0xFFFF)).status == 413
+        assert (await call(server, head + b"nonsense\r\n")).status == 400
+
+
+async def test_body_that_breaks_off_is_nobodys_bug() -> None:
+    """A client that goes away in the middle of its body leaves nothing behind."""
+    async with serving() as server:
+        async with connected(server.addresses.mutate, CLIENT) as connection:
+            await connection.send(request(b"{", length=1000))
+        answer = await get(server, "/metrics")
+        assert b"vgpu_webhook_bugs_total 0.0" in answer.body
+        assert server.service.in_flight.bodies == 0
+
+
+async def test_expectation_is_met() -> None:
+    """A client that asks before it sends its body is told to go on."""
+    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
+        body = review()
+        await connection.send(request(length=len(body), extra="Expect: 100-continue"))
+        assert (await connection.answer()).status == 100
+        assert (await connection.call(body)).status == 200
+
+
+async def test_part_of_a_pod_that_is_decoded_late() -> None:
+    """What turns out to be no pod only when it is needed is the sender's fault as well."""
+    import msgspec
+
+    def decide(*_: Any) -> Any:
+        return msgspec.json.decode(b"[1]", type=list[str])
+
+    async with serving(decide=decide) as server:
+        answer = await call(server, request(review()))
+        assert (answer.status, answer.json["reason"]) == (400, "BadRequest")
+        assert not [line for line in server.log if line["level"] == "error"]
+
+
+async def test_bug_is_told_without_what_caused_it() -> None:
+    """A bug is a 500 that can be found in the log, and neither quotes what was in the pod."""
+    async with serving() as server:
+        answer = await call(server, request(review(obj=pod("bug"))))
+        (line,) = [line for line in server.log if line["event"] == "bug"]
+        metrics = (await get(server, "/metrics")).body
+    assert answer.status == 500
+    assert "allowed" not in answer.json
+    assert line["correlation"].startswith(UID)
+    assert line["correlation"] in answer.json["message"]
+    assert (line["level"], line["code"], line["error"]) == ("error", "VGW901", "KeyError")
+    assert "engine" in line["where"][-1]
+    assert "s3cr3t" not in json.dumps([answer.json, line])
+    assert b"vgpu_webhook_bugs_total 1.0" in metrics
+
+
+@pytest.mark.parametrize(
+    "path, method, status",
+    [
+        ("/healthz", "GET", 200),
+        ("/readyz", "GET", 200),
+        ("/metrics", "GET", 200),
+        ("/", "GET", 404),
+        ("/mutate", "POST", 404),
+        ("/healthz", "POST", 405),
+        ("/readyz", "PUT", 405),
+        ("/metrics", "DELETE", 405),
+    ],
+)
+async def test_plain_endpoint(path: str, method: str, status: int) -> None:
+    """The plain port answers GET on its three paths, and nothing else."""
+    async with serving() as server:
+        answer = await get(server, path, method)
+    assert answer.status == status
+    if status == 405:
+        assert answer.headers["allow"] == "GET"
+
+
+async def test_one_connection_takes_all_kinds_of_requests() -> None:
+    """A refused request whose body was read leaves the connection usable."""
+    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
+        for data, status in [
+            (request(b"{"), 400),
+            (request(review()), 200),
+            (request(review(), path="/nowhere"), 404),
+            (request(review(), content_type="text/plain"), 415),
+            (request(review(obj=pod("bug"))), 500),
+            (request(review()), 200),
+        ]:
+            answer = await connection.call(data)
+            assert answer.status == status
+            assert not answer.closes
+
+
+def test_plain_http_is_not_answered_on_the_tls_port() -> None:
+    """Nothing is served without TLS where reviews are."""
+    import asyncio
+
+    async def attempt(server: Server) -> bool:
+        async with connected(server.addresses.mutate) as connection:
+            await connection.send(request(review()))
+            return await connection.closed(5)
+
+    async def main() -> None:
+        async with serving() as server:
+            assert await attempt(server)
+
+    asyncio.run(main())

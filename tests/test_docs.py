@@ -1,0 +1,476 @@
+"""The documentation: its commands print what it shows, its YAML is valid, its links lead somewhere, its names exist.
+
+Conventions of the pages:
+
+- A ``console`` block is run by bash, all blocks of a page in one shell and one folder, which holds a copy of
+  ``examples/``. Lines after a command are what it prints, on stdout and stderr; a lone ``…`` stands for any lines, one
+  inside a line for any text. A command ends with status 0, unless the next one is ``echo $?``.
+- A comment ``<!-- not run: reason -->`` above a block says that it is not run. Blocks of ``text`` never are.
+- A ``yaml`` block is a mapping, a settings document or a Kubernetes object, and whole. If its first line is a comment with
+  a file name, the page's commands find it under that name; a file of the project has to say the same.
+"""
+
+import contextlib
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from http import HTTPStatus
+from pathlib import Path
+from typing import Final, get_args
+
+import click
+import msgspec
+import pytest
+import structlog
+import yaml
+
+from tests.cluster.scripted import Scripted
+from webhook.cli import main
+from webhook.cli.documents import documents_of
+from webhook.cluster.registrar import Mode
+from webhook.cluster.registration import Site
+from webhook.cluster.verdict import Kind
+from webhook.mapping import schema
+from webhook.mapping.load import build_policy, builtin, load_policy
+from webhook.mapping.settings import Settings
+from webhook.mapping.strict_yaml import parse
+from webhook.mapping.vendor import Word
+from webhook.pod import decode_pod
+from webhook.quantity import bytes_text, number_text
+from webhook.reasons import BY_CODE
+from webhook.server.in_cluster import InCluster, Place
+from webhook.server.limits import InFlight
+from webhook.server.metrics import Metrics
+
+ROOT: Final = Path(__file__).parents[1]
+PAGES: Final = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
+TEXTS: Final = {page: (ROOT / page).read_text() for page in PAGES}
+WRITTEN: Final = [page for page in PAGES if page != "docs/codes.md"]
+"""The pages that are not generated."""
+
+PORTS: Final = ("8443", "8080")
+MARK: Final = "=== status"
+PATIENCE: Final = 25
+"""Seconds for the commands of one page; the longest page needs three."""
+
+_FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_NOT_RUN: Final = re.compile(r"<!-- not run: .+ -->\n\Z")
+_FILE: Final = re.compile(r"# ([\w./-]+\.yaml)\n")
+_LABEL: Final = re.compile(r"vgpu-webhook\.io/(?>([a-z]+(?:-[a-z]+)*))(?!-)")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block of a page.
+
+    Attributes:
+        page: where it stands.
+        line: the line of its fence.
+        language: what the fence says.
+        text: what is in it.
+        run: whether its commands are run.
+    """
+
+    page: str
+    line: int
+    language: str
+    text: str
+    run: bool
+
+    @property
+    def file(self) -> str | None:
+        """The name of the file that it shows."""
+        named = _FILE.match(self.text)
+        return None if named is None else named[1]
+
+    def __str__(self) -> str:
+        return f"{self.page}:{self.line}"
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command of a console block, and what it is shown to print."""
+
+    where: str
+    text: str
+    printed: str
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a command did."""
+
+    printed: str
+    status: int
+
+
+def blocks_of(page: str) -> Iterator[Block]:
+    """The fenced blocks of a page."""
+    text = TEXTS[page]
+    for found in _FENCE.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        skipped = _NOT_RUN.search(text[: found.start()]) is not None
+        yield Block(page, line, found[1], found[2], found[1] == "console" and not skipped)
+
+
+def commands_of(block: Block) -> Iterator[Command]:
+    """The commands of a console block; ``> `` continues one."""
+    for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        first, *rest = part.splitlines(keepends=True)
+        continued = [line.removeprefix("> ") for line in rest if line.startswith("> ")]
+        printed = "".join(line for line in rest if not line.startswith("> "))
+        yield Command(str(block), first + "".join(continued), printed)
+
+
+BLOCKS: Final = [block for page in PAGES for block in blocks_of(page)]
+COMMANDS: Final = {
+    page: found
+    for page in PAGES
+    if (found := [one for block in BLOCKS if block.page == page and block.run for one in commands_of(block)])
+}
+YAML: Final = [block for block in BLOCKS if block.language == "yaml"]
+
+
+def spans_of(text: str) -> list[str]:
+    """The inline code of a page."""
+    return re.findall(r"`([^`\n]+)`", _FENCE.sub("", text))
+
+
+def run_page(page: str, folder: Path) -> list[Ran]:
+    """Run all commands of a page in one shell; ports are replaced by free ones, and back in what is printed."""
+    shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    for block in YAML:
+        if block.page == page and block.file is not None:
+            (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (folder / block.file).write_text(block.text)
+    script = "exec 2>&1\n" + "".join(
+        f"{one.text}__status=$?; printf '\\n{MARK} %s\\n' $__status; (exit $__status)\n" for one in COMMANDS[page]
+    )
+    with free_ports() as ports:
+        for shown, free in ports.items():
+            script = script.replace(f":{shown}", f":{free}")
+    bin_folder = Path(sys.executable).parent
+    environment = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "HOME": str(folder), "LANG": "C.UTF-8"}
+    shell = subprocess.Popen(
+        ["bash", "-c", script],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    try:
+        printed, _ = shell.communicate(timeout=PATIENCE)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(shell.pid, signal.SIGKILL)
+        shell.wait()
+    for shown, free in ports.items():
+        printed = printed.replace(f":{free}", f":{shown}")
+    found = re.findall(rf"(.*?)\n{MARK} (\d+)\n", printed, re.DOTALL)
+    return [Ran(text if text.endswith("\n") or not text else f"{text}\n", int(status)) for text, status in found]
+
+
+@contextlib.contextmanager
+def free_ports() -> Iterator[Mapping[str, int]]:
+    """A free port for each that the pages name."""
+    with contextlib.ExitStack() as stack:
+        sockets = [stack.enter_context(socket.socket()) for _ in PORTS]
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        yield dict(zip(PORTS, (one.getsockname()[1] for one in sockets), strict=True))
+
+
+def shown_as(printed: str) -> re.Pattern[str]:
+    """What may be printed where a page shows this."""
+    lines = [
+        r"(?:.*\n)*" if line == "…" else ".*".join(map(re.escape, line.split("…"))) + r"\n"
+        for line in printed.splitlines()
+    ]
+    return re.compile("".join(lines))
+
+
+@pytest.fixture(scope="module")
+def ran(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Ran]]:
+    """What the commands of every page did; pages run beside each other."""
+    pages = [page for page in COMMANDS if "curl" not in str(COMMANDS[page]) or shutil.which("curl")]
+    folders = [tmp_path_factory.mktemp("page") for _ in pages]
+    with ThreadPoolExecutor() as pool:
+        return dict(zip(pages, pool.map(run_page, pages, folders), strict=True))
+
+
+@pytest.mark.parametrize("page", COMMANDS)
+def test_commands_print_what_the_page_shows(page: str, ran: Mapping[str, list[Ran]]) -> None:
+    """Every command of a page can be run, and prints what stands below it."""
+    if page not in ran:
+        pytest.skip("needs curl, which is not installed")
+    commands = COMMANDS[page]
+    assert len(ran[page]) == len(commands)
+    for index, (command, did) in enumerate(zip(commands, ran[page], strict=True)):
+        assert shown_as(command.printed).fullmatch(did.printed), (
+            f"{command.where}: {command.text}shown:\n{command.printed}\nprinted:\n{did.printed}"
+        )
+        told = index + 1 < len(commands) and commands[index + 1].text == "echo $?\n"
+        assert told or not did.status, f"{command.where}: {command.text}ended with {did.status}"
+
+
+def test_commands_are_found() -> None:
+    """The pages have commands that are run, and blocks that say why they are not."""
+    assert sum(map(len, COMMANDS.values())) > 20
+    assert any(block.language == "console" and not block.run for block in BLOCKS)
+    assert {block.language for block in BLOCKS} <= {"console", "text", "yaml"}
+
+
+@pytest.mark.parametrize("block", YAML, ids=str)
+def test_yaml_is_valid(block: Block) -> None:
+    """Every YAML block is a mapping, a settings document or a Kubernetes object that can be used as it stands."""
+    (data,) = yaml.safe_load_all(block.text)
+    if "vendor" in data or "extends" in data:
+        build_policy(parse(block.text, str(block)))
+    elif data.get("kind") == "Pod":
+        pod = decode_pod(msgspec.json.encode(data))
+        assert pod.spec.containers
+        assert all(container.name for container in pod.spec.containers)
+    elif data.get("kind") == "ConfigMap":
+        found, problems = documents_of(block.text.encode(), str(block))
+        assert found
+        assert not problems
+        build_policy(
+            [one.document for one in found if one.kind == "mapping"],
+            next((one.document for one in found if one.kind == "settings"), None),
+        )
+    elif "kind" in data:
+        assert data["apiVersion"]
+        assert data["metadata"]["name"]
+    else:
+        (settings,) = parse(block.text, str(block))
+        build_policy([], settings)
+
+
+def test_shown_files_of_the_project_are_its_own() -> None:
+    """A block that bears the name of a file of the project says what that file says."""
+    named = [block for block in YAML if block.file is not None and (ROOT / block.file).exists()]
+    assert named
+    for block in named:
+        assert yaml.safe_load(block.text) == yaml.safe_load((ROOT / str(block.file)).read_text()), str(block)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_files_are_shown_once(page: str) -> None:
+    """No page shows two files of one name, of which the commands would find the second."""
+    names = [block.file for block in YAML if block.page == page and block.file is not None]
+    assert len(names) == len(set(names))
+
+
+def anchors_of(text: str) -> set[str]:
+    """The anchors that a page's headings get."""
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    """Every link inside the project names a file that exists, and a heading that it has."""
+    links = re.findall(r"\[([^\]]+)\]\(([^)\s]+)\)", _FENCE.sub("", TEXTS[page]))
+    for shown, link in links:
+        if link.startswith("https://"):
+            continue
+        path, _, anchor = link.partition("#")
+        target = ROOT / page if not path else (ROOT / page).parent / path
+        assert target.is_file(), f"{page}: {link}"
+        if anchor:
+            assert anchor in anchors_of(target.read_text()), f"{page}: {link}"
+        if shown in BY_CODE:
+            assert anchor == shown.lower(), f"{page}: {shown} leads to {link}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if "\n- [" in TEXTS[page]])
+def test_contents_are_complete(page: str) -> None:
+    """A list of contents names every section, in order."""
+    text = _FENCE.sub("", TEXTS[page])
+    listed = re.findall(r"^- \[(.+)\]\(#.+\)$", text, re.MULTILINE)
+    assert listed == re.findall(r"^## (.+)$", text, re.MULTILINE)
+
+
+def test_codes_exist() -> None:
+    """Every reason code that is mentioned has a meaning."""
+    mentioned = {code for page in WRITTEN for code in re.findall(r"VGW\d{3}", TEXTS[page])}
+    assert mentioned
+    assert mentioned <= BY_CODE.keys()
+
+
+def test_labels_and_annotations_are_those_of_the_code() -> None:
+    """Every label and annotation of ours in the pages is one that the code knows, and the other way round."""
+    known: set[str] = set()
+    for path in (ROOT / "webhook").rglob("*.py"):
+        source = path.read_text().replace("{PREFIX}", "vgpu-webhook.io/")
+        known.update(_LABEL.findall(source.replace("{DEFAULT}", "vgpu-webhook.io/default-")))
+    for page in ("README.md", "docs/behaviour.md"):
+        listed = set(_LABEL.findall(TEXTS[page]))
+        assert listed == known
+    assert {name for text in TEXTS.values() for name in _LABEL.findall(text)} <= known
+
+
+def options() -> dict[str, set[str]]:
+    """The long options of every command."""
+    assert isinstance(main, click.Group)
+    context = click.Context(main)
+    found: dict[str, set[str]] = {}
+    for name in main.list_commands(context):
+        command = main.get_command(context, name)
+        assert command is not None
+        parameters = command.get_params(click.Context(command))
+        found[name] = {text for parameter in parameters for text in parameter.opts if text.startswith("--")}
+    return found
+
+
+def uses(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Where a page calls the program: the command and its long options."""
+    for line in [*re.findall(r"^\$ (.+)$", text, re.MULTILINE), *spans_of(text)]:
+        for part in re.split(r"[|;]", line):
+            called = re.search(r"(?:^|[ /])vgpu-webhook ([a-z]+)(.*)", part)
+            if called is not None:
+                yield called[1], re.findall(r"(?<!\S)--[a-z][a-z-]*", called[2])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_and_options_exist(page: str) -> None:
+    """Every command and every option that a page names is one of the program's."""
+    known = options()
+    for command, given in uses(TEXTS[page]):
+        assert command in known
+        assert set(given) <= known[command], f"{page}: vgpu-webhook {command}"
+    every = set().union(*known.values())
+    for span in spans_of(TEXTS[page]):
+        if span.startswith("--"):
+            assert span.split()[0] in every, f"{page}: {span}"
+
+
+def test_every_option_of_the_server_is_documented() -> None:
+    """The page of the server has each of its options."""
+    shown = {span.split()[0] for span in spans_of(TEXTS["docs/server.md"]) if span.startswith("--")}
+    assert shown == options()["serve"] - {"--version", "--help"}
+
+
+def test_metrics_are_those_of_the_server() -> None:
+    """The table of metrics has each metric, with its kind, and no other."""
+    metrics = Metrics(InFlight())
+    place = Place("vgpu-webhook", Site("https://webhook.example/mutate"), Mode.MANAGED)
+    metrics.also(InCluster(Scripted([]), place, structlog.get_logger()).metrics)
+    exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
+    listed = re.findall(r"^\| `(vgpu_webhook_\w+)` \| (\w+) \|", TEXTS["docs/server.md"], re.MULTILINE)
+    assert sorted(listed) == sorted((name, kind) for name, kind in exposed if not name.endswith("_created"))
+    mentioned = {name for text in TEXTS.values() for name in re.findall(r"vgpu_webhook_\w+", text)}
+    assert mentioned <= {name for name, _ in listed}
+
+
+def test_log_events_are_those_of_the_server() -> None:
+    """The table of log events has each event that is told, and no other."""
+    told: set[str] = set()
+    for room in ("server", "cluster"):
+        for path in (ROOT / "webhook" / room).glob("*.py"):
+            source = path.read_text()
+            told.update(re.findall(r"""\blog(?:\.\w+)?\(\s*"(\w+)\"""", source))
+            told.update(re.findall(r"""_log\.\w+\(\s*"(\w+)\"""", source))
+            told.update(re.findall(r"""_persistently\(\s*"(\w+)\"""", source))
+            for ending in re.findall(r"""_log\.\w+\(\s*f"\{verdict\.kind\}(\w+)\"""", source):
+                told.update(f"{kind}{ending}" for kind in get_args(Kind))
+    told.add("library")  # whose level is the library's
+    section = TEXTS["docs/server.md"].partition("## Logs")[2].partition("\n## ")[0]
+    first = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
+    assert {name for cell in first for name in re.findall(r"`(\w+)`", cell)} == told
+
+
+def test_statuses_are_those_of_the_server() -> None:
+    """The table of statuses has each status that the server answers with, and no other."""
+    source = "".join(path.read_text() for path in (ROOT / "webhook" / "server").glob("*.py"))
+    answered = {HTTPStatus[name].value for name in re.findall(r"HTTPStatus\.([A-Z_]+)", source)}
+    listed = {int(code) for code in re.findall(r"^\| (\d{3}) \|", TEXTS["docs/server.md"], re.MULTILINE)}
+    assert listed == answered | {HTTPStatus.OK}
+
+
+def test_settings_are_documented() -> None:
+    """The table of settings has each key, and no other."""
+    section = TEXTS["docs/behaviour.md"].partition("## Settings")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
+    assert sorted(listed) == sorted(str(field.alias) for field in Settings.model_fields.values())
+
+
+def test_every_key_of_mappings_is_documented() -> None:
+    """The page of mappings explains each key of the schema."""
+    keys = {
+        str(field.alias)
+        for model in vars(schema).values()
+        if isinstance(model, type) and issubclass(model, schema.Strict)
+        for field in model.model_fields.values()
+    }
+    explained = {word for span in spans_of(TEXTS["docs/mapping.md"]) for word in re.findall(r"\w+", span)}
+    assert {"vendor", "translateTo", "sizeLimit"} - keys == {"sizeLimit"}
+    assert keys | {"extends"} <= explained
+
+
+def unit_text(word: Word) -> str:
+    """What 1 of a word is worth, as the page of vendors says it."""
+    if "devices" in word.dimensions:
+        return "a card"
+    assert word.unit is not None
+    return bytes_text(word.unit) if word.sized else f"{number_text(word.unit)} % of a card"
+
+
+@pytest.mark.parametrize("name", sorted(builtin()))
+def test_builtin_vendors_are_documented(name: str) -> None:
+    """The table of a built-in vendor has each of its words with its unit, and where it runs."""
+    vendor = load_policy().vendors[name]
+    lines = TEXTS["docs/vendors.md"].splitlines()
+    for word in vendor.words.values():
+        rows = [line for line in lines if line.startswith("|") and f"`{word.spellings[0].text}`" in line]
+        assert rows, word.name
+        assert all(any(f"`{spelling.text}`" in row for row in rows) for spelling in word.spellings)
+        if word.kind == "amount":
+            assert any(unit_text(word) in row and ("together" in row or not word.total) for row in rows), word.name
+    assert any(line.startswith(f"| `{name}` |") and f"`{vendor.place.scheduler}`" in line for line in lines)
+    guarded = [env for rule in vendor.document.guard for env in ([rule.env] if isinstance(rule.env, str) else rule.env)]
+    assert all(f"`{env}`" in TEXTS["docs/behaviour.md"] for env in guarded)
+
+
+def test_paths_and_targets_exist() -> None:
+    """Every path of the project and every target of make that the pages name exists."""
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for page in WRITTEN:
+        calls = re.findall(r"^\$ (make .+)$", TEXTS[page], re.MULTILINE)
+        for span in [*spans_of(TEXTS[page]), *calls]:
+            if re.fullmatch(r"(webhook|certs|docs|examples|tests|deploy)/[\w./-]*", span):
+                assert (ROOT / span).exists(), f"{page}: {span}"
+            if span.startswith("make "):
+                assert span.split()[1] in targets, f"{page}: {span}"
+
+
+def test_steps_of_a_decision_are_documented() -> None:
+    """The table of steps has each module of the decision."""
+    modules = {path.name for path in (ROOT / "webhook" / "admission").glob("*.py")}
+    plumbing = {"__init__.py", "context.py", "decision.py", "engine.py", "outcome.py", "work.py"}
+    section = TEXTS["docs/architecture.md"].partition("## The steps of a decision")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(\w+\.py)`", section)) == modules - plumbing
+
+
+def test_modules_of_the_cluster_are_documented() -> None:
+    """The table of the cluster has each module of that room."""
+    modules = {path.name for path in (ROOT / "webhook" / "cluster").glob("*.py")}
+    table = TEXTS["docs/architecture.md"].partition("## The cluster")[2].partition("\n\nHow a change")[0]
+    assert set(re.findall(r"`(\w+\.py)`", table)) == modules - {"__init__.py"}
+
+
+def test_permissions_are_those_that_are_used() -> None:
+    """The table of permissions names each kind of object that the room of the cluster asks for."""
+    source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").glob("*.py"))
+    used = set(re.findall(r"/(namespaces|configmaps|events|mutatingwebhookconfigurations|clusterroles)\b", source))
+    section = TEXTS["docs/server.md"].partition("## Permissions")[2].partition("\n## ")[0]
+    assert set(re.findall(r"^\| [^|]+ \| `([a-z]+)", section, re.MULTILINE)) == used

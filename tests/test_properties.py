@@ -1,0 +1,249 @@
+"""The properties that must always hold, over generated pods, namespaces and policies."""
+
+import copy
+import json
+from typing import Any
+
+import jsonpatch
+import msgspec
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.generators.admissions import Admitted, all_containers, allowed, changed, decision_on
+from tests.generators.pods import pods, sound_pods
+from tests.generators.policies import Configured, contexts, policies
+from tests.oracle import ALL, MIB, Meaning, at_least
+from tests.strict_patch import apply_strictly
+from webhook.admission import Context
+from webhook.quantity import parse_quantity
+from webhook.reasons import Reason
+
+SOURCES = {"nvidia.com", "iluvatar.ai", "aliyun.com", "tencent.com"}
+
+
+@given(changed())
+def test_second_pass_changes_nothing(one: Admitted) -> None:
+    """1: the output, sent again, is allowed and needs nothing."""
+    again = decision_on(one.stored, one.context, one.policy)
+    assert again.denial is None
+    assert again.patch == ()
+
+
+@given(changed())
+def test_patch_applies_for_any_reader(one: Admitted) -> None:
+    """2: two appliers, one strict and one lenient, make the same of it, and the pod that was sent is not touched."""
+    before = copy.deepcopy(one.pod)
+    assert jsonpatch.apply_patch(one.pod, json.loads(json.dumps(one.decision.patch))) == one.stored
+    assert one.pod == before
+
+
+@given(changed())
+def test_what_we_do_not_know_survives(one: Admitted) -> None:
+    """3: unknown fields stay as they were, and so does everything that a share does not concern."""
+    assert futures(one.stored) == futures(one.pod)
+    for before, after in one.containers():
+        assert {**before, **dict.fromkeys(OURS_IN_CONTAINERS)} == {**after, **dict.fromkeys(OURS_IN_CONTAINERS)}
+        for side in ("limits", "requests"):
+            assert foreign(before, side) == foreign(after, side)
+        assert listed(before, "volumeMounts") == listed(after, "volumeMounts")[: len(listed(before, "volumeMounts"))]
+    spec, stored = one.pod["spec"], one.stored["spec"]
+    assert {**spec, **dict.fromkeys(OURS_IN_SPEC)} == {**stored, **dict.fromkeys(OURS_IN_SPEC)}
+    assert listed(stored, "volumes")[: len(listed(spec, "volumes"))] == listed(spec, "volumes")
+    labels, kept = (pod["metadata"].get("labels") or {} for pod in (one.pod, one.stored))
+    assert labels.items() <= kept.items()
+
+
+OURS_IN_CONTAINERS = ("resources", "env", "volumeMounts")
+OURS_IN_SPEC = ("containers", "initContainers", "volumes", "schedulerName", "nodeName", "affinity")
+
+
+def futures(pod: Any) -> list[str]:
+    """The unknown fields of a pod with their values, wherever they stand."""
+    found: list[str] = []
+    members = pod.items() if isinstance(pod, dict) else enumerate(pod) if isinstance(pod, list) else ()
+    for key, value in members:
+        found.extend([json.dumps(value)] if key == "futureField" else futures(value))
+    return found
+
+
+def foreign(container: dict[str, Any], side: str) -> dict[str, Any]:
+    """The resources that no vendor knows."""
+    there = (container.get("resources") or {}).get(side) or {}
+    return {name: value for name, value in there.items() if name.partition("/")[0] not in SOURCES}
+
+
+def listed(parent: dict[str, Any], key: str) -> list[Any]:
+    """A list that may be absent or null."""
+    return parent.get(key) or []
+
+
+@given(changed())
+def test_limits_and_requests_agree(one: Admitted) -> None:
+    """4: what was written stands in both with one value, and of a translated container no source name is left."""
+    for before, after in one.containers():
+        account = one.decision.account["containers"].get(before["name"])
+        if account is None:
+            assert before == after
+            continue
+        resources = after.get("resources") or {}
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        for name in account.get("written", {}):
+            if "/" in name and name != "aliyun.com/gpu-count":
+                assert parse_quantity(str(limits[name])) == parse_quantity(str(requests[name]))
+        if "target" in account:
+            for name in {*limits, *requests} - account["written"].keys():
+                owners = one.policy.resources.owners(name)
+                assert not owners or owners[0].vendor != account["vendor"]
+
+
+@given(allowed())
+def test_never_less_than_asked(one: Admitted) -> None:
+    """5: by the vendors' documentation every container gets at least the devices, memory and cores that it asked for."""
+    dropped = {finding.container for finding in one.decision.warnings if finding.reason is Reason.DIMENSION_DROPPED}
+    for before, after in one.containers():
+        asked, got = one.meaning(one.pod, before), one.meaning(one.stored, after)
+        if asked is None or before["name"] not in one.decision.account.get("containers", {}):
+            assert before == after
+            continue
+        assert got is not None
+        filled = {dimension for dimension in asked.unsaid if fillable(one, asked.vendor, dimension)}
+        if "devices" not in filled:
+            assert got.devices == asked.devices
+        if "memory" not in filled:
+            assert at_least(got.memory, asked.memory)
+        # Where nothing is said and a default cuts the memory, the cores are no longer those of a whole card.
+        if "cores" not in filled and before["name"] not in dropped and not ("cores" in asked.unsaid and filled):
+            assert at_least(got.cores, asked.cores)
+
+
+def fillable(one: Admitted, vendor: str, dimension: str) -> bool:
+    """Whether a default of the mapping or the namespace could be filled in."""
+    annotated = f"vgpu-webhook.io/default-{dimension}" in one.context.namespace.annotations
+    return annotated or dimension in one.policy.vendors[vendor].defaults
+
+
+LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
+OUR_MOUNTS = st.fixed_dictionaries(
+    {
+        "name": st.just("vgpu-shim"),
+        "mountPath": st.sampled_from(["/usr/local/vgpu-shim", "/usr/local/vgpu-shim/", "/own"]),
+        "readOnly": st.just(value=True),
+    }
+)
+PARTS = st.sampled_from([{}, {"subPath": ""}, {"subPath": "part"}, {"subPathExpr": ""}, {"subPathExpr": "$(A)"}])
+"""What of the volume with the shim's library is mounted: the whole, as we do, or a part, which the library may not be in."""
+
+
+@st.composite
+def with_our_volume(draw: st.DrawFn) -> Admitted:
+    """A pod for NVIDIA's cards with the decision on it, in which the shim's volume or a part of it is mounted already."""
+    pod = draw(sound_pods())
+    pod["metadata"]["annotations"] = {"vgpu-webhook.io/target": "nvidia"}
+    for container in all_containers(pod):
+        container["volumeMounts"] = [{**draw(OUR_MOUNTS), **draw(PARTS)}]
+    return Admitted(pod, draw(contexts()), draw(policies()))
+
+
+@given(with_our_volume().filter(lambda one: one.decision.allowed))
+def test_no_shim_without_its_library(one: Admitted) -> None:
+    """6: a mount of the shim's own volume that does not bring the library is never taken for one that does."""
+    check_shim(one)
+
+
+@given(allowed())
+def test_no_shim_without_its_limit(one: Admitted) -> None:
+    """6: whoever gets the shim gets its library and the limit of exactly his share, and nobody has a limit of his own."""
+    check_shim(one)
+
+
+def check_shim(one: Admitted) -> None:
+    """Property 6 of a pod that is not denied."""
+    for before, after in one.containers():
+        env = {entry["name"]: entry.get("value") for entry in listed(after, "env")}
+        got = one.meaning(one.stored, after)
+        if LIBRARY in (env.get("LD_PRELOAD") or ""):
+            assert got is not None
+            assert got.vendor == "nvidia"
+            assert (got.memory, got.cores) != (ALL, ALL)
+            assert env["CUDA_DEVICE_MEMORY_LIMIT"] == memory_limit(got)
+            assert env.get("CUDA_DEVICE_SM_LIMIT") == cores_limit(got)
+            assert_library_is_mounted(after)
+        if got is None or got.vendor != "nvidia" or before["name"] not in one.decision.account.get("containers", {}):
+            continue
+        limits = {name: value for name, value in env.items() if name.startswith("CUDA_DEVICE_MEMORY_LIMIT")}
+        if (got.memory, got.cores) != (ALL, ALL):
+            if limits or "CUDA_REDIRECT" in env:
+                assert limits == {"CUDA_DEVICE_MEMORY_LIMIT": memory_limit(got)}
+            assert env.get("CUDA_DEVICE_SM_LIMIT") in {None, cores_limit(got)}
+
+
+def memory_limit(got: Meaning) -> str:
+    """What the shim is told of the memory of a share, which has to be a size."""
+    assert got.memory[0] == "size"
+    return f"{-(-got.memory[1] // MIB)}m"
+
+
+def cores_limit(got: Meaning) -> str | None:
+    """What the shim is told of the cores of a share, nothing where they have no limit."""
+    return str(-(-got.cores[1] // 1)) if got.cores[0] == "percent" else None
+
+
+def assert_library_is_mounted(container: dict[str, Any]) -> None:
+    """At the folder of the shim's library stands its volume alone: the whole of it, and read-only."""
+    mounts = listed(container, "volumeMounts")
+    there = [mount for mount in mounts if mount["mountPath"].rstrip("/") == "/usr/local/vgpu-shim"]
+    assert there
+    for mount in there:
+        assert mount["name"] == "vgpu-shim"
+        assert mount["readOnly"] is True
+        assert not mount.get("subPath")
+        assert not mount.get("subPathExpr")
+
+
+@given(allowed())
+def test_search_path_is_clean(one: Admitted) -> None:
+    """Where the search path was written it has no empty element, which would mean the current directory."""
+    for before, after in one.containers():
+        if listed(before, "env") == listed(after, "env"):
+            continue
+        for entry in listed(after, "env"):
+            if entry["name"] == "LD_LIBRARY_PATH" and "value" in entry:
+                assert all(entry["value"].split(":"))
+
+
+FIELDS = [
+    *("metadata", "spec", "containers", "initContainers", "resources", "limits", "requests", "env", "name", "value"),
+    *("labels", "annotations", "volumes", "volumeMounts", "nvidia.com/gpu", "nvidia.com/gpumem", "aliyun.com/gpu-mem"),
+]
+JSON = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.dictionaries(st.one_of(st.text(), st.sampled_from(FIELDS)), inner, max_size=4),
+    ),
+    max_leaves=20,
+)
+
+
+@st.composite
+def shaped_like_pods(draw: st.DrawFn) -> Any:
+    """A pod in which something, somewhere, is anything."""
+    pod: Any = draw(pods())
+    parent, key = pod, draw(st.sampled_from(sorted(pod)))
+    while isinstance(parent[key], dict | list) and parent[key] and draw(st.integers(0, 4)) > 0:
+        parent = parent[key]
+        key = draw(st.sampled_from(sorted(parent) if isinstance(parent, dict) else range(len(parent))))
+    parent[key] = draw(st.one_of(JSON, st.sampled_from(["9" * 400, 1e300, -1, [None], {"": {}}])))
+    return pod
+
+
+@given(
+    st.one_of(shaped_like_pods(), st.fixed_dictionaries({"metadata": JSON, "spec": JSON}), JSON), contexts(), policies()
+)
+def test_anything_that_is_decoded_is_decided(pod: Any, context: Context, configured: Configured) -> None:
+    """Whatever comes is no pod, or gets a decision whose patch applies; nothing else ever happens."""
+    try:
+        decision = decision_on(pod, context, configured.policy)
+    except msgspec.DecodeError:  # also of the parts that are decoded only where they matter
+        return
+    apply_strictly(pod, decision.patch)

@@ -1,0 +1,204 @@
+"""Kubernetes quantities: read exactly, and nothing that could stop a replica."""
+
+import time
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from webhook.quantity import (
+    MAX_VALUE,
+    Number,
+    QuantityError,
+    bytes_text,
+    ceil_to,
+    number_text,
+    parse_quantity,
+    simplest,
+)
+
+
+@pytest.mark.parametrize(
+    "text, number",
+    [
+        ("0", 0),
+        ("3000", 3000),
+        ("3k", 3000),
+        ("16k", 16_000),
+        ("500m", Fraction(1, 2)),
+        ("1500m", Fraction(3, 2)),
+        ("3000m", 3),
+        ("2500000u", Fraction(5, 2)),
+        ("1n", Fraction(1, 10**9)),
+        ("8Gi", 8 * 1024**3),
+        ("1Ki", 1024),
+        ("1.5Ki", 1536),
+        ("1M", 10**6),
+        ("1G", 10**9),
+        ("1T", 10**12),
+        ("1P", 10**15),
+        ("1E", 10**18),
+        ("7Ei", 7 * 1024**6),
+        ("1e3", 1000),
+        ("3E3", 3000),
+        ("1e-3", Fraction(1, 1000)),
+        ("1E+3", 1000),
+        ("5.", 5),
+        (".5", Fraction(1, 2)),
+        ("5.Ki", 5120),
+        ("+2", 2),
+        ("-2", -2),
+        ("-0", 0),
+        ("0.1", Fraction(1, 10)),
+        ("007", 7),
+        ("0e20", 0),
+        (str(MAX_VALUE), MAX_VALUE),
+        (f"-{MAX_VALUE}", -MAX_VALUE),
+    ],
+)
+def test_reads_what_kubernetes_reads(text: str, number: Number) -> None:
+    """Every spelling is exact; whole numbers are ints."""
+    assert parse_quantity(text) == number
+    assert isinstance(parse_quantity(text), int) == isinstance(number, int)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            " ",
+            "1 ",
+            " 1",
+            "1 k",
+            "abc",
+            ".",
+            "-",
+            "+",
+            "--1",
+            "1.2.3",
+            "1_000",
+            "0x10",
+            "1,5",
+            "1\n",
+            "\uff11",
+            "\u0663",
+        ),
+        *("1i", "1ki", "1K", "1mi", "1Gb", "1KiB", "1e", "1e1.5", "1e3k", "e3", "NaN", "inf", "Infinity", "1/2"),
+    ],
+)
+def test_refuses_what_is_no_quantity(text: str) -> None:
+    """The error shows the text and says that it is none."""
+    with pytest.raises(QuantityError) as caught:
+        parse_quantity(text)
+    assert caught.value.text == text
+    assert repr(text) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "text, why",
+    [
+        ("9" * 41, "longer"),
+        ("0" * 41, "longer"),
+        ("1" + "0" * 5_000_000, "longer"),
+        ("1e21", "exponent"),
+        ("1e-21", "exponent"),
+        ("1e10000000", "exponent"),
+        ("0e9999999999", "exponent"),
+        (f"1e{'9' * 30}", "exponent"),
+        (str(MAX_VALUE + 1), "more than any"),
+        (str(-MAX_VALUE - 1), "more than any"),
+        ("8Ei", "more than any"),
+        ("1e19", "more than any"),
+        ("99E", "more than any"),
+    ],
+)
+def test_refuses_what_is_too_much_before_computing_it(text: str, why: str) -> None:
+    """Length and exponent are looked at on the text: `1e10000000` is legal elsewhere and would take seconds."""
+    started = time.perf_counter()
+    with pytest.raises(QuantityError, match=why) as caught:
+        parse_quantity(text)
+    assert time.perf_counter() - started < 0.5
+    assert len(str(caught.value)) < 160
+
+
+_SUFFIXES = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4}
+
+
+@given(
+    st.decimals(min_value=-9000, max_value=9000, allow_nan=False, places=3),
+    st.sampled_from([*_SUFFIXES, *_BINARY, "e3", "E-2", "e+5"]),
+)
+def test_agrees_with_decimal_arithmetic(number: Decimal, suffix: str) -> None:
+    """The value is the number times what its suffix stands for, to the last digit."""
+    if suffix in _BINARY:
+        expected = Fraction(number) * 1024 ** _BINARY[suffix]
+    elif suffix in _SUFFIXES:
+        expected = Fraction(number) * Fraction(10) ** _SUFFIXES[suffix]
+    else:
+        expected = Fraction(number) * Fraction(10) ** int(suffix[1:])
+    if abs(expected) <= MAX_VALUE:
+        assert parse_quantity(f"{number:f}{suffix}") == expected
+
+
+@given(st.text(alphabet="0123456789.+-eEkKMmiIGTPnu _x\n", max_size=50))
+def test_any_text_is_read_or_refused(text: str) -> None:
+    """Nothing but a number or a QuantityError, and never a float."""
+    try:
+        number = parse_quantity(text)
+    except QuantityError:
+        return
+    assert isinstance(number, int | Fraction)
+    assert -MAX_VALUE <= number <= MAX_VALUE
+
+
+@pytest.mark.parametrize(
+    "number, step, result",
+    [
+        (0, 5, 0),
+        (1, 5, 5),
+        (5, 5, 5),
+        (33, 5, 35),
+        (Fraction(1, 3), 1, 1),
+        (Fraction(7, 10), Fraction(1, 4), Fraction(3, 4)),
+    ],
+)
+def test_rounding_up_to_a_step(number: Number, step: Number, result: Number) -> None:
+    """The least multiple that is not below; what is one already does not move."""
+    assert ceil_to(number, step) == result
+    assert ceil_to(result, step) == result
+
+
+def test_whole_fractions_become_ints() -> None:
+    """A number has one form."""
+    assert isinstance(simplest(Fraction(4, 2)), int)
+    assert simplest(Fraction(1, 2)) == Fraction(1, 2)
+
+
+@pytest.mark.parametrize(
+    "amount, text",
+    [
+        (8 * 1024**3, "8 GiB"),
+        (2048 * 1024**2, "2 GiB"),
+        (5000 * 1024**2, "5000 MiB"),
+        (1024**4, "1 TiB"),
+        (1536, "1536 B"),
+        (4096, "4 KiB"),
+        (1024**2 * 3 // 2 + 1, "1.5 MiB"),
+        (0, "0 B"),
+    ],
+)
+def test_bytes_for_people(amount: Number, text: str) -> None:
+    """The largest unit that says the amount exactly."""
+    assert bytes_text(amount) == text
+
+
+@pytest.mark.parametrize(
+    "number, text", [(3, "3"), (Fraction(6, 2), "3"), (Fraction(1, 2), "0.5"), (Fraction(1, 3), "0.333333")]
+)
+def test_numbers_for_people(number: Number, text: str) -> None:
+    """Whole numbers exactly, others with six digits."""
+    assert number_text(number) == text

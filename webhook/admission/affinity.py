@@ -1,0 +1,56 @@
+"""A pod's node affinity, with a node added that it must run on."""
+
+from typing import Any, Final
+
+import msgspec
+
+from webhook.finding import refuse
+from webhook.reasons import Reason
+
+MAX_TERMS: Final = 1000
+"""Alternatives that are rewritten: far beyond any honest affinity, and what bounds the time of a decision."""
+
+
+def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
+    """The affinity that stands there, with the requirement that the node is called `node`.
+
+    The terms of a node selector are alternatives, so the requirement goes into each of them; an empty term selects no
+    node and stays so. Written as the DaemonSet controller writes it, which the schedulers know how to make quick.
+
+    Raises:
+        msgspec.ValidationError: what stands there is no affinity.
+        Refused: it has more than `MAX_TERMS` terms.
+    """
+    try:
+        pinned = _members(msgspec.json.decode(affinity) if bytes(affinity) else None)
+    except RecursionError as error:
+        raise msgspec.ValidationError("the affinity is nested too deeply") from error
+    node_affinity = _members(pinned.get("nodeAffinity"))
+    key = "requiredDuringSchedulingIgnoredDuringExecution"
+    required = _members(node_affinity.get(key))
+    requirement = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = _objects(required.get("nodeSelectorTerms"))
+    if len(terms) > MAX_TERMS:
+        message = (
+            f"spec.nodeName cannot become an affinity beside {len(terms)} nodeSelectorTerms: remove one of the two"
+        )
+        raise refuse(Reason.TOO_MANY, message, field="spec.affinity")
+    required["nodeSelectorTerms"] = [_with(requirement, term) for term in terms] or [{"matchFields": [requirement]}]
+    return {**pinned, "nodeAffinity": {**node_affinity, key: required}}
+
+
+def _with(requirement: dict[str, Any], term: dict[str, Any]) -> dict[str, Any]:
+    fields = _objects(term.get("matchFields"))
+    if requirement in fields or not (fields or term.get("matchExpressions")):
+        return term
+    return {**term, "matchFields": [*fields, requirement]}
+
+
+def _objects(value: object) -> list[dict[str, Any]]:
+    """The members of a JSON array of objects; none where it is absent or null."""
+    return [] if value is None else msgspec.convert(value, list[dict[str, Any]])
+
+
+def _members(value: object) -> dict[str, Any]:
+    """The members of a JSON object; none where it is absent or null."""
+    return {} if value is None else msgspec.convert(value, dict[str, Any])

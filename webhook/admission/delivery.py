@@ -1,0 +1,194 @@
+"""How the shim's library reaches a container: which way is permitted, and the volumes and mounts that it takes."""
+
+import posixpath
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from webhook.admission.work import Work
+from webhook.finding import Finding, refuse
+from webhook.mapping.shim import NO_DELIVERY, Delivery, Entry, Shim
+from webhook.mapping.shim_rules import inside
+from webhook.patch import Slot
+from webhook.pod import Volume, VolumeMount, decode_mounts, decode_volumes
+from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.reasons import Reason
+
+SHIM_ANNOTATION: Final = "vgpu-webhook.io/shim"
+"""Annotation of a namespace: the delivery for its pods, whatever its Pod Security level permits."""
+ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
+"""Label of a namespace: the Pod Security level that its pods must keep to."""
+KINDS: Final = ("hostPath", "none")
+
+_members = msgspec.json.Decoder(dict[str, Any] | None)
+
+
+class Choice(NamedTuple):
+    """The delivery for one pod, and why it is `none` if it is, as the end of a sentence that says what to do."""
+
+    delivery: Delivery
+    why: str
+
+
+def choose_delivery(work: Work, shim: Shim) -> Choice:
+    """The way by which a shim reaches the containers of this pod.
+
+    The namespace's annotation decides; without one the only delivery of the mapping; of several the first that the
+    namespace's Pod Security level permits.
+    """
+    ordered = _ordered(work)
+    if ordered == "none":
+        return Choice(NO_DELIVERY, f"annotation {SHIM_ANNOTATION} of the namespace says none")
+    if ordered is not None:
+        for delivery in shim.deliveries:
+            if delivery.kind == ordered:
+                return Choice(delivery, "")
+    if len(shim.deliveries) == 1:
+        return Choice(shim.deliveries[0], "the mapping delivers none")
+    level = _pod_security(work)
+    for delivery in shim.deliveries:
+        if delivery.kind == "none" or level == "privileged":
+            why = f"Pod Security {level} of the namespace permits no hostPath"
+            return Choice(delivery, why if level != "privileged" else "the mapping prefers none")
+    return Choice(NO_DELIVERY, f"Pod Security {level} of the namespace permits no delivery of the mapping")
+
+
+def _ordered(work: Work) -> str | None:
+    """What the namespace's annotation says; told once for a pod, and passed over, where it is not known."""
+    value = work.context.namespace.annotations.get(SHIM_ANNOTATION)
+    if value is None or value in KINDS:
+        return value
+    shown = value if len(value) <= 40 else f"{value[:39]}…"  # noqa: PLR2004
+    message = f"annotation {SHIM_ANNOTATION} of the namespace is {shown}: write {' or '.join(KINDS)}"
+    finding = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, SHIM_ANNOTATION, value)
+    if finding not in work.findings:
+        work.findings.append(finding)
+    return None
+
+
+def _pod_security(work: Work) -> str:
+    """The level that the namespace enforces; one that is not known counts as restricted, as for the API server."""
+    level = work.context.namespace.labels.get(ENFORCE_LABEL)
+    if level is not None:
+        return level if level in {"privileged", "baseline"} else "restricted"
+    return work.policy.settings.pod_security_default or work.context.pod_security_default
+
+
+def deliver(work: Work, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
+    """Adds the volumes of deliveries to the pod and their mounts to containers, as far as they are not there yet.
+
+    Raises:
+        Refused: `Reason.COLLISION`: something else has the name of a volume or stands at the path of a mount.
+    """
+    deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
+    raw_volumes = bytes(work.pod.spec.volumes)
+    volumes: dict[str, list[Volume]] = {}
+    if any(delivery.meets(raw_volumes) for delivery in deliveries):
+        for volume in decode_volumes(work.pod.spec.volumes):
+            volumes.setdefault(volume.name, []).append(volume)
+    for delivery in deliveries:
+        for entry in delivery.volumes:
+            _add_volume(work, volumes.get(entry["name"], []), entry)
+    wanted = {slot.path: delivery for slot, delivery in delivered}
+    libraries = frozenset(delivery.library for delivery in deliveries)
+    for slot in work.slots:
+        own = wanted.get(slot.path)
+        raw = bytes(slot.container.volume_mounts)
+        if any(one.meets(raw) for one in deliveries):
+            _mount_beside(work, slot, own, libraries)
+        elif own is not None:
+            work.edits.container(slot).mounts.extend(own.mounts)
+
+
+def _mount_beside(work: Work, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
+    """Mounts a delivery where something of its names, or at its paths, may already stand."""
+    mounts = decode_mounts(slot.container.volume_mounts)
+    _check_unwritable(slot, mounts, libraries)
+    if delivery is not None:
+        there = [(_normal(mount.mount_path), mount) for mount in mounts]
+        missing = [entry for entry in delivery.mounts if not _stands(slot, there, entry, delivery)]
+        work.edits.container(slot).mounts.extend(missing)
+
+
+def _normal(path: str) -> str:
+    """A path as the container runtime takes it, which cleans it; nearly all are clean, and cost nothing."""
+    if "//" in path or "/." in path or path[:1] != "/" or path[-1:] == "/":
+        return posixpath.normpath(f"/{path.lstrip('/')}")
+    return path
+
+
+def _add_volume(work: Work, there: list[Volume], entry: Entry) -> None:
+    name = entry["name"]
+    added = next((volume for volume in work.edits.volumes if volume["name"] == name), None)
+    if not all(_same_volume(volume, entry) for volume in there) or added not in (None, entry):
+        message = f"volume {name} has another content than the shim's, {_content(entry)}: rename the pod's own"
+        raise refuse(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
+    if not there and added is None:
+        work.edits.volumes.append(entry)
+
+
+def _content(entry: Entry) -> str:
+    return f"hostPath {entry['hostPath']['path']}" if "hostPath" in entry else "emptyDir"
+
+
+def _same_volume(volume: Volume, entry: Entry) -> bool:
+    if "hostPath" in entry:
+        there, wanted = volume.host_path, entry["hostPath"]
+        return there is not None and there.path == wanted["path"] and (there.type or "") == wanted["type"]
+    if not bytes(volume.empty_dir):
+        return False
+    members = _members.decode(volume.empty_dir)
+    return members is not None and _empty_dir(members) == _empty_dir(entry["emptyDir"])
+
+
+def _empty_dir(members: Mapping[str, Any]) -> dict[str, str | Number]:
+    """An emptyDir as it can be compared: the API server rewrites sizes, and leaves out what is empty."""
+    return {key: _amount(str(value)) for key, value in members.items() if value != ""}
+
+
+def _amount(text: str) -> str | Number:
+    try:
+        return parse_quantity(text)
+    except QuantityError:
+        return text
+
+
+def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: frozenset[str]) -> None:
+    """The library's folder is the node's: no container may write to it by way of the volume that is added here."""
+    for mount in mounts:
+        if mount.name in libraries and not mount.read_only:
+            message = f"mount of volume {mount.name}, the shim's, is writable: remove it, or make it readOnly"
+            raise refuse(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
+
+
+def _stands(slot: Slot, there: Sequence[tuple[str, VolumeMount]], entry: Entry, delivery: Delivery) -> bool:
+    """Whether a mount is already there.
+
+    Raises:
+        Refused: another one stands at its path, or inside the library's folder, where it would replace the library.
+    """
+    wanted = entry["mountPath"]
+    stands = False
+    for path, mount in there:
+        if path == wanted and _same_mount(mount, entry):
+            stands = True
+        elif path == wanted or (wanted == delivery.mount_path and inside(path, wanted)):
+            raise refuse(
+                Reason.COLLISION,
+                f"volume {mount.name} is mounted at {path}, the place of the shim's {entry['name']}: move it",
+                container=slot.name,
+                field=f"volumeMounts[{path}]",
+            )
+    return stands
+
+
+def _same_mount(mount: VolumeMount, entry: Entry) -> bool:
+    read_only: bool = entry.get("readOnly", False)
+    if mount.sub_path_expr:
+        return False
+    return (mount.name, mount.sub_path or "", bool(mount.read_only)) == (
+        entry["name"],
+        entry.get("subPath", ""),
+        read_only,
+    )

@@ -1,0 +1,107 @@
+"""Which pods are treated, and how firmly: opt-in, opt-out, what is never touched, mode and roll-out."""
+
+import enum
+import hashlib
+import re
+from typing import Final, NamedTuple
+
+from webhook.admission.context import Context, Namespace
+from webhook.admission.orders import PREFIX
+from webhook.finding import Finding
+from webhook.mapping.policy import Policy
+from webhook.pod import Pod
+from webhook.reasons import Reason
+
+INJECT: Final = f"{PREFIX}inject"
+OPT_OUT: Final = f"{PREFIX}opt-out"
+MODE: Final = f"{PREFIX}mode"
+ROLLOUT: Final = f"{PREFIX}rollout"
+MIRROR: Final = "kubernetes.io/config.mirror"
+_TEMPLATE_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
+_DIGITS: Final = re.compile(r"-[0-9]+$")
+_PERCENT: Final = re.compile(r"100|[1-9]?[0-9]")
+
+
+class Mode(enum.Enum):
+    """How a namespace wants its pods treated."""
+
+    ENFORCE = "enforce"
+    WARN = "warn"
+    OBSERVE = "observe"
+
+
+_MODES: Final = {mode.value: mode for mode in Mode}
+
+
+class Firmness(NamedTuple):
+    """The mode that applies to one pod, and what is to be told about how it came about."""
+
+    mode: Mode
+    findings: tuple[Finding, ...] = ()
+
+
+def opted_in(namespace: Namespace, policy: Policy) -> bool:
+    """Whether a namespace wants its pods treated."""
+    return namespace.labels.get(policy.settings.opt_in_label) == "enabled"
+
+
+def skip_reason(pod: Pod, context: Context, policy: Policy) -> Reason | None:
+    """Why a pod is left alone before anything of it is read, or None."""
+    namespace = context.namespace
+    if namespace.name in policy.never_touched:
+        return Reason.NEVER_TOUCHED
+    if not opted_in(namespace, policy):
+        return Reason.NOT_OPTED_IN
+    metadata, spec = pod.metadata, pod.spec
+    if metadata.annotations is not None and MIRROR in metadata.annotations:
+        return Reason.MIRROR_POD
+    if spec.os is not None and spec.os.name == "windows":
+        return Reason.WINDOWS_POD
+    if (
+        metadata.labels is not None
+        and metadata.labels.get(INJECT) == "disabled"
+        and namespace.labels.get(OPT_OUT) != "forbidden"
+    ):
+        return Reason.OPTED_OUT
+    return None
+
+
+def firmness(pod: Pod, context: Context) -> Firmness:
+    """The mode of a pod: its namespace's, or only warnings for what is outside the namespace's roll-out."""
+    labels = context.namespace.labels
+    written = labels.get(MODE)
+    mode = Mode.ENFORCE if written is None else _MODES.get(written)
+    if mode is None:
+        message = f"the namespace's label {MODE}: {written!r} was passed over: write enforce, warn or observe"
+        unreadable = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=MODE, value=written)
+        return Firmness(Mode.ENFORCE, (unreadable,))
+    rollout = labels.get(ROLLOUT)
+    if mode is not Mode.ENFORCE or rollout is None:
+        return Firmness(mode)
+    if _PERCENT.fullmatch(rollout) is None:
+        message = f"the namespace's label {ROLLOUT}: {rollout!r} was passed over: write a number from 0 to 100"
+        return Firmness(mode, (Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=ROLLOUT, value=rollout),))
+    if bucket(workload(pod, context.namespace.name)) < int(rollout):
+        return Firmness(mode)
+    message = f"the namespace enforces for {rollout} % of its workloads, and this one is not among them"
+    return Firmness(Mode.WARN, (Finding(Reason.OUTSIDE_ROLLOUT, message, field=ROLLOUT, value=rollout),))
+
+
+def workload(pod: Pod, namespace: str) -> str:
+    """What a pod is a part of, the same for all its pods and at every roll-out: a Deployment, a CronJob, else itself."""
+    metadata = pod.metadata
+    owners = metadata.owner_references or []
+    owner = next((one for one in owners if one.controller), owners[0] if owners else None)
+    if owner is not None:
+        name = owner.name
+        if owner.kind == "ReplicaSet":
+            name = _TEMPLATE_HASH.sub("", name)
+        elif owner.kind == "Job":
+            name = _DIGITS.sub("", name)
+        return f"{namespace}/{owner.kind}/{name}"
+    return f"{namespace}//{metadata.generate_name or metadata.name or ''}"
+
+
+def bucket(text: str) -> int:
+    """A number from 0 to 99, the same for the same text on every replica and in every version."""
+    return int.from_bytes(hashlib.sha256(text.encode()).digest()[:8], "big") % 100

@@ -1,0 +1,134 @@
+"""The guard: what would lift the limit of a share is refused or removed, what only a scheduler writes is stripped."""
+
+from collections.abc import Iterable
+from typing import Final, Literal, TypeAlias, cast
+
+from webhook.admission.work import Holding, Work
+from webhook.finding import Finding, Refused, refuse
+from webhook.mapping.guard import GuardRule
+from webhook.mapping.vendor import Vendor
+from webhook.patch import MapEdits
+from webhook.pod import EnvVar, decode_env, present
+from webhook.reasons import Reason
+
+GUARD_ANNOTATION: Final = "vgpu-webhook.io/guard"
+"""Annotation of a namespace: what becomes of variables that lift a limit there, whatever the mapping says."""
+
+MAX_MARKS: Final = 256
+"""Marks of schedulers that are taken from one pod: an honest copy has a handful."""
+
+Action: TypeAlias = Literal["deny", "strip", "allow"]
+
+
+def guard_pod(work: Work) -> None:
+    """Strips what schedulers own; treats variables that lift a limit as the mapping under which a container runs says.
+
+    To be run once the holdings are known, and before the shim is injected: a stripped variable may be one that the shim
+    writes.
+
+    Raises:
+        Refused: `Reason.GUARDED`: a variable lifts the limit, and the mapping denies that.
+    """
+    _strip_owned(work)
+    for holding in work.holdings:
+        if holding.share and holding.vendor.guard.rules:
+            _guard_container(work, holding)
+
+
+def _strip_owned(work: Work) -> None:
+    """Takes away the marks of the sources' and the targets' schedulers, unless one of them writes the pod."""
+    vendors = {vendor.name: vendor for holding in work.holdings for vendor in (holding.source, holding.vendor)}
+    for edits, what in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
+        if not edits.there:
+            continue
+        owners: dict[str, list[Vendor]] = {}
+        for vendor in vendors.values():
+            owned = vendor.owned.annotations if what == "annotation" else vendor.owned.labels
+            for key in owned.among(edits.there):
+                owners.setdefault(key, []).append(vendor)
+        if len(owners) > MAX_MARKS:
+            message = f"{len(owners)} {what}s belong to schedulers: leave them out of manifests"
+            raise refuse(Reason.TOO_MANY, message, field=f"metadata.{what}s")
+        for key, its in owners.items():
+            if not any(work.context.user in vendor.owned_by for vendor in its):
+                _strip(work, edits, key, what, its)
+
+
+def _strip(work: Work, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
+    edits.values[key] = None
+    names = " and ".join(vendor.name for vendor in owners)
+    message = f"{what} {_shown(key)} belongs to the scheduler of {names} and was removed: leave it out of manifests"
+    work.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
+
+
+def _guard_container(work: Work, holding: Holding) -> None:
+    vendor, container = holding.vendor, holding.slot.container
+    if not work.concerns(holding):
+        return
+    ours = vendor.shim.values(holding.request, container.name) if vendor.shim is not None else {}
+    ordered = _ordered(work)
+    for index, entry in enumerate(decode_env(container.env)):
+        value = known_value(entry)
+        rule = vendor.guard.catch(entry.name, value)
+        if rule is None or (value is not None and ours.get(entry.name) == value):
+            continue
+        action = ordered or rule.action
+        if action == "allow":
+            continue
+        if action == "deny":
+            raise _denial(holding, entry, value, rule, ours.get(entry.name))
+        work.edits.container(holding.slot).env_removed.add(index)
+        message = f"env {_shown(entry.name)} lifts the limit of the share and was removed: leave it out"
+        work.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
+
+
+def _ordered(work: Work) -> Action | None:
+    """What the namespace's annotation says is to become of variables that lift; told, and passed over, where unknown."""
+    value = work.context.namespace.annotations.get(GUARD_ANNOTATION)
+    if value is None:
+        return None
+    if value in {"deny", "strip", "allow"}:
+        return cast("Action", value)
+    message = f"annotation {GUARD_ANNOTATION} of the namespace is {_shown(value)}: write deny, strip or allow"
+    finding = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD_ANNOTATION, value)
+    if finding not in work.findings:
+        work.findings.append(finding)
+    return None
+
+
+def known_value(entry: EnvVar) -> str | None:
+    """What a variable will hold; None where that is not known before the container starts.
+
+    That is so for a value from elsewhere, and for one that refers to another variable, which the kubelet expands.
+    """
+    if present(entry.value_from):
+        return None
+    value = entry.value or ""
+    return None if "$(" in value else value
+
+
+def _denial(holding: Holding, entry: EnvVar, value: str | None, rule: GuardRule, ours: str | None) -> Refused:
+    name = f"env {_shown(entry.name)}"
+    if value is None:
+        message = f"{name} takes its value from elsewhere, which could lift the limit of the share: "
+        remedy = "write the value itself, or remove it"
+    else:
+        message = f"the value of {name} lifts the limit of the share: "
+        remedy = "remove it"
+    if ours is not None:
+        remedy = f"remove it (the limit that was asked for is {ours})"
+    elif rule.harmless:
+        harmless = sorted(one or '""' for one in rule.harmless)
+        remedy = f"remove it, or write {' or '.join(harmless)}"
+    return refuse(
+        Reason.GUARDED,
+        f"{message}{remedy}",
+        container=holding.slot.name,
+        field=f"env[{entry.name}]",
+        value=value,
+    )
+
+
+def _shown(name: str) -> str:
+    """A name of a user's as it is shown: no honest one is longer."""
+    return name if len(name) <= 63 else f"{name[:62]}…"  # noqa: PLR2004

@@ -1,0 +1,145 @@
+"""What the pod and its namespace order: the target, and defaults for what a request leaves out."""
+
+import re
+from typing import Final, NamedTuple
+
+from webhook.admission.context import Context
+from webhook.finding import Finding, refuse
+from webhook.mapping.amounts import parse_cores, parse_default_memory
+from webhook.mapping.policy import Policy
+from webhook.mapping.vendor import Default, Vendor
+from webhook.pod import Pod
+from webhook.quantity import bytes_text
+from webhook.reasons import Reason
+from webhook.request import DIMENSIONS, FREE, Dimension, Size
+
+PREFIX: Final = "vgpu-webhook.io/"
+TARGET: Final = f"{PREFIX}target"
+DEFAULT: Final = f"{PREFIX}default-"
+_COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
+
+
+class Orders(NamedTuple):
+    """The annotations that order something, as text.
+
+    Attributes:
+        pod_target: the pod's annotation `vgpu-webhook.io/target`.
+        namespace_target: the namespace's.
+        defaults: the namespace's annotations `vgpu-webhook.io/default-*`, in the order of `DIMENSIONS`.
+    """
+
+    pod_target: str | None = None
+    namespace_target: str | None = None
+    defaults: tuple[str | None, str | None, str | None] = (None, None, None)
+
+    @property
+    def any_default(self) -> bool:
+        """Whether the namespace says any default."""
+        return self.defaults != (None, None, None)
+
+
+def orders(pod: Pod, context: Context) -> Orders:
+    """The orders that stand at a pod and its namespace."""
+    annotations = context.namespace.annotations
+    return Orders(
+        (pod.metadata.annotations or {}).get(TARGET),
+        annotations.get(TARGET),
+        (
+            annotations.get(f"{DEFAULT}devices"),
+            annotations.get(f"{DEFAULT}memory"),
+            annotations.get(f"{DEFAULT}cores"),
+        ),
+    )
+
+
+def namespace_defaults(given: Orders, policy: Policy) -> tuple[dict[Dimension, Default | None], list[Finding]]:
+    """The namespace's defaults by dimension; None where it says that nothing is filled in. What cannot be read is told."""
+    found: dict[Dimension, Default | None] = {}
+    findings: list[Finding] = []
+    for dimension, text in zip(DIMENSIONS, given.defaults, strict=True):
+        if text is None:
+            continue
+        try:
+            found[dimension] = _default(dimension, text, policy.largest_card)
+        except ValueError as error:
+            message = f"the namespace's annotation {DEFAULT}{dimension}: {text!r} was passed over: {error}"
+            findings.append(
+                Finding(Reason.NAMESPACE_DEFAULT_UNREADABLE, message, field=f"{DEFAULT}{dimension}", value=text)
+            )
+    return found, findings
+
+
+def _default(dimension: Dimension, text: str, largest_card: int) -> Default | None:
+    if dimension == "devices":
+        if _COUNT.fullmatch(text) is None:
+            raise ValueError("write a whole number from 1")
+        return Default(int(text), "namespace")
+    if dimension == "memory":
+        memory = parse_default_memory(text)
+        if isinstance(memory, Size) and memory.bytes > largest_card:
+            raise ValueError(f"no card has more than {bytes_text(largest_card)}")
+        return None if memory is None else Default(memory, "namespace")
+    cores = parse_cores(text)
+    return None if cores is None or cores is FREE else Default(cores, "namespace")
+
+
+def target_of(vendor: Vendor, given: Orders, policy: Policy) -> tuple[Vendor, Finding | None]:
+    """The vendor that a request in `vendor`'s words is written for, and what is to be told about crossing families.
+
+    In this order: the pod's annotation, the namespace's, the mapping's `translateTo`, the setting `target` (for vendors of
+    the same hardware family only), the vendor itself.
+
+    Raises:
+        Refused: the annotation names no vendor, or one that is never written.
+    """
+    for name, whose in ((given.pod_target, "pod"), (given.namespace_target, "namespace")):
+        if name is not None:
+            return _ordered(vendor, name, whose, policy)
+    if vendor.translate_to is not None:
+        target = policy.vendors[vendor.translate_to]
+        return target, _crossing(vendor, target)
+    home = policy.vendors.get(policy.settings.target or "")
+    if home is not None and vendor.same_family(home):
+        return home, None
+    if not vendor.target:
+        message = (
+            f"the words of {vendor.name} run nowhere by themselves: set `target` in the settings, or annotate {TARGET}"
+        )
+        raise refuse(Reason.NOT_A_TARGET, message)
+    return vendor, None
+
+
+def _ordered(vendor: Vendor, name: str, whose: str, policy: Policy) -> tuple[Vendor, Finding | None]:
+    target = policy.vendors.get(name)
+    if target is None:
+        known = ", ".join(sorted(one.name for one in policy.vendors.values() if one.target))
+        message = f"the {whose}'s annotation {TARGET} names {name[:64]!r}, which is no vendor: write one of {known}"
+        raise refuse(Reason.UNKNOWN_TARGET, message, field=TARGET, value=name)
+    if not target.target:
+        raise refuse(Reason.NOT_A_TARGET, f"{name} can be read, but not written: choose another target", field=TARGET)
+    return target, _crossing(vendor, target)
+
+
+def _crossing(vendor: Vendor, target: Vendor) -> Finding | None:
+    """What is to be told when a request goes to other hardware."""
+    if vendor.same_family(target):
+        return None
+    message = f"translated from {vendor.name} to {target.name}: the image must be built for that hardware"
+    return Finding(Reason.OTHER_FAMILY, message, field=TARGET, value=target.name)
+
+
+def defaults_for(
+    source: Vendor, target: Vendor, namespace: dict[Dimension, Default | None]
+) -> tuple[dict[Dimension, Default], list[Dimension]]:
+    """The defaults that may fill a request of `source` written for `target`, and the namespace's that find no word there."""
+    found: dict[Dimension, Default] = {}
+    passed_over: list[Dimension] = []
+    for dimension in DIMENSIONS:
+        default = namespace.get(dimension, source.defaults.get(dimension))
+        if default is None:
+            continue
+        if target.says(dimension):
+            found[dimension] = default
+        elif default.origin == "namespace":
+            passed_over.append(dimension)
+    return found, passed_over

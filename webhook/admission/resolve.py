@@ -1,0 +1,242 @@
+"""The whole pod: every asking container settled, the words of the pod merged, and all of it read again as a second pass would.
+
+This part depends only on the words, the orders and the policy, and pods come from templates: results are remembered.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from webhook.admission.asking import collect
+from webhook.admission.orders import Orders
+from webhook.admission.settle import Settled, settle
+from webhook.admission.survey import ContainerWords, PodWords
+from webhook.finding import Finding, Refused, refuse
+from webhook.mapping.policy import Policy
+from webhook.mapping.vendor import Vendor, Word
+from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.reasons import Reason
+
+
+@dataclass(frozen=True)
+class Resolution:
+    """What is to become of a pod's words.
+
+    Attributes:
+        settled: the asking containers, in order.
+        labels, annotations: keys to write, or (None) to take away.
+        findings: what is told, in the order of the containers.
+    """
+
+    settled: tuple[Settled, ...]
+    labels: dict[str, str | None] = field(default_factory=dict)
+    annotations: dict[str, str | None] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+    @cached_property
+    def vendors(self) -> tuple[Vendor, ...]:
+        """The vendors in whose words is asked or written, each once."""
+        found = {vendor.name: vendor for one in self.settled for vendor in (one.asking.vendor, one.target)}
+        return tuple(found.values())
+
+    @cached_property
+    def marks(self) -> re.Pattern[bytes] | None:
+        """Finds in undecoded volumes or mounts what could meet the shim of any of these vendors."""
+        shims = [vendor.shim for vendor in self.vendors if vendor.shim is not None]
+        patterns = [one.marks.pattern for shim in shims for one in shim.deliveries if one.marks is not None]
+        return re.compile(b"|".join(patterns)) if patterns else None
+
+    @cached_property
+    def vendor_names(self) -> tuple[str, ...]:
+        """The vendors in whose words is asked."""
+        return tuple(dict.fromkeys(one.asking.vendor.name for one in self.settled))
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything is written or taken away."""
+        return bool(self.labels or self.annotations or any(one.resources for one in self.settled))
+
+
+def resolve(words: PodWords, given: Orders, policy: Policy, *, remember: bool = True) -> Resolution:
+    """The resolution of a pod's words; remembered, the same object for the same words.
+
+    Raises:
+        Refused: a container is refused, or what would be written would be read differently.
+    """
+    key = (words, given)
+    known = policy.memo.get(key)
+    if known is None:
+        try:
+            known = _resolve(words, given, policy)
+        except Refused as refusal:
+            known = refusal.finding
+        if remember:
+            policy.remember(key, known)
+    if isinstance(known, Finding):
+        raise Refused(known)
+    return known
+
+
+def _resolve(words: PodWords, given: Orders, policy: Policy) -> Resolution:
+    try:
+        return _checked(words, given, policy)
+    except Refused as refusal:
+        if not given.any_default:
+            raise
+        # A namespace's mistake must not stop its pods: without its defaults the pod may do.
+        try:
+            plain = _checked(words, given._replace(defaults=(None, None, None)), policy)
+        except Refused:
+            raise refusal from None
+        message = f"the namespace's defaults were passed over: {refusal.finding.message}"
+        told = Finding(Reason.NAMESPACE_DEFAULT_NOT_APPLIED, message, refusal.finding.container)
+        return replace(plain, findings=(*plain.findings, told))
+
+
+def _checked(words: PodWords, given: Orders, policy: Policy) -> Resolution:
+    first = _pass(words, given, policy)
+    if first.changes or any(one.translated for one in first.settled):
+        _check_second_pass(first, words, given, policy)
+    return first
+
+
+def _pass(words: PodWords, given: Orders, policy: Policy) -> Resolution:
+    settled = [one for asking in collect(words, policy) if (one := settle(asking, given, policy)) is not None]
+    for one in settled:
+        if one.translated and one.asking.words.init and not one.target.serves_init:
+            message = f"{one.target.name} does not serve init containers: move the request to a container"
+            raise one.asking.refuse(Reason.INIT_NOT_SERVED, message)
+    findings = [finding for one in settled for finding in one.findings]
+    findings.extend(_one_card_lost(settled))
+    labels: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {key: None for one in settled for key in one.dropped}
+    _merge_pod_words(settled, words, labels, annotations)
+    return Resolution(tuple(settled), labels, annotations, tuple(findings))
+
+
+def _one_card_lost(settled: list[Settled]) -> Iterable[Finding]:
+    """Containers that the source puts on one card, and the target anywhere."""
+    together = [one for one in settled if one.asking.vendor.together and not one.target.together]
+    if len(together) > 1:
+        names = ", ".join(one.asking.name for one in together)
+        source, target = together[0].asking.vendor.name, together[0].target.name
+        yield Finding(Reason.ONE_CARD_LOST, f"{source} puts {names} on one card; {target} may use one for each")
+
+
+def _merge_pod_words(
+    settled: list[Settled], words: PodWords, labels: dict[str, str | None], annotations: dict[str, str | None]
+) -> None:
+    """Labels and annotations that the targets need: one value for the pod, or a list by position."""
+    there = {"label": dict(words.labels), "annotation": dict(words.annotations)}
+    wanted: dict[tuple[str, str], tuple[Word, list[tuple[Settled, str]]]] = {}
+    for one in settled:
+        for word, key, text in one.words:
+            wanted.setdefault((word.place, key), (word, []))[1].append((one, text))
+    for (place, key), (word, texts) in wanted.items():
+        text = _listed(words, texts) if word.listed else _agreed(key, texts)
+        before = there[place].get(key)
+        changes = labels if place == "label" else annotations
+        if before is not None and before != text and (place == "label" or key not in annotations):
+            message = f"the {place} {key} is {before!r}, {text!r} is needed: remove it or write that"
+            raise texts[0][0].asking.refuse(Reason.LABEL_CONFLICT, message)
+        if before == text:
+            changes.pop(key, None)
+        else:
+            changes[key] = text
+    for one in settled:
+        if one.translated:
+            _check_spare_counts(one, there, wanted.keys())
+
+
+def _check_spare_counts(one: Settled, there: dict[str, dict[str, str]], wanted: Iterable[tuple[str, str]]) -> None:
+    """A count of the user's that the target would read although none is needed."""
+    for word in one.target.words.values():
+        if "devices" not in word.dimensions or word.place == "resource":
+            continue
+        for template in word.spellings:
+            text = there[word.place].get(template.text)
+            if text is not None and (word.place, template.text) not in wanted and text != str(one.request.devices):
+                message = f"the {word.place} {template.text} is {text!r}, {one.request.devices} is needed: remove it"
+                raise one.asking.refuse(Reason.LABEL_CONFLICT, message)
+
+
+def _listed(words: PodWords, texts: list[tuple[Settled, str]]) -> str:
+    by_name = {one.asking.name: text for one, text in texts}
+    return ",".join(by_name.get(container.name, "0") for container in words.containers if not container.init)
+
+
+def _agreed(key: str, texts: list[tuple[Settled, str]]) -> str:
+    different = {text for _, text in texts}
+    if len(different) > 1:
+        message = f"{key} holds for the whole pod, and its containers need {' and '.join(sorted(different))}"
+        raise texts[0][0].asking.refuse(Reason.CONTAINERS_DISAGREE, message)
+    return different.pop()
+
+
+def _check_second_pass(first: Resolution, words: PodWords, given: Orders, policy: Policy) -> None:
+    """What will be written, read by whoever owns the names then: it must change nothing and mean the same."""
+    after = words_after(first, words)
+    for one in first.settled:
+        for name, number in one.resources.items():
+            if number is not None and not policy.resources.owners(name):
+                message = f"{name} would be written, which nobody reads here: {one.target.name} is on standby"
+                raise one.asking.refuse(Reason.READ_BACK_DIFFERS, message)
+    try:
+        second = _pass(after, given, policy)
+    except Refused as refusal:
+        message = f"what would be written would then be refused: {refusal.finding.message}"
+        raise refuse(Reason.READ_BACK_DIFFERS, message, container=refusal.finding.container) from None
+    meant = {one.asking.position: one for one in first.settled}
+    for one in second.settled:
+        before = meant.pop(one.asking.position, None)
+        if before is None or one.request != before.request or _moves(one, after):
+            asked = before.request if before is not None else "nothing"
+            message = f"what would be written would be read as {one.request} instead of {asked}"
+            raise one.asking.refuse(Reason.READ_BACK_DIFFERS, message)
+    if meant:
+        lost = next(iter(meant.values()))
+        raise lost.asking.refuse(Reason.READ_BACK_DIFFERS, f"what {lost.target.name} would get would ask for nothing")
+    changed = {key for key, text in second.annotations.items() if dict(after.annotations).get(key) != text}
+    if second.labels or changed:
+        message = f"what would be written would be changed again: {', '.join([*second.labels, *changed])}"
+        raise refuse(Reason.READ_BACK_DIFFERS, message)
+
+
+def _moves(one: Settled, words: PodWords) -> bool:
+    """Whether a second pass would write numbers other than those that stand there."""
+    there = {name: (limit, request) for name, limit, request in words.containers[one.asking.position].resources}
+    for name, number in one.resources.items():
+        limit, request = there.get(name, (None, None))
+        if number is None:
+            if name in there:
+                return True
+        elif _number(limit) != number or _number(request) != number:
+            return True
+    return False
+
+
+def _number(text: str | None) -> Number | None:
+    try:
+        return None if text is None else parse_quantity(text)
+    except QuantityError:
+        return None
+
+
+def words_after(resolution: Resolution, words: PodWords) -> PodWords:
+    """The words as they will stand once the resolution is written."""
+    containers = list(words.containers)
+    for one in resolution.settled:
+        position = one.asking.position
+        container = containers[position]
+        kept = [entry for entry in container.resources if entry[0] not in one.resources]
+        added = [(name, str(number), str(number)) for name, number in one.resources.items() if number is not None]
+        containers[position] = ContainerWords(container.name, container.init, (*kept, *added))
+    return PodWords(
+        tuple(containers), _after(words.labels, resolution.labels), _after(words.annotations, resolution.annotations)
+    )
+
+
+def _after(there: tuple[tuple[str, str], ...], changes: dict[str, str | None]) -> tuple[tuple[str, str], ...]:
+    merged: dict[str, str | None] = {**dict(there), **changes}
+    return tuple((key, text) for key, text in merged.items() if text is not None)

@@ -1,0 +1,204 @@
+"""The shim: what makes the library that enforces a share present in a container and found by its loader.
+
+Recognises its own earlier work, so that a second pass changes nothing, and puts the library first again where another
+webhook has put something before it.
+"""
+
+from collections.abc import Mapping
+from itertools import count
+from typing import Final
+
+from webhook.admission.delivery import choose_delivery, deliver
+from webhook.admission.work import Holding, Work
+from webhook.finding import Finding, refuse
+from webhook.mapping.loader import (
+    KEPT_LIBRARY_PATH,
+    LD_LIBRARY_PATH,
+    LD_PRELOAD,
+    has_empty_element,
+    preload_list,
+    search_path,
+)
+from webhook.mapping.shim import NO_DELIVERY, Delivery, Need, Shim
+from webhook.patch import ContainerEdits, Slot
+from webhook.pod import EnvVar, decode_env, present
+from webhook.reasons import Reason
+from webhook.request import Request
+
+Found = Mapping[str, list[tuple[int, EnvVar]]]
+"""Variables of a container that matter to its shim, by name, each with its index: a name may stand there twice."""
+
+MAX_SAME: Final = 16
+"""Entries of one name in a container's env, of which only the last counts: an honest one has one, seldom two."""
+
+_NOTHING: Final[Found] = {}
+
+
+def inject_shim(work: Work) -> None:
+    """Gives every container with a share the shim of the mapping under which it runs.
+
+    To be run after the guard, which may take a variable away that is then written here. Fills `Work.deliveries`:
+    ``plugin`` where the shim is the device plugin's business, else the delivery's name.
+
+    Raises:
+        Refused: something of the pod's collides with the shim, its limit cannot be written and the mapping denies that,
+            or ``LD_PRELOAD`` comes from elsewhere.
+    """
+    delivered: list[tuple[Slot, Delivery]] = []
+    for holding in work.holdings:
+        shim = holding.vendor.shim
+        if shim is None or not holding.share or not shim.serves(holding.form):
+            continue
+        delivery = _inject(work, holding, shim)
+        if delivery.volumes:
+            delivered.append((holding.slot, delivery))
+    if delivered:
+        deliver(work, delivered)
+
+
+def _inject(work: Work, holding: Holding, shim: Shim) -> Delivery:
+    """Edits the environment of one container, and returns what is to bring the library into it."""
+    container = holding.slot.name
+    if shim.mode == "plugin":
+        work.deliveries[container] = "plugin"
+        return NO_DELIVERY
+    unmet = shim.unmet(holding.request)
+    if unmet is not None:
+        _leave_to_plugin(work, holding, shim, unmet)
+        return NO_DELIVERY
+    delivery, why = choose_delivery(work, shim)
+    work.deliveries[container] = delivery.kind
+    bare = delivery.kind == "none"
+    if bare and shim.limit == "env":
+        message = f"no shim was injected, the limit is left to the device plugin: {why}"
+        work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
+        return NO_DELIVERY
+    edits = work.edits.container(holding.slot)
+    found = _find(work, holding, shim, edits)
+    if shim.library_path:
+        _lead_search_path(work, edits, shim, found)
+    if bare:
+        return NO_DELIVERY
+    if shim.preload:
+        _lead_preload(edits, shim, found)
+    _set_variables(edits, shim, shim.values(holding.request, container), found)
+    return delivery
+
+
+def _leave_to_plugin(work: Work, holding: Holding, shim: Shim, unmet: Need) -> None:
+    container = holding.slot.name
+    message = f"{_said(holding.request, unmet)}, so the shim cannot be given a limit before the card is known"
+    remedy = "ask for memory as a size" if unmet == "memory" else "ask for cores in percent"
+    if shim.refuse_unmet:
+        raise refuse(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
+    work.deliveries[container] = "plugin"
+    message = f"{message}; it is left to the device plugin: {remedy} if the shim is wanted"
+    work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
+
+
+def _said(request: Request, dimension: Need) -> str:
+    return f"{dimension} is {request.memory if dimension == 'memory' else request.cores}"
+
+
+def _find(work: Work, holding: Holding, shim: Shim, edits: ContainerEdits) -> Found:
+    """The variables of the container that the shim may write, without those that the guard has taken away."""
+    if not work.concerns(holding):
+        return _NOTHING
+    found: dict[str, list[tuple[int, EnvVar]]] = {}
+    for index, entry in enumerate(decode_env(holding.slot.container.env)):
+        if entry.name in shim.names and index not in edits.env_removed:
+            found.setdefault(entry.name, []).append((index, entry))
+            if len(found[entry.name]) > MAX_SAME:
+                message = f"env {entry.name} stands there more than {MAX_SAME} times: write it once"
+                raise refuse(Reason.TOO_MANY, message, container=holding.slot.name, field=f"env[{entry.name}]")
+    return found
+
+
+def _lead_search_path(work: Work, edits: ContainerEdits, shim: Shim, found: Found) -> None:
+    """Puts the shim's directories first in ``LD_LIBRARY_PATH``, keeping what the user has there."""
+    entries = found.get(LD_LIBRARY_PATH)
+    if entries is None:
+        _add_search_path(work, edits, shim)
+        return
+    last = entries[-1][0]
+    if any(has_empty_element(entry.value or "") for _, entry in entries):
+        message = (
+            "empty elements of LD_LIBRARY_PATH were dropped, for the loader reads them as the current directory: "
+            "write it without a colon at either end and without two in a row"
+        )
+        work.findings.append(Finding(Reason.PATH_CLEANED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
+    for index, entry in entries:
+        if present(entry.value_from):
+            # Of several the kubelet takes the last; an earlier one only serves to be referred to.
+            if index == last:
+                _keep_from_elsewhere(edits, shim, index)
+            continue
+        value = entry.value or ""
+        path = search_path(shim.library_path, value)
+        if path != value:
+            edits.env_values[index] = path
+
+
+def _add_search_path(work: Work, edits: ContainerEdits, shim: Shim) -> None:
+    if b"{" in bytes(edits.slot.container.env_from):
+        # Where none of the sources has it, the reference stays literal: a directory that does not exist.
+        edits.env_appended.append(shim.path_before_env_from)
+        return
+    edits.env_appended.append(shim.path_alone)
+    tail = f"{':'.join(shim.image_default)} stands for it" if shim.image_default else "nothing stands for it"
+    message = f"LD_LIBRARY_PATH replaces the image's own, {tail}: set it in the pod if the image needs another"
+    work.findings.append(Finding(Reason.IMAGE_PATH_ASSUMED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
+
+
+def _keep_from_elsewhere(edits: ContainerEdits, shim: Shim, index: int) -> None:
+    """Renames an entry whose value comes from elsewhere, and refers to it from one of ours right after it."""
+    taken = {entry.name for entry in decode_env(edits.slot.container.env)}
+    names = (KEPT_LIBRARY_PATH if number == 1 else f"{KEPT_LIBRARY_PATH}_{number}" for number in count(1))
+    kept = next(name for name in names if name not in taken)
+    edits.env_names[index] = kept
+    value = f"{':'.join(shim.library_path)}:$({kept})"
+    edits.env_inserted[index + 1] = {"name": LD_LIBRARY_PATH, "value": value}
+
+
+def _lead_preload(edits: ContainerEdits, shim: Shim, found: Found) -> None:
+    """Puts the shim's files first in ``LD_PRELOAD``, keeping what the user has there."""
+    entries = found.get(LD_PRELOAD)
+    if entries is None:
+        edits.env_appended.append(shim.preload_alone)
+        return
+    for index, entry in entries:
+        if present(entry.value_from):
+            raise refuse(
+                Reason.PRELOAD_FROM_ELSEWHERE,
+                "env LD_PRELOAD takes its value from elsewhere, so that the shim cannot be put before it: "
+                "write the value itself, or remove it",
+                container=edits.slot.name,
+                field=f"env[{LD_PRELOAD}]",
+            )
+        value = entry.value or ""
+        preload = preload_list(shim.preload, value)
+        if preload != value:
+            edits.env_values[index] = preload
+
+
+def _set_variables(edits: ContainerEdits, shim: Shim, values: Mapping[str, str], found: Found) -> None:
+    """Adds what the library reads; what already stands there has to say the same."""
+    for variable in shim.variables:
+        name = variable.name
+        value = values.get(name)
+        if value is None:
+            continue
+        entries = found.get(name)
+        if entries is None:
+            edits.env_appended.append({"name": name, "value": value})
+            continue
+        for _, entry in entries:
+            if present(entry.value_from) or (entry.value or "") != value:
+                theirs = "takes its value from elsewhere" if present(entry.value_from) else "has another value"
+                raise refuse(
+                    Reason.COLLISION,
+                    f"env {name} of the pod {theirs}, and the shim needs {name}={value}: remove it",
+                    container=edits.slot.name,
+                    field=f"env[{name}]",
+                    value=entry.value,
+                )

@@ -1,0 +1,66 @@
+"""What the steps of one admission hand to each other."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from webhook.admission.context import Context
+from webhook.finding import Finding
+from webhook.mapping.policy import Policy
+from webhook.mapping.vendor import Vendor
+from webhook.patch import PodEdits, Slot
+from webhook.pod import Pod
+from webhook.request import Request
+
+
+class Holding(NamedTuple):
+    """What one container will hold when it runs.
+
+    Attributes:
+        slot: the container.
+        source: the vendor in whose words it was asked.
+        vendor: the vendor under which it will run (the target).
+        request: the settled request as the target's words say it.
+        form: the name of the target's form that those words take.
+    """
+
+    slot: Slot
+    source: Vendor
+    vendor: Vendor
+    request: Request
+    form: str | None
+
+    @property
+    def share(self) -> bool:
+        """Other than whole cards: what shim, guard and the refusals for `nodeName` and privileged concern."""
+        return not self.request.whole
+
+
+@dataclass(slots=True)
+class Work:
+    """One pod on its way through the steps: read-only facts, and what the steps have collected so far.
+
+    Attributes:
+        slots: every container that can hold resources.
+        holdings: what each asking container will hold, init containers first.
+        edits: what should become of the pod.
+        findings: what is told, in order.
+        deliveries: how the shim reaches each container that gets one, by container name; for the account.
+        concerned: whether a container's undecoded env could hold what guard and shim look for, once it was looked at.
+    """
+
+    pod: Pod
+    context: Context
+    policy: Policy
+    edits: PodEdits
+    slots: tuple[Slot, ...]
+    holdings: tuple[Holding, ...] = ()
+    findings: list[Finding] = field(default_factory=list)
+    deliveries: dict[str, str] = field(default_factory=dict)
+    concerned: dict[str, bool] = field(default_factory=dict)
+
+    def concerns(self, holding: Holding) -> bool:
+        """Whether the env of a container has to be decoded: hundreds of variables are looked through once."""
+        known = self.concerned.get(holding.slot.path)
+        if known is None:
+            known = self.concerned[holding.slot.path] = holding.vendor.guard.concerns(holding.slot.container.env)
+        return known

@@ -1,0 +1,85 @@
+"""The command line, ``vgpu-webhook``: a group whose commands are imported when they are asked for, and only then.
+
+Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate` adds 2, denied.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Final
+
+import click
+
+from webhook import __version__
+
+PROGRAM: Final = "vgpu-webhook"
+USAGE: Final = 1
+"""Exit code for usage errors. Click's own 2 means denied here."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A command of the group: where it lives, and its line in the overview (which must not import it)."""
+
+    module: str
+    attribute: str
+    summary: str
+
+
+COMMANDS: Final[Mapping[str, Entry]] = {
+    "serve": Entry("webhook.cli.serve", "serve", "Serve admission reviews over TLS."),
+    "mutate": Entry("webhook.cli.mutate", "mutate", "Print manifests as the cluster would store them."),
+    "vendors": Entry("webhook.cli.vendors", "vendors", "Show the mappings in force: words, units, targets."),
+    "check": Entry("webhook.cli.check", "check", "Check mapping and settings documents, for GitOps and hooks."),
+    "registration": Entry(
+        "webhook.cli.registration", "registration", "Print the registration of a policy, for GitOps."
+    ),
+    "codes": Entry("webhook.cli.codes", "codes", "Explain the reason codes (VGW###)."),
+}
+
+
+class Program(click.Group):
+    """The group: commands are imported lazily, each has ``--version``, and a usage error exits with `USAGE`."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002  (click calls it so)
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        entry = COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command = getattr(import_module(entry.module), entry.attribute)
+        assert isinstance(command, click.Command)  # noqa: S101  (a mistake in the table above)
+        return command if any(parameter.name == "version" for parameter in command.params) else _version(command)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, entry.summary) for name, entry in COMMANDS.items()])
+
+    def make_context(
+        self, info_name: str | None, args: list[str], parent: click.Context | None = None, **extra: object
+    ) -> click.Context:
+        try:
+            return super().make_context(info_name, args, parent, **extra)
+        except click.UsageError as error:
+            error.exit_code = USAGE  # type: ignore[misc]  # of this one error only
+            raise
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except click.UsageError as error:
+            error.exit_code = USAGE  # type: ignore[misc]  # of this one error only
+            raise
+
+
+_version = click.version_option(__version__, prog_name=PROGRAM)
+
+
+@click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
+@_version
+def main() -> None:
+    """Rewrite a pod's GPU share into what its node really runs.
+
+    The same decision is taken by the webhook in a cluster (serve) and offline on manifests (mutate).
+    """

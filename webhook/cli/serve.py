@@ -1,0 +1,167 @@
+"""``vgpu-webhook serve``: the server, from arguments and environment variables."""
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from webhook.cli.configuration import configured
+from webhook.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from webhook.server.listener import Endpoint
+
+STATE_DIR: Final = ".vgpu-webhook"
+MAX_PORT: Final = 65535
+
+
+class EndpointType(click.ParamType["Endpoint"]):
+    """``ADDR:PORT``; ``:PORT`` listens on all addresses, port 0 on one that is free."""
+
+    name = "ADDR:PORT"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "Endpoint":
+        """Read the text of an option."""
+        from webhook.server.listener import Endpoint
+
+        if isinstance(value, Endpoint):
+            return value
+        host, colon, port = str(value).rpartition(":")
+        if not colon or not re.fullmatch(r"[0-9]{1,5}", port, re.ASCII) or int(port) > MAX_PORT:
+            self.fail(f"{value!r} is no ADDR:PORT, such as 127.0.0.1:8443, [::1]:8443 or :8443", param, ctx)
+        host = host.removeprefix("[").removesuffix("]")
+        return Endpoint(host or None, int(port))
+
+
+ENDPOINT: Final = EndpointType()
+
+
+@click.command(
+    context_settings={"auto_envvar_prefix": "VGPU_WEBHOOK", "show_default": True},
+    epilog="""\b
+Endpoints:
+  https://LISTEN/mutate            AdmissionReview v1, for the API server
+  http://PLAIN-LISTEN/healthz      alive
+  http://PLAIN-LISTEN/readyz       ready for reviews
+  http://PLAIN-LISTEN/metrics      for Prometheus
+
+SIGTERM ends the server after the drain grace, in which it goes on answering. Ctrl-C, or a second SIGTERM, ends it as
+soon as what is in flight is answered.
+
+Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, such as VGPU_WEBHOOK_STATE_DIR.""",
+)
+@click.option(
+    "--standalone",
+    is_flag=True,
+    help="Serve without a cluster: an own certificate authority, mappings and namespaces from files.",
+)
+@click.option("--listen", type=ENDPOINT, default=":8443", help="Where reviews are answered, over TLS.")
+@click.option("--plain-listen", type=ENDPOINT, default=":8080", help="Where probes and Prometheus are answered.")
+@configured
+@click.option(
+    "--namespaces",
+    metavar="FILE|DIR",
+    type=click.Path(path_type=Path),
+    help="Namespace documents (YAML): a review says nothing of its namespace but the name. One that is not among them "
+    "counts as opted in, with Pod Security privileged.",
+)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="How to reach the API server from outside a pod; KUBECONFIG, or ~/.kube/config, if not said.",
+)
+@click.option(
+    "--release-namespace",
+    metavar="NS",
+    help="The webhook's own namespace, whose ConfigMaps are the policy: in a pod the pod's own, else vgpu-webhook.",
+)
+@click.option("--url", metavar="URL", help="The https URL under which API servers reach the webhook, if not a Service.")
+@click.option(
+    "--service", metavar="NS/NAME", help="The Service in front of it: in a pod RELEASE-NAMESPACE/vgpu-webhook."
+)
+@click.option(
+    "--registration",
+    type=click.Choice(["managed", "static", "off"]),
+    default="managed",
+    help="Who keeps the registration: the webhook, somebody else while it tells what is lacking, or nobody asks.",
+)
+@click.option("--reuse-port", is_flag=True, help="Share the port with other processes on this machine.")
+@click.option(
+    "--state-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    default=STATE_DIR,
+    help="Where the authority and the certificate are kept, and used again. Clients have to trust DIR/ca.crt.",
+)
+@click.option(
+    "--target",
+    metavar="VENDOR",
+    help="What this cluster speaks: requests of its hardware family are translated to it. Beats the settings.",
+)
+@click.option(
+    "--drain-grace",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=10,
+    help="For how long reviews are still answered after SIGTERM, while the cluster's endpoints catch up.",
+)
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"]),
+    default="info",
+    help="Of the JSON lines on stderr: denials and errors are info, every other review debug.",
+)
+def serve(  # noqa: PLR0917  (click passes them by name)
+    standalone: bool,
+    listen: "Endpoint",
+    plain_listen: "Endpoint",
+    mappings: Path | None,
+    settings: Path | None,
+    namespaces: Path | None,
+    kubeconfig: Path | None,
+    release_namespace: str | None,
+    url: str | None,
+    service: str | None,
+    registration: str,
+    reuse_port: bool,
+    state_dir: Path,
+    target: str | None,
+    drain_grace: float,
+    log_level: str,
+) -> None:
+    """Answer admission reviews over HTTPS.
+
+    In a cluster it follows ConfigMaps and Namespaces and registers itself: in a pod without any option, outside one with a
+    kubeconfig and --url. With --standalone nothing else is needed. Either way the server makes its own certificate, and
+    prints a line once it is ready.
+    """
+    from webhook.server.run import Options
+
+    options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port)
+    if standalone:
+        from webhook.cli.standalone import serve_standalone
+
+        given = {
+            "--kubeconfig": kubeconfig,
+            "--release-namespace": release_namespace,
+            "--url": url,
+            "--service": service,
+        }
+        _refuse_beside(given, "--standalone, which needs no cluster")
+        serve_standalone(options, (mappings, settings, target), namespaces, state_dir, log_level)
+        return
+    from webhook.cli.clustered import Where, serve_clustered
+
+    given = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
+    _refuse_beside(given, "a cluster, whose ConfigMaps and Namespaces say that (or add --standalone)")
+    where = Where(kubeconfig, release_namespace, url, service, registration)
+    serve_clustered(options, where, state_dir, log_level)
+
+
+def _refuse_beside(given: Mapping[str, object], what: str) -> None:
+    for option, value in given.items():
+        if value is not None:
+            raise Failure([f"{option} cannot stand beside {what}"])

@@ -1,0 +1,152 @@
+"""``vgpu-webhook vendors``: the mappings in force, one of them whole, or the schema that they follow."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from webhook.cli.columns import columns
+from webhook.cli.configuration import configured, configured_policy
+
+if TYPE_CHECKING:
+    from webhook.mapping.policy import Policy
+    from webhook.mapping.schema import Mapping as Document
+    from webhook.mapping.schema import Texts, Word
+    from webhook.mapping.vendor import Vendor
+
+_STANDBY = " (standby)"
+_HEADINGS = ("VENDOR", "FAMILY", "WORD", "SAYS", "UNIT", "PER", "TARGET", "SCHEDULER")
+
+
+@click.command()
+@click.argument("name", metavar="[NAME]", required=False)
+@configured
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
+@click.option("--cluster", is_flag=True, help="Show what is in force in a cluster, and from which ConfigMap.")
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="With --cluster: how to reach it; KUBECONFIG, or ~/.kube/config, if not said.",
+)
+@click.option(
+    "--release-namespace",
+    metavar="NS",
+    help="With --cluster: the webhook's own namespace; in a pod the pod's own, else vgpu-webhook.",
+)
+def vendors(  # noqa: PLR0917  (click passes them by name)
+    name: str | None,
+    mappings: Path | None,
+    settings: Path | None,
+    schema: bool,
+    cluster: bool,
+    kubeconfig: Path | None,
+    release_namespace: str | None,
+) -> None:
+    """Show the mappings in force: the words of each vendor, what they count in, and where its requests go.
+
+    With NAME: that vendor's whole document as YAML, a good start for one of your own. What it overrides of the built-in one
+    that it extends is marked.
+    """
+    if schema:
+        from webhook.mapping.json_schema import mapping_json_schema
+
+        click.echo(json.dumps(mapping_json_schema(), indent=2))
+        return
+    if cluster:
+        from webhook.cli.clusters import policy_in_cluster
+
+        if mappings is not None or settings is not None:
+            raise click.UsageError("--cluster shows what is there: leave --mappings and --settings out")
+        policy = policy_in_cluster(kubeconfig, release_namespace)
+    elif kubeconfig is not None or release_namespace is not None:
+        raise click.UsageError("--kubeconfig and --release-namespace need --cluster")
+    else:
+        policy = configured_policy(mappings, settings)
+    if name is None:
+        click.echo(columns(list(_table(policy, origin=cluster))), nl=False)
+        return
+    vendor = policy.vendors.get(name)
+    if vendor is None:
+        raise click.BadParameter(f"{name} is none of {', '.join(sorted(policy.vendors))}", param_hint="NAME")
+    from webhook.cli.overridden import as_document
+
+    click.echo(as_document(vendor), nl=False)
+
+
+def _table(policy: "Policy", *, origin: bool) -> Iterator[tuple[str, ...]]:
+    """The whole table; with a column for where a vendor comes from, if asked for."""
+    sources = {vendor.name: vendor.source.replace("/mapping.yaml", "") for vendor in policy.vendors.values()}
+    yield (*_HEADINGS, "FROM") if origin else _HEADINGS
+    for row in rows(policy):
+        yield (*row, sources.get(row[0].removesuffix(_STANDBY), "")) if origin else row
+
+
+def rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
+    """The table: a row for each spelling of each word; what holds for the vendor stands in its first."""
+    for vendor in policy.vendors.values():
+        about = (f"{vendor.name}{_STANDBY}" if vendor.standby else vendor.name, vendor.family)
+        where = (_target(vendor, policy), vendor.place.scheduler or "any")
+        for word in _words(vendor.document):
+            yield (*about, *word, *where)
+            about, where = ("", ""), ("", "")
+
+
+def _words(document: "Document") -> Iterator[tuple[str, str, str, str]]:
+    for key, word in document.words.items():
+        first, *others = _spellings(word)
+        kinds = [word.kind] if isinstance(word.kind, str) else word.kind
+        yield first, " and ".join(kinds), _unit(word, kinds), _per(key, word, kinds, document)
+        for other in others:
+            yield f"or {other}", "", "", ""
+
+
+def _spellings(word: "Word") -> list[str]:
+    places: list[tuple[str, Texts | None]] = [
+        ("", word.resource),
+        ("label ", word.label),
+        ("annotation ", word.annotation),
+    ]
+    return [
+        f"{place}{text}"
+        for place, texts in places
+        if texts is not None
+        for text in ([texts] if isinstance(texts, str) else texts)
+    ]
+
+
+def _unit(word: "Word", kinds: list[Any]) -> str:
+    if word.unit is not None:
+        return f"{word.unit} B" if str(word.unit).isdigit() else str(word.unit)
+    if "unit" in word.model_fields_set:
+        return "to be set"
+    if "cores" in kinds:
+        return "1%"
+    return "1" if "devices" in kinds else ""
+
+
+def _per(key: str, word: "Word", kinds: list[Any], document: "Document") -> str:
+    """Whether the number is for each card or over all, and the forms in which that differs."""
+    if not {"memory", "cores"} & set(kinds):
+        return ""
+    total = bool(word.total)
+    other = [
+        form.name or "a form"
+        for form in document.forms
+        if key in form.words and form.words[key].total not in {None, total}
+    ]
+    names = ["card", "total"]
+    return names[total] + (f" ({names[not total]}: {', '.join(other)})" if other else "")
+
+
+def _target(vendor: "Vendor", policy: "Policy") -> str:
+    from webhook.admission.orders import Orders, target_of
+    from webhook.finding import Refused
+
+    try:
+        target, _ = target_of(vendor, Orders(), policy)
+    except Refused:
+        return "none"
+    return "itself" if target.name == vendor.name else target.name

@@ -1,0 +1,116 @@
+"""What is to be written where a registration stands already: a pure function, the same on every replica.
+
+Replicas learn of a change one after the other, without a leader. So nobody takes away what another one may need: whose
+policy changed writes it, widened by what was there; what nobody needs any more goes when all has been quiet at one digest.
+"""
+
+import copy
+import enum
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from webhook.cluster.registered import Registered, Version
+from webhook.cluster.registration import NAME, Object, Site, Wanted, registration
+
+
+class Change(enum.Enum):
+    """Why a registration is written."""
+
+    CREATED = "created"
+    ANNOUNCED = "written for a new policy"
+    WIDENED = "widened"
+    NARROWED = "narrowed"
+    REPAIRED = "repaired"
+
+
+class Amendment(NamedTuple):
+    """A configuration to be written, and why."""
+
+    configuration: Object
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The one who writes.
+
+    Attributes:
+        version: of its program.
+        want: what its policy wants.
+        site: where the webhook is.
+        owner: an owner reference by which the registration goes with its release.
+        announced: its policy has been written, or stood there, since it changed.
+    """
+
+    version: Version
+    want: Wanted
+    site: Site
+    owner: Object | None = None
+    announced: bool = False
+
+
+def amendment(found: Object | None, read: Registered, writer: Writer, *, quiet: bool) -> Amendment | None:
+    """What a writer has to write, None where all is as it should be or is not its to change.
+
+    Args:
+        found: the configuration in the cluster, None if there is none.
+        read: the same, as `read_registered` gives it.
+        writer: who asks.
+        quiet: neither the policy nor the registration has changed for a while.
+    """
+    if found is None:
+        made = registration(writer.want, writer.site, version=writer.version.text)
+        _own(made, writer.owner)
+        return Amendment(made, Change.CREATED)
+    if read.version is not None and read.version > writer.version:
+        return None
+    version, want = _agreed(read, writer, quiet=quiet)
+    made = registration(want, writer.site, version=version.text, foreign=read.foreign)
+    amended = copy.deepcopy(found)
+    amended["webhooks"] = made["webhooks"]
+    metadata = _metadata(amended)
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **made["metadata"]["annotations"]}
+    _own(amended, writer.owner)
+    return None if amended == found else Amendment(amended, _change(read, want, writer))
+
+
+def _agreed(read: Registered, writer: Writer, *, quiet: bool) -> tuple[Version, Wanted]:
+    """In whose name is written, and what."""
+    there = read.wanted
+    if there is None or read.version is None:
+        return writer.version, writer.want
+    both = writer.want.reach | there.reach
+    if read.version == writer.version:
+        if there.digest == writer.want.digest:
+            return writer.version, writer.want if quiet else replace(writer.want, reach=both)
+        if writer.announced and not quiet:
+            # Another replica is ahead, or behind: what it lacks of ours is added in its name, the rest is its own.
+            return read.version, replace(there, reach=both)
+    return writer.version, replace(writer.want, reach=both)
+
+
+def _change(read: Registered, want: Wanted, writer: Writer) -> Change:
+    if not writer.announced:
+        return Change.ANNOUNCED
+    if read.wanted is None or read.wanted.reach == want.reach:
+        return Change.REPAIRED
+    return Change.WIDENED if want.reach.covers(read.wanted.reach) else Change.NARROWED
+
+
+def _own(configuration: Object, owner: Object | None) -> None:
+    """Puts the owner reference in, in place of one to an object of the same name that is gone."""
+    if owner is None:
+        return
+    metadata = _metadata(configuration)
+    there = metadata.get("ownerReferences") or []
+    if owner not in there:
+        metadata["ownerReferences"] = [*(one for one in there if not _same_name(one, owner)), owner]
+
+
+def _same_name(reference: Any, owner: Object) -> bool:
+    return isinstance(reference, dict) and all(reference.get(key) == owner[key] for key in ("kind", "name"))
+
+
+def _metadata(configuration: Object) -> Object:
+    metadata: Object = configuration.setdefault("metadata", {"name": NAME})
+    return metadata

@@ -1,0 +1,170 @@
+"""What is known of every namespace, in memory, so that no review waits for the API server.
+
+A pod may come before the news of its namespace. Such a namespace is asked for directly, once for all the pods that wait.
+"""
+
+import asyncio
+import itertools
+import math
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from types import MappingProxyType
+from typing import Final
+from urllib.parse import quote
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from webhook.cluster.api import Api, StatusError, UnreachableError
+from webhook.cluster.reflector import Pace, Reflector
+
+PATH: Final = "/api/v1/namespaces"
+
+OURS: Final = "vgpu-webhook.io/"
+"""Annotations with this prefix are read; others, often long, are not."""
+
+LONGEST: Final = 256
+"""Characters of an annotation that are kept: no value that means something is longer, and a mistake stays one."""
+
+FETCH_SECONDS: Final = 1.0
+"""For one namespace: a fifth of the time that the API server gives us for a review."""
+
+FETCHED_SECONDS: Final = 1.0
+"""How long what was fetched holds, also that there is no such namespace: one request a second each, at most."""
+
+NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
+"""Shared by the many namespaces without annotations of ours."""
+
+
+@dataclass(frozen=True, slots=True)
+class NamespaceView:
+    """What we read of a namespace: all labels, for which of them opts in can be configured; annotations of ours."""
+
+    name: str
+    labels: Mapping[str, str]
+    annotations: Mapping[str, str]
+
+
+class _Metadata(msgspec.Struct):
+    name: str
+    resource_version: str = msgspec.field(name="resourceVersion")
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+
+
+class _Namespace(msgspec.Struct):
+    metadata: _Metadata
+
+
+_decode = msgspec.json.Decoder(_Namespace).decode
+
+
+class Namespaces:
+    """Every namespace of a cluster.
+
+    Args:
+        api: the way to the API server.
+        log: where trouble is told.
+        pace: how patient the watch is.
+        clock: monotonic seconds.
+
+    Attributes:
+        reflector: to run, and to ask whether it is synced and when it last had contact.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        log: FilteringBoundLogger,
+        *,
+        pace: Pace | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.reflector: Reflector[_Namespace, NamespaceView] = Reflector(
+            api, PATH, _Namespace, _view, log, pace=pace, clock=clock
+        )
+        self._api = api
+        self._clock = clock
+        self._fetching: dict[str, asyncio.Task[NamespaceView]] = {}
+        self._fetched: dict[str, tuple[float, NamespaceView | StatusError]] = {}
+
+    def lookup(self, name: str) -> NamespaceView | None:
+        """What is known of a namespace, None if nothing is: `fetch` it."""
+        known = self.reflector.objects.get(name)
+        if known is not None:
+            return known
+        fetched = self._recent(name)
+        return fetched if isinstance(fetched, NamespaceView) else None
+
+    async def fetch(self, name: str) -> NamespaceView:
+        """What the API server says of a namespace, in at most `FETCH_SECONDS`; asked once for all who wait for it.
+
+        Raises:
+            StatusError: it says no; 404 if there is no such namespace.
+            UnreachableError: it says nothing, or nothing that can be read.
+        """
+        known = self.lookup(name) or self._recent(name)
+        if isinstance(known, StatusError):
+            raise StatusError(known.status, known.reason, known.message, known.retry_after)
+        if known is not None:
+            return known
+        task = self._fetching.get(name)
+        if task is None:
+            task = self._fetching[name] = asyncio.create_task(self._get(name), name=f"namespace {name}")
+            task.add_done_callback(lambda done: self._done(name, done))
+        # The others still wait when one who waits goes away.
+        return await asyncio.shield(task)
+
+    async def close(self) -> None:
+        """Give up what is being fetched."""
+        tasks = tuple(self._fetching.values())
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _get(self, name: str) -> NamespaceView:
+        # The name comes from an API server's review, but a slash in it would still make it another request.
+        answer = await self._api.request("GET", f"{PATH}/{quote(name, safe='')}", seconds=FETCH_SECONDS)
+        try:
+            return _view(_decode(answer.accepted()))
+        except msgspec.DecodeError as error:
+            raise UnreachableError(f"namespace {name}: {error}") from error
+
+    def _done(self, name: str, task: asyncio.Task[NamespaceView]) -> None:
+        del self._fetching[name]
+        now = self._clock()
+        # In the order in which they came, so the first ones are over first.
+        for old in tuple(itertools.takewhile(lambda old: self._fetched[old][0] <= now, self._fetched)):
+            del self._fetched[old]
+        if task.cancelled():
+            return
+        error = task.exception()
+        if error is None:
+            self._remember(name, task.result())
+        elif isinstance(error, StatusError) and error.status == HTTPStatus.NOT_FOUND:
+            self._remember(name, error)
+
+    def _remember(self, name: str, fetched: NamespaceView | StatusError) -> None:
+        self._fetched.pop(name, None)
+        self._fetched[name] = (self._clock() + FETCHED_SECONDS, fetched)
+
+    def _recent(self, name: str) -> NamespaceView | StatusError | None:
+        until, fetched = self._fetched.get(name, (-math.inf, None))
+        return fetched if self._clock() < until else None
+
+
+def _view(namespace: _Namespace) -> NamespaceView:
+    metadata = namespace.metadata
+    ours = {key: value[:LONGEST] for key, value in (metadata.annotations or {}).items() if key.startswith(OURS)}
+    return NamespaceView(metadata.name, _shared(metadata.labels, metadata.name), _shared(ours, metadata.name))
+
+
+def _shared(texts: Mapping[str, str] | None, name: str) -> Mapping[str, str]:
+    """The same texts, each string of them only once in memory: namespaces differ in little but their names."""
+    if not texts:
+        return NOTHING
+    return {sys.intern(key): name if value == name else sys.intern(value) for key, value in texts.items()}

@@ -1,0 +1,178 @@
+"""A registration as it stands in the cluster: who wrote it, what it lets through, and what others have added to it."""
+
+import base64
+import binascii
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import total_ordering
+from typing import Any, Final
+
+from webhook.cluster.match import WORDS, parse
+from webhook.cluster.reach import Reach
+from webhook.cluster.registration import (
+    ENFORCE,
+    MODE,
+    NAMESPACE_NAME,
+    OPT_IN,
+    OPTED_IN,
+    TELL,
+    WRITTEN_BY,
+    Object,
+    Site,
+    Terms,
+    Wanted,
+)
+from webhook.mapping.policy import CLUSTER_NAMESPACES
+
+_STAMP: Final = re.compile(r"(\S+) (\S+)")
+_VERSION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(.*)")
+_EARLIER: Final = re.compile(r"[-._]?(?:a|b|c|rc|alpha|beta|pre|dev)")
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Version:
+    """A version of the program; one that cannot be read is older than all others."""
+
+    text: str
+
+    def __lt__(self, other: "Version") -> bool:
+        return self._key() < other._key()
+
+    def _key(self) -> tuple[tuple[int, ...], bool, str]:
+        found = _VERSION.fullmatch(self.text)
+        if found is None:
+            return (), False, self.text
+        numbers = [int(number) for number in found[1].split(".")]
+        while numbers and numbers[-1] == 0:
+            numbers.pop()
+        return (*numbers, 0), _EARLIER.match(found[2]) is None, found[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Registered:
+    """A registration that was read.
+
+    Attributes:
+        version, digest: of who wrote it; None where nobody says so.
+        wanted: what it was made from; None if it was not made by us, or changed since so that it cannot be told.
+        foreign: terms of others in the namespace selectors, by the name of the webhook.
+    """
+
+    version: Version | None = None
+    digest: str | None = None
+    wanted: Wanted | None = None
+    foreign: Mapping[str, Terms] = field(default_factory=dict)
+
+
+def read_registered(configuration: Object, opt_in: str = OPT_IN) -> Registered:
+    """A configuration of the cluster, whoever has had hands on it.
+
+    Args:
+        configuration: as the API server gave it.
+        opt_in: the reader's own opt-in label; the writer's may be another.
+    """
+    annotations = _dict(_dict(configuration.get("metadata")).get("annotations"))
+    stamp = _STAMP.fullmatch(str(annotations.get(WRITTEN_BY, "")))
+    webhooks = {webhook.get("name"): webhook for webhook in map(_dict, _list(configuration.get("webhooks")))}
+    ours = {name: webhooks[name] for name in (ENFORCE, TELL) if name in webhooks}
+    foreign = {name: terms for name, webhook in ours.items() if (terms := _foreign_terms(webhook, opt_in))}
+    if stamp is None:
+        return Registered(foreign=foreign)
+    made_from = {_made_from(webhook, stamp[2], opt_in) for webhook in ours.values()}
+    whole = len(ours) == len((ENFORCE, TELL)) and len(made_from) == 1
+    return Registered(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign)
+
+
+def lacks(configuration: Object | None, want: Wanted, site: Site) -> list[str]:
+    """What a registration that others keep lacks, as sentences; only what would keep pods from being treated."""
+    if configuration is None:
+        return ["there is none"]
+    webhooks = {webhook.get("name"): webhook for webhook in map(_dict, _list(configuration.get("webhooks")))}
+    return [
+        sentence
+        for name in (ENFORCE, TELL)
+        for sentence in (
+            [f"{name} is missing"]
+            if name not in webhooks
+            else [f"{name} {fault}" for fault in _faults(webhooks[name], want, site)]
+        )
+    ]
+
+
+def _faults(webhook: Object, want: Wanted, site: Site) -> list[str]:
+    faults: list[str] = []
+    if webhook.get("matchConditions"):
+        let_through = _reach(webhook)
+        missing = [] if let_through is None else let_through.lacks(want.reach)
+        if let_through is None:
+            faults.append(f"has no match condition {WORDS!r} as this version writes it: it cannot be compared")
+        if missing:
+            faults.append(f"does not let pods through for {', '.join(missing)}")
+    bundle = _ca_bundle(webhook)
+    if bundle is not None and site.ca_bundle.strip() not in bundle:
+        faults.append("has a caBundle that does not hold this webhook's authority")
+    return faults
+
+
+def _ca_bundle(webhook: Object) -> bytes | None:
+    try:
+        return base64.b64decode(str(_dict(webhook.get("clientConfig")).get("caBundle") or ""))
+    except (binascii.Error, ValueError):
+        return None
+
+
+def _made_from(webhook: Object, digest: str, opt_in: str) -> Wanted | None:
+    let_through, its_opt_in, timeout = _reach(webhook), _opt_in(webhook, opt_in), webhook.get("timeoutSeconds")
+    if let_through is None or its_opt_in is None or not isinstance(timeout, int):
+        return None
+    return Wanted(digest, let_through, its_opt_in, timeout)
+
+
+def _reach(webhook: Object) -> Reach | None:
+    named = {one.get("name"): one.get("expression") for one in map(_dict, _list(webhook.get("matchConditions")))}
+    expression = named.get(WORDS)
+    return parse(expression) if isinstance(expression, str) else None
+
+
+def _opt_in(webhook: Object, expected: str) -> str | None:
+    """The opt-in label that a webhook was made with: the expected one, else what stands in its place."""
+    keys = [str(term["key"]) for term in _expressions(webhook) if _is_opt_in(term)]
+    return expected if expected in keys else next(iter(keys), None)
+
+
+def _is_opt_in(term: Object) -> bool:
+    return (term.get("operator"), term.get("values")) == ("In", [OPTED_IN])
+
+
+def _foreign_terms(webhook: Object, opt_in: str) -> Terms:
+    """The terms that are not ours. One about a label of ours could only contradict, and is dropped."""
+    own_keys = {_opt_in(webhook, opt_in), opt_in, MODE}
+    expressions = [term for term in _expressions(webhook) if term.get("key") not in own_keys]
+    sparing = next(filter(_spares_the_cluster, expressions), None)
+    labels = _dict(_dict(webhook.get("namespaceSelector")).get("matchLabels"))
+    return Terms(
+        {key: value for key, value in labels.items() if key not in own_keys},
+        [term for term in expressions if term is not sparing],
+    )
+
+
+def _spares_the_cluster(term: Object) -> bool:
+    """Whether a term is our own of the namespaces that are never touched; with more names in it, it is not only ours."""
+    if (term.get("key"), term.get("operator")) != (NAMESPACE_NAME, "NotIn"):
+        return False
+    names = set(_list(term.get("values")))
+    return names >= CLUSTER_NAMESPACES and len(names - CLUSTER_NAMESPACES) <= 1
+
+
+def _expressions(webhook: Object) -> list[Object]:
+    return [_dict(term) for term in _list(_dict(webhook.get("namespaceSelector")).get("matchExpressions"))]
+
+
+def _dict(value: Any) -> Object:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,64 @@
+"""Something to tell about a pod: a reason with its particulars, as a warning or as the refusal of the pod."""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Final
+
+from webhook.reasons import Reason
+
+MAX_WARNING: Final = 256
+"""The API server cuts longer warnings once they are more than 4096 characters together (``filters/warning.go``)."""
+
+_CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
+"""The API server silently drops a warning with a control character in it."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was noticed, done or refused.
+
+    Attributes:
+        reason: why, with a stable code.
+        message: what, naming values and what to write instead; without the code and the container.
+        container: the container it is about, None for the pod.
+        field: what was read, as a user would find it (``limits[nvidia.com/gpumem]``), or None.
+        value: what stood there, or None.
+    """
+
+    reason: Reason
+    message: str
+    container: str | None = None
+    field: str | None = None
+    value: str | None = None
+
+    @cached_property
+    def text(self) -> str:
+        """The whole sentence for a person, on one line, at most `MAX_WARNING` characters."""
+        text = f"{self.reason.code}: {self.sentence}"
+        return text if len(text) <= MAX_WARNING else text[: MAX_WARNING - 1] + "…"
+
+    @cached_property
+    def sentence(self) -> str:
+        """Where and what, without the code, free of control characters."""
+        where = "" if self.container is None else f"container {self.container}: "
+        return f"{where}{self.message}".translate(_CONTROL)
+
+
+class Refused(Exception):  # noqa: N818  (it says what happened to the pod, and is caught by that name)
+    """A pod cannot be admitted as it is written; `finding` says why and what to write instead."""
+
+    def __init__(self, finding: Finding) -> None:
+        self.finding = finding
+        super().__init__(finding.text)
+
+
+def refuse(
+    reason: Reason,
+    message: str,
+    *,
+    container: str | None = None,
+    field: str | None = None,
+    value: str | None = None,
+) -> Refused:
+    """What to raise for a refusal: the finding is made here."""
+    return Refused(Finding(reason, message, container, field, value))

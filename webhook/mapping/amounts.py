@@ -1,0 +1,82 @@
+"""Amounts as mapping documents and namespace annotations write them: ``all``, ``free``, ``5000Mi``, ``30``, ``6.25%``."""
+
+from fractions import Fraction
+from typing import Final
+
+from webhook.quantity import Number, QuantityError, parse_quantity, simplest
+from webhook.request import ALL, FREE, Cores, Memory, Percent, Size
+
+_MIB: Final = 1024**2
+
+
+def parse_memory(written: str | int) -> Memory | None:
+    """Memory of one device: ``all``, ``free``, or a quantity of bytes; 0 says nothing.
+
+    Raises:
+        ValueError: none of them.
+    """
+    if written == "all":
+        return ALL
+    if written == "free":
+        return FREE
+    try:
+        size = parse_quantity(str(written))
+    except QuantityError as error:
+        raise ValueError(f"{error}: write `all`, `free` or a size such as `4Gi`") from None
+    if size < 0:
+        raise ValueError(f"{written} is below zero")
+    return Size(size) if size else None
+
+
+def parse_default_memory(written: str | int) -> Memory | None:
+    """Memory of one device as a default: ``all``, a size with its suffix, from 1 MiB; 0 fills nothing.
+
+    Raises:
+        ValueError: none of them; a bare number is ambiguous, for the words it becomes count in units of their own.
+    """
+    if written in {"all", 0, "0"}:
+        return ALL if written == "all" else None
+    text = str(written)
+    if not text[-1:].isalpha():
+        raise ValueError("a bare number is ambiguous: write a size such as 4Gi, or all")
+    try:
+        size = parse_quantity(text)
+    except QuantityError as error:
+        raise ValueError(f"{error}: write `all` or a size such as `4Gi`") from None
+    if size < _MIB:
+        raise ValueError(f"{text} is less than 1Mi: write a size such as 4Gi, or all")
+    return Size(size)
+
+
+def parse_cores(written: str | int) -> Cores | None:
+    """Cores of one device: ``free`` or a percentage from 0 to 100, with or without its sign; 0 says nothing.
+
+    Raises:
+        ValueError: none of them.
+    """
+    if written == "free":
+        return FREE
+    try:
+        percent = parse_quantity(str(written).removesuffix("%"))
+    except QuantityError as error:
+        raise ValueError(f"{error}: write `free` or a percentage from 0 to 100") from None
+    if not 0 <= percent <= ALL.value:
+        raise ValueError(f"{written} is no percentage from 0 to 100")
+    return Percent(percent) if percent else None
+
+
+def parse_unit(written: str | int) -> tuple[Number, bool]:
+    """What 1 of a word is worth: bytes and True, or percent of a card and False.
+
+    Raises:
+        ValueError: no quantity above 0.
+    """
+    text = str(written)
+    sized = not text.endswith("%")
+    try:
+        unit = simplest(Fraction(parse_quantity(text.removesuffix("%"))))
+    except QuantityError as error:
+        raise ValueError(f"{error}: write a size such as `256Mi`, or a percentage of a card such as `1%`") from None
+    if unit <= 0:
+        raise ValueError(f"{written} is not above 0")
+    return unit, sized

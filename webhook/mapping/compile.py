@@ -1,0 +1,113 @@
+"""Document → vendor: a validated mapping compiled into immutable values, or the problems that stand in the way."""
+
+from collections.abc import Mapping
+
+from webhook.mapping import schema
+from webhook.mapping.compile_forms import FormCompiler
+from webhook.mapping.compile_words import compile_variable, compile_word
+from webhook.mapping.guard import compile_guards
+from webhook.mapping.owned import Owned, compile_owned
+from webhook.mapping.problem import Path
+from webhook.mapping.problems import Problems
+from webhook.mapping.reading import MAX_DEVICES
+from webhook.mapping.shim import compile_shim
+from webhook.mapping.vendor import Default, Vendor, Word
+from webhook.request import DIMENSIONS, Dimension, Percent, Size
+
+
+def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[Path] = frozenset()) -> Vendor:
+    """The vendor that a document describes.
+
+    Args:
+        document: validated by the schema.
+        source: where it came from, for messages.
+        overridden: the paths in which it differs from what it extends.
+
+    Raises:
+        MappingError: a rule of the schema that its types cannot express is broken; all problems at once.
+    """
+    problems = Problems(source)
+    variables = {name: compile_variable(name, variable, problems) for name, variable in document.variables.items()}
+    words = {name: compile_word(name, word, document.variables, problems) for name, word in document.words.items()}
+    _check_names(words, problems)
+    problems.stop_if_any()
+    by_dimension: dict[Dimension, tuple[str, ...]] = {
+        dimension: tuple(name for name, word in words.items() if dimension in word.dimensions)
+        for dimension in DIMENSIONS
+    }
+    compiler = FormCompiler(document, words, by_dimension, problems)
+    forms = tuple(compiler.compile(index, form) for index, form in enumerate(document.forms))
+    defaults = _defaults(document.defaults, problems)
+    form_names = [form.name for form in forms if form.deny is None]
+    for name in {name for name in form_names if form_names.count(name) > 1}:
+        problems.add(("forms",), f"two forms are called {name!r}")
+    shim = None
+    if document.shim is not None:
+        shim, found = compile_shim(document.shim, form_names, ("shim",))
+        problems.extend(found)
+    guard, found = compile_guards(document.guard, shim, ("guard",))
+    problems.extend(found)
+    owned, found = compile_owned(document.owned, document.hints, document.variables, ("owned",))
+    problems.extend(found)
+    problems.stop_if_any()
+    _check_owned(owned, words, problems)
+    problems.stop_if_any()
+    return Vendor(
+        name=document.vendor,
+        family=document.family,
+        document=document,
+        source=source,
+        words=words,
+        variables=variables,
+        forms=forms,
+        by_dimension=by_dimension,
+        annotation_words=not any(word.place == "resource" for word in words.values()),
+        defaults=defaults,
+        translate_to=document.translate_to,
+        drop=tuple(document.drop),
+        one_container=document.containers == "one",
+        together=document.together,
+        serves_init=document.init_containers == "served",
+        standby=document.standby,
+        target=document.target,
+        place=document.place,
+        shim=shim,
+        guard=guard,
+        owned=owned,
+        owned_by=tuple(document.owned_by),
+        privileged_allowed=document.privileged == "allow",
+        overridden=overridden,
+    )
+
+
+def _check_names(words: Mapping[str, Word], problems: Problems) -> None:
+    """One key says one thing."""
+    seen: dict[tuple[str, str], str] = {}
+    for word in words.values():
+        for template in word.spellings:
+            other = seen.setdefault((word.place, template.text), word.name)
+            if other != word.name:
+                problems.add(("words", word.name), f"{template.text} is the word {other!r} already")
+
+
+def _check_owned(owned: Owned, words: Mapping[str, Word], problems: Problems) -> None:
+    """A word that is stripped as a scheduler's mark would never be read."""
+    for word in words.values():
+        stripped = {"label": owned.labels, "annotation": owned.annotations}.get(word.place, ())
+        for template in word.spellings:
+            if template.text in stripped:
+                problems.add(("owned",), f"{template.text} is the word {word.name!r}: it would be stripped unread")
+
+
+def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, Default]:
+    compiled: dict[Dimension, Default] = {}
+    if defaults.devices and defaults.devices > MAX_DEVICES:
+        problems.add(("defaults", "devices"), f"no node has {defaults.devices} devices")
+    if defaults.devices:
+        compiled["devices"] = Default(defaults.devices, "mapping")
+    memory = problems.default_memory(("defaults", "memory"), defaults.memory)
+    if isinstance(memory, Size | Percent):
+        compiled["memory"] = Default(memory, "mapping")
+    if defaults.cores:
+        compiled["cores"] = Default(Percent(defaults.cores), "mapping")
+    return compiled

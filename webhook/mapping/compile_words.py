@@ -1,0 +1,153 @@
+"""Words and variables of a document, compiled."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Literal
+
+from webhook.mapping import schema
+from webhook.mapping.amounts import parse_unit
+from webhook.mapping.problem import Path
+from webhook.mapping.problems import Problems
+from webhook.mapping.template import CONTAINER, Template
+from webhook.mapping.vendor import Row, Variable, Word, WordPlace
+from webhook.quantity import Number
+from webhook.request import DIMENSIONS, Dimension
+
+
+def compile_variable(name: str, variable: schema.Variable, problems: Problems) -> Variable:
+    """A variable part of names, with its rows."""
+    path: Path = ("variables", name)
+    write = [variable.write] if isinstance(variable.write, str) else variable.write or []
+    listed = variable.values if isinstance(variable.values, list) else list(variable.rows or {})
+    if variable.values is None and variable.rows is None:
+        problems.add(path, "needs `values` or `rows`")
+    for one in write:
+        if variable.rows is not None and one not in variable.rows:
+            problems.add((*path, "write"), f"{one!r} has no row", f"rows are {', '.join(variable.rows)}")
+        elif listed and one not in listed:
+            problems.add((*path, "write"), f"{one!r} is none of {', '.join(listed)}")
+    for key, pattern in (("values", variable.values), ("others", variable.others)):
+        if isinstance(pattern, str) and not _is_pattern(pattern):
+            problems.add((*path, key), f"{pattern!r} is no regular expression without groups of its own names")
+    rows = {key: _row((*path, "rows", key), row, problems) for key, row in (variable.rows or {}).items()}
+    return Variable(name, rows, tuple(write))
+
+
+def _row(path: Path, row: schema.Row, problems: Problems) -> Row:
+    sizes = row.memory if isinstance(row.memory, list) else [row.memory]
+    memories = [problems.memory((*path, "memory"), size) for size in sizes]
+    values = {word: problems.numbers((*path, "values", word), numbers) for word, numbers in row.values.items()}
+    return Row(
+        memory=memories[-1],
+        least=memories[0],
+        cores=problems.cores((*path, "cores"), row.cores),
+        devices=row.devices,
+        values={word: numbers for word, numbers in values.items() if numbers is not None},
+    )
+
+
+def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Variable], problems: Problems) -> Word:
+    """A word, with its unit."""
+    path: Path = ("words", name)
+    stands: dict[WordPlace, schema.Texts | None] = {
+        "resource": word.resource,
+        "label": word.label,
+        "annotation": word.annotation,
+    }
+    places = [(place, keys) for place, keys in stands.items() if keys is not None]
+    if len(places) != 1:
+        problems.add(path, "stands in exactly one place", "write one of `resource`, `label`, `annotation`")
+        places = places or [("resource", "")]
+    place, keys = places[0]
+    spellings = tuple(Template(key) for key in ([keys] if isinstance(keys, str) else keys))
+    used = {variable for template in spellings for variable in template.variables}
+    for template in spellings:
+        if len(set(template.variables)) < len(template.variables):
+            problems.add((*path, place), f"{template.text} holds a variable twice")
+    for variable in used - {CONTAINER} - variables.keys():
+        problems.add((*path, place), f"the variable {{{variable}}} is not defined", "add it under `variables`")
+    dimensions: tuple[Dimension, ...] = ()
+    kind: Literal["amount", "other", "text", "container"] = "amount"
+    if isinstance(word.kind, list):
+        dimensions = tuple(word.kind)
+    elif word.kind in DIMENSIONS:
+        dimensions = (word.kind,)
+    else:
+        kind = word.kind  # type: ignore[assignment]
+    if name in DIMENSIONS:
+        problems.add(path, "a word may not be called like a dimension", f"call it `{name}-word`")
+    if word.picks is not None and word.picks not in variables:
+        problems.add((*path, "picks"), f"the variable {word.picks!r} is not defined")
+    if kind == "container" and word.absent is None:
+        problems.add(
+            path, "a container word says who asks when it is missing", "write `absent: first` or `absent: only`"
+        )
+    unit, sized = _unit(path, word, dimensions, problems)
+    return Word(
+        name=name,
+        place=place,
+        spellings=spellings,
+        kind=kind,
+        dimensions=dimensions,
+        unit=unit,
+        sized=sized,
+        total=bool(word.total),
+        values=problems.numbers((*path, "values"), word.values),
+        step=problems.number((*path, "step"), word.step, 1),
+        rounding=word.round,
+        written=word.written,
+        listed=word.list,
+        twin=Template(word.twin) if word.twin is not None else None,
+        picks=word.picks,
+        absent=word.absent,
+        why=word.why,
+        per_container=CONTAINER in used,
+        variables=frozenset(used - {CONTAINER}),
+    )
+
+
+def compile_override(path: Path, word: Word, rule: schema.WordRule | None, problems: Problems) -> Word:
+    """A word as it is read in one form."""
+    if rule is None:
+        return word
+    said = rule.model_fields_set
+    if "unit" in said:
+        unit, sized = _unit(path, rule, word.dimensions, problems)
+        word = replace(word, unit=unit, sized=sized)
+    if "total" in said:
+        word = replace(word, total=bool(rule.total))
+    if "values" in said:
+        word = replace(word, values=problems.numbers((*path, "values"), rule.values))
+    if "step" in said:
+        word = replace(word, step=problems.number((*path, "step"), rule.step, 1))
+    return replace(word, rounding=rule.round) if "round" in said else word
+
+
+def _unit(
+    path: Path, word: schema.WordRule, dimensions: tuple[Dimension, ...], problems: Problems
+) -> tuple[Number | None, bool]:
+    memory = "memory" in dimensions
+    if word.unit is None:
+        if "unit" in word.model_fields_set:
+            if isinstance(word, schema.Word) and word.why is None:
+                problems.add(path, "`unit: null` needs `why`: what the user is to find out")
+            return None, memory
+        if memory and isinstance(word, schema.Word):
+            problems.add(path, "a memory word needs a `unit`", "a quantity such as `1Mi`, or `1%` of a card")
+        return 1, False
+    try:
+        unit, sized = parse_unit(word.unit)
+    except ValueError as error:
+        problems.add((*path, "unit"), str(error))
+        return 1, False
+    if sized and not memory:
+        problems.add((*path, "unit"), "only memory has a size", "write a percentage such as `1%`")
+    return unit, sized
+
+
+def _is_pattern(text: str) -> bool:
+    try:
+        return not re.compile(text).groupindex
+    except re.error:
+        return False

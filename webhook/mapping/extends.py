@@ -1,0 +1,89 @@
+"""``extends``: a document that writes only what differs from a built-in one.
+
+Maps merge, lists are replaced, ``null`` removes. One level: what is extended does not extend. Without a ``vendor`` of its own
+the document replaces the one it extends; under a new name it must not claim that one's resource names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from webhook.mapping.problem import MappingError, Path, Problem
+from webhook.mapping.strict_yaml import Document
+
+EXTENDS: Final = "extends"
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A document with what it extends put in.
+
+    Attributes:
+        data: the whole document, as plain data.
+        document: what was written, for its source and lines.
+        overridden: the paths that differ from what was extended; empty for a document of its own.
+    """
+
+    data: Mapping[str, Any]
+    document: Document
+    overridden: frozenset[Path] = frozenset()
+
+
+def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
+    """A document, merged over the built-in one that it extends.
+
+    Raises:
+        MappingError: it extends something unknown, or inherits resource names under another name.
+    """
+    if EXTENDS not in document.data:
+        return Merged(document.data, document)
+    base = document.data[EXTENDS]
+    if not isinstance(base, str) or base not in builtin:
+        raise _error(
+            document, (EXTENDS,), f"{base!r} is no built-in mapping", f"built in are {', '.join(sorted(builtin))}"
+        )
+    changes = {key: value for key, value in document.data.items() if key != EXTENDS}
+    overridden: set[Path] = set()
+    data = _merge(builtin[base].data, changes, (), overridden)
+    if data.get("vendor") != base:
+        _check_renamed(document, builtin[base].data, data)
+    return Merged(data, document, frozenset(overridden))
+
+
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any], path: Path, overridden: set[Path]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in changes.items():
+        here = (*path, key)
+        if value is None and key in base and key != "unit":
+            del merged[key]
+            overridden.add(here)
+        elif isinstance(value, dict) and isinstance(base.get(key), dict):
+            merged[key] = _merge(base[key], value, here, overridden)
+        else:
+            if key not in base or base[key] != value:
+                overridden.add(here)
+            merged[key] = value
+    return merged
+
+
+def _check_renamed(document: Document, base: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    """Under a new name every inherited resource word is renamed or removed: two vendors cannot own one name."""
+    before, after = base.get("words", {}), data.get("words", {})
+    kept = [
+        name
+        for name, word in after.items()
+        if isinstance(word, dict) and "resource" in word and word["resource"] == before.get(name, {}).get("resource")
+    ]
+    if kept:
+        raise _error(
+            document,
+            ("words",),
+            f"under a name of its own it still claims the resource names of {', '.join(kept)}",
+            "give each a new `resource`, or remove the word with `null`; or leave `vendor` out to replace the built-in",
+        )
+
+
+def _error(document: Document, path: Path, message: str, hint: str) -> MappingError:
+    return MappingError(
+        [Problem(message, path, hint, document.source, document.lines.get(path, document.lines.get(())))]
+    )

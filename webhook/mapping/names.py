@@ -1,0 +1,105 @@
+"""Names → vendors: which vendor owns a resource name, and where labels and annotations carry its words.
+
+An exact name is a dictionary hit, so that the cost of a look-up does not grow with the number of vendors; names with pattern
+variables are matched only below the prefixes that patterns have.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from webhook.mapping.problem import Problem
+from webhook.mapping.template import CONTAINER, Binding, Template
+from webhook.mapping.vendor import Vendor, Word, WordPlace
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """Whose word a key is.
+
+    Attributes:
+        vendor: the vendor, in force or on standby.
+        word: the name of its word.
+        binding: what the key's variables stand for, the container's name included.
+    """
+
+    vendor: str
+    word: str
+    binding: Binding = ()
+
+    @property
+    def container(self) -> str | None:
+        """The container that the key names, if it names one."""
+        return dict(self.binding).get(CONTAINER)
+
+
+@dataclass(frozen=True, slots=True)
+class _Pattern:
+    prefix: str
+    regex: re.Pattern[str]
+    owner: Owner
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The keys of one place: exact ones, and patterns by their literal beginning."""
+
+    exact: Mapping[str, tuple[Owner, ...]] = field(default_factory=dict)
+    patterns: tuple[_Pattern, ...] = ()
+
+    def owners(self, key: str) -> tuple[Owner, ...]:
+        """Who reads `key`; exact names before patterns, nobody for most. Patterns of two vendors may match one name."""
+        found = self.exact.get(key)
+        if found is not None or not self.patterns:
+            return found or ()
+        owners: list[Owner] = []
+        for pattern in self.patterns:
+            if key.startswith(pattern.prefix) and (match := pattern.regex.fullmatch(key)) is not None:
+                groups = match.groupdict()
+                binding = tuple((name, groups[name.replace("-", "_")]) for name, _ in pattern.owner.binding)
+                owners.append(Owner(pattern.owner.vendor, pattern.owner.word, binding))
+        return tuple(owners)
+
+
+def index(vendors: Iterable[Vendor], place: WordPlace) -> Names:
+    """The keys of all words of one place. A resource name has one owner: see `conflicts`."""
+    exact: dict[str, list[Owner]] = {}
+    patterns: list[_Pattern] = []
+    for vendor in vendors:
+        for word in vendor.words.values():
+            if word.place != place:
+                continue
+            for template in _templates(word):
+                _add(vendor, word, template, exact, patterns)
+    return Names({key: tuple(owners) for key, owners in exact.items()}, tuple(patterns))
+
+
+def _templates(word: Word) -> tuple[Template, ...]:
+    return word.spellings if word.twin is None else (*word.spellings, word.twin)
+
+
+def _add(
+    vendor: Vendor, word: Word, template: Template, exact: dict[str, list[Owner]], patterns: list[_Pattern]
+) -> None:
+    for key, binding in template.names(vendor.document.variables):
+        owners = exact.setdefault(key, [])
+        owner = Owner(vendor.name, word.name, binding)
+        if owner not in owners:
+            owners.append(owner)
+    regex = template.pattern(vendor.document.variables)
+    if regex is not None:
+        unbound = tuple((name, "") for name in template.variables)
+        owner = Owner(vendor.name, word.name, unbound)
+        patterns.append(_Pattern(template.text.partition("{")[0], re.compile(regex), owner))
+
+
+def conflicts(names: Names, what: str) -> list[Problem]:
+    """Names that can be listed and that more than one vendor in force would own; patterns may meet: see `Names.owners`."""
+    return [
+        Problem(
+            f"{what} {key} is owned by more than one vendor: {', '.join(sorted(vendors))}",
+            hint=f"choose one in the settings: `owners: {{{key}: {min(vendors)}}}`, or put one on `standby`",
+        )
+        for key, owners in names.exact.items()
+        if len(vendors := {owner.vendor for owner in owners}) > 1
+    ]

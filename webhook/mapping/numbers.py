@@ -1,0 +1,109 @@
+"""Sets of legal numbers, as mapping documents write them: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Final
+
+from webhook.quantity import Number, number_text, simplest
+
+_SPAN: Final = re.compile(
+    r"(?P<low>[0-9]+(?:\.[0-9]+)?)(?P<dots>\.\.(?P<high>[0-9]+(?:\.[0-9]+)?)?)?(?: by (?P<by>[0-9]+(?:\.[0-9]+)?))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Numbers from `low` to `high` (None: without end), every one or in steps of `by` counted from `low`."""
+
+    low: Number
+    high: Number | None
+    by: Number | None
+
+    def __contains__(self, number: Number) -> bool:
+        if number < self.low or (self.high is not None and number > self.high):
+            return False
+        return self.by is None or (number - self.low) % self.by == 0
+
+    def ceil(self, number: Number) -> Number | None:
+        """The least member that is not below `number`."""
+        least = max(number, self.low)
+        if self.by is not None:
+            least = simplest(self.low - (self.low - least) // self.by * self.by)
+        return least if least in self else None
+
+    def floor(self, number: Number) -> Number | None:
+        """The largest member that is not above `number`."""
+        most = number if self.high is None else min(number, self.high)
+        if self.by is not None and most >= self.low:
+            most = simplest(self.low + (most - self.low) // self.by * self.by)
+        return most if most in self else None
+
+    def __str__(self) -> str:
+        if self.high == self.low:
+            return number_text(self.low)
+        span = (
+            f"{number_text(self.low)} and up"
+            if self.high is None
+            else f"{number_text(self.low)} to {number_text(self.high)}"
+        )
+        return span if self.by in {None, 1} else f"{span} by {number_text(self.by or 1)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A set of numbers, made of spans."""
+
+    spans: tuple[Span, ...]
+
+    def __contains__(self, number: Number) -> bool:
+        return any(number in span for span in self.spans)
+
+    def ceil(self, number: Number) -> Number | None:
+        """The least member that is not below `number`, or None."""
+        return min((found for span in self.spans if (found := span.ceil(number)) is not None), default=None)
+
+    def floor(self, number: Number) -> Number | None:
+        """The largest member that is not above `number`, or None."""
+        return max((found for span in self.spans if (found := span.floor(number)) is not None), default=None)
+
+    def corners(self) -> Iterator[Number]:
+        """Members and neighbours where the set begins, ends and steps: what probes try."""
+        for span in self.spans:
+            step = span.by or 1
+            ends = (
+                [span.low, span.low + step]
+                if span.high is None
+                else [span.low, span.low + step, span.high - step, span.high]
+            )
+            for end in ends:
+                yield from (simplest(n) for n in (end - step, end, end + step, end + 1) if n >= 0)
+
+    def __str__(self) -> str:
+        return ", ".join(map(str, self.spans))
+
+
+def parse_numbers(written: str | int | list[str | int]) -> Numbers:
+    """The set that a document writes.
+
+    Raises:
+        ValueError: the text is no set of numbers, or an empty one.
+    """
+    items = written if isinstance(written, list) else [written]
+    return Numbers(tuple(_parse_span(str(item)) for item in items))
+
+
+def _parse_span(text: str) -> Span:
+    match = _SPAN.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f"{text!r} is no set of numbers such as `5..100 by 5`, `1..` or `[2, 4, 8]`")
+    low = simplest(Fraction(match["low"]))
+    if match["dots"] is None:
+        high: Number | None = low
+    else:
+        high = None if match["high"] is None else simplest(Fraction(match["high"]))
+    by = None if match["by"] is None else simplest(Fraction(match["by"]))
+    if by == 0 or (high is not None and high < low):
+        raise ValueError(f"{text!r} holds no number")
+    return Span(low, high, by)

@@ -1,0 +1,204 @@
+"""The policy: all vendors and settings, compiled; immutable, shared by every review, known by the digest of its documents."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any, Final
+
+from webhook.mapping.names import Names, Owner, conflicts, index
+from webhook.mapping.nearness import Nearness, nearness
+from webhook.mapping.problem import MappingError, Problem
+from webhook.mapping.schema import Amount
+from webhook.mapping.settings import Settings
+from webhook.mapping.vendor import Vendor
+from webhook.quantity import QuantityError, parse_quantity
+
+SETTINGS: Final = "settings"
+"""The source of problems in the settings, whatever file they came from."""
+
+CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
+"""Namespaces whose pods keep the cluster itself alive."""
+
+
+MIB: Final = 1024**2
+
+MAX_REMEMBERED: Final = 1024
+"""Results kept: two for a pod template, of about 4 KiB together; more templates than most clusters run at a time."""
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What decisions are made by. Built once for each change of configuration by `compile_policy`.
+
+    Attributes:
+        vendors: by name; on standby ones too.
+        settings: what the cluster speaks and permits.
+        digest: 12 hex digits, the same wherever the same documents are in force.
+        resources, labels, annotations: whose word a key is.
+        standby: resource names whose vendor is not in force, and the name in dispute that put it there.
+        near: what resembles a known resource name.
+        largest_card: bytes; more memory per device is refused.
+        never_touched: namespaces whose pods are left alone.
+        memo: results of pure functions of this policy, kept because pods come from templates: see `remember`.
+    """
+
+    vendors: Mapping[str, Vendor]
+    settings: Settings
+    digest: str
+    resources: Names
+    labels: Names
+    annotations: Names
+    standby: Mapping[str, tuple[Owner, str]]
+    near: Nearness
+    largest_card: int
+    never_touched: frozenset[str]
+    memo: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+
+    def remember(self, key: Any, result: Any) -> None:
+        """Keeps a result of a pure function; when there are too many, all of them are dropped at once."""
+        if len(self.memo) >= MAX_REMEMBERED:
+            self.memo.clear()
+        self.memo[key] = result
+
+    @cached_property
+    def request_keys(self) -> frozenset[str]:
+        """Every key that can be listed and that some vendor reads somewhere."""
+        return frozenset().union(self.resources.exact, self.labels.exact, self.annotations.exact)
+
+    @cached_property
+    def in_force(self) -> tuple[Vendor, ...]:
+        """The vendors whose words are read."""
+        return tuple(vendor for vendor in self.vendors.values() if not vendor.standby)
+
+
+def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: str) -> Policy:
+    """The policy of these vendors under these settings.
+
+    Raises:
+        MappingError: vendors contradict each other or the settings: a name owned twice, a chain, an unknown vendor.
+    """
+    vendors, disputes = _with_owners(vendors, settings)
+    active = [vendor for vendor in vendors.values() if not vendor.standby]
+    resources, annotations = index(active, "resource"), index(active, "annotation")
+    problems = [
+        *_unknown_names(vendors, settings),
+        *conflicts(resources, "resource name"),
+        *conflicts(_asking(vendors, annotations), "annotation"),
+        *_chains(vendors, settings),
+    ]
+    largest = _largest_card(settings.largest_card, problems)
+    if problems:
+        raise MappingError(problems)
+    return Policy(
+        vendors=vendors,
+        settings=settings,
+        digest=digest,
+        resources=resources,
+        labels=index(active, "label"),
+        annotations=annotations,
+        standby=_standby_names(vendors, resources, disputes),
+        near=nearness(vendors.values()),
+        largest_card=largest,
+        never_touched=CLUSTER_NAMESPACES | frozenset(settings.never_touched),
+    )
+
+
+def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dict[str, Vendor], dict[str, str]]:
+    """The setting `owners` applied: who it names is in force, others with a word of that name stand by for that name."""
+    owned = dict(vendors)
+    disputes: dict[str, str] = {}
+    for name, owner in settings.owners.items():
+        users = {one.vendor for one in index(vendors.values(), "resource").owners(name)}
+        for user in users:
+            owned[user] = replace(vendors[user], standby=user != owner)
+            disputes[user] = name
+    return owned, disputes
+
+
+def _standby_names(
+    vendors: Mapping[str, Vendor], resources: Names, disputes: Mapping[str, str]
+) -> dict[str, tuple[Owner, str]]:
+    """Resource names that only a vendor on standby has, each with the disputed name that decides it."""
+    standing_by = [vendor for vendor in vendors.values() if vendor.standby]
+    names = index(standing_by, "resource")
+    decided = {vendor.name: disputes.get(vendor.name) or _first_shared(vendor, resources) for vendor in standing_by}
+    return {
+        key: (owners[0], decided[owners[0].vendor]) for key, owners in names.exact.items() if key not in resources.exact
+    }
+
+
+def _first_shared(vendor: Vendor, resources: Names) -> str:
+    names = index([vendor], "resource").exact
+    return next((key for key in names if key in resources.exact), next(iter(names), ""))
+
+
+def _asking(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
+    """The annotations that carry memory or cores: they have one owner; counts may be shared."""
+    sizes = {"memory", "cores"}
+    return Names(
+        {
+            key: kept
+            for key, owners in annotations.exact.items()
+            if (kept := tuple(one for one in owners if sizes & set(vendors[one.vendor].words[one.word].dimensions)))
+        }
+    )
+
+
+def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
+    known = f"known are {', '.join(sorted(vendors))}"
+    problems = [
+        Problem(f"no vendor is called {vendor.translate_to!r}", ("translateTo",), known, vendor.source)
+        for vendor in vendors.values()
+        if vendor.translate_to is not None and vendor.translate_to not in vendors
+    ]
+    if settings.target is not None and settings.target not in vendors:
+        problems.append(Problem(f"no vendor is called {settings.target!r}", ("target",), known, SETTINGS))
+    for name, owner in settings.owners.items():
+        if owner not in vendors:
+            problems.append(Problem(f"no vendor is called {owner!r}", ("owners", name), known, SETTINGS))
+        elif owner not in {one.vendor for one in index(vendors.values(), "resource").owners(name)}:
+            problems.append(Problem(f"{owner} has no word {name}", ("owners", name), None, SETTINGS))
+    return problems
+
+
+def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
+    """What was translated once must be at home: no target may be moved on again."""
+    problems: list[Problem] = []
+    for vendor in vendors.values():
+        target = vendors.get(vendor.translate_to or "")
+        if target is None:
+            continue
+        path = ("translateTo",)
+        if not target.target:
+            problems.append(Problem(f"{target.name} is read only, it is never written", path, None, vendor.source))
+        elif target.translate_to is not None and target.name != vendor.name:
+            message = f"{target.name} is itself translated to {target.translate_to}"
+            problems.append(Problem(message, path, f"write `translateTo: {target.translate_to}`", vendor.source))
+        elif settings.target not in {None, target.name} and target.same_family(
+            vendors.get(settings.target or "", target)
+        ):
+            message = f"{target.name} would be moved on to {settings.target} by the setting `target`"
+            problems.append(Problem(message, path, f"write `translateTo: {settings.target}`", vendor.source))
+    home = vendors.get(settings.target or "")
+    if home is not None and not home.target:
+        problems.append(Problem(f"{home.name} is read only, it is never written", ("target",), None, SETTINGS))
+    elif home is not None and home.translate_to not in {None, home.name}:
+        message = f"{home.name} is itself translated to {home.translate_to}"
+        problems.append(Problem(message, ("target",), f"write `target: {home.translate_to}`", SETTINGS))
+    return problems
+
+
+def _largest_card(written: Amount, problems: list[Problem]) -> int:
+    try:
+        size = parse_quantity(str(written))
+    except QuantityError as error:
+        problems.append(Problem(str(error), ("largestCard",), "write a size such as `1Ti`", SETTINGS))
+        return 0
+    if size <= 0 or not isinstance(size, int):
+        problems.append(Problem(f"{written} is no whole number of bytes above 0", ("largestCard",), None, SETTINGS))
+        return 0
+    if size < MIB:
+        problems.append(
+            Problem(f"{written} bytes are no card", ("largestCard",), "write a size such as `1Ti`", SETTINGS)
+        )
+    return size

@@ -1,0 +1,326 @@
+"""Words → request: what a container asks for in a vendor's words, by the vendor's own rules, with defaults, settled."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final, Literal
+
+from webhook.finding import Finding, Refused, refuse
+from webhook.mapping.conversion import number_for, settle, value_of
+from webhook.mapping.numbers import Numbers
+from webhook.mapping.refusal import denied
+from webhook.mapping.said import Said, SaidWords, form_of, row_of, spoken
+from webhook.mapping.vendor import Default, Derived, Form, Vendor, Word
+from webhook.quantity import Number, bytes_text, ceil_to, number_text, simplest
+from webhook.reasons import Reason
+from webhook.request import ALL, DIMENSIONS, Cores, Dimension, Memory, Percent, Request, Size
+
+Defaults = Mapping[Dimension, Default]
+
+MAX_DEVICES: Final = 4096
+"""Devices of one container; more is a size that was written for a count (``nvidia.com/gpu: 8Gi``)."""
+
+_MIB: Final = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """What a container's words mean.
+
+    Attributes:
+        form: the form they take.
+        request: what is asked, settled.
+        corrections: words whose number the vendor would raise, with the number it would take.
+        filled: the dimensions that a default gave.
+        findings: what is to be told: ignored words, corrections, roundings.
+    """
+
+    form: Form
+    request: Request
+    corrections: Mapping[str, Number] = field(default_factory=dict)
+    filled: Defaults = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+
+
+def read(vendor: Vendor, said: SaidWords, defaults: Defaults, largest_card: int, container: str) -> Reading:
+    """What `said` asks for.
+
+    Args:
+        vendor: whose words they are.
+        said: the words that are set; those of 0 left out.
+        defaults: what may be filled in, already restricted to what can be written.
+        largest_card: bytes; more memory per device is refused as a wrong unit.
+        container: its name, for messages.
+
+    Raises:
+        Refused: the vendor refuses them, they make no request, or a value is impossible.
+    """
+    form = _accepted_form(vendor, said, defaults, container)
+    return _Reader(vendor, form, said, largest_card, container).read(defaults)
+
+
+def _accepted_form(vendor: Vendor, said: SaidWords, defaults: Defaults, container: str) -> Form:
+    form = form_of(vendor, said)
+    if form is None or form.deny is not None:
+        helped = _with_defaults(vendor, said, defaults)
+        if len(helped) > len(said):
+            form = form_of(vendor, helped)
+    if form is None:
+        words = ", ".join(str(one) for one in said.values())
+        listed = ", ".join(word.spellings[0].text for word in vendor.words.values() if word.kind == "amount")
+        raise refuse(
+            Reason.NO_FORM, f"{words} make no request; the words of {vendor.name} are {listed}", container=container
+        )
+    if form.deny is not None:
+        raise denied(vendor, form, said, container)
+    return form
+
+
+def _with_defaults(vendor: Vendor, said: SaidWords, defaults: Defaults) -> SaidWords:
+    """The words as if the defaults of unset dimensions stood in the first word of each."""
+    helped = dict(said)
+    for dimension, default in defaults.items():
+        words = [vendor.words[name] for name in vendor.by_dimension[dimension]]
+        if any(word.name in said for word in words):
+            continue
+        for word in words:
+            number = number_for(word, default.value, 1)
+            if number is not None:
+                helped[word.name] = Said(word.name, word.spellings[0].text, spoken(number), number)
+                break
+    return helped
+
+
+class _Reader:
+    """The reading of one container; collects what there is to tell on the way."""
+
+    __slots__ = ("_container", "_corrections", "_findings", "_form", "_largest", "_row", "_said", "_unknown", "_vendor")
+
+    def __init__(self, vendor: Vendor, form: Form, said: SaidWords, largest_card: int, container: str) -> None:
+        self._vendor = vendor
+        self._form = form
+        self._said = said
+        self._largest = largest_card
+        self._container = container
+        self._corrections: dict[str, Number] = {}
+        self._findings: list[Finding] = []
+        self._row, self._unknown = row_of(vendor, said)
+
+    def read(self, defaults: Defaults) -> Reading:
+        filled: dict[Dimension, Default] = {}
+        devices = self._devices()
+        if devices is None and "devices" in defaults:
+            filled["devices"] = defaults["devices"]
+            count = defaults["devices"].value
+            devices = count if isinstance(count, int) else None
+        devices = devices if devices is not None else self._form.absent.devices
+        memory = self._amount("memory", devices)
+        cores = _as_cores(self._amount("cores", devices))
+        given = (memory, cores)
+        if memory is None and "memory" in defaults and given[1] != ALL:
+            filled["memory"] = defaults["memory"]
+            memory = _amount(defaults["memory"])
+        if cores is None and "cores" in defaults and given[0] != ALL:
+            filled["cores"] = defaults["cores"]
+            cores = _as_cores(_amount(defaults["cores"]))
+        request = settle(Request(devices, memory, cores), self._form.absent)
+        if not request.settled:
+            raise self._missing(request)
+        return Reading(self._form, request, self._corrections, filled, tuple(self._findings))
+
+    def _missing(self, request: Request) -> Refused:
+        if self._unknown is not None:
+            rows = ", ".join(name for variable in self._vendor.variables.values() for name in variable.rows)
+            return self._refuse(Reason.SIZE_UNKNOWN, f"what {self._unknown} holds is not known; known are {rows}")
+        names = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
+        words = ", ".join(
+            self._vendor.words[word].spellings[0].text for name in names for word in self._vendor.by_dimension[name]
+        )
+        return self._refuse(Reason.DIMENSION_MISSING, f"{' and '.join(names)} must be said: add {words or 'them'}")
+
+    def _devices(self) -> int | None:
+        form = self._form
+        if isinstance(form.devices, int):
+            self._tell_ignored("devices", None)
+            return form.devices
+        if isinstance(form.devices, Derived):
+            return self._derived(form.devices)
+        present = self._present("devices")
+        if not present:
+            return self._row.devices if self._row is not None else None
+        one = present[0]
+        self._tell_ignored("devices", one)
+        number = self._legal(self._word(one), one, one.number)
+        if number > MAX_DEVICES:
+            raise self._refuse(
+                Reason.TOO_LARGE, f"{one} counts devices, and no node has so many: write their number", one
+            )
+        return int(number)
+
+    def _derived(self, derived: Derived) -> int | None:
+        one = self._said.get(derived.word)
+        if one is None:
+            return None
+        count = Fraction(one.number, 1) / derived.per
+        if count.denominator == 1:
+            return int(count)
+        if derived.rounding is None:
+            raise self._refuse(Reason.NOT_DIVISIBLE, f"{one} is no multiple of {derived.per}", one)
+        rounded = count.__floor__() if derived.rounding == "down" else count.__ceil__()
+        if rounded == 0:
+            raise self._refuse(Reason.NOT_LEGAL, f"{one} is less than one device: write {derived.per} or more", one)
+        if derived.rounding == "down":
+            self._tell(Reason.ROUNDED_DOWN, f"{one} counts as {rounded * derived.per} there", one)
+        return rounded
+
+    def _amount(self, dimension: Literal["memory", "cores"], devices: int | None) -> Memory | None:
+        literal = self._form.memory if dimension == "memory" else self._form.cores
+        if literal is not None:
+            self._tell_ignored(dimension, None)
+            return literal
+        present = self._present(dimension)
+        if present:
+            self._tell_ignored(dimension, present[0])
+            return self._value(dimension, present[0], devices)
+        if self._row is None:
+            return None
+        return self._row.memory if dimension == "memory" else self._row.cores
+
+    def _value(self, dimension: Dimension, one: Said, devices: int | None) -> Memory:
+        word = self._word(one)
+        if word.unit is None:
+            raise self._refuse(Reason.UNIT_NOT_CONFIGURED, f"{one}: the unit has to be configured: {word.why}", one)
+        per_device = self._per_device(word, one, devices)
+        number = self._legal(word, one, per_device)
+        if number > per_device and word.rounding == "up":
+            total = simplest(number * devices) if word.total and devices else number
+            self._corrections[word.name] = total
+            self._tell(
+                Reason.CORRECTED, f"{one} becomes {spoken(total)}: the vendor takes {self._legal_text(word)}", one
+            )
+        value = value_of(word, dimension, number)
+        self._check_size(word, one, value)
+        return value
+
+    def _per_device(self, word: Word, one: Said, devices: int | None) -> Number:
+        if not word.total or devices in {None, 1}:
+            return one.number
+        assert devices is not None  # noqa: S101  (None was answered above)
+        share = Fraction(one.number) / devices
+        if share % word.grain == 0 or word.rounding == "up":
+            return simplest(share)
+        if word.rounding == "down":
+            floor = simplest(share // word.grain * word.grain)
+            if floor > 0:
+                self._tell(Reason.ROUNDED_DOWN, f"{one} over {devices} cards gives {spoken(floor)} each", one)
+                return floor
+        below, above = (ceil_to(one.number, devices) - devices, ceil_to(one.number, devices))
+        choices = f"{spoken(below)} or {spoken(above)}" if below > 0 else spoken(above)
+        count = self._count_text()
+        raise self._refuse(
+            Reason.NOT_DIVISIBLE,
+            f"{one} is a total over {devices} cards{count} and does not divide by {devices}: write {choices}",
+            one,
+        )
+
+    def _count_text(self) -> str:
+        counts = self._present("devices")
+        if not counts:
+            return ""
+        place = self._vendor.words[counts[0].word].place
+        return f" ({place} {counts[0].key}: {counts[0].text!r})"
+
+    def _legal(self, word: Word, one: Said, number: Number) -> Number:
+        values = self._values(word)
+        if number % word.grain != 0:
+            if word.rounding is None:
+                raise self._refuse(Reason.NOT_WHOLE, f"{one} is not a whole number: {self._unit_text(word)}", one)
+            number = (
+                ceil_to(number, word.grain) if word.rounding == "up" else simplest(number // word.grain * word.grain)
+            )
+        if values is None or number in values:
+            return number
+        found = None
+        if word.rounding == "up":
+            found = values.ceil(number)
+        elif word.rounding == "down":
+            found = values.floor(number)
+            if found is not None:
+                self._tell(Reason.ROUNDED_DOWN, f"{one} counts as {spoken(found)} there", one)
+        if found is None:
+            per = " per card" if word.total else ""
+            raise self._refuse(
+                Reason.NOT_LEGAL, f"{one} is not legal: the vendor takes {self._legal_text(word)}{per}", one
+            )
+        return found
+
+    def _check_size(self, word: Word, one: Said, value: Memory) -> None:
+        if isinstance(value, Percent) and value.value > ALL.value:
+            raise self._refuse(
+                Reason.TOO_LARGE, f"{one} is {value} of a card: write 1 to {spoken(_hundred(word))}", one
+            )
+        if isinstance(value, Size) and value.bytes > self._largest:
+            raise self._refuse(Reason.TOO_LARGE, self._too_large(word, one, value), one)
+
+    def _too_large(self, word: Word, one: Said, value: Size) -> str:
+        unit = word.unit or 1
+        said = f"{one} is {bytes_text(value.bytes)} per card: the word counts {bytes_text(unit)} by itself"
+        for meant, spelled in ((one.number, "bytes"), (one.number * _MIB, "MiB")):
+            if unit <= meant <= self._largest and meant != value.bytes:
+                number = ceil_to(Fraction(meant) / unit, 1)
+                meaning = f"{spoken(number)} means {bytes_text(number * unit)}"
+                return f"{said}; if {spelled} were meant, write {spoken(number)} ({meaning})"
+        return f"{said}; no card has more than {bytes_text(self._largest)}"
+
+    def _values(self, word: Word) -> Numbers | None:
+        return self._form.values(word, self._row)
+
+    def _legal_text(self, word: Word) -> str:
+        return str(self._values(word) or f"multiples of {number_text(word.grain)}")
+
+    def _unit_text(self, word: Word) -> str:
+        if "devices" in word.dimensions:
+            return "it counts devices"
+        if word.unit is None:
+            return "its unit is not configured"
+        return f"1 is {bytes_text(word.unit)}" if word.sized else f"1 is {number_text(word.unit)} % of a card"
+
+    def _word(self, one: Said) -> Word:
+        return self._form.words[one.word]
+
+    def _present(self, dimension: Dimension) -> list[Said]:
+        return [self._said[name] for name in self._vendor.by_dimension[dimension] if name in self._said]
+
+    def _tell_ignored(self, dimension: Dimension, counted: Said | None) -> None:
+        used = {word for condition in self._form.when for word in condition.words}
+        if isinstance(self._form.devices, Derived):
+            used.add(self._form.devices.word)
+        for one in self._present(dimension):
+            if one is counted or one.word in used:
+                continue
+            why = f"beside {counted}" if counted is not None else f"in the form {self._form.name!r}"
+            self._tell(Reason.WORD_IGNORED, f"{one} has no effect {why}: leave it out", one)
+
+    def _tell(self, reason: Reason, message: str, one: Said) -> None:
+        self._findings.append(Finding(reason, message, self._container, one.key, one.text))
+
+    def _refuse(self, reason: Reason, message: str, one: Said | None = None) -> Refused:
+        return refuse(
+            reason,
+            message,
+            container=self._container,
+            field=None if one is None else one.key,
+            value=None if one is None else one.text,
+        )
+
+
+def _amount(default: Default) -> Memory | None:
+    return None if isinstance(default.value, int) else default.value
+
+
+def _as_cores(amount: Memory | None) -> Cores | None:
+    return None if isinstance(amount, Size) else amount
+
+
+def _hundred(word: Word) -> Number:
+    return simplest(Fraction(100) / (word.unit or 1))

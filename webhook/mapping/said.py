@@ -1,0 +1,71 @@
+"""A vendor's words as one container carries them, before they mean anything."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from webhook.mapping.template import Binding
+from webhook.mapping.vendor import Form, Row, Vendor
+from webhook.quantity import Number, number_text
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One word as it stands in a pod.
+
+    Attributes:
+        word: its name in the mapping.
+        key: the resource name, label or annotation key that the pod uses.
+        text: the value as it stands there (the API server may have rewritten what the user typed).
+        number: its value; 0 for a text.
+        binding: what the key's variables stand for.
+    """
+
+    word: str
+    key: str
+    text: str
+    number: Number = 0
+    binding: Binding = ()
+
+    def __str__(self) -> str:
+        return f"{self.key}: {self.text}"
+
+
+SaidWords: TypeAlias = Mapping[str, Said]
+"""Words by name; those that are 0 and so unset are not among them."""
+
+
+def spoken(number: Number) -> str:
+    """A number as the text of a value."""
+    return number_text(number)
+
+
+def form_of(vendor: Vendor, said: SaidWords) -> Form | None:
+    """The first form whose conditions all hold, be it a refusal; None where none does."""
+    for form in vendor.forms:
+        for condition in form.when:
+            there = [said[word] for word in condition.words if word in said]
+            if not there:
+                if not condition.absent:
+                    break
+            elif not condition.present and not any(
+                one.text in condition.texts or (condition.numbers is not None and one.number in condition.numbers)
+                for one in there
+            ):
+                break
+        else:
+            return form
+    return None
+
+
+def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, str | None]:
+    """What the names say by themselves: the row, and the name for which there is none although there are rows."""
+    for variable in vendor.variables.values():
+        if not variable.rows:
+            continue
+        for one in said.values():
+            chosen = one.text if vendor.words[one.word].picks == variable.name else dict(one.binding).get(variable.name)
+            if chosen is not None:
+                row = variable.rows.get(chosen)
+                return (row, None) if row is not None else (None, chosen)
+    return None, None

@@ -1,0 +1,198 @@
+"""A vendor, compiled from its document into immutable values: what reading, writing and the admission steps look at."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from webhook.mapping.numbers import Numbers
+from webhook.mapping.schema import Mapping as Document
+from webhook.mapping.schema import Place
+from webhook.mapping.template import Template
+from webhook.quantity import Number
+from webhook.request import Cores, Dimension, Memory, Request
+
+if TYPE_CHECKING:
+    from webhook.mapping.guard import Guards
+    from webhook.mapping.owned import Owned
+    from webhook.mapping.shim import Shim
+
+WordPlace: TypeAlias = Literal["resource", "label", "annotation"]
+WordKind: TypeAlias = Literal["amount", "other", "text", "container"]
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One thing that a pod can carry, with its unit.
+
+    Attributes:
+        place: where it stands.
+        spellings: its keys; the first is written.
+        kind: ``amount`` has `dimensions`; ``other`` is carried, ``text`` is asked in forms, ``container`` names who asks.
+        unit: what 1 of it is: bytes where `sized`, else percent of a card (for devices 1); None where it is to be configured.
+        total: the number is over all devices.
+        values: legal numbers per device.
+        step: what is written is a multiple of this.
+        rounding: what the vendor does with other numbers; None: it refuses them.
+        listed: one entry for each container, by position.
+    """
+
+    name: str
+    place: WordPlace
+    spellings: tuple[Template, ...]
+    kind: WordKind
+    dimensions: tuple[Dimension, ...] = ()
+    unit: Number | None = 1
+    sized: bool = False
+    total: bool = False
+    values: Numbers | None = None
+    step: Number = 1
+    rounding: Literal["up", "down"] | None = None
+    written: Literal["integer", "decimal", "quantity"] = "integer"
+    listed: bool = False
+    twin: Template | None = None
+    picks: str | None = None
+    absent: Literal["first", "only"] | None = None
+    why: str | None = None
+    per_container: bool = False
+    variables: frozenset[str] = frozenset()
+
+    @property
+    def asks(self) -> bool:
+        """A container that carries it asks for a GPU (counts in labels or annotations of the pod never do by themselves)."""
+        if self.kind == "text":
+            return self.picks is not None and self.per_container
+        return self.kind == "amount" and (self.place == "resource" or self.per_container)
+
+    @property
+    def grain(self) -> Number:
+        """What numbers of it are multiples of: 1, or the step of a decimal."""
+        return self.step if self.written == "decimal" else 1
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """What a form asks of a word (or of all words of a dimension)."""
+
+    words: tuple[str, ...]
+    absent: bool = False
+    present: bool = False
+    numbers: Numbers | None = None
+    texts: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """A count of devices that another word implies: its number over `per`."""
+
+    word: str
+    per: int
+    rounding: Literal["up", "down"] | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Form:
+    """One way in which words make a request, or (`deny`) one that the vendor refuses.
+
+    Attributes:
+        when: all must hold, on numbers as written.
+        devices, memory, cores: what the form itself says; words of that dimension are then ignored.
+        absent: what a missing dimension means.
+        words: the mapping's words as they are read in this form.
+        own_values: those for which the form itself says the legal numbers; a row's do not count for them.
+    """
+
+    name: str
+    when: tuple[Condition, ...]
+    deny: str | None
+    devices: int | Derived | None
+    memory: Memory | None
+    cores: Cores | None
+    absent: Request
+    words: Mapping[str, Word]
+    own_values: frozenset[str]
+    write: bool
+
+    def literal(self, dimension: Dimension) -> bool:
+        """Whether the form itself says this dimension."""
+        return getattr(self, dimension) is not None
+
+    def values(self, word: Word, row: "Row | None") -> Numbers | None:
+        """The legal numbers of a word in this form, for the name that a row describes."""
+        if row is None or word.name in self.own_values:
+            return word.values
+        return row.values.get(word.name, word.values)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one device of a name holds, where the name says the size; `least` is what writing may count on."""
+
+    memory: Memory | None
+    least: Memory | None
+    cores: Cores | None
+    devices: int | None
+    values: Mapping[str, Numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable part of names, and what the names hold."""
+
+    name: str
+    rows: Mapping[str, Row]
+    write: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Default:
+    """What is filled in for a dimension, and who says so (``mapping`` or ``namespace``)."""
+
+    value: int | Memory
+    origin: Literal["mapping", "namespace"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Vendor:
+    """A vendor in force; the attributes are those of the document, compiled.
+
+    Attributes:
+        source: where the document came from.
+        by_dimension: the words of each dimension, in the order of the document.
+        annotation_words: the vendor has no resource words: labels and annotations ask.
+        standby: it owns no name; it can be a target where the owner of its names reads them alike.
+    """
+
+    name: str
+    family: str
+    document: Document
+    source: str
+    words: Mapping[str, Word]
+    variables: Mapping[str, Variable]
+    forms: tuple[Form, ...]
+    by_dimension: Mapping[Dimension, tuple[str, ...]]
+    annotation_words: bool
+    defaults: Mapping[Dimension, Default]
+    translate_to: str | None
+    drop: tuple[Dimension, ...]
+    one_container: bool
+    together: bool
+    serves_init: bool
+    standby: bool
+    target: bool
+    place: Place
+    shim: "Shim | None"
+    guard: "Guards"
+    owned: "Owned"
+    privileged_allowed: bool
+    owned_by: tuple[str, ...] = ()
+    overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
+
+    def says(self, dimension: Dimension) -> bool:
+        """Whether it has a word for the dimension, or a form that derives it."""
+        return bool(self.by_dimension[dimension]) or (
+            dimension == "devices" and any(isinstance(form.devices, Derived) for form in self.forms)
+        )
+
+    def same_family(self, other: "Vendor") -> bool:
+        """Whether both are words for the same hardware."""
+        return self.family == other.family or "any" in {self.family, other.family}

@@ -1,0 +1,243 @@
+"""The edits to a pod, and the RFC 6902 operations that make them on exactly the object that was sent.
+
+A step says what should become of the pod (`PodEdits`); the operations are written once, at the end, in an order that
+applies: no ``add`` under a missing parent, no ``replace`` or ``remove`` of a missing key, no ``add`` over an existing list,
+and changes inside a list from its end to its beginning, so that earlier indexes keep their meaning.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Final, Literal, NamedTuple, TypeAlias
+
+import msgspec
+
+from webhook.pod import NO_METADATA, Container, Pod, QuantityText, present
+from webhook.quantity import Number, QuantityError, parse_quantity
+
+Operation: TypeAlias = dict[str, Any]
+"""One RFC 6902 operation: ``op``, ``path`` and, except for ``remove``, ``value``."""
+
+Entry: TypeAlias = Mapping[str, Any]
+
+
+def escape(key: str) -> str:
+    """A key as a token of a JSON pointer (RFC 6901 §3): ``nvidia.com/gpu`` becomes ``nvidia.com~1gpu``."""
+    return key.replace("~", "~0").replace("/", "~1")
+
+
+class Patch(tuple[Operation, ...]):  # noqa: SLOT001  (the text is kept in its dictionary)
+    """A JSON Patch. The same one may serve many pods of a template, so its text is made once."""
+
+    @cached_property
+    def json(self) -> bytes:
+        """As it is sent."""
+        return msgspec.json.encode(self)
+
+
+NO_PATCH: Final = Patch()
+
+
+class Slot(NamedTuple):
+    """A container and where it stands in the pod."""
+
+    kind: Literal["initContainers", "containers"]
+    position: int
+    container: Container
+
+    @property
+    def path(self) -> str:
+        """JSON pointer of the container."""
+        return f"/spec/{self.kind}/{self.position}"
+
+    @property
+    def name(self) -> str:
+        """The container's name."""
+        return self.container.name
+
+
+def slots(pod: Pod) -> tuple[Slot, ...]:
+    """Every container that can hold resources: init containers (native sidecars too) first, as the kubelet starts them."""
+    found = [Slot("containers", i, container) for i, container in enumerate(pod.spec.containers)]
+    if pod.spec.init_containers:
+        found[:0] = [Slot("initContainers", i, container) for i, container in enumerate(pod.spec.init_containers)]
+    return tuple(found)
+
+
+@dataclass(slots=True)
+class ContainerEdits:
+    """What should become of one container."""
+
+    slot: Slot
+    resources: dict[str, Number | None] = field(default_factory=dict)
+    env_values: dict[int, str] = field(default_factory=dict)
+    env_names: dict[int, str] = field(default_factory=dict)
+    env_removed: set[int] = field(default_factory=set)
+    env_inserted: dict[int, Entry] = field(default_factory=dict)
+    env_appended: list[Entry] = field(default_factory=list)
+    mounts: list[Entry] = field(default_factory=list)
+
+    def set_resource(self, name: str, number: Number) -> None:
+        """`name` is to stand at `number` in limits and requests (a quantity that already says so is left as it is)."""
+        self.resources[name] = number
+
+    def drop_resource(self, name: str) -> None:
+        """`name` is to stand in neither limits nor requests."""
+        self.resources[name] = None
+
+    def write(self, operations: list[Operation]) -> None:
+        """Adds the operations for this container."""
+        container, path = self.slot.container, self.slot.path
+        if self.resources:
+            self._write_resources(f"{path}/resources", operations)
+        if self.env_values or self.env_names or self.env_removed or self.env_inserted:
+            self._write_env(f"{path}/env", operations)
+        if self.env_appended:
+            _append(f"{path}/env", container.env, self.env_appended, operations)
+        if self.mounts:
+            _append(f"{path}/volumeMounts", container.volume_mounts, self.mounts, operations)
+
+    def _write_resources(self, path: str, operations: list[Operation]) -> None:
+        resources = self.slot.container.resources
+        texts = {name: str(number) for name, number in self.resources.items() if number is not None}
+        if resources is None:
+            if texts:
+                operations.append({"op": "add", "path": path, "value": {"limits": texts, "requests": texts}})
+            return
+        for side, there in (("limits", resources.limits), ("requests", resources.requests)):
+            if there is not None:
+                for name, number in self.resources.items():
+                    _write_quantity(f"{path}/{side}/{escape(name)}", there.get(name), number, operations)
+            elif texts:
+                operations.append({"op": "add", "path": f"{path}/{side}", "value": texts})
+
+    def _write_env(self, path: str, operations: list[Operation]) -> None:
+        touched = {*self.env_values, *self.env_names, *self.env_removed, *self.env_inserted}
+        for index in sorted(touched, reverse=True):
+            entry = f"{path}/{index}"
+            if index in self.env_values:
+                operations.append({"op": "add", "path": f"{entry}/value", "value": self.env_values[index]})
+            if index in self.env_names:
+                operations.append({"op": "replace", "path": f"{entry}/name", "value": self.env_names[index]})
+            if index in self.env_removed:
+                operations.append({"op": "remove", "path": entry})
+            if index in self.env_inserted:
+                operations.append({"op": "add", "path": entry, "value": self.env_inserted[index]})
+
+
+@dataclass(slots=True)
+class MapEdits:
+    """What should become of a map of texts: None takes a key away."""
+
+    path: str
+    there: Mapping[str, str] | None
+    values: dict[str, str | None] = field(default_factory=dict)
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything of the map is to become different."""
+        there = self.there or {}
+        return any(there.get(key) != value for key, value in self.values.items())
+
+    def write(self, operations: list[Operation]) -> None:
+        """Adds the operations for this map."""
+        if self.there is None:
+            added = {key: value for key, value in self.values.items() if value is not None}
+            if added:
+                operations.append({"op": "add", "path": self.path, "value": added})
+            return
+        for key, value in self.values.items():
+            before = self.there.get(key)
+            if value is None:
+                if before is not None:
+                    operations.append({"op": "remove", "path": f"{self.path}/{escape(key)}"})
+            elif before != value:
+                operation = "add" if before is None else "replace"
+                operations.append({"op": operation, "path": f"{self.path}/{escape(key)}", "value": value})
+
+
+class PodEdits:
+    """What should become of a pod. Collected by the steps, written once by `operations`.
+
+    Args:
+        pod: the view of the pod that was sent; the operations apply to that object only.
+    """
+
+    __slots__ = ("_containers", "_pod", "annotations", "fields", "labels", "node_selector", "tolerations", "volumes")
+
+    def __init__(self, pod: Pod) -> None:
+        self._pod = pod
+        self._containers: dict[str, ContainerEdits] = {}
+        self.labels = MapEdits("/metadata/labels", pod.metadata.labels)
+        self.annotations = MapEdits("/metadata/annotations", pod.metadata.annotations)
+        self.node_selector = MapEdits("/spec/nodeSelector", pod.spec.node_selector)
+        self.tolerations: list[Entry] = []
+        self.volumes: list[Entry] = []
+        self.fields: dict[str, Any] = {}
+        """Other members of the spec by name (``schedulerName``): a value to set, or None to take a present one away."""
+
+    def container(self, slot: Slot) -> ContainerEdits:
+        """The edits of one container."""
+        edits = self._containers.get(slot.path)
+        if edits is None:
+            edits = self._containers[slot.path] = ContainerEdits(slot)
+        return edits
+
+    def operations(self, stamp: Callable[[], tuple[str, str]] | None = None) -> Patch:
+        """The JSON Patch, in an order that applies to the pod that was sent. Empty when nothing is to change.
+
+        Args:
+            stamp: gives an annotation that is written only where anything else is.
+        """
+        operations: list[Operation] = []
+        for edits in self._containers.values():
+            edits.write(operations)
+        self._write_spec(operations)
+        if self.labels.values:
+            self.labels.write(operations)
+        if stamp is not None and (operations or self.annotations.changes):
+            key, text = stamp()
+            self.annotations.values[key] = text
+        if self.annotations.values:
+            self.annotations.write(operations)
+        if self._pod.metadata is NO_METADATA and any(one["path"].startswith("/metadata/") for one in operations):
+            operations.insert(0, {"op": "add", "path": "/metadata", "value": {}})
+        return Patch(operations)
+
+    def _write_spec(self, operations: list[Operation]) -> None:
+        spec = self._pod.spec
+        if self.volumes:
+            _append("/spec/volumes", spec.volumes, self.volumes, operations)
+        if self.tolerations:
+            _append("/spec/tolerations", spec.tolerations, self.tolerations, operations)
+        for name, value in self.fields.items():
+            if value is None:
+                operations.append({"op": "remove", "path": f"/spec/{name}"})
+            else:
+                operations.append({"op": "add", "path": f"/spec/{name}", "value": value})
+        if self.node_selector.values:
+            self.node_selector.write(operations)
+
+
+def _append(path: str, there: msgspec.Raw, entries: list[Entry], operations: list[Operation]) -> None:
+    if present(there):
+        operations.extend({"op": "add", "path": f"{path}/-", "value": entry} for entry in entries)
+    else:
+        operations.append({"op": "add", "path": path, "value": entries})
+
+
+def _write_quantity(path: str, there: QuantityText | None, number: Number | None, operations: list[Operation]) -> None:
+    if number is None:
+        if there is not None:
+            operations.append({"op": "remove", "path": path})
+    elif there is None:
+        operations.append({"op": "add", "path": path, "value": str(number)})
+    elif not _says(there, number):
+        operations.append({"op": "replace", "path": path, "value": str(number)})
+
+
+def _says(text: QuantityText, number: Number) -> bool:
+    try:
+        return parse_quantity(str(text)) == number
+    except QuantityError:
+        return False

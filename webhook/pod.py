@@ -1,0 +1,161 @@
+"""A typed, frozen view of a pod: exactly the fields that are read here; everything else is skipped while decoding.
+
+The pod is never written back from this view: patches are made against the object that was sent, so fields that a newer API
+server knows survive. Parts that seldom matter (a thousand env entries) stay undecoded bytes until something in them does:
+`Raw` is ``b""`` where the key is absent, ``b"null"`` where it is null.
+"""
+
+from typing import Final, TypeAlias
+
+import msgspec
+
+ABSENT: Final = msgspec.Raw(b"")
+QuantityText: TypeAlias = str | int | float
+
+
+class View(msgspec.Struct, frozen=True, rename="camel", gc=False):
+    """Base of all views: immutable, camelCase on the wire, unknown fields skipped."""
+
+
+class Resources(View, frozen=True):
+    """``resources`` of a container: quantities by resource name, as text or number."""
+
+    limits: dict[str, QuantityText] | None = None
+    requests: dict[str, QuantityText] | None = None
+
+
+class SecurityContext(View, frozen=True):
+    """``securityContext`` of a container."""
+
+    privileged: bool | None = None
+
+
+class Container(View, frozen=True):
+    """A container or init container (a native sidecar is an init container with ``restartPolicy: Always``)."""
+
+    name: str = ""
+    resources: Resources | None = None
+    env: msgspec.Raw = ABSENT
+    env_from: msgspec.Raw = ABSENT
+    volume_mounts: msgspec.Raw = ABSENT
+    security_context: SecurityContext | None = None
+    restart_policy: str | None = None
+
+
+class PodOS(View, frozen=True):
+    """``spec.os``."""
+
+    name: str = ""
+
+
+class PodSpec(View, frozen=True):
+    """``spec`` of a pod."""
+
+    containers: list[Container] = []
+    init_containers: list[Container] | None = None
+    volumes: msgspec.Raw = ABSENT
+    scheduler_name: str | None = None
+    runtime_class_name: str | None = None
+    node_name: str | None = None
+    node_selector: dict[str, str] | None = None
+    tolerations: msgspec.Raw = ABSENT
+    affinity: msgspec.Raw = ABSENT
+    os: PodOS | None = None
+
+
+class OwnerReference(View, frozen=True):
+    """Who made the pod."""
+
+    kind: str = ""
+    name: str = ""
+    controller: bool | None = None
+
+
+class Metadata(View, frozen=True):
+    """``metadata`` of a pod; name and namespace may be empty while it is admitted."""
+
+    name: str | None = None
+    generate_name: str | None = None
+    namespace: str | None = None
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    owner_references: list[OwnerReference] | None = None
+
+
+NO_METADATA: Final = Metadata()
+"""What a pod without the key holds: a patch has to add it before anything below it."""
+
+
+class Pod(View, frozen=True):
+    """A ``v1 Pod`` as the API server sends it, or as a user wrote it."""
+
+    metadata: Metadata = NO_METADATA
+    spec: PodSpec = PodSpec()
+
+
+class EnvVar(View, frozen=True):
+    """An entry of a container's ``env``."""
+
+    name: str = ""
+    value: str | None = None
+    value_from: msgspec.Raw = ABSENT
+
+
+class VolumeMount(View, frozen=True):
+    """An entry of a container's ``volumeMounts``."""
+
+    name: str = ""
+    mount_path: str = ""
+    sub_path: str | None = None
+    sub_path_expr: str | None = None
+    read_only: bool | None = None
+
+
+class HostPath(View, frozen=True):
+    """A ``hostPath`` volume source."""
+
+    path: str = ""
+    type: str | None = None
+
+
+class Volume(View, frozen=True):
+    """An entry of a pod's ``volumes``, as far as it can be ours."""
+
+    name: str = ""
+    host_path: HostPath | None = None
+    empty_dir: msgspec.Raw = ABSENT
+
+
+_pod = msgspec.json.Decoder(Pod)
+_env = msgspec.json.Decoder(list[EnvVar] | None)
+_mounts = msgspec.json.Decoder(list[VolumeMount] | None)
+_volumes = msgspec.json.Decoder(list[Volume] | None)
+
+
+def decode_pod(body: bytes) -> Pod:
+    """The view of a pod in JSON.
+
+    Raises:
+        msgspec.DecodeError: no JSON, or a field of a type that Kubernetes would not take either.
+    """
+    return _pod.decode(body)
+
+
+def present(raw: msgspec.Raw) -> bool:
+    """Whether a raw list is there, even empty: an absent or null one has to be added whole by a patch."""
+    return memoryview(raw).nbytes > len(b"null") or bytes(raw) not in {b"", b"null"}
+
+
+def decode_env(raw: msgspec.Raw) -> list[EnvVar]:
+    """The env entries kept undecoded in a `Container`."""
+    return (_env.decode(raw) or []) if present(raw) else []
+
+
+def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:
+    """The volume mounts kept undecoded in a `Container`."""
+    return (_mounts.decode(raw) or []) if present(raw) else []
+
+
+def decode_volumes(raw: msgspec.Raw) -> list[Volume]:
+    """The volumes kept undecoded in a `PodSpec`."""
+    return (_volumes.decode(raw) or []) if present(raw) else []

@@ -1,0 +1,131 @@
+"""Kubernetes quantities, read exactly: ``3k``, ``8Gi``, ``500m``, ``1e3`` become whole numbers or fractions, never floats.
+
+Source of the grammar: ``k8s.io/apimachinery/pkg/api/resource`` (``quantity.go``). The API server rewrites values before a
+webhook sees them (``3000`` arrives as ``3k``), so every spelling has to be understood.
+"""
+
+import re
+from fractions import Fraction
+from typing import Final, TypeAlias
+
+Number: TypeAlias = int | Fraction
+
+MAX_TEXT: Final = 40
+"""Longest text that is looked at. The API server lets any length through; no honest amount needs more."""
+
+MAX_EXPONENT: Final = 20
+"""Largest power of ten that is computed: ``1e10000000`` is legal for the API server and would take seconds."""
+
+MAX_VALUE: Final = 2**63 - 1
+"""Kubernetes keeps extended resources in an int64."""
+
+_DECIMAL: Final[dict[str, Fraction]] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "E": Fraction(10**18),
+}
+_BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
+_UNITS: Final[tuple[tuple[str, int], ...]] = (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
+_GRAMMAR: Final = re.compile(
+    r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[A-Za-z]{0,2}))",
+    re.ASCII,
+)
+
+
+class QuantityError(ValueError):
+    """A text that is no quantity, or one too large to be honest.
+
+    Attributes:
+        text: what stood there, cut to a length that can be shown.
+        why: what is wrong with it, as the end of a sentence.
+    """
+
+    def __init__(self, text: str, why: str) -> None:
+        self.text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+        self.why = why
+        super().__init__(f"{self.text!r} {why}")
+
+
+def simplest(number: Number) -> Number:
+    """The same number, as an int where it is whole."""
+    return number if isinstance(number, int) or number.denominator != 1 else number.numerator
+
+
+def parse_quantity(text: str) -> Number:
+    """The exact value of a Kubernetes quantity.
+
+    Raises:
+        QuantityError: no quantity, longer than `MAX_TEXT`, an exponent beyond `MAX_EXPONENT`, or beyond `MAX_VALUE`.
+    """
+    if text.isdigit() and text.isascii() and len(text) <= MAX_TEXT:  # nearly all of them
+        return _bounded(text, int(text))
+    if len(text) > MAX_TEXT:
+        raise QuantityError(text, f"is longer than the {MAX_TEXT} characters that any honest quantity needs")
+    match = _GRAMMAR.fullmatch(text)
+    if match is None:
+        raise QuantityError(text, "is not a Kubernetes quantity")
+    number, exponent, suffix = match["number"], match["exponent"], match["suffix"]
+    if exponent is not None:
+        if abs(int(exponent)) > MAX_EXPONENT:
+            raise QuantityError(text, f"has an exponent beyond {MAX_EXPONENT}")
+        factor: Number = Fraction(10) ** int(exponent)
+    elif suffix in _BINARY:
+        factor = _BINARY[suffix]
+    elif suffix in _DECIMAL:
+        factor = _DECIMAL[suffix]
+    else:
+        raise QuantityError(text, f"ends in {suffix!r}, which is no suffix of a quantity")
+    return _bounded(text, simplest(Fraction(number.removesuffix(".")) * factor))
+
+
+def canonical(text: str) -> str:
+    """One spelling for all that mean the same: plain digits, or the largest binary suffix where one was written.
+
+    The API server rewrites what a user typed (``3000`` to ``3k``); told in this spelling, it is the same here and offline.
+    A text that is no usable quantity stays as it is.
+    """
+    if text.isdigit() and text.isascii():
+        return text
+    try:
+        number = parse_quantity(text)
+    except QuantityError:
+        return text
+    if text.endswith("i") and isinstance(number, int):
+        for suffix, size in reversed(_BINARY.items()):
+            if number % size == 0 and number:
+                return f"{number // size}{suffix}"
+    return number_text(number)
+
+
+def _bounded(text: str, value: Number) -> Number:
+    if not -MAX_VALUE <= value <= MAX_VALUE:
+        raise QuantityError(text, "is more than any resource can hold (2^63 - 1)")
+    return value
+
+
+def ceil_to(value: Number, step: Number) -> Number:
+    """The least multiple of `step` that is not below `value`."""
+    return simplest(-(-value // step) * step)
+
+
+def bytes_text(amount: Number) -> str:
+    """Bytes for people: the largest binary unit that says them exactly (``16 GiB``), else MiB with what is needed."""
+    for unit, size in _UNITS:
+        if amount >= size and amount % size == 0:
+            return f"{amount // size} {unit}"
+    if amount >= 1024**2:
+        return f"{number_text(Fraction(amount) / 1024**2)} MiB"
+    return f"{number_text(amount)} B"
+
+
+def number_text(number: Number) -> str:
+    """A number for people: whole ones exactly, others with six digits."""
+    number = simplest(number)
+    return str(number) if isinstance(number, int) else f"{float(number):.6g}"

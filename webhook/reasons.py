@@ -1,0 +1,615 @@
+"""Every reason for what was done to a pod, or refused: one enumeration for messages, account, audit, logs and metrics.
+
+The codes are stable: a number is never given a second meaning. ``docs/codes.md`` is generated from this file.
+"""
+
+import enum
+from dataclasses import dataclass
+
+
+class Kind(enum.Enum):
+    """What a reason does to the answer."""
+
+    OUTCOME = "outcome"
+    WARNING = "warning"
+    DENIAL = "denial"
+    BUG = "bug"
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What stands behind a code.
+
+    Attributes:
+        code: ``VGW`` and three digits.
+        kind: what it does to the answer.
+        title: a few words, for tables and headings.
+        meaning: what happened, in a sentence.
+        remedy: what to do about it.
+        status: the HTTP code of a denial, 0 otherwise.
+    """
+
+    code: str
+    kind: Kind
+    title: str
+    meaning: str
+    remedy: str
+    status: int = 0
+
+
+_ = Explanation
+
+
+class Reason(enum.Enum):
+    """By number: 0xx outcomes, 1xx reading, 2xx translating, 3xx and 4xx refusals of both, 5xx placing, 6xx shim."""
+
+    NO_GPU_WORDS = _(
+        "VGW001",
+        Kind.OUTCOME,
+        "no GPU words",
+        "The pod asks for no GPU in the words of any vendor in force.",
+        "Nothing. If it should ask for one, see `vgpu-webhook vendors` for the words.",
+    )
+    NOT_A_POD_CREATION = _(
+        "VGW002",
+        Kind.OUTCOME,
+        "not the creation of a pod",
+        "Only CREATE of a v1 Pod without a subresource is looked at.",
+        "Nothing.",
+    )
+    NOT_OPTED_IN = _(
+        "VGW003",
+        Kind.OUTCOME,
+        "namespace not opted in",
+        "The namespace does not carry the label `vgpu-webhook.io/inject: enabled`.",
+        "Label the namespace if its pods shall be treated.",
+    )
+    OPTED_OUT = _(
+        "VGW004",
+        Kind.OUTCOME,
+        "pod opted out",
+        "The pod carries the label `vgpu-webhook.io/inject: disabled` and its namespace permits that.",
+        "Nothing; to forbid it, label the namespace `vgpu-webhook.io/opt-out: forbidden`.",
+    )
+    MIRROR_POD = _(
+        "VGW005",
+        Kind.OUTCOME,
+        "mirror pod",
+        "The pod stands for a static pod that the kubelet already runs; changing it would anger the kubelet.",
+        "Nothing.",
+    )
+    WINDOWS_POD = _(
+        "VGW006", Kind.OUTCOME, "Windows pod", "Neither the shims nor the loader settings exist on Windows.", "Nothing."
+    )
+    NEVER_TOUCHED = _(
+        "VGW007",
+        Kind.OUTCOME,
+        "namespace never touched",
+        "The namespace is the cluster's own or listed under `neverTouched`.",
+        "Nothing.",
+    )
+    ALREADY_RIGHT = _(
+        "VGW008",
+        Kind.OUTCOME,
+        "already right",
+        "The pod asks for a GPU and already says everything that it needs.",
+        "Nothing.",
+    )
+    CHANGED = _("VGW009", Kind.OUTCOME, "changed", "The pod was changed; its account says how.", "Nothing.")
+    WOULD_CHANGE = _(
+        "VGW010",
+        Kind.OUTCOME,
+        "would be changed",
+        "The namespace's mode, or its roll-out, has the pod only looked at: it is stored as it was written.",
+        "Set the mode to `enforce`, or raise the roll-out, to have pods changed.",
+    )
+    DEFAULT_FILLED = _(
+        "VGW101",
+        Kind.WARNING,
+        "default filled in",
+        "The request left out a dimension and a default (of the namespace or of the mapping) was written.",
+        "Write the dimension yourself to choose another value.",
+    )
+    NAMESPACE_DEFAULT_UNREADABLE = _(
+        "VGW102",
+        Kind.WARNING,
+        "namespace default unreadable",
+        "An annotation `vgpu-webhook.io/default-*` of the namespace cannot be read; it was passed over.",
+        "Write a size with its suffix (`4Gi`) or `all` for memory, a percentage from 0 to 100 for cores, a count for devices.",
+    )
+    NAMESPACE_DEFAULT_NOT_APPLIED = _(
+        "VGW103",
+        Kind.WARNING,
+        "namespace default not applied",
+        "The target has no word for that dimension, or cannot say the value; the namespace's default was passed over.",
+        "Change the default, or the target of the namespace.",
+    )
+    PROMOTED_TO_LIMITS = _(
+        "VGW104",
+        Kind.WARNING,
+        "promoted to limits",
+        "A GPU resource stood in `requests` only, which the API server refuses; it was written to `limits` too.",
+        "Write GPU resources under `limits`.",
+    )
+    WORD_IGNORED = _(
+        "VGW105",
+        Kind.WARNING,
+        "word ignored",
+        "The vendor ignores this word beside the others; it has no effect.",
+        "Leave it out, or see the message for what would make it count.",
+    )
+    MISPLACED_WORD = _(
+        "VGW106",
+        Kind.WARNING,
+        "word in the wrong place",
+        "A request word stands where the vendor does not read it, for instance as an annotation.",
+        "Move it to the place that the message names.",
+    )
+    UNKNOWN_WORD = _(
+        "VGW107",
+        Kind.WARNING,
+        "unknown word",
+        "A resource name resembles a short known word, but is not known.",
+        "Correct the name if it was meant to be that word.",
+    )
+    CORRECTED = _(
+        "VGW108",
+        Kind.WARNING,
+        "value corrected",
+        "The vendor would raise this number to the next legal one; that number was written.",
+        "Write the number that the message names.",
+    )
+    ROUNDED_DOWN = _(
+        "VGW109",
+        Kind.WARNING,
+        "value rounded down",
+        "The vendor rounds this number down; what it gives is what was taken as asked.",
+        "Write a number that divides.",
+    )
+    NAMESPACE_SETTING_UNREADABLE = _(
+        "VGW110",
+        Kind.WARNING,
+        "namespace setting unreadable",
+        "A label or annotation `vgpu-webhook.io/*` of the namespace has a value that is not known; it was passed over.",
+        "Correct the value; the message lists the known ones.",
+    )
+    OUTSIDE_ROLLOUT = _(
+        "VGW111",
+        Kind.WARNING,
+        "outside the roll-out",
+        "The namespace enforces for a percentage of its workloads and this one is not among them: nothing was changed.",
+        "Raise the label `vgpu-webhook.io/rollout`, or remove it.",
+    )
+    ROUNDED = _(
+        "VGW201",
+        Kind.WARNING,
+        "rounded up",
+        "The target cannot express the exact amount; the next larger one was written.",
+        "Ask for an amount that the target can express.",
+    )
+    OTHER_FAMILY = _(
+        "VGW202",
+        Kind.WARNING,
+        "other hardware family",
+        "The pod was translated, on explicit order, to another family of hardware.",
+        "Make sure that the image is built for that hardware.",
+    )
+    WORD_NOT_CARRIED = _(
+        "VGW203",
+        Kind.WARNING,
+        "word not carried over",
+        "The word has no meaning for the target and was removed.",
+        "Leave it out, or write the target's own.",
+    )
+    HINT_NOT_CARRIED = _(
+        "VGW204",
+        Kind.WARNING,
+        "hint not carried over",
+        "The annotation means something to the source vendor's scheduler only; it was left and has no effect.",
+        "Write the target's own hint.",
+    )
+    DIMENSION_DROPPED = _(
+        "VGW205",
+        Kind.WARNING,
+        "dimension dropped",
+        "The target cannot carry this dimension and its mapping says that it may be dropped.",
+        "Choose another target if the limit matters.",
+    )
+    ONE_CARD_LOST = _(
+        "VGW206",
+        Kind.WARNING,
+        "one card for all is lost",
+        "The source puts all containers of the pod on one card; the target promises that to none.",
+        "Ask in one container only, or keep the source's words.",
+    )
+    LIMIT_ADDED = _(
+        "VGW207",
+        Kind.WARNING,
+        "a limit was added",
+        "The request had no limit of cores; the target's slice has one.",
+        "Choose another target if that matters.",
+    )
+    BAD_QUANTITY = _(
+        "VGW301",
+        Kind.DENIAL,
+        "not a usable quantity",
+        "The value is no Kubernetes quantity, or longer or larger than any honest one.",
+        "Write a plain whole number.",
+        400,
+    )
+    NOT_WHOLE = _(
+        "VGW302",
+        Kind.DENIAL,
+        "not a whole number",
+        "The value comes out as a fraction or below zero in the vendor's unit.",
+        "Write a whole number; the message says in which unit.",
+        422,
+    )
+    TOO_LARGE = _(
+        "VGW303",
+        Kind.DENIAL,
+        "more than any card has",
+        "The value is larger than any card: usually a unit that was written although the word has its own.",
+        "Write the number that the message names.",
+        422,
+    )
+    NOT_LEGAL = _(
+        "VGW304",
+        Kind.DENIAL,
+        "not a legal value",
+        "The vendor takes certain numbers only.",
+        "Write one of those that the message names.",
+        422,
+    )
+    NOT_DIVISIBLE = _(
+        "VGW305",
+        Kind.DENIAL,
+        "does not divide",
+        "The number is a total over the cards and does not divide by their count, which the vendor refuses.",
+        "Write one of the numbers that the message names.",
+        422,
+    )
+    LIMIT_DIFFERS = _(
+        "VGW306",
+        Kind.DENIAL,
+        "limit and request differ",
+        "Extended resources cannot be overcommitted: limits and requests must agree.",
+        "Write the same value to both, or leave `requests` out.",
+        422,
+    )
+    ZERO_DEVICES = _(
+        "VGW307",
+        Kind.DENIAL,
+        "no device, but a share of it",
+        "The count is 0 beside memory or cores: the request contradicts itself.",
+        "Write a count of 1 or more, or remove the other words.",
+        422,
+    )
+    REFUSED_BY_VENDOR = _(
+        "VGW308",
+        Kind.DENIAL,
+        "refused by the vendor",
+        "The vendor's own parts would refuse or ignore this combination on the node.",
+        "Write what the message says.",
+        422,
+    )
+    NO_FORM = _(
+        "VGW309",
+        Kind.DENIAL,
+        "words that make no request",
+        "No form of the vendor's mapping fits these words.",
+        "See `vgpu-webhook vendors NAME` for the forms.",
+        422,
+    )
+    BAD_COUNT = _(
+        "VGW310",
+        Kind.DENIAL,
+        "not a count",
+        "A count in a label or annotation must be a plain positive whole number in quotes.",
+        'Write for instance `"2"`.',
+        422,
+    )
+    AMBIGUOUS_COUNT = _(
+        "VGW311",
+        Kind.DENIAL,
+        "count for several containers",
+        "The count holds for the pod, and more than one container asks: whose it is cannot be known.",
+        "Let one container ask, or put the others into pods of their own.",
+        422,
+    )
+    TWO_VENDORS = _(
+        "VGW312",
+        Kind.DENIAL,
+        "two vendors in one container",
+        "A container asks in the words of two vendors; picking one would lose the other silently.",
+        "Keep the words of one vendor.",
+        422,
+    )
+    NEAR_MISS = _(
+        "VGW313",
+        Kind.DENIAL,
+        "misspelt word",
+        "A resource name is nearly a known word; it would be ignored and the pod would hang or run without a limit.",
+        "Write the name that the message suggests.",
+        422,
+    )
+    WORD_ON_STANDBY = _(
+        "VGW314",
+        Kind.DENIAL,
+        "vendor on standby",
+        "The word belongs to a vendor that is not in force, because another one owns a name that both use.",
+        "Change the setting `owners`, or write the other vendor's words.",
+        422,
+    )
+    UNIT_NOT_CONFIGURED = _(
+        "VGW315",
+        Kind.DENIAL,
+        "unit not configured",
+        "The vendor's sources contradict each other on the unit of this word; it is not guessed.",
+        "Set the `unit` in a mapping that extends this one.",
+        422,
+    )
+    SPELLINGS_DIFFER = _(
+        "VGW316",
+        Kind.DENIAL,
+        "two spellings in one container",
+        "The words of one container name different models or chips.",
+        "Use the same one in all of them.",
+        422,
+    )
+    NO_SUCH_CONTAINER = _(
+        "VGW317",
+        Kind.DENIAL,
+        "no such container",
+        "An annotation asks for a container that the pod does not have.",
+        "Correct the container's name in the key or value.",
+        422,
+    )
+    TOO_MANY = _(
+        "VGW318",
+        Kind.DENIAL,
+        "too many",
+        "More containers ask for a GPU than any honest pod has.",
+        "Split the pod.",
+        422,
+    )
+    DIMENSION_MISSING = _(
+        "VGW319",
+        Kind.DENIAL,
+        "dimension missing",
+        "The vendor gives a missing dimension no meaning and no default fills it.",
+        "Write it.",
+        422,
+    )
+    ONE_CONTAINER_ONLY = _(
+        "VGW320",
+        Kind.DENIAL,
+        "one container only",
+        "The vendor serves one asking container in a pod.",
+        "Let one container ask.",
+        422,
+    )
+    SIZE_UNKNOWN = _(
+        "VGW321",
+        Kind.DENIAL,
+        "size not known",
+        "The name is known, what it holds is not.",
+        "Add a row for it in a mapping that extends this one.",
+        422,
+    )
+    TWINS_DIFFER = _(
+        "VGW322",
+        Kind.DENIAL,
+        "limit and request annotation differ",
+        "The vendor's pair of annotations must agree, for nothing else can be honoured elsewhere.",
+        "Write the same value to both.",
+        422,
+    )
+    AMBIGUOUS_NAME = _(
+        "VGW323",
+        Kind.DENIAL,
+        "name of two vendors",
+        "Patterns of two vendors match this name, so that it is not known whose it is.",
+        "Narrow a pattern under `variables` of one mapping, or put one of the vendors on `standby`.",
+        422,
+    )
+    UNKNOWN_TARGET = _(
+        "VGW401",
+        Kind.DENIAL,
+        "unknown target",
+        "The annotation `vgpu-webhook.io/target` names no vendor in force.",
+        "Write one of those that the message lists.",
+        422,
+    )
+    NO_EQUIVALENT = _(
+        "VGW402",
+        Kind.DENIAL,
+        "no equivalent",
+        "The target cannot express the request faithfully; it is refused, not approximated.",
+        "Change the request as the message says, or choose another target.",
+        422,
+    )
+    READ_BACK_DIFFERS = _(
+        "VGW403",
+        Kind.DENIAL,
+        "would be read differently",
+        "What would be written does not read back as what was asked.",
+        "Change the request as the message says, or choose another target.",
+        422,
+    )
+    LABEL_CONFLICT = _(
+        "VGW404",
+        Kind.DENIAL,
+        "label says otherwise",
+        "The target needs a label or annotation that the pod already carries with another value.",
+        "Remove it from the pod, or set it to the value that the message names.",
+        422,
+    )
+    INIT_NOT_SERVED = _(
+        "VGW405",
+        Kind.DENIAL,
+        "init containers not served",
+        "The target does not serve init containers; the share would be lost.",
+        "Move the request to a container, or choose another target.",
+        422,
+    )
+    NOT_A_TARGET = _(
+        "VGW406",
+        Kind.DENIAL,
+        "not a target",
+        "The vendor's words can be read, but not written.",
+        "Choose another target.",
+        422,
+    )
+    CONTAINERS_DISAGREE = _(
+        "VGW407",
+        Kind.DENIAL,
+        "containers disagree",
+        "The target carries a value once for the whole pod, and its containers need different ones.",
+        "Ask for the same in each, or split the pod.",
+        422,
+    )
+    SCHEDULER_KEPT = _(
+        "VGW501",
+        Kind.WARNING,
+        "scheduler kept",
+        "The pod names a scheduler of its own choice; it was kept, although the vendor needs another.",
+        "Remove `schedulerName`, or name the one in the message.",
+    )
+    SCHEDULER_CONFLICT = _(
+        "VGW502",
+        Kind.DENIAL,
+        "scheduler conflict",
+        "The pod names another scheduler than the vendor needs and the mapping forbids that.",
+        "Remove `schedulerName`, or name the one in the message.",
+        403,
+    )
+    SCHEDULERS_DIFFER = _(
+        "VGW503",
+        Kind.DENIAL,
+        "two schedulers needed",
+        "Containers of one pod need different schedulers.",
+        "Use one vendor's words throughout, or split the pod.",
+        422,
+    )
+    NODE_NAME = _(
+        "VGW504",
+        Kind.DENIAL,
+        "node named",
+        "`spec.nodeName` bypasses the scheduler, so that a share cannot be honoured.",
+        "Use a node selector or affinity instead.",
+        403,
+    )
+    NODE_NAME_TO_AFFINITY = _(
+        "VGW505",
+        Kind.WARNING,
+        "node name became affinity",
+        "`spec.nodeName` was turned into a required node affinity, so that the scheduler accounts for the share.",
+        "Use a node selector or affinity yourself.",
+    )
+    PRIVILEGED = _(
+        "VGW506",
+        Kind.DENIAL,
+        "privileged container",
+        "A privileged container sees every card: a share cannot be enforced.",
+        "Drop `privileged`, or ask for whole cards.",
+        403,
+    )
+    PLACEMENT_KEPT = _(
+        "VGW507",
+        Kind.WARNING,
+        "placement kept",
+        "The pod already says otherwise than the mapping would; what the user wrote was kept.",
+        "Remove it if the mapping's value is wanted.",
+    )
+    SCHEDULER_OVERRIDDEN = _(
+        "VGW508",
+        Kind.WARNING,
+        "scheduler overridden",
+        "The pod named another scheduler; the mapping says to replace it.",
+        "Remove `schedulerName`.",
+    )
+    IMAGE_PATH_ASSUMED = _(
+        "VGW601",
+        Kind.WARNING,
+        "image's library path assumed",
+        "The image's own `LD_LIBRARY_PATH` is invisible to a webhook and is replaced; a usual tail was added.",
+        "Set `LD_LIBRARY_PATH` in the pod if the image needs another.",
+    )
+    LEFT_TO_PLUGIN = _(
+        "VGW602",
+        Kind.WARNING,
+        "left to the device plugin",
+        "No shim was injected; the limit is the device plugin's to enforce.",
+        "Ask for memory as a size, or permit the delivery that the message names.",
+    )
+    LIMIT_NOT_MET = _(
+        "VGW603",
+        Kind.DENIAL,
+        "limit cannot be written",
+        "The mapping refuses a share whose limit cannot be written before the card is known.",
+        "Ask for memory as a size.",
+        403,
+    )
+    COLLISION = _(
+        "VGW604",
+        Kind.DENIAL,
+        "collision with the shim",
+        "The pod already has a volume, mount or variable of the shim's name with other content.",
+        "Rename or remove the pod's own.",
+        422,
+    )
+    GUARDED = _(
+        "VGW605",
+        Kind.DENIAL,
+        "guarded variable",
+        "The variable lifts the limit of the share, for what a pod sets beats what the device plugin sets.",
+        "Remove it.",
+        403,
+    )
+    GUARD_STRIPPED = _(
+        "VGW606",
+        Kind.WARNING,
+        "guarded variable removed",
+        "The variable lifts the limit of the share; it was removed, as the mapping says.",
+        "Remove it.",
+    )
+    OWNED_STRIPPED = _(
+        "VGW607",
+        Kind.WARNING,
+        "scheduler's own mark removed",
+        "A mark that only the scheduler may write was removed: copied, it breaks placement; forged, it steals cards.",
+        "Leave it out of manifests.",
+    )
+    PRELOAD_FROM_ELSEWHERE = _(
+        "VGW608",
+        Kind.DENIAL,
+        "preload from elsewhere",
+        "`LD_PRELOAD` takes its value from elsewhere, so that the shim cannot be put before it.",
+        "Write its value, or remove it.",
+        403,
+    )
+    PATH_CLEANED = _(
+        "VGW609",
+        Kind.WARNING,
+        "search path cleaned",
+        "Empty elements of `LD_LIBRARY_PATH` were dropped: the loader reads them as the current directory.",
+        "Write the path without empty elements.",
+    )
+    INTERNAL_ERROR = _(
+        "VGW901",
+        Kind.BUG,
+        "internal error",
+        "A bug of the webhook; nothing was decided and the API server's `failurePolicy` applies.",
+        "Report it with the correlation id from the log.",
+    )
+
+    def __init__(self, explanation: Explanation) -> None:
+        # Plain attributes: `value` of an enumeration is computed at each look, and these are read in every review.
+        self.code = explanation.code
+        """``VGW`` and three digits."""
+        self.slug = self.name.lower()
+        """The name as a metric label: ``default_filled``."""
+
+
+BY_CODE = {reason.code: reason for reason in Reason}

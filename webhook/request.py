@@ -1,0 +1,83 @@
+"""What one container asks for, in canonical terms: exact, per device, and the same for every vendor.
+
+| field | values |
+|---|---|
+| `Request.devices` | a count of cards from 1, or None: the pod did not say |
+| `Request.memory` | per device: `Size` (bytes), `Percent` of a card, `FREE` (no size, no limit), or None |
+| `Request.cores` | per device: `Percent` of a card, `FREE` (no limit, nothing reserved), or None |
+
+None lives only between reading and settling. All of a card is ``Percent(100)``; a whole, exclusive card is that for memory
+and for cores, and there is no flag for it.
+"""
+
+import enum
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from webhook.quantity import Number, bytes_text, number_text
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Memory of one device, in exact bytes."""
+
+    bytes: Number
+
+    def __str__(self) -> str:
+        return bytes_text(self.bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Percent:
+    """A part of one device's memory or cores, above 0 and at most 100."""
+
+    value: Number
+
+    def __str__(self) -> str:
+        return f"{number_text(self.value)} %"
+
+
+class Free(enum.Enum):
+    """The one value of a dimension that is not limited."""
+
+    FREE = "no limit"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+FREE: Final = Free.FREE
+ALL: Final = Percent(100)
+"""All of a card's memory, or all of its cores."""
+
+Memory: TypeAlias = Size | Percent | Free
+Cores: TypeAlias = Percent | Free
+Dimension: TypeAlias = Literal["devices", "memory", "cores"]
+DIMENSIONS: Final[tuple[Dimension, ...]] = ("devices", "memory", "cores")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A GPU request of one container; see the module's table for what the fields hold."""
+
+    devices: int | None = None
+    memory: Memory | None = None
+    cores: Cores | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whole, exclusive cards: shim, guard and several refusals concern only what is not."""
+        return self.memory == ALL and self.cores == ALL
+
+    @property
+    def settled(self) -> bool:
+        """Every dimension is known."""
+        return self.devices is not None and self.memory is not None and self.cores is not None
+
+    def __str__(self) -> str:
+        cards = "? cards" if self.devices is None else "1 card" if self.devices == 1 else f"{self.devices} cards"
+        if self.whole:
+            return f"{cards}, whole"
+        memory = "memory not said" if self.memory is None else f"memory {self.memory}"
+        cores = "cores not said" if self.cores is None else f"cores {self.cores}"
+        return f"{cards}, each with {memory}, {cores}"

@@ -1,0 +1,64 @@
+"""Reading a request's body: bounded in size and time."""
+
+import asyncio
+from http import HTTPStatus
+
+from aiohttp import web
+
+from webhook.server.limits import InFlight, Limits
+from webhook.server.refusal import COME_AGAIN, JSON, Refusal
+
+
+async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
+    """The whole body of a JSON request.
+
+    Raises:
+        Refusal: not JSON (415), too large (413), too slow (408), broken off (400), or more than fits beside the other
+            bodies (503).
+    """
+    headers = request.headers
+    media_type = headers.get("Content-Type", "")
+    if media_type != JSON and media_type.partition(";")[0].strip().lower() != JSON:
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the content type must be {JSON}")
+    if "Content-Encoding" in headers:
+        # The API server never compresses, and what is small on the wire need not be small here.
+        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a compressed body is not taken")
+    content = request.content
+    if content.is_eof():
+        # Nearly always: it came together with the headers.
+        body = content.read_nowait()
+        if len(body) > limits.body:
+            raise _too_large(limits)
+        return body
+    # Without an announcement it is counted as the largest.
+    announced = request.content_length
+    size = limits.body if announced is None else announced
+    if size > limits.body:
+        raise _too_large(limits)
+    if in_flight.bodies + size > limits.bodies:
+        raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once", COME_AGAIN)
+    in_flight.bodies += size
+    try:
+        async with asyncio.timeout(limits.body_time):
+            return await _read_slowly(request, limits)
+    except TimeoutError:
+        raise Refusal(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {limits.body_time:g} s") from None
+    except (web.RequestPayloadError, ConnectionError):
+        raise Refusal(HTTPStatus.BAD_REQUEST, "the body broke off") from None
+    finally:
+        in_flight.bodies -= size
+
+
+async def _read_slowly(request: web.BaseRequest, limits: Limits) -> bytes:
+    chunks = []
+    size = 0
+    while chunk := await request.content.readany():
+        size += len(chunk)
+        if size > limits.body:
+            raise _too_large(limits)
+        chunks.append(chunk)
+    return b"".join(chunks)
+
+
+def _too_large(limits: Limits) -> Refusal:
+    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limits.body} bytes")

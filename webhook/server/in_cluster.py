@@ -1,0 +1,179 @@
+"""The cluster around a server: what it follows there, and the registration that it keeps.
+
+Nothing of it is needed to answer a review once all was read for the first time: what was last known stays in force.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from structlog.typing import FilteringBoundLogger
+
+from webhook.admission.context import Namespace
+from webhook.admission.eligibility import opted_in
+from webhook.cluster.api import Api, ApiError
+from webhook.cluster.elsewhere import known_elsewhere
+from webhook.cluster.events import Events, Subject
+from webhook.cluster.live import LivePolicy
+from webhook.cluster.namespaces import Namespaces, NamespaceView
+from webhook.cluster.reach import Reach, reach_of
+from webhook.cluster.registrar import Mode, Notice, Registrar
+from webhook.cluster.registration import NAME, Site, wanted
+from webhook.cluster.registration_watch import watch_registration
+from webhook.cluster.verdict import Verdict
+from webhook.mapping.load import load_policy
+from webhook.mapping.policy import Policy
+from webhook.patch import slots
+from webhook.pod import Pod
+from webhook.server.mutate import Current, NotNowError
+
+REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "", NAME, "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this replica is, and what it keeps there.
+
+    Attributes:
+        release_namespace: the webhook's own: its ConfigMaps say the policy.
+        site: how API servers reach it.
+        registration: who keeps the registration.
+        owner: a ClusterRole of the release, if there is one: with it goes the registration.
+    """
+
+    release_namespace: str
+    site: Site
+    registration: Mode
+    owner: str | None = None
+
+
+class InCluster:
+    """Everything of a cluster that a server lives by; `run` keeps it up."""
+
+    def __init__(self, api: Api, place: Place, log: FilteringBoundLogger) -> None:
+        builtin = load_policy()
+        self.current = Current(builtin)
+        self._namespaces = Namespaces(api, log)
+        self._live = LivePolicy(api, place.release_namespace, log, in_force=self._in_force, told=self._told)
+        self._registrar = Registrar(
+            api, place.site, wanted(builtin), self._tell, mode=place.registration, owner=place.owner
+        )
+        self._registrations = watch_registration(api, self._registrar, log)
+        self._keeps_none = place.registration is Mode.OFF
+        self._events = Events(api)
+        self._notices: asyncio.Queue[Notice] = asyncio.Queue()
+        self._verdicts: Sequence[Verdict] = ()
+        self._reach: Reach = reach_of(builtin)
+        self._log = log
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled; the registration is written once all of it was read, and not before."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._namespaces.reflector.run())
+            tasks.create_task(self._live.run())
+            tasks.create_task(self._write_events())
+            await self.synced()
+            if not self._keeps_none:
+                tasks.create_task(self._registrar.run())
+                tasks.create_task(self._registrations.run())
+
+    async def synced(self) -> None:
+        """Return once every namespace and the policy of the cluster are known."""
+        await self._namespaces.reflector.synced.wait()
+        await self._live.ready.wait()
+
+    def closed(self) -> str | None:
+        """Why no review can be answered yet; never again once everything was read."""
+        if not self._namespaces.reflector.synced.is_set():
+            return "the namespaces of the cluster are not known yet"
+        return None if self._live.ready.is_set() else "the policy of the cluster is not known yet"
+
+    def lookup(self, name: str) -> Namespace | None:
+        """What is known of a namespace, None if nothing is: `fetch` it."""
+        found = self._namespaces.lookup(name)
+        return None if found is None else _namespace(found)
+
+    async def fetch(self, name: str) -> Namespace:
+        """A namespace that a pod came before the news of.
+
+        Raises:
+            NotNowError: the API server does not say; the pod is not to be let through for that.
+        """
+        try:
+            return _namespace(await self._namespaces.fetch(name))
+        except ApiError as error:
+            raise NotNowError(f"namespace {name} is not known yet") from error
+
+    def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
+        """Whether another replica knows words of this pod that this one has yet to learn."""
+        registered = self._registrar.registered
+        if registered is None or registered.digest == policy.digest or not opted_in(namespace, policy):
+            return False
+        sides = [
+            side
+            for slot in slots(pod)
+            if (resources := slot.container.resources) is not None
+            for side in (resources.limits, resources.requests)
+        ]
+        names = {name for side in sides for name in side or ()}
+        keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
+        return known_elsewhere(names, keys, policy, self._reach, registered)
+
+    def lines(self) -> list[str]:
+        """What is in force and in contact, for people."""
+        ages = [f"{what}: last contact {age:.0f} s ago" for what, age in self._ages() if age is not None]
+        return [*self._live.lines(), *ages]
+
+    def metrics(self) -> Iterator[Metric]:
+        """What is followed, for Prometheus."""
+        age = GaugeMetricFamily(
+            "vgpu_webhook_watch_age_seconds", "Since the API server was last heard of a kind.", labels=("kind",)
+        )
+        for what, seconds in self._ages():
+            if seconds is not None:
+                age.add_metric((what,), seconds)
+        yield age
+        accepted = GaugeMetricFamily(
+            "vgpu_webhook_config_map_accepted",
+            "1 where the document in a ConfigMap is in force, 0 where it was rejected.",
+            labels=("config_map",),
+        )
+        for verdict in self._verdicts:
+            accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
+        yield accepted
+
+    def _ages(self) -> Iterator[tuple[str, float | None]]:
+        yield "namespaces", self._namespaces.reflector.age
+        ages = [reflector.age for reflector in self._live.sources.reflectors]
+        yield "configmaps", max((age for age in ages if age is not None), default=None)
+        if not self._keeps_none:
+            yield "registration", self._registrations.age
+
+    def _in_force(self, policy: Policy) -> None:
+        self.current.policy = policy
+        self._reach = reach_of(policy)
+        self._registrar.adopt(wanted(policy))
+
+    def _told(self, verdicts: Sequence[Verdict]) -> None:
+        self._verdicts = tuple(verdicts)
+
+    def _tell(self, notice: Notice) -> None:
+        log = self._log.warning if notice.warning else self._log.info
+        log("registration", kind=notice.kind.value, message=notice.message)
+        if notice.warning:
+            self._notices.put_nowait(notice)
+
+    async def _write_events(self) -> None:
+        while True:
+            notice = await self._notices.get()
+            reason = notice.kind.name.title().replace("_", "")
+            try:
+                await self._events.tell(REGISTRATION, "Warning", f"Registration{reason}", notice.message)
+            except ApiError as error:
+                self._log.warning("event_not_written", error=str(error))
+
+
+def _namespace(view: NamespaceView) -> Namespace:
+    return Namespace(view.name, view.labels, view.annotations)

@@ -1,0 +1,200 @@
+"""``POST /mutate``: a review goes in, its answer comes out.
+
+A bug of ours is a 500 and never a denial, so that the API server's ``failurePolicy`` decides what it means.
+"""
+
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+
+from aiohttp import web
+from structlog.typing import FilteringBoundLogger
+
+from webhook.admission.context import Context, Namespace, PodSecurityLevel
+from webhook.admission.decision import Decision
+from webhook.mapping.policy import Policy
+from webhook.pod import Pod
+from webhook.reasons import Reason
+from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, encode_decision, encode_untouched
+from webhook.server.body import read_body
+from webhook.server.lifecycle import Lifecycle, Phase
+from webhook.server.limits import InFlight, Limits
+from webhook.server.logs import error_fields
+from webhook.server.metrics import Metrics, Outcome, outcome_of, vendor_label
+from webhook.server.refusal import COME_AGAIN, JSON, Refusal, refuse
+
+Decide: TypeAlias = Callable[[Pod, Context, Policy], Decision]
+
+MAX_LOGGED: Final = 64
+"""Characters of a name from a review in a log line; a uid has 36."""
+
+
+@dataclass(slots=True)
+class Current:
+    """The policy in force. It is replaced by one assignment, and a review looks at it once."""
+
+    policy: Policy
+
+
+class NotNowError(Exception):
+    """A review cannot be answered now, but soon, or elsewhere: the API server is to ask again."""
+
+
+class Namespaces(Protocol):
+    """Where namespaces are looked up; called for every pod, so it answers from memory."""
+
+    def lookup(self, name: str) -> Namespace | None:
+        """The namespace of that name, None if it is not known."""
+        ...
+
+    async def fetch(self, name: str) -> Namespace:
+        """A namespace that is not known.
+
+        Raises:
+            NotNowError: it cannot be had now.
+        """
+        ...
+
+
+class Peers(Protocol):
+    """What a replica in a cluster may have to wait for, or to leave to others."""
+
+    def closed(self) -> str | None:
+        """Why no review can be answered yet, or None."""
+        ...
+
+    def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
+        """Whether others know words of a pod that this replica has yet to learn."""
+        ...
+
+
+class _Answer(NamedTuple):
+    outcome: Outcome
+    reason: Reason
+    vendors: tuple[str, ...]
+    body: bytes
+
+
+_FAILED: Final = _Answer("failed", Reason.INTERNAL_ERROR, (), b"")
+
+
+@dataclass(frozen=True, slots=True)
+class Mutate:
+    """The handler, and everything it needs."""
+
+    decide: Decide
+    current: Current
+    namespaces: Namespaces
+    pod_security_default: PodSecurityLevel
+    lifecycle: Lifecycle
+    limits: Limits
+    in_flight: InFlight
+    metrics: Metrics
+    log: FilteringBoundLogger
+    peers: Peers | None = None
+
+    async def handle(self, request: web.BaseRequest) -> web.Response:
+        """Answer one request."""
+        in_flight = self.in_flight
+        in_flight.enter()
+        try:
+            self._admit()
+            response = await self._review(await read_body(request, self.limits, in_flight))
+        except Refusal as refusal:
+            self.metrics.refused(refusal.status)
+            self.log.debug("refused", status=refusal.status, why=refusal.message)
+            response = refuse(refusal)
+        finally:
+            in_flight.leave()
+        if self.lifecycle.phase is not Phase.SERVING:
+            response.force_close()
+        return response
+
+    def _admit(self) -> None:
+        if self.lifecycle.phase is Phase.REFUSING:
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "this replica is stopping", COME_AGAIN)
+        if self.in_flight.reviews > self.limits.reviews:
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", COME_AGAIN)
+        closed = None if self.peers is None else self.peers.closed()
+        if closed is not None:
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, closed, COME_AGAIN)
+
+    async def _review(self, body: bytes) -> web.Response:
+        started = time.perf_counter()
+        try:
+            review = decode_review(body)
+        except ReviewError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+        try:
+            pod = review.pod
+            if pod is None or not review.creates_pod:
+                answer = _Answer("untouched", Reason.NOT_A_POD_CREATION, (), encode_untouched(review.uid))
+            else:
+                name = review.namespace or pod.metadata.namespace or "default"
+                answer = self._answer(review, pod, self.namespaces.lookup(name) or await self.namespaces.fetch(name))
+        except NotNowError as error:
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), COME_AGAIN) from error
+        except UNDECODABLE:
+            # In a part that was not needed until now.
+            raise Refusal(HTTPStatus.BAD_REQUEST, "a part of the pod cannot be decoded") from None
+        except Exception as error:
+            self._count(_FAILED, started, len(body))
+            raise self._bug(review, error) from error
+        self._count(answer, started, len(body))
+        return web.Response(body=answer.body, headers={"Content-Type": JSON})
+
+    def _answer(self, review: Review, pod: Pod, namespace: Namespace) -> _Answer:
+        policy = self.current.policy
+        if self.peers is not None and self.peers.behind(pod, namespace, policy):
+            raise NotNowError("another replica knows words of this pod that this one has yet to learn")
+        context = Context(namespace, self.pod_security_default, review.user_info.username)
+        decision = self.decide(pod, context, policy)
+        answer = _Answer(outcome_of(decision), decision.reason, decision.vendors, encode_decision(review.uid, decision))
+        self._tell(review, pod, decision, answer.outcome)
+        return answer
+
+    def _count(self, answer: _Answer, started: float, size: int) -> None:
+        seconds = time.perf_counter() - started
+        self.metrics.review(answer.outcome, answer.reason, vendor_label(answer.vendors), seconds=seconds, size=size)
+
+    def _bug(self, review: Review, error: Exception) -> Refusal:
+        correlation = f"{review.uid[:MAX_LOGGED]}/{secrets.token_hex(4)}"
+        self.metrics.bug()
+        reason = Reason.INTERNAL_ERROR
+        self.log.error("bug", code=reason.code, reason=reason.slug, correlation=correlation, **error_fields(error))
+        return Refusal(
+            HTTPStatus.INTERNAL_SERVER_ERROR,
+            f"{reason.code}: an error of the webhook itself, nothing was decided; its log has it as {correlation}",
+        )
+
+    def _tell(self, review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> None:
+        if outcome == "denied":
+            denial = decision.denial
+            where = {} if denial is None else {"container": _cut(denial.container), "field": _cut(denial.field)}
+            self.log.info("review", **_facts(review, pod, decision, outcome), **where)
+        elif self.log.is_enabled_for(_DEBUG):
+            self.log.debug("review", **_facts(review, pod, decision, outcome))
+
+
+def _cut(text: str | None) -> str | None:
+    return None if text is None else text[:MAX_LOGGED]
+
+
+_DEBUG: Final = 10
+
+
+def _facts(review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> dict[str, Any]:
+    return {
+        "uid": review.uid[:MAX_LOGGED],
+        "namespace": (review.namespace or "")[:MAX_LOGGED],
+        "pod": (pod.metadata.name or pod.metadata.generate_name or "")[:MAX_LOGGED],
+        "outcome": outcome,
+        "reason": decision.reason.slug,
+        "code": decision.reason.code,
+        "vendors": decision.vendors,
+        "warnings": [finding.reason.code for finding in decision.warnings],
+        "dry_run": bool(review.dry_run),
+    }

@@ -1,0 +1,67 @@
+"""aiohttp's protocol, watched, and with its own answers in our words."""
+
+import asyncio
+from http import HTTPStatus
+from typing import cast
+
+from aiohttp import web
+from structlog.typing import FilteringBoundLogger
+
+from webhook.server.limits import Limits
+from webhook.server.logs import error_fields
+from webhook.server.refusal import Refusal, refuse
+from webhook.server.watchdog import Watch, Watchdog
+
+
+class Protocol(web.RequestHandler):
+    """One connection. What aiohttp does with it is made to measure here, for it has settings for none of this."""
+
+    __slots__ = ("_log", "_watchdog", "watch")
+
+    def __init__(self, server: web.Server, limits: Limits, watchdog: Watchdog, log: FilteringBoundLogger) -> None:
+        super().__init__(
+            server,
+            loop=asyncio.get_running_loop(),
+            access_log=None,  # type: ignore[arg-type]  # it would cost half as much as a review
+            auto_decompress=False,
+            keepalive_timeout=limits.keepalive,
+            lingering_time=0,  # ours ends with the connection; aiohttp's would go on
+        )
+        self._watchdog = watchdog
+        self._log = log
+        self.watch: Watch | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.watch = self._watchdog.watch(cast("asyncio.Transport", transport))
+        super().connection_made(transport)
+
+    def connection_lost(self, exc: BaseException | None) -> None:
+        if self.watch is not None:
+            self._watchdog.forget(self.watch)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.watch is not None:
+            self.watch.received()
+        super().data_received(data)
+
+    def handle_error(
+        self,
+        request: web.BaseRequest,
+        status: int = HTTPStatus.INTERNAL_SERVER_ERROR,
+        exc: BaseException | None = None,
+        message: str | None = None,
+    ) -> web.StreamResponse:
+        """Answer what is no HTTP, and errors that no handler has caught: aiohttp would quote what was sent."""
+        del message
+        if status == HTTPStatus.BAD_REQUEST:
+            self._log.debug("refused", status=status, why=type(exc).__name__)
+            refusal = Refusal(HTTPStatus.BAD_REQUEST, "no HTTP/1.1 request")
+        else:
+            self._log.error("bug", **({} if exc is None else error_fields(exc)))
+            refusal = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the webhook itself")
+        if request.writer.output_size > 0:
+            raise ConnectionError("the answer has already begun")
+        response = refuse(refusal)
+        response.force_close()
+        return response

@@ -1,0 +1,115 @@
+"""The routes: ``POST /mutate`` behind TLS; ``GET /healthz``, ``/readyz`` and ``/metrics`` in plain.
+
+There are four of them, each with one method, so they are a dictionary and not an application with a router: that would
+cost a review a tenth of its time.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Final, TypeAlias
+
+from aiohttp import HttpVersion11, hdrs, web
+from prometheus_client import CONTENT_TYPE_LATEST
+
+from webhook.server.lifecycle import Lifecycle, Phase
+from webhook.server.limits import Limits
+from webhook.server.listener import Handler
+from webhook.server.metrics import Metrics
+from webhook.server.mutate import Mutate
+from webhook.server.protocol import Protocol
+from webhook.server.refusal import Refusal, refuse
+
+Routes: TypeAlias = Mapping[str, tuple[str, Handler]]
+"""By path: the one method, and who handles it."""
+Check: TypeAlias = Callable[[], str | None]
+"""Something that readiness depends on: None, or why it is not given."""
+
+MUTATE: Final = "/mutate"
+
+
+def mutate_routes(mutate: Mutate) -> Routes:
+    """What is behind TLS."""
+    return {MUTATE: (hdrs.METH_POST, mutate.handle)}
+
+
+def plain_routes(
+    lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, Check], details: Callable[[], list[str]] = list
+) -> Routes:
+    """What is there for probes and for Prometheus.
+
+    Args:
+        lifecycle: whether the server is about to end.
+        metrics: what is counted.
+        checks: what readiness depends on, by name.
+        details: lines for people, shown by ``/readyz?verbose``.
+    """
+
+    async def healthz(_request: web.BaseRequest) -> web.Response:
+        return web.Response(text="ok\n")
+
+    async def readyz(request: web.BaseRequest) -> web.Response:
+        failures = [f"{name}: {why}" for name, check in checks.items() if (why := check()) is not None]
+        if lifecycle.phase is not Phase.SERVING:
+            failures.append(f"lifecycle: {lifecycle.phase.value}")
+        status = HTTPStatus.SERVICE_UNAVAILABLE if failures else HTTPStatus.OK
+        lines = [*(failures or ["ok"]), *(details() if "verbose" in request.query else ())]
+        return web.Response(status=status, text="".join(f"{line}\n" for line in lines))
+
+    async def prometheus(_request: web.BaseRequest) -> web.Response:
+        return web.Response(body=metrics.text(), headers={hdrs.CONTENT_TYPE: CONTENT_TYPE_LATEST})
+
+    handlers = {"/healthz": healthz, "/readyz": readyz, "/metrics": prometheus}
+    return {path: (hdrs.METH_GET, handler) for path, handler in handlers.items()}
+
+
+def dispatcher(routes: Routes, limits: Limits) -> Handler:
+    """The handler of every request: finds the one that it is for, and sees to what holds for all of them."""
+
+    async def dispatch(request: web.BaseRequest) -> web.StreamResponse:
+        protocol = request.protocol
+        watch = protocol.watch if isinstance(protocol, Protocol) else None
+        if watch is not None:
+            watch.handling()
+        try:
+            if hdrs.EXPECT in request.headers:
+                await _meet_expectation(request)
+            response = await _route(request, routes)
+            if not request.content.is_eof():
+                await _linger(request, response, limits)
+        finally:
+            if watch is not None:
+                watch.answered()
+        return response
+
+    return dispatch
+
+
+async def _route(request: web.BaseRequest, routes: Routes) -> web.StreamResponse:
+    # The path is decoded only if it is none of ours as it stands.
+    route = routes.get(request.raw_path.partition("?")[0]) or routes.get(request.path)
+    if route is None:
+        return refuse(Refusal(HTTPStatus.NOT_FOUND, "there is nothing here"))
+    method, handler = route
+    if request.method != method:
+        return refuse(Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is known here", {hdrs.ALLOW: method}))
+    return await handler(request)
+
+
+async def _meet_expectation(request: web.BaseRequest) -> None:
+    # Any other expectation may be passed over (RFC 9110 §10.1.1).
+    if request.version >= HttpVersion11 and request.headers[hdrs.EXPECT].lower() == "100-continue":
+        await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
+        request.writer.output_size = 0  # the answer proper has not begun
+
+
+async def _linger(request: web.BaseRequest, response: web.StreamResponse, limits: Limits) -> None:
+    """Answer a request whose body is still coming, and let the client read that before its connection is reset."""
+    response.force_close()
+    with contextlib.suppress(TimeoutError, ConnectionError, web.RequestPayloadError):
+        await response.prepare(request)
+        await response.write_eof()
+        async with asyncio.timeout(limits.linger):
+            while await request.content.readany():
+                pass

@@ -1,0 +1,169 @@
+"""A server from its parts, from the first socket to the end of the process."""
+
+import asyncio
+import datetime as dt
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from structlog.typing import FilteringBoundLogger
+
+from certs.serving import Serving
+from webhook.admission.context import PodSecurityLevel
+from webhook.server.lifecycle import Lifecycle
+from webhook.server.limits import InFlight, Limits
+from webhook.server.listener import Endpoint, listening
+from webhook.server.logs import error_fields
+from webhook.server.memory import settle_memory
+from webhook.server.metrics import Metrics
+from webhook.server.mutate import Current, Decide, Mutate, Namespaces
+from webhook.server.routes import MUTATE, Check, dispatcher, mutate_routes, plain_routes
+
+if TYPE_CHECKING:
+    from webhook.server.in_cluster import InCluster
+
+DRAIN_GRACE: Final = 10.0
+"""Seconds for which a stopping replica goes on answering: what endpoints usually need to reach every node."""
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What may be set about a server."""
+
+    listen: Endpoint
+    plain_listen: Endpoint
+    drain_grace: float = DRAIN_GRACE
+    reuse_port: bool = False
+    limits: Limits = field(default_factory=Limits)
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """What a server serves: the engine, what it decides by, and what it shows and tells."""
+
+    decide: Decide
+    current: Current
+    namespaces: Namespaces
+    pod_security_default: PodSecurityLevel
+    tls: Serving
+    log: FilteringBoundLogger
+    lifecycle: Lifecycle = field(default_factory=Lifecycle)
+    in_flight: InFlight = field(default_factory=InFlight)
+    cluster: "InCluster | None" = None
+
+
+@dataclass(frozen=True, slots=True)
+class Addresses:
+    """Where a server listens."""
+
+    mutate: Endpoint
+    plain: Endpoint
+
+    def __str__(self) -> str:
+        return f"https://{self.mutate}{MUTATE}, http://{self.plain}"
+
+
+@asynccontextmanager
+async def running(service: Service, options: Options) -> AsyncIterator[Addresses]:
+    """A server that listens, without signals or drain: for `serve`, and for tests.
+
+    Raises:
+        OSError: an endpoint is not to be had.
+    """
+    metrics = Metrics(service.in_flight)
+    metrics.certificate("leaf", service.tls.not_after)
+    limits = options.limits
+    mutate = Mutate(
+        decide=service.decide,
+        current=service.current,
+        namespaces=service.namespaces,
+        pod_security_default=service.pod_security_default,
+        lifecycle=service.lifecycle,
+        limits=limits,
+        in_flight=service.in_flight,
+        metrics=metrics,
+        log=service.log,
+        peers=service.cluster,
+    )
+    checks: dict[str, Check] = {"certificate": lambda: _certificate_failure(service.tls)}
+    details: Callable[[], list[str]] = list
+    if service.cluster is not None:
+        checks["cluster"] = service.cluster.closed
+        details = service.cluster.lines
+        metrics.also(service.cluster.metrics)
+    reviews = dispatcher(mutate_routes(mutate), limits)
+    plain = dispatcher(plain_routes(service.lifecycle, metrics, checks, details), limits)
+    # Reviews first: whoever finds the plain port open finds the other one open, too.
+    async with (
+        listening(
+            reviews, options.listen, limits, service.log, service.tls.context, reuse_port=options.reuse_port
+        ) as mutate_endpoint,
+        listening(plain, options.plain_listen, limits, service.log) as plain_endpoint,
+    ):
+        yield Addresses(mutate_endpoint, plain_endpoint)
+
+
+async def serve(service: Service, options: Options, announce: Callable[[Addresses], None]) -> None:
+    """Serve until SIGTERM or SIGINT, then drain.
+
+    SIGTERM comes from a kubelet: other replicas take over within the grace. SIGINT comes from a keyboard, where nobody
+    takes over and somebody waits: no grace. Nor is there one for the second signal, whichever it is.
+
+    Raises:
+        OSError: an endpoint is not to be had.
+    """
+    loop = asyncio.get_running_loop()
+    lifecycle = service.lifecycle
+    async with running(service, options) as addresses:
+        loop.add_signal_handler(signal.SIGTERM, lifecycle.stop)
+        loop.add_signal_handler(signal.SIGINT, lambda: lifecycle.stop(hurry=True))
+        async with _following(service):
+            if await _ready(service):
+                settle_memory()
+                announce(addresses)
+                service.log.info("ready", mutate=str(addresses.mutate), plain=str(addresses.plain))
+            await lifecycle.wait()
+            await lifecycle.drain(
+                grace=options.drain_grace, in_flight=service.in_flight, limits=options.limits, log=service.log
+            )
+    service.log.info("stopped")
+
+
+@asynccontextmanager
+async def _following(service: Service) -> AsyncIterator[None]:
+    """Keeps up with the cluster in the meantime; an error of ours there is told, and ends the server."""
+    if service.cluster is None:
+        yield
+        return
+
+    def ended(task: asyncio.Task[None]) -> None:
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            service.log.error("bug", **error_fields(error))
+            service.lifecycle.stop()
+
+    task = asyncio.create_task(service.cluster.run())
+    task.add_done_callback(ended)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def _ready(service: Service) -> bool:
+    """Returns once reviews can be answered, or (False) once somebody wants the server to end."""
+    if service.cluster is None:
+        return True
+    synced, stopped = asyncio.create_task(service.cluster.synced()), asyncio.create_task(service.lifecycle.wait())
+    done, pending = await asyncio.wait((synced, stopped), return_when=asyncio.FIRST_COMPLETED)
+    for task in pending:
+        task.cancel()
+    await asyncio.gather(*pending, return_exceptions=True)
+    return synced in done
+
+
+def _certificate_failure(tls: Serving) -> str | None:
+    return None if dt.datetime.now(dt.UTC) <= tls.not_after else "the served certificate has expired"
