@@ -115,14 +115,14 @@ def test_pods_are_bound_to_nodes_that_are_only_objects(scheduler: ControlPlane) 
         pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [asking]}}
         client.create(pod, "bound").accepted()
 
-    def unschedulable() -> list[Object]:
+    def outcomes() -> list[str | None]:
         pods = client.list("v1", "pods", "bound")
         conditions = [condition for pod in pods for condition in pod["status"].get("conditions", [])]
-        return [condition for condition in conditions if condition.get("reason") == "Unschedulable"]
+        reasons = {condition.get("reason") for condition in conditions}
+        return sorted((pod["spec"].get("nodeName") for pod in pods), key=str) if "Unschedulable" in reasons else []
 
-    scheduler.wait_until(unschedulable, "the second pod found no place")
-    pods = {pod["metadata"]["name"]: pod["spec"].get("nodeName") for pod in client.list("v1", "pods", "bound")}
-    assert sorted(pods.values(), key=str) == [None, "node-1"]
+    # Both may have been told that there is no place before the scheduler heard of the node.
+    scheduler.wait_until(lambda: outcomes() == [None, "node-1"], "one pod found a place, and one did not")
     # Pods of other tests shall find no place.
     client.delete("v1", "nodes", "node-1").accepted()
 
