@@ -49,7 +49,7 @@ def test_unknown_vendor(run: Run) -> None:
     """A usage error that names the known ones."""
     result = run("vendors", "nonsense")
     assert result.exit_code == 1
-    assert "nonsense is none of aliyun, gpushare, iluvatar, nvidia, vcuda" in result.stderr
+    assert "nonsense is none of aliyun, gpushare, iluvatar, mig, nvidia, vcuda" in result.stderr
 
 
 def test_schema(run: Run) -> None:

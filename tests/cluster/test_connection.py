@@ -98,7 +98,7 @@ async def test_no_answer() -> None:
         begun = time.monotonic()
         with pytest.raises(UnreachableError, match=r"GET /api: no answer within 0\.1 s"):
             await api.request("GET", "/api", seconds=0.1)
-        assert time.monotonic() - begun < 1
+        assert time.monotonic() - begun < 5
     async with served(breaks) as api:
         with pytest.raises(UnreachableError, match="GET /api: "):
             await api.request("GET", "/api")

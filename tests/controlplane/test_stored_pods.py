@@ -165,7 +165,7 @@ def test_absurd_quantity_is_denied_at_once(cluster: Cluster) -> None:
     """A number of ten million digits costs no more time than any other pod."""
     began = time.monotonic()
     denial(cluster.submit(example("24")))
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 5
 
 
 @pytest.mark.parametrize("name", ["01", *(row.example for row in DENIED)])

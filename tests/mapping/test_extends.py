@@ -65,7 +65,7 @@ def test_three_lines_survive_an_upgrade() -> None:
 @pytest.mark.parametrize(
     "text, message, hint",
     [
-        ("extends: nvdia\n", "'nvdia' is no built-in mapping", "aliyun, gpushare, iluvatar, nvidia, vcuda"),
+        ("extends: nvdia\n", "'nvdia' is no built-in mapping", "aliyun, gpushare, iluvatar, mig, nvidia, vcuda"),
         ("extends: [nvidia]\n", "is no built-in mapping", "built in are"),
         ("extends: acme\n", "'acme' is no built-in mapping", "built in are"),
         ("extends: vcuda\nvendor: mine\n", "still claims the resource names of vcuda-core, vcuda-memory", "`null`"),

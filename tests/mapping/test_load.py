@@ -66,5 +66,5 @@ def test_an_unknown_target_of_the_command_line_is_told() -> None:
 
 def test_built_in_documents() -> None:
     """Each under its own name; those in force own their names alone."""
-    assert set(builtin()) == {"aliyun", "gpushare", "iluvatar", "nvidia", "vcuda"}
+    assert set(builtin()) == {"aliyun", "gpushare", "iluvatar", "mig", "nvidia", "vcuda"}
     assert [vendor.name for vendor in load_policy().vendors.values() if vendor.standby] == ["gpushare"]

@@ -32,7 +32,6 @@ from webhook.mapping.nearness import NearMiss, distance
         ("iluvatar.ai/MR-V100-vgpus", "iluvatar.ai/MR-V100-vgpu", True),
         ("iluvatar.ai/MR-V100.vmem", "iluvatar.ai/MR-V100.vMem", True),
         ("nvidia.com/pgpu", None, None),
-        ("nvidia.com/mig-1g.10gb", None, None),
         ("nvidia.com/gpu.shared", None, None),
         ("nvidia.com/rdma", None, None),
         ("nvidia.com/", None, None),
