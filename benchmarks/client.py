@@ -58,16 +58,16 @@ class _Connection:
 
 
 class Client:
-    """Sixteen keep-alive connections to one server, each with one review under way."""
+    """Keep-alive connections to one server, each with one review under way."""
 
-    def __init__(self, server: Server, authority: Path, load: Load) -> None:
+    def __init__(self, server: Server, authority: Path, load: Load, connections: int = CONNECTIONS) -> None:
         self._server = server
         self._requests = load.requests
         self._next = 0
         self._poll = select.epoll()
         context = ssl.create_default_context(cafile=authority)
         self._connections: dict[int, _Connection] = {}
-        for _ in range(CONNECTIONS):
+        for _ in range(connections):
             raw = socket.create_connection(("127.0.0.1", server.port))
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

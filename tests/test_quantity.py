@@ -117,10 +117,10 @@ def test_refuses_what_is_no_quantity(text: str) -> None:
 )
 def test_refuses_what_is_too_much_before_computing_it(text: str, why: str) -> None:
     """Length and exponent are looked at on the text: `1e10000000` is legal elsewhere and would take seconds."""
-    started = time.perf_counter()
+    started = time.process_time()
     with pytest.raises(QuantityError, match=why) as caught:
         parse_quantity(text)
-    assert time.perf_counter() - started < 5
+    assert time.process_time() - started < 5
     assert len(str(caught.value)) < 160
 
 

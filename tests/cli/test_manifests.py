@@ -183,13 +183,13 @@ def test_a_billion_laughs_end_soon() -> None:
     names = "abcdefghij"
     lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
     lines += [f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]" for old, new in itertools.pairwise(names)]
-    started = time.monotonic()
+    started = time.process_time()
     with pytest.raises(ManifestError, match="once aliases are written out"):
         read("\n".join(lines))
     nested = "a0: &a0 x\n" + "".join(f"a{i}: &a{i} {'[' * 100}*a{i - 1}{']' * 100}\n" for i in range(1, 30))
     with pytest.raises(ManifestError, match="nested deeper"):
         read(nested)
-    assert time.monotonic() - started < 5
+    assert time.process_time() - started < 5
 
 
 def test_lines() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import datetime as dt
 import signal
+import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
 
 DRAIN_GRACE: Final = 10.0
 """Seconds for which a stopping replica goes on answering: what endpoints usually need to reach every node."""
+
+TURN: Final = 0.0005
+"""Seconds after which a thread that compiles mappings lets the loop have its turn, a tenth of Python's default: a review
+has to wait for several turns (``benchmarks/compiling.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +120,7 @@ async def serve(service: Service, options: Options, announce: Callable[[Addresse
         OSError: an endpoint is not to be had.
     """
     loop = asyncio.get_running_loop()
+    sys.setswitchinterval(TURN)
     lifecycle = service.lifecycle
     async with running(service, options) as addresses:
         loop.add_signal_handler(signal.SIGTERM, lifecycle.stop)
