@@ -255,6 +255,25 @@ async def test_written_while_starting(place: Place) -> None:
             await until(one.says(f"start {number}"), "in force", 10)
 
 
+@pytest.mark.parametrize("years", [10, -10])
+async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, years: int) -> None:
+    """Years forth or back: what was in force stays, a change is seen as soon as before, and nothing is asked in a hurry."""
+    now = time.time
+    async with replica(place) as one:
+        await do(place.write, "acme", vendor("acme", about="before"))
+        await until(one.says("before"), "in force")
+        compiled, told = one.live.compilations, len(one.told)
+        monkeypatch.setattr(time, "time", lambda: now() + years * 365.25 * 86400)
+        await asyncio.sleep(0.5)
+        assert (one.live.compilations, len(one.told)) == (compiled, told)
+        await do(place.write, "acme", vendor("acme", about="after"))
+        await until(one.says("after"), "in force in spite of the clock")
+        monkeypatch.setattr(time, "time", now)
+        await do(place.write, "acme", vendor("acme", about="back"))
+        await until(one.says("back"), "in force after the clock was put right")
+        assert max(age for reflector in one.live.sources.reflectors if (age := reflector.age) is not None) < 60
+
+
 async def test_a_deleted_record_comes_back(place: Place) -> None:
     """What was kept is kept again."""
     async with replica(place) as one:
