@@ -114,7 +114,7 @@ async def running(
     """A replica: a registrar, and the watch that wakes it."""
     told: list[Notice] = []
     registrar = Registrar(api, SITE, want, told.append, owner=owner, mode=mode, timing=Timing(quiet=QUIET))
-    watch = watch_registration(api, registrar, structlog.get_logger())
+    watch = watch_registration(api, registrar.check, structlog.get_logger())
     tasks = [asyncio.create_task(one) for one in (registrar.run(), watch.run())]
     try:
         await watch.synced.wait()
