@@ -34,7 +34,7 @@ def serving(plane: ControlPlane, folder: Path) -> Iterator[Process]:
         "serve",
         *("--kubeconfig", str(plane.kubeconfig), "--url", f"https://127.0.0.1:{port}/mutate"),
         *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
-        *("--state-dir", str(folder / "state"), "--drain-grace", "0"),
+        *("--ca-settle", "1", "--drain-grace", "0"),
     ]
     with Process(command, folder / "webhook.log") as process:
 
