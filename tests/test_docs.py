@@ -476,6 +476,8 @@ def test_modules_of_the_cluster_are_documented() -> None:
 def test_permissions_are_those_that_are_used() -> None:
     """The table of permissions names each kind of object that the room of the cluster asks for."""
     source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").glob("*.py"))
-    used = set(re.findall(r"/(namespaces|configmaps|secrets|events|mutatingwebhookconfigurations|clusterroles)\b", source))
+    used = set(
+        re.findall(r"/(namespaces|configmaps|secrets|events|mutatingwebhookconfigurations|clusterroles)\b", source)
+    )
     section = TEXTS["docs/server.md"].partition("## Permissions")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| [^|]+ \| `([a-z]+)", section, re.MULTILINE)) == used
