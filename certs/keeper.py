@@ -9,7 +9,8 @@ import asyncio
 import datetime as dt
 import random
 import time
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
@@ -30,6 +31,9 @@ ATTEMPTS: Final = 10
 
 LONGEST_REST: Final = 3600.0
 """Seconds between looks when nothing is due: a clock that was set is noticed, and a change that was missed."""
+
+WRITES: Final = 60
+"""Writes of one replica within a minute. Replicas whose clocks are months apart undo each other's work for ever."""
 
 FIRST_PAUSE: Final = 0.5
 LONGEST_PAUSE: Final = 30.0
@@ -87,6 +91,7 @@ class Keeper:
         self._in_force: _Served | None = None
         self._told: dict[Kind, str] = {}
         self._wake = asyncio.Event()
+        self._writes: deque[float] = deque(maxlen=WRITES)
 
     @property
     def kept(self) -> Kept | None:
@@ -167,7 +172,7 @@ class Keeper:
         planned = step(before, self._trust(), self._rules, now, at)
         files = planned.kept.files()
         stale = found.kept is None or bool(found.problems) or found.kept.files() != files
-        if stale and not await self._store.write(files, snapshot.version):
+        if stale and not await self._write(files, snapshot.version):
             return None
         if stale and restored is not None and restored is not found.kept:
             self._say(Kind.RESTORED, "certificates that were missing in the store were written again from memory")
@@ -183,6 +188,15 @@ class Keeper:
         if stale:
             self.check()
         return planned.due
+
+    async def _write(self, files: Mapping[str, bytes], version: str) -> bool:
+        at = self._clocks.seconds()
+        if len(self._writes) == WRITES and at - self._writes[0] < 60:  # noqa: PLR2004  (a minute)
+            raise StoreError(
+                "the store", "is changed against this replica all the time: is the clock right everywhere?"
+            )
+        self._writes.append(at)
+        return await self._store.write(files, version)
 
     def _with_served(self, kept: Kept, now: dt.datetime) -> Kept:
         """The authority that this replica's leaf depends on stays trusted, whatever others have put in its place."""

@@ -312,6 +312,25 @@ async def test_an_authority_that_cannot_be_used_stops_the_start() -> None:
     assert world.store.files == files
 
 
+async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> None:
+    """Each finds the other's leaf invalid; it is told, and what is served stays valid by the own clock."""
+    world, ahead = World(), World()
+    ahead.store = world.store
+    ahead.at = 200 * 86400.0
+    one, other = Replica(world), Replica(ahead)
+    for _ in range(200):
+        for replica in (one, other):
+            try:
+                await replica.keeper.once()
+                replica.look()
+            except (StoreError, UnusablePairError) as error:
+                replica.told.append(Notice(Kind.STORE, str(error)))
+    assert world.store.writes <= 130
+    assert any("is the clock right everywhere" in notice.message for notice in (*one.told, *other.told))
+    now = NOW
+    assert one.leaf.not_valid_before_utc <= now <= one.leaf.not_valid_after_utc
+
+
 async def test_asking_an_empty_store() -> None:
     """There is nothing to be made anew."""
     with pytest.raises(StoreError, match="holds no certificates yet"):
