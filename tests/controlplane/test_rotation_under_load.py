@@ -3,6 +3,7 @@
 import base64
 import itertools
 import json
+import logging
 import re
 import socket
 import ssl
@@ -29,6 +30,8 @@ from webhook.cli.certs_kept import Cluster, ask
 from webhook.cluster.secret import NAME as SECRET
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+log = logging.getLogger(__name__)
 
 OWN = "vgpu-webhook-certs"
 TEAM = "certs-team"
@@ -256,6 +259,14 @@ def test_nobody_notices(place: Place) -> None:
                     place.plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
                     wait(lambda: place.kept() is not None, "the Secret is back")
             wait(lambda: time.monotonic() - began > SECONDS and load.created >= PODS, "a minute of pods", 600)
+        log.info(
+            "%d pods, %d leaves, %d authorities, %d restarts in %.0f s",
+            load.created,
+            len(seen.leaves),
+            len(seen.authorities),
+            restarts.count,
+            time.monotonic() - began,
+        )
         assert load.failed == []
         assert load.untouched == []
         assert len(seen.leaves) >= LEAVES
