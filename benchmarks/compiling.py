@@ -16,12 +16,17 @@ from benchmarks.client import Client
 from benchmarks.mappings import TEMPLATE
 from benchmarks.processes import CLIENT_CORE, started, webhook
 from benchmarks.reviews import SMALL, load
+from certs.directory import Directory
+from certs.plan import Rules
+from certs.serving import Serving
 from webhook.admission import decide
-from webhook.cli.serving import logger, names_of, served
+from webhook.cli.serving import logger
+from webhook.cli.serving import started as begun
 from webhook.cluster.config_maps import MAPPING_KEY, MAPPING_LABEL, ConfigMap
 from webhook.cluster.documents import Memo
 from webhook.cluster.policies import policy_of
 from webhook.mapping.load import load_policy
+from webhook.server.certificates import Certificates
 from webhook.server.listener import Endpoint
 from webhook.server.memory import settle_memory
 from webhook.server.mutate import Current
@@ -52,13 +57,17 @@ async def serve(state: Path) -> None:
     """Serve until the process is ended, compiling all the time, and print the port."""
     sys.setswitchinterval(TURN)
     policy = load_policy()
+    log = logger("error")
+    certificates = Certificates(Serving(), log)
+    certificates.keep(Directory(state), Rules("benchmark", ("localhost", "127.0.0.1")))
+    await begun(certificates)
     service = Service(
         decide=decide,
         current=Current(policy),
         namespaces=load_namespaces(None, policy.settings.opt_in_label),
         pod_security_default="privileged",
-        tls=served(state, "benchmark", names_of(LOCAL)),
-        log=logger("error"),
+        certificates=certificates,
+        log=log,
     )
     async with running(service, Options(LOCAL, LOCAL)) as addresses:
         settle_memory()

@@ -73,7 +73,7 @@ def issue(authority: Pair, names: Collection[str], now: dt.datetime, life: dt.ti
     common = next((name for name in names if len(name) <= MAX_COMMON_NAME), None)
     subject = x509.Name([] if common is None else [x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
     issuer = authority.certificate
-    identifier = issuer.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    identifier = _key_identifier(issuer)
     certificate = (
         _builder(subject, issuer.subject, key, now, min(now + life, authority.not_after))
         # RFC 5280 §4.2.1.6: critical where there is no subject.
@@ -95,6 +95,15 @@ def covers(certificate: x509.Certificate, names: Collection[str]) -> bool:
     except x509.ExtensionNotFound:
         return False
     return set(map(_general_name, names)) <= set(held)
+
+
+def names_of(certificate: x509.Certificate) -> list[str]:
+    """The DNS names and IP addresses that a certificate is for."""
+    try:
+        held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+    except x509.ExtensionNotFound:
+        return []
+    return [*held.get_values_for_type(x509.DNSName), *map(str, held.get_values_for_type(x509.IPAddress))]
 
 
 def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
@@ -122,6 +131,14 @@ def _builder(
         .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(until)
     )
+
+
+def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
+    try:
+        return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
+    except x509.ExtensionNotFound:
+        # An authority that somebody made by hand.
+        return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
 
 
 def _general_name(name: str) -> x509.GeneralName:

@@ -60,6 +60,18 @@ def decode_pair(certificate_pem: bytes, key_pem: bytes, *, what: str) -> Pair:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
     except (ValueError, x509.InvalidVersion):
         raise UnusablePairError(what, "has a certificate that is no PEM") from None
+    key = decode_key(key_pem, what=what)
+    if certificate.public_key() != key.public_key():
+        raise UnusablePairError(what, "has a key that belongs to another certificate")
+    return Pair(certificate, key)
+
+
+def decode_key(key_pem: bytes, *, what: str) -> ec.EllipticCurvePrivateKey:
+    """The key in a PEM text; `what` is how errors name its owner.
+
+    Raises:
+        UnusablePairError: it is no PEM, encrypted, or on no elliptic curve.
+    """
     try:
         key = serialization.load_pem_private_key(key_pem, password=None)
     except TypeError:
@@ -68,6 +80,4 @@ def decode_pair(certificate_pem: bytes, key_pem: bytes, *, what: str) -> Pair:
         raise UnusablePairError(what, "has a key that is no PEM") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise UnusablePairError(what, "has a key that is not on an elliptic curve")
-    if certificate.public_key() != key.public_key():
-        raise UnusablePairError(what, "has a key that belongs to another certificate")
-    return Pair(certificate, key)
+    return key

@@ -9,11 +9,13 @@ that does that is called for clients that send no server name, too.
 import datetime as dt
 import os
 import ssl
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from cryptography import x509
 
+from certs.chain import check_time, check_use, path_to
 from certs.problem import UnusablePairError
 
 ALPN: Final = ["http/1.1"]
@@ -21,6 +23,21 @@ ALPN: Final = ["http/1.1"]
 
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2 only: forward secrecy and authenticated encryption, as in Mozilla's intermediate profile."""
+
+LEAF: Final = "the leaf"
+
+
+@dataclass(frozen=True, slots=True)
+class Demands:
+    """What a pair has to be good for.
+
+    Attributes:
+        names: DNS names and IP addresses by which clients call.
+        authorities: what clients trust; None if that is not known here.
+    """
+
+    names: Collection[str] = ()
+    authorities: Sequence[x509.Certificate] | None = None
 
 
 @dataclass(slots=True)
@@ -30,59 +47,84 @@ class _InForce:
 
 
 class Serving:
-    """A server's TLS context (`context`) and the pair that is served through it."""
+    """A server's TLS context (`context`) and the pair that is served through it.
 
-    def __init__(self, chain_pem: bytes, key_pem: bytes, now: dt.datetime) -> None:
-        """Serve a pair; the arguments and errors are those of `swap`."""
-        self._in_force = _checked(chain_pem, key_pem, now)
+    Until the first `swap` there is none, and every handshake is refused.
+
+    Args:
+        client_authorities: PEM; clients have to show a certificate under one of these. None: nobody is asked for one.
+    """
+
+    def __init__(self, client_authorities: bytes | None = None) -> None:
+        """Serve nothing yet.
+
+        Raises:
+            UnusablePairError: the authorities of clients are no PEM.
+        """
+        self._in_force: _InForce | None = None
+        self._client_authorities = client_authorities
         # It needs no pair of its own: the callback comes before a certificate is chosen.
-        self.context = _context()
+        self.context = _context(client_authorities)
         self.context.sni_callback = self._hand_over
 
-    def _hand_over(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+    def _hand_over(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
+        if self._in_force is None:
+            return ssl.ALERT_DESCRIPTION_INTERNAL_ERROR
         connection.context = self._in_force.context
+        return None
 
-    def swap(self, chain_pem: bytes, key_pem: bytes, now: dt.datetime) -> None:
+    def swap(self, chain_pem: bytes, key_pem: bytes, now: dt.datetime, demands: Demands | None = None) -> None:
         """Serve another pair from the next handshake on; connections that are open go on with what they have.
 
         Args:
             chain_pem: the leaf, then intermediates if there are any.
-            key_pem: the leaf's key, unencrypted.
+            key_pem: the leaf's key, unencrypted, of any type that clients take.
             now: the moment, in UTC.
+            demands: what it has to be good for.
 
         Raises:
-            UnusablePairError: they don't belong together, can't be read or aren't valid now; the old pair stays.
+            UnusablePairError: the two don't belong together, can't be read, aren't valid now or don't meet the demands;
+                what was served before stays.
         """
-        self._in_force = _checked(chain_pem, key_pem, now)
+        context = _context(self._client_authorities)
+        _load(context, chain_pem, key_pem)
+        leaf, *intermediates = x509.load_pem_x509_certificates(chain_pem)
+        demands = demands or Demands()
+        check_time(leaf, now, LEAF)
+        check_use(leaf, demands.names, LEAF)
+        if demands.authorities is not None:
+            path_to(leaf, intermediates, demands.authorities, now, LEAF)
+        self._in_force = _InForce(context, leaf)
 
     @property
-    def leaf(self) -> x509.Certificate:
-        """The certificate that the next client is shown."""
-        return self._in_force.leaf
+    def leaf(self) -> x509.Certificate | None:
+        """The certificate that the next client is shown, None if there is none yet."""
+        return None if self._in_force is None else self._in_force.leaf
 
-    @property
-    def not_after(self) -> dt.datetime:
-        """Until when it is valid, in UTC."""
-        return self.leaf.not_valid_after_utc
-
-
-def _checked(chain_pem: bytes, key_pem: bytes, now: dt.datetime) -> _InForce:
-    context = _context()
-    _load(context, chain_pem, key_pem)
-    leaf = x509.load_pem_x509_certificates(chain_pem)[0]
-    if now < leaf.not_valid_before_utc:
-        raise UnusablePairError("the leaf", f"is not valid before {leaf.not_valid_before_utc:%Y-%m-%d %H:%M} UTC")
-    if now > leaf.not_valid_after_utc:
-        raise UnusablePairError("the leaf", f"expired at {leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC")
-    return _InForce(context, leaf)
+    def failure(self, now: dt.datetime) -> str | None:
+        """Why no client can be served at a moment; None if clients can."""
+        if self._in_force is None:
+            return "no certificate is served yet"
+        try:
+            check_time(self._in_force.leaf, now, "the served certificate")
+        except UnusablePairError as error:
+            return str(error)
+        return None
 
 
-def _context() -> ssl.SSLContext:
+def _context(client_authorities: bytes | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(ALPN)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
+    if client_authorities is not None:
+        # In the front context too: a handshake that is handed over keeps whether it verifies.
+        context.verify_mode = ssl.CERT_REQUIRED
+        try:
+            context.load_verify_locations(cadata=client_authorities.decode("ascii"))
+        except (ssl.SSLError, ValueError):
+            raise UnusablePairError("the authorities of clients", "are no PEM") from None
     return context
 
 
@@ -93,13 +135,14 @@ def _load(context: ssl.SSLContext, chain_pem: bytes, key_pem: bytes) -> None:
         os.pwrite(file, key_pem + b"\n" + chain_pem, 0)
         context.load_cert_chain(f"/proc/self/fd/{file}", password=_no_password)
     except ssl.SSLError as error:
-        mismatch = error.reason == "KEY_VALUES_MISMATCH"
+        # A key of another type goes into another slot of the context, which has no certificate then.
+        mismatch = error.reason in {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
         why = "a key that belongs to another certificate" if mismatch else "a certificate or key that is no PEM"
-        raise UnusablePairError("the leaf", f"has {why}") from None
+        raise UnusablePairError(LEAF, f"has {why}") from None
     finally:
         os.close(file)
 
 
 def _no_password() -> str:
     # Without this OpenSSL would ask on the terminal.
-    raise UnusablePairError("the leaf", "has an encrypted key")
+    raise UnusablePairError(LEAF, "has an encrypted key")

@@ -31,6 +31,7 @@ import pytest
 import structlog
 import yaml
 
+from certs.serving import Serving
 from tests.cluster.scripted import Scripted
 from webhook.cli import main
 from webhook.cli.documents import documents_of
@@ -45,6 +46,7 @@ from webhook.mapping.vendor import Word
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE
+from webhook.server.certificates import Certificates
 from webhook.server.in_cluster import InCluster, Place
 from webhook.server.limits import InFlight
 from webhook.server.metrics import Metrics
@@ -364,7 +366,10 @@ def test_metrics_are_those_of_the_server() -> None:
     """The table of metrics has each metric, with its kind, and no other."""
     metrics = Metrics(InFlight())
     place = Place("vgpu-webhook", Site("https://webhook.example/mutate"), Mode.MANAGED)
-    metrics.also(InCluster(Scripted([]), place, structlog.get_logger()).metrics)
+    log = structlog.get_logger()
+    certificates = Certificates(Serving(), log)
+    metrics.also(certificates.metrics)
+    metrics.also(InCluster(Scripted([]), place, log, certificates).metrics)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
     listed = re.findall(r"^\| `(vgpu_webhook_\w+)` \| (\w+) \|", TEXTS["docs/server.md"], re.MULTILINE)
     assert sorted(listed) == sorted((name, kind) for name, kind in exposed if not name.endswith("_created"))
@@ -472,6 +477,8 @@ def test_modules_of_the_cluster_are_documented() -> None:
 def test_permissions_are_those_that_are_used() -> None:
     """The table of permissions names each kind of object that the room of the cluster asks for."""
     source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").glob("*.py"))
-    used = set(re.findall(r"/(namespaces|configmaps|events|mutatingwebhookconfigurations|clusterroles)\b", source))
+    used = set(
+        re.findall(r"/(namespaces|configmaps|secrets|events|mutatingwebhookconfigurations|clusterroles)\b", source)
+    )
     section = TEXTS["docs/server.md"].partition("## Permissions")[2].partition("\n## ")[0]
     assert set(re.findall(r"^\| [^|]+ \| `([a-z]+)", section, re.MULTILINE)) == used

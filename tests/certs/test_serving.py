@@ -5,14 +5,18 @@ import datetime as dt
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 
 import pytest
-from cryptography.hazmat.primitives import serialization
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.authority import issue, make_authority
 from certs.pair import Pair
 from certs.problem import UnusablePairError
-from certs.serving import Serving
+from certs.serving import Demands, Serving
+from tests.certs.made import intermediate_under, key_pem, root, rsa_leaf
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = make_authority("test", NOW)
@@ -26,7 +30,9 @@ def leaf(days: int = 0) -> Pair:
 
 def serving(pair: Pair) -> Serving:
     """Serve a pair."""
-    return Serving(pair.certificate_pem, pair.key_pem, NOW)
+    tls = Serving()
+    tls.swap(pair.certificate_pem, pair.key_pem, NOW)
+    return tls
 
 
 async def _echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -73,10 +79,12 @@ async def connected(
     version: ssl.TLSVersion = ssl.TLSVersion.TLSv1_3,
     name: str | None = "localhost",
     alpn: str = "http/1.1",
+    context: ssl.SSLContext | None = None,
 ) -> AsyncIterator[Client]:
     """Give a connection of a client that trusts the authority; without a name it sends none and checks the address."""
-    context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
-    context.verify_flags |= ssl.VERIFY_X509_STRICT
+    if context is None:
+        context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+        context.verify_flags |= ssl.VERIFY_X509_STRICT
     context.minimum_version = context.maximum_version = version
     context.set_alpn_protocols([alpn])
     reader, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context, server_hostname=name or "127.0.0.1")
@@ -131,31 +139,179 @@ async def test_swap_changes_what_the_next_client_sees() -> None:
         await before.echo()
         assert before.served == der(old)
     assert tls.leaf == new.certificate
-    assert tls.not_after == new.not_after
 
 
-ENCRYPTED = AUTHORITY.key.private_bytes(
-    serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"word")
-)
+ENCRYPTED = key_pem(AUTHORITY.key, b"word")
+OTHER = make_authority("other", NOW)
+EXPIRED = make_authority("old", NOW - dt.timedelta(days=20), dt.timedelta(days=10))
+COMPANY = root(NOW)
+INTERMEDIATE = intermediate_under(COMPANY, NOW)
+ENDED = intermediate_under(COMPANY, NOW, -0.5)
+
+
+def client_leaf(authority: Pair) -> Pair:
+    """A pair whose certificate is only for clients."""
+    made = issue(authority, NAMES, NOW)
+    old = made.certificate
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(old.subject)
+        .issuer_name(old.issuer)
+        .public_key(made.key.public_key())
+        .serial_number(1)
+        .not_valid_before(old.not_valid_before_utc)
+        .not_valid_after(old.not_valid_after_utc)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
+        .sign(authority.key, hashes.SHA256())
+    )
+    return Pair(certificate, made.key)
+
+
+BY_NAME = Demands(["localhost"])
+UNDER = Demands(["localhost"], [AUTHORITY.certificate])
+NO_WAY = "the leaf is not signed by an authority of the bundle, nor by way of the chain beside it"
+
+
+def stamp(moment: dt.datetime) -> str:
+    """As messages have it."""
+    return f"{moment:%Y-%m-%d %H:%M}"
 
 
 @pytest.mark.parametrize(
-    "chain, key, why",
+    "chain, key, demands, message",
     [
-        (leaf().certificate_pem, leaf().key_pem, "has a key that belongs to another certificate"),
-        (b"", b"", "has a certificate or key that is no PEM"),
-        (leaf().certificate_pem, b"garbage", "has a certificate or key that is no PEM"),
-        (AUTHORITY.certificate_pem, ENCRYPTED, "has an encrypted key"),
-        ((late := leaf(-3)).certificate_pem, late.key_pem, "expired at"),
-        ((early := leaf(3)).certificate_pem, early.key_pem, "is not valid before"),
+        (leaf().certificate_pem, leaf().key_pem, None, "the leaf has a key that belongs to another certificate"),
+        (
+            leaf().certificate_pem,
+            rsa_leaf(AUTHORITY, NOW)[1],
+            None,
+            "the leaf has a key that belongs to another certificate",
+        ),
+        (b"", b"", None, "the leaf has a certificate or key that is no PEM"),
+        (leaf().certificate_pem, b"garbage", None, "the leaf has a certificate or key that is no PEM"),
+        (AUTHORITY.certificate_pem, ENCRYPTED, None, "the leaf has an encrypted key"),
+        (
+            (late := leaf(-3)).certificate_pem,
+            late.key_pem,
+            None,
+            f"the leaf expired at {stamp(late.not_after)} UTC",
+        ),
+        (
+            (early := leaf(3)).certificate_pem,
+            early.key_pem,
+            None,
+            f"the leaf is not valid before {stamp(early.not_before)} UTC, and the clock says {stamp(NOW)}",
+        ),
+        (
+            (other_name := leaf()).certificate_pem,
+            other_name.key_pem,
+            Demands(["localhost", "gpu.example", "10.0.0.1"]),
+            "the leaf is not for gpu.example, 10.0.0.1: it names localhost, 127.0.0.1",
+        ),
+        (
+            (for_clients := client_leaf(AUTHORITY)).certificate_pem,
+            for_clients.key_pem,
+            BY_NAME,
+            "the leaf is not for servers (extendedKeyUsage serverAuth is missing)",
+        ),
+        ((foreign := issue(OTHER, NAMES, NOW)).certificate_pem, foreign.key_pem, UNDER, NO_WAY),
+        (
+            *rsa_leaf(EXPIRED, NOW),
+            Demands(["localhost"], [EXPIRED.certificate]),
+            f"the authority expired at {stamp(EXPIRED.not_after)} UTC",
+        ),
+        (
+            (ending := issue(ENDED, NAMES, NOW - dt.timedelta(days=0.8), dt.timedelta(days=0))).certificate_pem
+            + ENDED.certificate_pem,
+            ending.key_pem,
+            Demands(["localhost"], [COMPANY.certificate]),
+            f"the leaf expired at {stamp(ending.not_after)} UTC",
+        ),
+        (
+            (short := rsa_leaf(ENDED, NOW))[0] + ENDED.certificate_pem,
+            short[1],
+            Demands(["localhost"], [COMPANY.certificate]),
+            f"an intermediate expired at {stamp(ENDED.not_after)} UTC",
+        ),
+        (
+            (lost := rsa_leaf(INTERMEDIATE, NOW))[0],
+            lost[1],
+            Demands(["localhost"], [COMPANY.certificate]),
+            NO_WAY,
+        ),
     ],
 )
-async def test_bad_pair_is_refused_and_the_old_one_served(chain: bytes, key: bytes, why: str) -> None:
-    """Whatever is wrong with a new pair, the old one stays in force and works."""
+async def test_bad_pair_is_refused_and_the_old_one_served(
+    chain: bytes, key: bytes, demands: Demands | None, message: str
+) -> None:
+    """Whatever is wrong with a new pair is said exactly; the old one stays in force and works."""
     old = leaf()
     tls = serving(old)
-    with pytest.raises(UnusablePairError, match=why):
-        tls.swap(chain, key, NOW)
+    with pytest.raises(UnusablePairError) as caught:
+        tls.swap(chain, key, NOW, demands)
+    assert str(caught.value) == message
     async with listening(tls.context) as port, connected(port) as client:
         await client.echo()
         assert client.served == der(old)
+
+
+async def test_rsa_pair_with_an_intermediate_from_outside() -> None:
+    """A company's pair is served in the place of ours: a client that trusts the root gets the whole chain."""
+    tls = serving(leaf())
+    chain, key = rsa_leaf(INTERMEDIATE, NOW)
+    demands = Demands(["localhost"], [OTHER.certificate, COMPANY.certificate])
+    tls.swap(chain + INTERMEDIATE.certificate_pem, key, NOW, demands)
+    trusting = ssl.create_default_context(cadata=COMPANY.certificate_pem.decode())
+    async with listening(tls.context) as port, connected(port, context=trusting) as client:
+        await client.echo()
+        assert client.served == ssl.PEM_cert_to_DER_cert(chain.decode())
+
+
+async def test_without_a_pair_every_handshake_is_refused() -> None:
+    """A listener may be there before there is anything to serve."""
+    tls = Serving()
+    assert tls.leaf is None
+    assert tls.failure(NOW) == "no certificate is served yet"
+    async with listening(tls.context) as port:
+        with pytest.raises((ssl.SSLError, ConnectionError)):
+            async with connected(port):
+                pass
+        pair = leaf()
+        tls.swap(pair.certificate_pem, pair.key_pem, NOW)
+        async with connected(port) as client:
+            await client.echo()
+    assert tls.failure(NOW) is None
+    assert tls.failure(NOW + dt.timedelta(days=2)) == f"the served certificate expired at {stamp(pair.not_after)} UTC"
+    assert "the served certificate is not valid before" in (tls.failure(NOW - dt.timedelta(days=2)) or "")
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+async def test_clients_have_to_show_a_certificate(version: ssl.TLSVersion, tmp_path: Path) -> None:
+    """One under the authority of clients is let in, before and after a swap; none, and one of another, are not."""
+    clients = make_authority("clients", NOW)
+    tls = Serving(clients.certificate_pem)
+    for pair in (leaf(), leaf()):
+        tls.swap(pair.certificate_pem, pair.key_pem, NOW)
+        async with listening(tls.context) as port:
+            for signer, accepted in ((clients, True), (OTHER, False), (None, False)):
+                trusting = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+                if signer is not None:
+                    shown = client_leaf(signer)
+                    (tmp_path / "client.pem").write_bytes(shown.key_pem + shown.certificate_pem)
+                    trusting.load_cert_chain(tmp_path / "client.pem")
+                if accepted:
+                    async with connected(port, version=version, context=trusting) as client:
+                        await client.echo()
+                else:
+                    # With TLS 1.3 the client believes itself connected until it reads.
+                    with pytest.raises((ssl.SSLError, ConnectionError, asyncio.IncompleteReadError)):
+                        async with connected(port, version=version, context=trusting) as client:
+                            await client.echo()
+
+
+def test_authorities_of_clients_that_are_none() -> None:
+    """They are refused at once."""
+    for text in (b"", b"garbage", b"\xff"):
+        with pytest.raises(UnusablePairError, match="the authorities of clients are no PEM"):
+            Serving(text)

@@ -466,3 +466,141 @@ async def test_it_runs_and_looks_when_told(api: Keeping) -> None:
                 await task
     assert standing(api) == replace(NEW, reach=BOTH)
     assert api.writes == 3
+
+
+def pem(text: str) -> bytes:
+    """A block that looks like a certificate's, for what is never verified here."""
+    return b"-----BEGIN CERTIFICATE-----\n" + base64.b64encode(text.encode()) + b"\n-----END CERTIFICATE-----\n"
+
+
+A, B, C = pem("a"), pem("b"), pem("c")
+
+
+def bundles(api: Keeping) -> list[bytes]:
+    """What stands in the webhooks."""
+    assert api.stored is not None
+    return [base64.b64decode(webhook["clientConfig"].get("caBundle", "")) for webhook in api.stored["webhooks"]]
+
+
+def put_bundle(bundle: bytes) -> Callable[[dict[str, Any]], None]:
+    """What a hand does."""
+
+    def change(configuration: dict[str, Any]) -> None:
+        for webhook in configuration["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(bundle).decode()
+
+    return change
+
+
+async def test_a_new_authority_is_added_at_once_and_the_old_one_goes_after_quiet(api: Keeping, clock: Clock) -> None:
+    """API servers learn of it at different moments, and so do replicas."""
+    site = replace(SITE, ca_bundle=A)
+    replica = Replica(api, clock, site=site)
+    await replica.look()
+    clock.now += 500
+    replica.registrar.adopt(OLD, replace(site, ca_bundle=B))
+    rest = await replica.look()
+    assert bundles(api) == [B + A, B + A]
+    assert rest <= QUIET
+    clock.now += QUIET - 1
+    await replica.look()
+    assert bundles(api) == [B + A, B + A]
+    clock.now += 1
+    await replica.look()
+    assert bundles(api) == [B, B]
+    assert replica.told[-1].message.endswith("was narrowed")
+
+
+async def test_replicas_that_learn_a_moment_apart_take_nothing_out(api: Keeping, clock: Clock) -> None:
+    """The one behind leaves what the one ahead has written."""
+    ahead = Replica(api, clock, site=replace(SITE, ca_bundle=A + B))
+    behind = Replica(api, clock, site=replace(SITE, ca_bundle=A))
+    await behind.look()
+    clock.now += 500
+    await ahead.look()
+    for _ in range(3):
+        await behind.look()
+        await ahead.look()
+    assert bundles(api) == [A + B, A + B]
+    assert api.writes == 2
+
+
+async def test_who_is_not_sure_takes_nothing_out(api: Keeping, clock: Clock) -> None:
+    """A replica that was cut off from the others may not know what they serve."""
+    answers = [False, False, True]
+    asked = 0
+
+    async def sure() -> bool:
+        nonlocal asked
+        asked += 1
+        return answers[asked - 1]
+
+    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A), sure=sure)
+    await replica.look()
+    assert asked == 0, "there is nothing to be taken out"
+    api.change(put_bundle(A + C))
+    await replica.look()
+    for left in (A + C, A + C, A):
+        clock.now += QUIET
+        await replica.look()
+        assert bundles(api) == [left, left]
+    assert asked == 3
+
+
+async def test_a_bundle_replaced_by_hand(api: Keeping, clock: Clock) -> None:
+    """Ours is put back at once; what is not ours goes when all has been quiet."""
+    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A))
+    await replica.look()
+    api.change(put_bundle(C))
+    await replica.look()
+    assert bundles(api) == [A + C, A + C]
+    clock.now += QUIET
+    await replica.look()
+    assert bundles(api) == [A, A]
+
+
+@pytest.mark.parametrize("by_option", [True, False])
+async def test_bundles_of_cert_manager_are_left_to_it(api: Keeping, clock: Clock, *, by_option: bool) -> None:
+    """With its annotation, ours or anybody's; the rest is kept up."""
+    site = replace(SITE, ca_bundle=A, inject_ca_from="gpu/webhook" if by_option else None)
+    replica = Replica(api, clock, site=site)
+    await replica.look()
+    assert bundles(api) == ([b"", b""] if by_option else [A, A])
+    if not by_option:
+        note = {"cert-manager.io/inject-ca-from-secret": "gpu/x"}
+        api.change(lambda found: found["metadata"]["annotations"].update(note))
+    api.change(put_bundle(C))
+    api.change(ignoring)
+    for _ in range(3):
+        await replica.look()
+        clock.now += QUIET
+    assert bundles(api) == [C, C]
+    assert api.stored is not None
+    assert api.stored["webhooks"][0]["failurePolicy"] == "Fail"
+
+
+async def test_without_authorities_of_our_own_the_bundle_is_left_alone(api: Keeping, clock: Clock) -> None:
+    """Somebody else keeps the certificate, and does not say under which authority."""
+    replica = Replica(api, clock, site=replace(SITE, ca_bundle=b""))
+    await replica.look()
+    api.change(put_bundle(C))
+    clock.now += QUIET
+    await replica.look()
+    assert bundles(api) == [C, C]
+    assert api.writes == 1
+
+
+async def test_new_authorities_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clock) -> None:
+    """They are always written, in the name of whoever's policy stands there."""
+    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A), repairs=1)
+    await replica.look()
+    other = Replica(api, clock, NEW, site=replace(SITE, ca_bundle=A))
+    await other.look()
+    for number in range(5):
+        replica.registrar.adopt(OLD, replace(SITE, ca_bundle=pem(str(number))))
+        await replica.look()
+        assert pem(str(number)) in bundles(api)[0]
+    there = standing(api)
+    assert there is not None
+    assert there.digest == NEW.digest
+    assert Kind.GAVE_UP not in replica.kinds

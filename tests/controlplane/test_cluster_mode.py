@@ -34,7 +34,7 @@ def serving(plane: ControlPlane, folder: Path) -> Iterator[Process]:
         "serve",
         *("--kubeconfig", str(plane.kubeconfig), "--url", f"https://127.0.0.1:{port}/mutate"),
         *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
-        *("--state-dir", str(folder / "state"), "--drain-grace", "0"),
+        *("--ca-settle", "1", "--drain-grace", "0"),
     ]
     with Process(command, folder / "webhook.log") as process:
 
@@ -97,6 +97,25 @@ def mapping(name: str, text: str) -> dict[str, Any]:
         "metadata": {"name": name, "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}},
         "data": {"mapping.yaml": text},
     }
+
+
+def test_dead_webhook_holds_back_only_pods_with_gpu_words(plane: ControlPlane, tmp_path: Path) -> None:
+    """With the webhook gone, other pods are created at once; a GPU pod is refused and told why.
+
+    It comes before the tests that have a webhook running, which would take the registration over.
+    """
+    with serving(plane, tmp_path):
+        plane.wait_until(lambda: memory_of(create(plane.client, "alive")) == "5k", "called", 10)
+    plane.create_namespace(namespace("watched", {"vgpu-webhook.io/inject": "enabled", "vgpu-webhook.io/mode": "warn"}))
+    began = time.monotonic()
+    assert create(plane.client, "plain", {"cpu": "1"}).status == 201
+    assert create(plane.client, "own", where=OWN).status == 201
+    assert create(plane.client, "told", where="watched").status == 201
+    assert time.monotonic() - began < 10
+    refused = create(plane.client, "gpu")
+    assert refused.status >= 400
+    assert "enforce.vgpu-webhook.io" in refused.message
+    plane.client.delete(GROUP, KIND, NAME).accepted()
 
 
 def test_config_map_changes_pods_within_a_second(plane: ControlPlane, webhook: Process) -> None:
@@ -178,21 +197,6 @@ def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Pro
 
     plane.wait_until(repaired, "the bundle repaired", 5)
     plane.wait_until(lambda: create(plane.client, "again").status < 300, "called again", 5)
-
-
-def test_dead_webhook_holds_back_only_pods_with_gpu_words(plane: ControlPlane, tmp_path: Path) -> None:
-    """With the webhook gone, other pods are created at once; a GPU pod is refused and told why."""
-    with serving(plane, tmp_path):
-        plane.wait_until(lambda: memory_of(create(plane.client, "alive")) == "5k", "called", 10)
-    plane.create_namespace(namespace("watched", {"vgpu-webhook.io/inject": "enabled", "vgpu-webhook.io/mode": "warn"}))
-    began = time.monotonic()
-    assert create(plane.client, "plain", {"cpu": "1"}).status == 201
-    assert create(plane.client, "own", where=OWN).status == 201
-    assert create(plane.client, "told", where="watched").status == 201
-    assert time.monotonic() - began < 10
-    refused = create(plane.client, "gpu")
-    assert refused.status >= 400
-    assert "enforce.vgpu-webhook.io" in refused.message
 
 
 @pytest.mark.parametrize(

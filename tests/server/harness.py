@@ -19,6 +19,7 @@ from webhook.mapping.policy import Policy
 from webhook.patch import Patch
 from webhook.pod import Pod
 from webhook.reasons import Reason
+from webhook.server.certificates import Certificates
 from webhook.server.limits import Limits
 from webhook.server.listener import Endpoint
 from webhook.server.logs import make_logger
@@ -112,13 +113,15 @@ class Server:
 async def serving(limits: Limits | None = None, decide: Decide = engine) -> AsyncIterator[Server]:
     """Give a running server."""
     log_file = io.BytesIO()
+    tls, log = Serving(), make_logger("debug", log_file)
+    tls.swap(LEAF.certificate_pem, LEAF.key_pem, NOW)
     service = Service(
         decide=decide,
         current=Current(POLICY),
         namespaces=Described({}),
         pod_security_default="privileged",
-        tls=Serving(LEAF.certificate_pem, LEAF.key_pem, NOW),
-        log=make_logger("debug", log_file),
+        certificates=Certificates(tls, log),
+        log=log,
     )
     async with running(service, Options(ANY, ANY, limits=limits or Limits())) as addresses:
         yield Server(addresses, service, log_file)

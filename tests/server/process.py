@@ -78,9 +78,11 @@ class Process:
 
 
 @asynccontextmanager
-async def started(state: Path, *arguments: str, **environment: str) -> AsyncIterator[Process]:
+async def started(state: Path | None, *arguments: str, **environment: str) -> AsyncIterator[Process]:
     """Give a server that is ready."""
-    command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(state)]
+    command = [sys.executable, "-m", "webhook", "serve", "--standalone"]
+    if state is not None:
+        command += ["--state-dir", str(state)]
     listen = ["--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0"]
     process = await asyncio.create_subprocess_exec(
         *command,

@@ -1,5 +1,7 @@
 """The command ``serve``: arguments, environment, files, and what is said when something is wrong with them."""
 
+import asyncio
+import datetime as dt
 import json
 import os
 import re
@@ -12,8 +14,11 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
+from cryptography import x509
 
-from tests.server.harness import pod, request, review
+from certs.kept import fingerprint
+from tests.certs.made import root, rsa_leaf
+from tests.server.harness import connected, pod, request, review
 from tests.server.process import started
 from webhook.cli.serve import serve
 from webhook.cli.serving import names_of
@@ -27,6 +32,13 @@ OPTIONS = [
     "settings",
     "namespaces",
     "state-dir",
+    "certificate-dir",
+    "ca-settle",
+    "leaf-days",
+    "extra-name",
+    "cluster-domain",
+    "client-ca-file",
+    "inject-ca-from",
     "target",
     "kubeconfig",
     "release-namespace",
@@ -95,6 +107,57 @@ def test_broken_authority(tmp_path: Path) -> None:
     assert result.stderr == "error: the authority has a certificate that is no PEM\n"
 
 
+@pytest.mark.parametrize(
+    "arguments, message",
+    [
+        (["--state-dir", "a", "--certificate-dir", "b"], "exclude each other"),
+        (["--extra-name", "a b"], "--extra-name a b: must be a DNS name or an IP address"),
+        (["--extra-name", "0.0.0.0"], "must be a DNS name or an IP address"),
+        (["--cluster-domain", "-"], "--cluster-domain -: must be a DNS name"),
+        (["--client-ca-file", "missing.pem"], "--client-ca-file missing.pem: No such file"),
+        (["--client-ca-file", "README.md"], "--client-ca-file README.md: the authorities of clients are no PEM"),
+        (["--certificate-dir", "tests"], "the leaf is not there: tests has to hold tls.crt and tls.key"),
+        (["--inject-ca-from", "a/b"], "--inject-ca-from cannot stand beside --standalone"),
+        (["--leaf-days", "0"], "0 is not in the range"),
+    ],
+)
+def test_certificates_that_cannot_be(monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
+    """What cannot be meant, or served, is told before anything is served."""
+    monkeypatch.chdir(Path(__file__).parents[2])
+    result = run("--standalone", *arguments)
+    assert result.exit_code != 0
+    assert message in result.stderr
+
+
+async def test_pair_from_outside_with_client_certificates(tmp_path: Path) -> None:
+    """A company's pair is served and followed by content, and only clients with a certificate are answered."""
+    now = dt.datetime.now(dt.UTC)
+    company, callers = root(now), root(now)
+
+    def write(extra: str) -> str:
+        chain, key = rsa_leaf(company, now, ("localhost", extra))
+        for name, data in {"ca.crt": company.certificate_pem, "tls.crt": chain, "tls.key": key}.items():
+            (tmp_path / name).write_bytes(data)
+        return fingerprint(x509.load_pem_x509_certificate(chain))
+
+    first = await asyncio.to_thread(write, "first")
+    (tmp_path / "callers.pem").write_bytes(callers.certificate_pem)
+    (tmp_path / "caller.pem").write_bytes(b"".join(rsa_leaf(callers, now, ("caller",))))
+    arguments = ["--certificate-dir", str(tmp_path), "--client-ca-file", str(tmp_path / "callers.pem")]
+    async with started(None, *arguments) as server:
+        with pytest.raises((ssl.SSLError, ConnectionError, EOFError)):
+            await server.call()
+        caller = server.client
+        caller.load_cert_chain(tmp_path / "caller.pem")
+        async with connected(server.mutate, caller) as connection:
+            assert (await connection.call(request(review()))).status == 200
+        assert first[:16] in (await server.get("/readyz?verbose")).body.decode()
+        second = await asyncio.to_thread(write, "second")
+        async with asyncio.timeout(20):
+            while second[:16] not in (await server.get("/readyz?verbose")).body.decode():  # noqa: ASYNC110  (there is no event)
+                await asyncio.sleep(0.1)
+
+
 def test_port_that_is_taken(tmp_path: Path) -> None:
     """A port that somebody else has is told in a line."""
     with socket.create_server(("127.0.0.1", 0)) as other:
@@ -106,7 +169,8 @@ def test_port_that_is_taken(tmp_path: Path) -> None:
         ):
             done = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=20)
             assert done.returncode == 1
-            assert re.fullmatch(r"error: cannot listen: .*address already in use.*\n", done.stderr, re.IGNORECASE)
+            last = done.stderr.splitlines()[-1]
+            assert re.fullmatch(r"error: cannot listen: .*address already in use.*", last, re.IGNORECASE)
 
 
 @pytest.mark.parametrize(
@@ -166,14 +230,12 @@ async def test_clients_must_trust_the_authority(tmp_path: Path) -> None:
 
 
 async def _connect(endpoint: Endpoint) -> None:
-    import asyncio
-
     await asyncio.open_connection(endpoint.host, endpoint.port, ssl=ssl.create_default_context())
 
 
 def test_nothing_heavy_is_imported() -> None:
     """The start pays for no Kubernetes client and no JSON Patch."""
-    code = "import sys, webhook.server.run, certs.upkeep; print(*sys.modules)"
+    code = "import sys, webhook.server.run, certs.keeper; print(*sys.modules)"
     modules = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
     assert not modules & {"kubernetes", "jsonpatch", "requests"}
 
@@ -187,4 +249,5 @@ def test_log_lines_are_json(tmp_path: Path) -> None:
         assert process.stdout.readline().startswith("ready: ")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
-    assert [json.loads(line)["event"] for line in errors.splitlines()] == ["ready", "draining", "refusing", "stopped"]
+    told = [json.loads(line)["event"] for line in errors.splitlines()]
+    assert told == ["certificates", "certificates", "ready", "draining", "refusing", "stopped"]

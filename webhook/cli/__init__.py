@@ -34,6 +34,7 @@ COMMANDS: Final[Mapping[str, Entry]] = {
     "registration": Entry(
         "webhook.cli.registration", "registration", "Print the registration of a policy, for GitOps."
     ),
+    "certs": Entry("webhook.cli.certs", "certs", "Show the certificates, or ask for new ones."),
     "codes": Entry("webhook.cli.codes", "codes", "Explain the reason codes (VGW###)."),
 }
 

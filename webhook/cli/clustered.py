@@ -5,13 +5,18 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
 
+from certs.directory import Directory
+from certs.kept import BUNDLE
 from webhook.admission import decide
 from webhook.cli.failure import Failure
-from webhook.cli.serving import announce_to, logger, names_of, run_to_end, served
+from webhook.cli.serving import LOOPBACK, Material, announce_to, logger, names_of, run_to_end, started, tls_of
 from webhook.cluster import registration
 from webhook.cluster.api import ConfigurationError, connect, in_cluster_namespace
 from webhook.cluster.registrar import Mode
 from webhook.cluster.registration import Site
+from webhook.cluster.secret import NAME as SECRET
+from webhook.cluster.secret import SecretStore
+from webhook.server.certificates import Certificates
 from webhook.server.in_cluster import InCluster, Place
 from webhook.server.run import Options, Service, serve
 
@@ -31,7 +36,7 @@ class Where:
     registration: str
 
 
-def serve_clustered(options: Options, where: Where, state_dir: Path, log_level: str) -> None:
+def serve_clustered(options: Options, where: Where, material: Material, log_level: str) -> None:
     """Serves until the end.
 
     Raises:
@@ -40,20 +45,39 @@ def serve_clustered(options: Options, where: Where, state_dir: Path, log_level: 
     own = in_cluster_namespace()
     release_namespace = where.release_namespace or own or NAME
     address = _address(where, own)
-    tls = served(state_dir, AUTHORITY, [*_names(address), *names_of(options.listen)])
-    site = Site(address, (state_dir / "ca.crt").read_bytes(), release_namespace)
-    place = Place(release_namespace, site, Mode(where.registration), NAME)
-    log = logger(log_level)
+    mode = Mode(where.registration)
+    place = Place(release_namespace, Site(address, b"", release_namespace, material.inject_ca_from), mode, NAME)
+    tls, log = tls_of(material), logger(log_level)
+    # Where nobody asks for the registration and somebody else keeps the pair, whether they fit is theirs to see to.
+    watched = material.certificate_dir is None or mode is not Mode.OFF
 
     async def work() -> None:
+        certificates = Certificates(tls, log, settle=material.settle, watched=watched)
+        secret, trusted = None, ""
+        if material.certificate_dir is not None:
+            directory = Directory(material.certificate_dir)
+            certificates.follow(directory, [_called(address), *material.extra_names], trusting=not watched)
+            trusted = str(directory.path / BUNDLE)
+        elif material.state_dir is not None:
+            directory = Directory(material.state_dir)
+            names = [*_names(address, material.cluster_domain), *names_of(options.listen)]
+            certificates.keep(directory, material.rules(AUTHORITY, names))
+            await started(certificates)
+            trusted = str(directory.path / BUNDLE)
         try:
             api = await connect(where.kubeconfig)
         except ConfigurationError as error:
             raise Failure([str(error)]) from error
         try:
-            cluster = InCluster(api, place, log)
-            service = Service(decide, cluster.current, cluster, "baseline", tls, log, cluster=cluster)
-            await serve(service, options, lambda addresses: announce_to(state_dir, addresses))
+            if certificates.upkeep is None:
+                secret = SecretStore(api, release_namespace, SECRET, log)
+                # The same on all replicas: a name of one machine would have each of them make a leaf of its own.
+                names = [*_names(address, material.cluster_domain), *LOOPBACK]
+                certificates.keep(secret, material.rules(AUTHORITY, names))
+                trusted = f"{BUNDLE} of the {secret.place}"
+            cluster = InCluster(api, place, log, certificates, secret)
+            service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)
+            await serve(service, options, lambda addresses: announce_to(trusted, addresses))
         finally:
             await api.close()
 
@@ -79,9 +103,14 @@ def _address(where: Where, own: str | None) -> registration.Service | str:
     return registration.Service(where.release_namespace or own, NAME)
 
 
-def _names(address: registration.Service | str) -> list[str]:
-    """The names under which API servers call."""
+def _called(address: registration.Service | str) -> str:
+    """The name by which API servers call."""
     if isinstance(address, str):
-        host = urlsplit(address).hostname
-        return [host] if host else []
-    return [f"{address.name}.{address.namespace}.svc"]
+        return urlsplit(address).hostname or ""
+    return f"{address.name}.{address.namespace}.svc"
+
+
+def _names(address: registration.Service | str, cluster_domain: str) -> list[str]:
+    """The names by which API servers, and others in the cluster, call."""
+    called = _called(address)
+    return [called] if isinstance(address, str) else [called, f"{called}.{cluster_domain}"]

@@ -13,7 +13,6 @@ from webhook.cli.failure import Failure
 if TYPE_CHECKING:
     from webhook.server.listener import Endpoint
 
-STATE_DIR: Final = ".vgpu-webhook"
 MAX_PORT: Final = 65535
 
 
@@ -93,8 +92,49 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
     "--state-dir",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    default=STATE_DIR,
-    help="Where the authority and the certificate are kept, and used again. Clients have to trust DIR/ca.crt.",
+    help="Where an own authority and certificate are kept; clients have to trust DIR/ca.crt. In a cluster they are kept in "
+    "the Secret vgpu-webhook-certificates if this is not said; with --standalone in .vgpu-webhook.",
+)
+@click.option(
+    "--certificate-dir",
+    metavar="DIR",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="A certificate that somebody else keeps, such as a mounted Secret of cert-manager: tls.crt, tls.key, perhaps "
+    "ca.crt. It is followed, and never written.",
+)
+@click.option(
+    "--ca-settle",
+    metavar="SECONDS",
+    type=click.FloatRange(min=0),
+    default=120,
+    help="For how long a new authority is published before a certificate under it is served: API servers learn of it at "
+    "different moments.",
+)
+@click.option(
+    "--leaf-days",
+    metavar="DAYS",
+    type=click.IntRange(1, 825),
+    default=90,
+    help="For how long an own certificate is valid; it is renewed after two thirds of that.",
+)
+@click.option(
+    "--extra-name",
+    "extra_names",
+    metavar="NAME",
+    multiple=True,
+    help="A DNS name or IP address by which the server is called, too; may be repeated.",
+)
+@click.option("--cluster-domain", metavar="DOMAIN", default="cluster.local", help="What the names of Services end in.")
+@click.option(
+    "--client-ca-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Authorities (PEM) of the certificates that callers have to show; without it nobody is asked for one.",
+)
+@click.option(
+    "--inject-ca-from",
+    metavar="NS/NAME",
+    help="cert-manager's Certificate whose authorities it is to write into the registration itself.",
 )
 @click.option(
     "--target",
@@ -127,7 +167,14 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     service: str | None,
     registration: str,
     reuse_port: bool,
-    state_dir: Path,
+    state_dir: Path | None,
+    certificate_dir: Path | None,
+    ca_settle: float,
+    leaf_days: int,
+    extra_names: tuple[str, ...],
+    cluster_domain: str,
+    client_ca_file: Path | None,
+    inject_ca_from: str | None,
     target: str | None,
     drain_grace: float,
     log_level: str,
@@ -135,12 +182,24 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     """Answer admission reviews over HTTPS.
 
     In a cluster it follows ConfigMaps and Namespaces and registers itself: in a pod without any option, outside one with a
-    kubeconfig and --url. With --standalone nothing else is needed. Either way the server makes its own certificate, and
-    prints a line once it is ready.
+    kubeconfig and --url. With --standalone nothing else is needed. Either way the server makes its own certificate unless
+    it is given one (--certificate-dir), keeps it up, and prints a line once it is ready.
     """
+    from webhook.cli.serving import Material
     from webhook.server.run import Options
 
     options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port)
+    material = Material(
+        state_dir,
+        certificate_dir,
+        ca_settle,
+        leaf_days,
+        extra_names,
+        cluster_domain,
+        client_ca_file,
+        inject_ca_from,
+    )
+    material.checked()
     if standalone:
         from webhook.cli.standalone import serve_standalone
 
@@ -149,16 +208,17 @@ def serve(  # noqa: PLR0917  (click passes them by name)
             "--release-namespace": release_namespace,
             "--url": url,
             "--service": service,
+            "--inject-ca-from": inject_ca_from,
         }
         _refuse_beside(given, "--standalone, which needs no cluster")
-        serve_standalone(options, (mappings, settings, target), namespaces, state_dir, log_level)
+        serve_standalone(options, (mappings, settings, target), namespaces, material, log_level)
         return
     from webhook.cli.clustered import Where, serve_clustered
 
     given = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
     _refuse_beside(given, "a cluster, whose ConfigMaps and Namespaces say that (or add --standalone)")
     where = Where(kubeconfig, release_namespace, url, service, registration)
-    serve_clustered(options, where, state_dir, log_level)
+    serve_clustered(options, where, material, log_level)
 
 
 def _refuse_beside(given: Mapping[str, object], what: str) -> None:

@@ -7,17 +7,19 @@ import re
 import socket
 import sys
 from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import click
 
+from certs.authority import LEAF_LIFE
+from certs.plan import SETTLE, Rules
 from certs.problem import CertificateError
 from certs.serving import Serving
-from certs.store import Directory
-from certs.upkeep import keep_up
 from webhook.cli.failure import Failure
 from webhook.server import logs
+from webhook.server.certificates import Certificates
 
 if TYPE_CHECKING:
     from structlog.typing import FilteringBoundLogger
@@ -25,23 +27,84 @@ if TYPE_CHECKING:
     from webhook.server.listener import Endpoint
     from webhook.server.run import Addresses
 
+CLUSTER_DOMAIN: Final = "cluster.local"
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
 _HOST_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*", re.IGNORECASE)
 
 
-def served(state_dir: Path, authority: str, names: Iterable[str]) -> Serving:
-    """The certificate of a state folder, made or renewed where need be.
+@dataclass(frozen=True, slots=True)
+class Material:
+    """The options that say what is shown to callers.
+
+    Attributes:
+        state_dir: where an own authority and leaf are kept; None: where they usually are.
+        certificate_dir: where somebody else keeps a pair.
+        settle: seconds in which all callers have learnt of an authority.
+        leaf_days: for how long a leaf is valid.
+        extra_names: DNS names and IP addresses, besides those that are known.
+        cluster_domain: of the cluster's Services.
+        client_ca_file: the authorities of callers, who then have to show a certificate.
+        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose authorities it fills in itself.
+    """
+
+    state_dir: Path | None = None
+    certificate_dir: Path | None = None
+    settle: float = SETTLE
+    leaf_days: int = LEAF_LIFE.days
+    extra_names: tuple[str, ...] = ()
+    cluster_domain: str = CLUSTER_DOMAIN
+    client_ca_file: Path | None = None
+    inject_ca_from: str | None = None
+
+    def rules(self, authority: str, names: Iterable[str]) -> Rules:
+        """What our own certificates are made like."""
+        life = dt.timedelta(days=self.leaf_days)
+        return Rules(authority, tuple(dict.fromkeys([*names, *self.extra_names])), life)
+
+    def checked(self) -> None:
+        """Refuse what cannot be meant.
+
+        Raises:
+            Failure: options that exclude each other, a name that is none, a number of that kind.
+        """
+        if self.state_dir is not None and self.certificate_dir is not None:
+            raise Failure(["--state-dir and --certificate-dir exclude each other: say one of them"])
+        for name in self.extra_names:
+            if not can_be_called(name):
+                raise Failure([f"--extra-name {name}: must be a DNS name or an IP address, such as gpu.example.com"])
+        if _HOST_NAME.fullmatch(self.cluster_domain) is None:
+            raise Failure([f"--cluster-domain {self.cluster_domain}: must be a DNS name, such as cluster.local"])
+        if self.inject_ca_from is not None and not all(self.inject_ca_from.partition("/")):
+            raise Failure([f"--inject-ca-from {self.inject_ca_from}: write NAMESPACE/NAME of a Certificate"])
+
+
+def tls_of(material: Material) -> Serving:
+    """A TLS context that serves nothing yet.
 
     Raises:
-        Failure: the folder cannot be used, or what is in it.
+        Failure: the file of the authorities of callers cannot be used.
     """
-    now = dt.datetime.now(dt.UTC)
+    file = material.client_ca_file
     try:
-        material = keep_up(Directory(state_dir), authority, list(dict.fromkeys(names)), now)
-        return Serving(material.leaf.certificate_pem, material.leaf.key_pem, now)
+        return Serving(None if file is None else file.read_bytes())
+    except OSError as error:
+        raise Failure([f"--client-ca-file {file}: {error.strerror}"]) from error
+    except CertificateError as error:
+        raise Failure([f"--client-ca-file {file}: {error}"]) from error
+
+
+async def started(certificates: Certificates) -> None:
+    """A first look at a directory; what is wrong there is for whoever started the program.
+
+    Raises:
+        Failure: it cannot be used, or what is in it.
+    """
+    assert certificates.upkeep is not None  # noqa: S101  (it has just been told what to keep)
+    try:
+        await certificates.upkeep.start()
     except CertificateError as error:
         raise Failure([str(error)]) from error
-    except OSError as error:
-        raise Failure([f"{error.filename}: {error.strerror}"]) from error
 
 
 def logger(level: str) -> "FilteringBoundLogger":
@@ -51,9 +114,9 @@ def logger(level: str) -> "FilteringBoundLogger":
     return log
 
 
-def announce_to(state_dir: Path, addresses: "Addresses") -> None:
-    """One readable line, once reviews are answered."""
-    click.echo(f"ready: {addresses} (clients trust {state_dir / 'ca.crt'})")
+def announce_to(trusted: str, addresses: "Addresses") -> None:
+    """One readable line, once reviews are answered; it ends with what clients have to trust."""
+    click.echo(f"ready: {addresses} (clients trust {trusted})")
 
 
 def run_to_end(work: Awaitable[None]) -> None:
@@ -74,11 +137,12 @@ def run_to_end(work: Awaitable[None]) -> None:
 
 def names_of(listen: "Endpoint") -> list[str]:
     """The names under which a server on this machine can be called."""
-    names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), listen.host or ""]
-    return list(dict.fromkeys(filter(_can_be_called, names)))
+    names = [*LOOPBACK, socket.gethostname(), listen.host or ""]
+    return list(dict.fromkeys(filter(can_be_called, names)))
 
 
-def _can_be_called(name: str) -> bool:
+def can_be_called(name: str) -> bool:
+    """Whether a client can call a server by a name: a DNS name, or an address of one machine."""
     try:
         return not ipaddress.ip_address(name).is_unspecified
     except ValueError:

@@ -3,23 +3,28 @@
 from pathlib import Path
 from typing import Final
 
+from certs.directory import Directory
+from certs.kept import BUNDLE
 from webhook.admission import decide
 from webhook.cli.failure import Failure
-from webhook.cli.serving import announce_to, logger, names_of, run_to_end, served
+from webhook.cli.serving import Material, announce_to, logger, names_of, run_to_end, started, tls_of
 from webhook.mapping.load import load_policy
 from webhook.mapping.problem import MappingError
+from webhook.server.certificates import Certificates
 from webhook.server.mutate import Current
 from webhook.server.namespaces import load_namespaces
 from webhook.server.run import Options, Service, serve
 
 AUTHORITY: Final = "vgpu-webhook standalone authority"
+STATE_DIR: Final = ".vgpu-webhook"
+"""Where authority and certificate are kept if nothing else is said."""
 
 
 def serve_standalone(
     options: Options,
     configured: tuple[Path | None, Path | None, str | None],
     namespaces: Path | None,
-    state_dir: Path,
+    material: Material,
     log_level: str,
 ) -> None:
     """Serves until the end.
@@ -28,7 +33,7 @@ def serve_standalone(
         options: of the server.
         configured: the folder of mappings, the settings document and the target, as far as they are said.
         namespaces: Namespace documents.
-        state_dir: where the certificate is kept.
+        material: what is shown to callers.
         log_level: of the log.
 
     Raises:
@@ -41,12 +46,24 @@ def serve_standalone(
         raise Failure(map(str, error.problems)) from error
     except OSError as error:
         raise Failure([f"{error.filename}: {error.strerror}"]) from error
-    service = Service(
-        decide=decide,
-        current=Current(policy),
-        namespaces=known_namespaces,
-        pod_security_default="privileged",
-        tls=served(state_dir, AUTHORITY, names_of(options.listen)),
-        log=logger(log_level),
-    )
-    run_to_end(serve(service, options, lambda addresses: announce_to(state_dir, addresses)))
+    directory = Directory(material.certificate_dir or material.state_dir or Path(STATE_DIR))
+    tls, log = tls_of(material), logger(log_level)
+
+    async def work() -> None:
+        certificates = Certificates(tls, log, settle=material.settle)
+        if material.certificate_dir is not None:
+            certificates.follow(directory, material.extra_names, trusting=True)
+        else:
+            certificates.keep(directory, material.rules(AUTHORITY, names_of(options.listen)))
+        await started(certificates)
+        service = Service(
+            decide=decide,
+            current=Current(policy),
+            namespaces=known_namespaces,
+            pod_security_default="privileged",
+            certificates=certificates,
+            log=log,
+        )
+        await serve(service, options, lambda addresses: announce_to(str(directory.path / BUNDLE), addresses))
+
+    run_to_end(work())

@@ -4,11 +4,13 @@ Replicas learn of a change one after the other, without a leader. So nobody take
 policy changed writes it, widened by what was there; what nobody needs any more goes when all has been quiet at one digest.
 """
 
+import base64
 import copy
 import enum
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from webhook.cluster.bundles import authorities, bundle_of, injected, widened
 from webhook.cluster.registered import Registered, Version
 from webhook.cluster.registration import NAME, Object, Site, Wanted, registration
 
@@ -66,12 +68,34 @@ def amendment(found: Object | None, read: Registered, writer: Writer, *, quiet: 
         return None
     version, want = _agreed(read, writer, quiet=quiet)
     made = registration(want, writer.site, version=version.text, foreign=read.foreign)
+    dropped = _put_bundles(made, found, writer.site, quiet=quiet)
     amended = copy.deepcopy(found)
     amended["webhooks"] = made["webhooks"]
     metadata = _metadata(amended)
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **made["metadata"]["annotations"]}
     _own(amended, writer.owner)
-    return None if amended == found else Amendment(amended, _change(read, want, writer))
+    return None if amended == found else Amendment(amended, _change(read, want, writer, dropped=dropped))
+
+
+def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> bool:
+    """Puts the authorities into what was made; whether any is taken away.
+
+    What is not ours is taken away only when all is quiet: another replica may have told callers of an authority that has
+    not come here yet. Where somebody else fills bundles in, they stay as they are.
+    """
+    dropped = False
+    theirs = {str(webhook.get("name")): webhook for webhook in found.get("webhooks") or () if isinstance(webhook, dict)}
+    for webhook in made["webhooks"]:
+        config, there = webhook["clientConfig"], bundle_of(theirs.get(webhook["name"], {}))
+        if injected(found) or injected(made) or not site.ca_bundle:
+            config.pop("caBundle", None)
+            bundle = there
+        else:
+            bundle = site.ca_bundle if quiet else widened(site.ca_bundle, there)
+        if bundle:
+            config["caBundle"] = base64.b64encode(bundle).decode()
+        dropped = dropped or not authorities(there).keys() <= authorities(bundle).keys()
+    return dropped
 
 
 def _agreed(read: Registered, writer: Writer, *, quiet: bool) -> tuple[Version, Wanted]:
@@ -89,9 +113,11 @@ def _agreed(read: Registered, writer: Writer, *, quiet: bool) -> tuple[Version, 
     return writer.version, replace(writer.want, reach=both)
 
 
-def _change(read: Registered, want: Wanted, writer: Writer) -> Change:
+def _change(read: Registered, want: Wanted, writer: Writer, *, dropped: bool) -> Change:
     if not writer.announced:
         return Change.ANNOUNCED
+    if dropped:
+        return Change.NARROWED
     if read.wanted is None or read.wanted.reach == want.reach:
         return Change.REPAIRED
     return Change.WIDENED if want.reach.covers(read.wanted.reach) else Change.NARROWED

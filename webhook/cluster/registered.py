@@ -1,13 +1,12 @@
 """A registration as it stands in the cluster: who wrote it, what it lets through, and what others have added to it."""
 
-import base64
-import binascii
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, Final
 
+from webhook.cluster.bundles import authorities, bundle_of, injected
 from webhook.cluster.match import WORDS, parse
 from webhook.cluster.reach import Reach
 from webhook.cluster.registration import (
@@ -58,12 +57,16 @@ class Registered:
         version, digest: of who wrote it; None where nobody says so.
         wanted: what it was made from; None if it was not made by us, or changed since so that it cannot be told.
         foreign: terms of others in the namespace selectors, by the name of the webhook.
+        authorities: of each of our webhooks, the certificates (DER) in its bundle.
+        injected: somebody else fills these in.
     """
 
     version: Version | None = None
     digest: str | None = None
     wanted: Wanted | None = None
     foreign: Mapping[str, Terms] = field(default_factory=dict)
+    authorities: tuple[frozenset[bytes], ...] = ()
+    injected: bool = False
 
 
 def read_registered(configuration: Object, opt_in: str = OPT_IN) -> Registered:
@@ -78,11 +81,13 @@ def read_registered(configuration: Object, opt_in: str = OPT_IN) -> Registered:
     webhooks = {webhook.get("name"): webhook for webhook in map(_dict, _list(configuration.get("webhooks")))}
     ours = {name: webhooks[name] for name in (ENFORCE, TELL) if name in webhooks}
     foreign = {name: terms for name, webhook in ours.items() if (terms := _foreign_terms(webhook, opt_in))}
+    bundles = tuple(frozenset(authorities(bundle_of(webhook))) for webhook in ours.values())
+    by_others = injected(configuration)
     if stamp is None:
-        return Registered(foreign=foreign)
+        return Registered(foreign=foreign, authorities=bundles, injected=by_others)
     made_from = {_made_from(webhook, stamp[2], opt_in) for webhook in ours.values()}
     whole = len(ours) == len((ENFORCE, TELL)) and len(made_from) == 1
-    return Registered(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign)
+    return Registered(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign, bundles, by_others)
 
 
 def lacks(configuration: Object | None, want: Wanted, site: Site) -> list[str]:
@@ -110,17 +115,9 @@ def _faults(webhook: Object, want: Wanted, site: Site) -> list[str]:
             faults.append(f"has no match condition {WORDS!r} as this version writes it: it cannot be compared")
         if missing:
             faults.append(f"does not let pods through for {', '.join(missing)}")
-    bundle = _ca_bundle(webhook)
-    if bundle is not None and site.ca_bundle.strip() not in bundle:
+    if not authorities(site.ca_bundle).keys() <= authorities(bundle_of(webhook)).keys():
         faults.append("has a caBundle that does not hold this webhook's authority")
     return faults
-
-
-def _ca_bundle(webhook: Object) -> bytes | None:
-    try:
-        return base64.b64decode(str(_dict(webhook.get("clientConfig")).get("caBundle") or ""))
-    except (binascii.Error, ValueError):
-        return None
 
 
 def _made_from(webhook: Object, digest: str, opt_in: str) -> Wanted | None:

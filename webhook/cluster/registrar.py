@@ -9,7 +9,7 @@ import enum
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from http import HTTPStatus
@@ -20,6 +20,7 @@ import msgspec
 from webhook import __version__
 from webhook.cluster.amendment import Amendment, Change, Writer, amendment
 from webhook.cluster.api import Answer, Api, StatusError, UnreachableError
+from webhook.cluster.bundles import authorities
 from webhook.cluster.registered import Registered, Version, lacks, read_registered
 from webhook.cluster.registration import API_VERSION, NAME, Object, Site, Wanted
 
@@ -97,6 +98,7 @@ class Registrar:
         version: str = __version__,
         timing: Timing | None = None,
         clock: Callable[[], float] = time.monotonic,
+        sure: Callable[[], Awaitable[bool]] | None = None,
     ) -> None:
         """Nothing is asked of the API server yet.
 
@@ -110,6 +112,7 @@ class Registrar:
             version: of this program.
             timing: other times, for tests.
             clock: seconds that never jump.
+            sure: asked before authorities are taken away: whether those of `site` are all that others may be using.
         """
         self._api = api
         self._registered: Registered | None = None
@@ -119,6 +122,8 @@ class Registrar:
         self._owner = owner
         self._timing = timing or Timing()
         self._clock = clock
+        self._sure = sure
+        self._moved = False
         self._changed = clock()
         self._repairs: deque[float] = deque()
         self._failures = 0
@@ -143,7 +148,10 @@ class Registrar:
         """Take over another policy, or new authorities, and see to it soon."""
         site = site or self._writer.site
         if (want, site) != (self._writer.want, self._writer.site):
-            self._writer = replace(self._writer, want=want, site=site, announced=False)
+            # Other authorities are no reason to write this policy over one that another replica knows already.
+            announced = self._writer.announced and want == self._writer.want
+            self._moved = self._moved or site != self._writer.site
+            self._writer = replace(self._writer, want=want, site=site, announced=announced)
             self._changed = self._clock()
             self.check()
 
@@ -186,13 +194,15 @@ class Registrar:
                 self._compare(found)
                 return self._some_time()
             writer = replace(self._writer, owner=await self._owner_reference())
-            change = amendment(found, read, writer, quiet=self._quiet())
-            if change is not None and writer.announced and not self._permitted(change.change):
+            change = amendment(found, read, writer, quiet=await self._may_narrow(read))
+            repair = writer.announced and not self._moved
+            if change is not None and repair and not self._permitted(change.change):
                 return self._give_up(change)
-            if change is None or await self._write(change, new=found is None, repair=writer.announced):
+            if change is None or await self._write(change, new=found is None, repair=repair):
                 # Only if no other policy was adopted meanwhile.
                 if writer.want is self._writer.want and writer.site is self._writer.site:
                     self._writer = replace(self._writer, announced=True)
+                    self._moved = False
                     return self._some_time()
                 return 0.0
         return self._backoff()
@@ -205,7 +215,7 @@ class Registrar:
         """Takes notice of what stands there; that it changed, and what others have added."""
         read = Registered() if found is None else read_registered(found, self.want.opt_in)
         before, self._registered = self._registered, read
-        if before is None or (before.version, before.digest, before.wanted) != (read.version, read.digest, read.wanted):
+        if before is None or _state(before) != _state(read):
             self._changed = self._clock()
         terms = "; ".join(f"{name}: {terms}" for name, terms in read.foreign.items())
         if terms:
@@ -263,6 +273,15 @@ class Registrar:
         self._say(Kind.WRITTEN, f"the registration {NAME} was {change.change.value}")
         return True
 
+    async def _may_narrow(self, read: Registered) -> bool:
+        """Whether all has been quiet, and nobody needs an authority that is not known here."""
+        return self._quiet() and (not self._has_others(read) or self._sure is None or await self._sure())
+
+    def _has_others(self, read: Registered) -> bool:
+        """Whether the bundles hold authorities that are not ours, and are ours to keep."""
+        ours = authorities(self._writer.site.ca_bundle).keys()
+        return bool(ours) and not read.injected and any(bundle - ours for bundle in read.authorities)
+
     def _quiet(self) -> bool:
         return self._clock() - self._changed >= self._timing.quiet
 
@@ -287,7 +306,8 @@ class Registrar:
         """Until the next look: something may be waiting for the quiet."""
         since = self._clock() - self._changed
         there = self._registered
-        waiting = there is not None and there.wanted != self.want and since < self._timing.quiet
+        pending = there is not None and (there.wanted != self.want or self._has_others(there))
+        waiting = pending and since < self._timing.quiet
         rest = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (replicas do not look all at once)
         return min(rest, self._timing.quiet - since) if waiting else rest
 
@@ -299,6 +319,11 @@ class Registrar:
         if self._told.get(kind) != message:
             self._told[kind] = message
             self._tell(Notice(kind, message))
+
+
+def _state(read: Registered) -> tuple[object, ...]:
+    """What has to be quiet before anything is taken away."""
+    return read.version, read.digest, read.wanted, read.authorities
 
 
 def _object(answer: Answer) -> Object:

@@ -36,6 +36,9 @@ NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 TIMEOUT: Final = 5
 """Seconds. A decision takes a millisecond; the rest is for a replica that answers 503, asked once a second again."""
 
+INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
+"""The annotation by which cert-manager fills in ``caBundle``."""
+
 PATH: Final = "/mutate"
 PORT: Final = 443
 
@@ -58,11 +61,13 @@ class Site:
         address: how API servers reach it, a Service or an ``https`` URL.
         ca_bundle: the authorities of its certificate, PEM; empty where something else fills them in.
         own_namespace: its pods must start when it is down; None where it runs outside the cluster.
+        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose authorities it fills in itself.
     """
 
     address: Service | str
     ca_bundle: bytes = b""
     own_namespace: str | None = None
+    inject_ca_from: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +127,8 @@ def registration(
     metadata: Object = {"name": NAME}
     if version is not None:
         metadata["annotations"] = {WRITTEN_BY: f"{version} {want.digest}"}
+    if site.inject_ca_from is not None:
+        metadata.setdefault("annotations", {})[INJECT_CA_FROM] = site.inject_ca_from
     kept = foreign or {}
     return {
         "apiVersion": API_VERSION,
@@ -168,7 +175,7 @@ def _client_config(site: Site) -> Object:
         config: Object = {"service": service}
     else:
         config = {"url": address}
-    if site.ca_bundle:
+    if site.ca_bundle and site.inject_ca_from is None:
         config["caBundle"] = base64.b64encode(site.ca_bundle).decode()
     return config
 

@@ -5,12 +5,13 @@ Nothing of it is needed to answer a review once all was read for the first time:
 
 import asyncio
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from prometheus_client.metrics_core import GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
+from certs.notice import Notice as CertificateNotice
 from webhook.admission.context import Namespace
 from webhook.admission.eligibility import opted_in
 from webhook.cluster.api import Api, ApiError
@@ -21,12 +22,15 @@ from webhook.cluster.namespaces import Namespaces, NamespaceView
 from webhook.cluster.reach import Reach, reach_of
 from webhook.cluster.registrar import Mode, Notice, Registrar
 from webhook.cluster.registration import NAME, Site, wanted
-from webhook.cluster.registration_watch import watch_registration
+from webhook.cluster.registration_watch import bundles_in, watch_registration
+from webhook.cluster.secret import NAME as SECRET
+from webhook.cluster.secret import SecretStore
 from webhook.cluster.verdict import Verdict
 from webhook.mapping.load import load_policy
 from webhook.mapping.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
+from webhook.server.certificates import Certificates
 from webhook.server.mutate import Current, NotNowError
 
 REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "", NAME, "", "")
@@ -52,32 +56,59 @@ class Place:
 class InCluster:
     """Everything of a cluster that a server lives by; `run` keeps it up."""
 
-    def __init__(self, api: Api, place: Place, log: FilteringBoundLogger) -> None:
+    def __init__(
+        self,
+        api: Api,
+        place: Place,
+        log: FilteringBoundLogger,
+        certificates: Certificates,
+        secret: SecretStore | None = None,
+    ) -> None:
         builtin = load_policy()
         self.current = Current(builtin)
         self._namespaces = Namespaces(api, log)
         self._live = LivePolicy(api, place.release_namespace, log, in_force=self._in_force, told=self._told)
         self._registrar = Registrar(
-            api, place.site, wanted(builtin), self._tell, mode=place.registration, owner=place.owner
+            api,
+            place.site,
+            wanted(builtin),
+            self._tell,
+            mode=place.registration,
+            owner=place.owner,
+            sure=certificates.sure,
         )
-        self._registrations = watch_registration(api, self._registrar, log)
+        self._registrations = watch_registration(api, self._registration_changed, log)
         self._keeps_none = place.registration is Mode.OFF
+        self._site = place.site
+        self._certificates = certificates
+        self._secret = secret
+        certificates.republished = self._republished
+        certificates.troubled = self._troubled
         self._events = Events(api)
-        self._notices: asyncio.Queue[Notice] = asyncio.Queue()
+        self._notices: asyncio.Queue[tuple[Subject, str, str]] = asyncio.Queue()
+        self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
         self._verdicts: Sequence[Verdict] = ()
         self._reach: Reach = reach_of(builtin)
         self._log = log
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled; the registration is written once all of it was read, and not before."""
+        """Follow the cluster until cancelled; the registration is written once all of it was read, and not before.
+
+        Nor is it written before it is known whom callers have to trust.
+        """
         async with asyncio.TaskGroup() as tasks:
+            if self._secret is not None:
+                tasks.create_task(self._secret.reflector.run())
+            if self._watches_registration:
+                tasks.create_task(self._registrations.run())
+                tasks.create_task(self._first_look())
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
             tasks.create_task(self._write_events())
             await self.synced()
+            await self._certificates.published.wait()
             if not self._keeps_none:
                 tasks.create_task(self._registrar.run())
-                tasks.create_task(self._registrations.run())
 
     async def synced(self) -> None:
         """Return once every namespace and the policy of the cluster are known."""
@@ -144,12 +175,31 @@ class InCluster:
             accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
         yield accepted
 
+    @property
+    def _watches_registration(self) -> bool:
+        return not self._keeps_none or self._certificates.watched
+
+    def _registration_changed(self) -> None:
+        self._certificates.observe(bundles_in(self._registrations))
+        self._registrar.check()
+
+    async def _first_look(self) -> None:
+        """That there is no registration is no change that anybody would be told of."""
+        await self._registrations.synced.wait()
+        self._certificates.observe(bundles_in(self._registrations))
+
+    def _republished(self, bundle: bytes) -> None:
+        self._site = replace(self._site, ca_bundle=bundle)
+        self._registrar.adopt(self._registrar.want, self._site)
+
     def _ages(self) -> Iterator[tuple[str, float | None]]:
         yield "namespaces", self._namespaces.reflector.age
         ages = [reflector.age for reflector in self._live.sources.reflectors]
         yield "configmaps", max((age for age in ages if age is not None), default=None)
-        if not self._keeps_none:
+        if self._watches_registration:
             yield "registration", self._registrations.age
+        if self._secret is not None:
+            yield "secret", self._secret.reflector.age
 
     def _in_force(self, policy: Policy) -> None:
         self.current.policy = policy
@@ -163,14 +213,18 @@ class InCluster:
         log = self._log.warning if notice.warning else self._log.info
         log("registration", kind=notice.kind.value, message=notice.message)
         if notice.warning:
-            self._notices.put_nowait(notice)
+            reason = notice.kind.name.title().replace("_", "")
+            self._notices.put_nowait((REGISTRATION, f"Registration{reason}", notice.message))
+
+    def _troubled(self, notice: CertificateNotice) -> None:
+        subject = REGISTRATION if self._secret is None else self._secret_subject
+        self._notices.put_nowait((subject, f"Certificate{notice.kind.name.title()}", notice.message))
 
     async def _write_events(self) -> None:
         while True:
-            notice = await self._notices.get()
-            reason = notice.kind.name.title().replace("_", "")
+            subject, reason, message = await self._notices.get()
             try:
-                await self._events.tell(REGISTRATION, "Warning", f"Registration{reason}", notice.message)
+                await self._events.tell(subject, "Warning", reason, message)
             except ApiError as error:
                 self._log.warning("event_not_written", error=str(error))
 

@@ -1,7 +1,6 @@
 """What is counted, for whoever is on call. Every label has few values, known beforehand; names are kept for good."""
 
 import bisect
-import datetime as dt
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -63,7 +62,6 @@ class Metrics(Collector):
         self._bytes = _Distribution(BYTES)
         self._bugs = 0
         self._refused: dict[int, int] = {}
-        self._not_after: dict[str, float] = {}
         self._others: list[Callable[[], Iterator[Metric]]] = []
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -82,10 +80,6 @@ class Metrics(Collector):
     def refused(self, status: int) -> None:
         """Count a request that got no review for an answer."""
         self._refused[status] = self._refused.get(status, 0) + 1
-
-    def certificate(self, kind: str, not_after: dt.datetime) -> None:
-        """Tell until when a certificate of a kind (``authority``, ``leaf``) is valid."""
-        self._not_after[kind] = not_after.timestamp()
 
     def also(self, others: Callable[[], Iterator[Metric]]) -> None:
         """Show what somebody else counts, too."""
@@ -114,14 +108,6 @@ class Metrics(Collector):
         for status, count in self._refused.items():
             refused.add_metric((str(int(status)),), count)
         yield refused
-        not_after = GaugeMetricFamily(
-            "vgpu_webhook_certificate_not_after_seconds",
-            "Until when a certificate is valid, as Unix time.",
-            labels=("kind",),
-        )
-        for kind, moment in self._not_after.items():
-            not_after.add_metric((kind,), moment)
-        yield not_after
         for others in self._others:
             yield from others()
         yield GaugeMetricFamily(

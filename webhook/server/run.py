@@ -1,7 +1,6 @@
 """A server from its parts, from the first socket to the end of the process."""
 
 import asyncio
-import datetime as dt
 import signal
 import sys
 from collections.abc import AsyncIterator, Callable
@@ -11,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 from structlog.typing import FilteringBoundLogger
 
-from certs.serving import Serving
 from webhook.admission.context import PodSecurityLevel
+from webhook.server.certificates import Certificates
 from webhook.server.lifecycle import Lifecycle
 from webhook.server.limits import InFlight, Limits
 from webhook.server.listener import Endpoint, listening
@@ -52,7 +51,7 @@ class Service:
     current: Current
     namespaces: Namespaces
     pod_security_default: PodSecurityLevel
-    tls: Serving
+    certificates: Certificates
     log: FilteringBoundLogger
     lifecycle: Lifecycle = field(default_factory=Lifecycle)
     in_flight: InFlight = field(default_factory=InFlight)
@@ -78,7 +77,8 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         OSError: an endpoint is not to be had.
     """
     metrics = Metrics(service.in_flight)
-    metrics.certificate("leaf", service.tls.not_after)
+    certificates = service.certificates
+    metrics.also(certificates.metrics)
     limits = options.limits
     mutate = Mutate(
         decide=service.decide,
@@ -92,18 +92,22 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         log=service.log,
         peers=service.cluster,
     )
-    checks: dict[str, Check] = {"certificate": lambda: _certificate_failure(service.tls)}
-    details: Callable[[], list[str]] = list
+    checks: dict[str, Check] = {"certificate": certificates.failure}
+    details = [certificates.lines]
     if service.cluster is not None:
         checks["cluster"] = service.cluster.closed
-        details = service.cluster.lines
+        details.insert(0, service.cluster.lines)
         metrics.also(service.cluster.metrics)
+
+    def verbose() -> list[str]:
+        return [line for each in details for line in each()]
+
     reviews = dispatcher(mutate_routes(mutate), limits)
-    plain = dispatcher(plain_routes(service.lifecycle, metrics, checks, details), limits)
+    plain = dispatcher(plain_routes(service.lifecycle, metrics, checks, verbose), limits)
     # Reviews first: whoever finds the plain port open finds the other one open, too.
     async with (
         listening(
-            reviews, options.listen, limits, service.log, service.tls.context, reuse_port=options.reuse_port
+            reviews, options.listen, limits, service.log, certificates.tls.context, reuse_port=options.reuse_port
         ) as mutate_endpoint,
         listening(plain, options.plain_listen, limits, service.log) as plain_endpoint,
     ):
@@ -139,10 +143,7 @@ async def serve(service: Service, options: Options, announce: Callable[[Addresse
 
 @asynccontextmanager
 async def _following(service: Service) -> AsyncIterator[None]:
-    """Keeps up with the cluster in the meantime; an error of ours there is told, and ends the server."""
-    if service.cluster is None:
-        yield
-        return
+    """Keeps up with the cluster and the certificate in the meantime; an error of ours is told, and ends the server."""
 
     def ended(task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -150,26 +151,29 @@ async def _following(service: Service) -> AsyncIterator[None]:
             service.log.error("bug", **error_fields(error))
             service.lifecycle.stop()
 
-    task = asyncio.create_task(service.cluster.run())
-    task.add_done_callback(ended)
+    work = [service.certificates.run(), *([] if service.cluster is None else [service.cluster.run()])]
+    tasks = [asyncio.create_task(one) for one in work]
+    for task in tasks:
+        task.add_done_callback(ended)
     try:
         yield
     finally:
-        task.cancel()
-        await asyncio.gather(task, return_exceptions=True)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _ready(service: Service) -> bool:
     """Returns once reviews can be answered, or (False) once somebody wants the server to end."""
-    if service.cluster is None:
-        return True
-    synced, stopped = asyncio.create_task(service.cluster.synced()), asyncio.create_task(service.lifecycle.wait())
+
+    async def answered() -> None:
+        await service.certificates.served()
+        if service.cluster is not None:
+            await service.cluster.synced()
+
+    synced, stopped = asyncio.create_task(answered()), asyncio.create_task(service.lifecycle.wait())
     done, pending = await asyncio.wait((synced, stopped), return_when=asyncio.FIRST_COMPLETED)
     for task in pending:
         task.cancel()
     await asyncio.gather(*pending, return_exceptions=True)
     return synced in done
-
-
-def _certificate_failure(tls: Serving) -> str | None:
-    return None if dt.datetime.now(dt.UTC) <= tls.not_after else "the served certificate has expired"

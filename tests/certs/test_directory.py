@@ -1,6 +1,6 @@
 """The directory that keeps pairs: whole generations, private files, and no half of anything after a crash."""
 
-import datetime as dt
+import asyncio
 import multiprocessing
 import os
 import stat
@@ -9,53 +9,60 @@ from typing import Any
 
 import pytest
 
-from certs.authority import issue, make_authority
-from certs.pair import Pair
+from certs.directory import Directory
+from certs.keeper import Keeper
+from certs.notice import Notice
+from certs.plan import Rules
 from certs.problem import StoreError
-from certs.store import Directory, Stored
-from certs.upkeep import keep_up
+from certs.serving import Serving
+from certs.trust import Trust
+from tests.certs.made import kept
 
-NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
 NAMES = ["localhost"]
 FILES = ["ca.crt", "ca.key", "tls.crt", "tls.key"]
 
 
-def made() -> Stored:
-    """Give an authority and a leaf."""
-    authority = make_authority("test", NOW)
-    return Stored(authority, issue(authority, NAMES, NOW))
+def made() -> dict[str, bytes]:
+    """Give an authority and a leaf, as files."""
+    return kept().files()
 
 
-def pems(stored: Stored | None) -> list[bytes]:
-    """Give what is stored, comparable."""
-    assert stored is not None
-    pairs: list[Pair | None] = [stored.authority, stored.leaf]
-    return [pem for pair in pairs if pair is not None for pem in (pair.certificate_pem, pair.key_pem)]
+def put(directory: Directory, files: dict[str, bytes]) -> None:
+    """Write, whatever is there."""
+    assert directory.replace(files, directory.look().version)
 
 
 def test_empty_and_missing_directories_hold_nothing(tmp_path: Path) -> None:
     """Where nothing is, nothing is read."""
-    assert Directory(tmp_path).read() is None
-    assert Directory(tmp_path / "missing").read() is None
+    assert Directory(tmp_path).look().files is None
+    assert Directory(tmp_path / "missing").look().files is None
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
-    """Under the names that clients look for, with and without a leaf."""
+    """Under the names that clients look for; what is no longer there is gone."""
     directory, first = Directory(tmp_path), made()
-    directory.write(first)
-    assert pems(directory.read()) == pems(first)
-    assert [(tmp_path / name).read_bytes() for name in FILES] == pems(first)
-    without = Stored(first.authority, None)
-    directory.write(without)
-    assert pems(directory.read()) == pems(without)
+    put(directory, {**first, "next-ca.key": b"x", "state.json": b"{}"})
+    assert directory.look().files == {**first, "next-ca.key": b"x", "state.json": b"{}"}
+    assert [(tmp_path / name).read_bytes() for name in FILES] == [first[name] for name in FILES]
+    put(directory, first)
+    assert directory.look().files == first
+    assert not os.path.lexists(tmp_path / "state.json")
+
+
+def test_who_was_slower_writes_nothing(tmp_path: Path) -> None:
+    """What was read has changed since: it has to be read again."""
+    directory, first = Directory(tmp_path), made()
+    before = directory.look()
+    put(directory, first)
+    assert not directory.replace(made(), before.version)
+    assert directory.look().files == first
 
 
 def test_files_are_private(tmp_path: Path) -> None:
     """Nobody else may read them, whatever the umask."""
     before = os.umask(0)
     try:
-        with Directory(tmp_path / "state").locked():
-            Directory(tmp_path / "state").write(made())
+        put(Directory(tmp_path / "state"), made())
     finally:
         os.umask(before)
     for name in FILES:
@@ -66,19 +73,31 @@ def test_files_are_private(tmp_path: Path) -> None:
 def test_plain_files_are_read_and_replaced(tmp_path: Path) -> None:
     """A directory made by hand, or by an installer, is as good as our own."""
     directory, by_hand, ours = Directory(tmp_path), made(), made()
-    for name, pem in zip(FILES, pems(by_hand), strict=True):
-        (tmp_path / name).write_bytes(pem)
-    assert pems(directory.read()) == pems(by_hand)
-    directory.write(ours)
-    assert pems(directory.read()) == pems(ours)
-    assert [(tmp_path / name).read_bytes() for name in FILES] == pems(ours)
+    for name, data in by_hand.items():
+        (tmp_path / name).write_bytes(data)
+    assert directory.look().files == by_hand
+    put(directory, ours)
+    assert directory.look().files == ours
+    assert [(tmp_path / name).read_bytes() for name in FILES] == [ours[name] for name in FILES]
+
+
+async def test_changes_by_others_are_noticed(tmp_path: Path) -> None:
+    """By content; an own write is none."""
+    mine, other = Directory(tmp_path, poll=0.01), Directory(tmp_path)
+    await mine.write(made(), (await mine.read()).version)
+    waiting = asyncio.create_task(mine.changed())
+    done, _ = await asyncio.wait([waiting], timeout=0.2)
+    assert not done
+    await asyncio.to_thread(put, other, made())
+    async with asyncio.timeout(10):
+        await waiting
 
 
 def test_old_generations_are_removed(tmp_path: Path) -> None:
     """No old key stays behind."""
     directory = Directory(tmp_path)
     for _ in range(3):
-        directory.write(made())
+        put(directory, made())
     generations = [path for path in tmp_path.iterdir() if path.is_dir() and not path.is_symlink()]
     assert len(generations) == 1
 
@@ -93,13 +112,13 @@ def test_crash_at_any_moment_leaves_the_old_or_the_new(
 ) -> None:
     """Whichever system call is the last, a reader finds one pair whole."""
     calls = ("replace", "symlink", "fsync", "mkdir", "open")
-    for last in range(40):
+    for last in range(60):
         place = tmp_path / str(last)
         place.mkdir()
         directory, old, new = Directory(place), made(), made()
         if not fresh:
-            directory.write(old)
-        left = last
+            put(directory, old)
+        left, version = last, directory.look().version
         with monkeypatch.context() as patch:
 
             def crashing(real: Any) -> Any:
@@ -115,14 +134,14 @@ def test_crash_at_any_moment_leaves_the_old_or_the_new(
             for name in calls:
                 patch.setattr(os, name, crashing(getattr(os, name)))
             try:
-                directory.write(new)
+                directory.replace(new, version)
             except CrashError:
                 crashed = True
             else:
                 crashed = False
-        found = directory.read()
-        possible = [pems(new)] if not crashed else [pems(new)] + ([] if fresh else [pems(old)])
-        assert (fresh and crashed and found is None) or pems(found) in possible
+        found = directory.look().files
+        possible = [new] if not crashed else [new] + ([] if fresh else [old])
+        assert (fresh and crashed and found is None) or found in possible
         if not crashed:
             return
     pytest.fail("more system calls than expected")
@@ -143,20 +162,31 @@ def test_processes_that_start_together_agree(tmp_path: Path) -> None:
 
 
 def agree(place: Path, found: Any) -> None:
-    """Bring a directory up to date in a process of its own, and tell what it then holds."""
-    material = keep_up(Directory(place), "test", NAMES, NOW)
-    found.put(b"".join(pems(Stored(material.authority, material.leaf))))
+    """Keep a directory in a process of its own, and tell what is served."""
+    serving, told = Serving(), list[Notice]()
+    trust = Trust(0).observed(None, 0)
+    keeper = Keeper(
+        Directory(place),
+        serving,
+        Rules("test", NAMES),
+        trust=lambda: trust,
+        publish=lambda _: None,
+        tell=told.append,
+    )
+    asyncio.run(keeper.start())
+    assert serving.leaf is not None
+    found.put((serving.leaf.serial_number, Directory(place).look().version))
 
 
 def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
     """What is in the way is named."""
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="file"), Directory(tmp_path / "file" / "state").locked():
-        pass
+    with pytest.raises(StoreError, match="file"):
+        put(Directory(tmp_path / "file" / "state"), made())
 
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
     """A folder where a file should be is told as such."""
     (tmp_path / "ca.crt").mkdir()
     with pytest.raises(StoreError, match=r"ca\.crt: Is a directory"):
-        Directory(tmp_path).read()
+        Directory(tmp_path).look()

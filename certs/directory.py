@@ -1,0 +1,202 @@
+"""A directory that keeps certificates, in the layout of a mounted ``kubernetes.io/tls`` Secret.
+
+::
+
+    ca.crt  ca.key  tls.crt  tls.key  …   symbolic links to ..data/<name>
+    ..data                                symbolic link to the generation in force
+    ..<random>/                           one generation: files of mode 0600
+
+Several files cannot be replaced at once, a symbolic link can: a reader that resolves ``..data`` first sees one
+generation whole, as with the kubelet's own mounts. A directory of plain files is read, too.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import hashlib
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+from certs.kept import FILES
+from certs.problem import StoreError
+from certs.store import Snapshot
+
+_CURRENT: Final = "..data"
+_LOCK: Final = ".lock"
+
+MAX_BYTES: Final = 1024 * 1024
+"""Longest file that is read: what a Secret can hold."""
+
+READ_ATTEMPTS: Final = 3
+"""A generation can be replaced between resolving the link and reading; it happens once in months."""
+
+POLL: Final = 2.0
+"""Seconds between looks: by content, for no notification works on every file system and through symbolic links."""
+
+
+@dataclass(slots=True)
+class Directory:
+    """A directory that keeps certificates and keys; a `Store`.
+
+    Attributes:
+        path: the directory; made at the first write.
+        poll: seconds between looks for what others have written.
+    """
+
+    path: Path
+    poll: float = POLL
+    _seen: str | None = field(default=None, init=False)
+
+    async def read(self) -> Snapshot:
+        """What is kept now.
+
+        Raises:
+            StoreError: a file cannot be read.
+        """
+        found = await asyncio.to_thread(self.look)
+        self._seen = found.version
+        return found
+
+    async def write(self, files: Mapping[str, bytes], version: str) -> bool:
+        """Put files in the place of all that is kept, if that is still of a version; False if it is not.
+
+        A reader, or a crash, sees the one or the other.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        written = await asyncio.to_thread(self.replace, files, version)
+        if written:
+            self._seen = _version(files)
+        return written
+
+    async def changed(self) -> None:
+        """Return when something else is kept than what was last read or written.
+
+        Raises:
+            StoreError: a file cannot be read.
+        """
+        while True:
+            await asyncio.sleep(self.poll)
+            found = await asyncio.to_thread(self.look)
+            if found.version != self._seen:
+                return
+
+    def look(self) -> Snapshot:
+        """What is kept now, for callers that may wait.
+
+        Raises:
+            StoreError: a file cannot be read.
+        """
+        for _ in range(READ_ATTEMPTS):
+            generation = self._generation()
+            found = {}
+            for name in FILES:
+                try:
+                    with (generation / name).open("rb") as file:
+                        found[name] = file.read(MAX_BYTES)
+                except FileNotFoundError:
+                    continue
+                except OSError as error:
+                    raise self._error(error) from error
+            if generation == self._generation():
+                return Snapshot(found or None, _version(found))
+        raise StoreError(str(self.path), "is being rewritten all the time")
+
+    def replace(self, files: Mapping[str, bytes], version: str) -> bool:
+        """Write, for callers that may wait; see `write`.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        with self._locked():
+            if self.look().version != version:
+                return False
+            try:
+                before = self._generation()
+                self._write(files)
+                if before != self.path:
+                    shutil.rmtree(before, ignore_errors=True)
+            except OSError as error:
+                raise self._error(error) from error
+        return True
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        """Keeps other processes from writing meanwhile; makes the directory if there is none."""
+        try:
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
+            lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        except OSError as error:
+            raise self._error(error) from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(lock)
+
+    def _generation(self) -> Path:
+        try:
+            return self.path / (self.path / _CURRENT).readlink()
+        except OSError:
+            return self.path
+
+    def _write(self, content: Mapping[str, bytes]) -> None:
+        generation = self.path / f"..{secrets.token_hex(8)}"
+        generation.mkdir(mode=0o700)
+        for name, data in content.items():
+            _write_file(generation / name, data)
+        _sync_directory(generation)
+        self._link(_CURRENT, generation.name)
+        for name in FILES:
+            # A plain file of that name, from a directory made by hand, gives way last: until then it is what is read.
+            target = f"{_CURRENT}/{name}"
+            linked = _links_to(self.path / name, target)
+            if name in content and not linked:
+                self._link(name, target)
+            elif name not in content and linked:
+                (self.path / name).unlink(missing_ok=True)
+        _sync_directory(self.path)
+
+    def _link(self, name: str, target: str) -> None:
+        new = self.path / f".{name}.{secrets.token_hex(4)}"
+        new.symlink_to(target)
+        new.replace(self.path / name)
+
+    def _error(self, error: OSError) -> StoreError:
+        return StoreError(error.filename or str(self.path), error.strerror or type(error).__name__)
+
+
+def _version(files: Mapping[str, bytes]) -> str:
+    said = hashlib.sha256()
+    for name, data in sorted(files.items()):
+        said.update(f"{name} {len(data)} ".encode() + data)
+    return said.hexdigest()
+
+
+def _links_to(path: Path, target: str) -> bool:
+    try:
+        return str(path.readlink()) == target
+    except OSError:
+        return False
+
+
+def _write_file(path: Path, data: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(descriptor)
+
+
+def _sync_directory(path: Path) -> None:
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,42 @@
+"""What those who keep certificates have to tell."""
+
+import enum
+from dataclasses import dataclass
+
+
+class Kind(enum.Enum):
+    """What a notice is about."""
+
+    SERVED = "served"
+    MADE = "made"
+    RESTORED = "restored"
+    WAITING = "waiting"
+    """A new leaf is not served yet, for not everybody trusts its authority."""
+    REFUSED = "refused"
+    """A pair that cannot be served, or kept; what is served stays."""
+    STORE = "store"
+    """The store cannot be read or written."""
+    BUG = "bug"
+
+
+FAILURES = frozenset({Kind.REFUSED, Kind.STORE, Kind.BUG})
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to tell; it never holds any part of a key.
+
+    Attributes:
+        kind: what it is about.
+        message: for people.
+        authority: for `Kind.SERVED`: what is served is under another authority than before.
+    """
+
+    kind: Kind
+    message: str
+    authority: bool = False
+
+    @property
+    def failure(self) -> bool:
+        """Whether somebody should look at it."""
+        return self.kind in FAILURES

@@ -1,0 +1,133 @@
+"""Certificates and stores for tests."""
+
+import asyncio
+import datetime as dt
+from collections.abc import Mapping
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+
+from certs.authority import issue, make_authority
+from certs.kept import Kept
+from certs.pair import Pair
+from certs.store import Snapshot
+
+NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
+NAMES = ("webhook.gpu.svc", "127.0.0.1")
+DAY = dt.timedelta(days=1)
+
+
+def authority(days: float = 0, life: float = 3652) -> Pair:
+    """An authority made so many days from now."""
+    return make_authority("test", NOW + days * DAY, life * DAY)
+
+
+def kept(days: float = 0) -> Kept:
+    """An authority and a leaf under it, both made so many days from now."""
+    one = authority(days)
+    return Kept(one, leaf=issue(one, NAMES, NOW + days * DAY))
+
+
+def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, word: bytes | None = None) -> bytes:
+    """A key in PEM, encrypted if there is a word for it."""
+    encryption = serialization.NoEncryption() if word is None else serialization.BestAvailableEncryption(word)
+    return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
+
+
+def intermediate_under(root: Pair, now: dt.datetime, days: float = 365) -> Pair:
+    """An authority that another one signed, as companies have them."""
+    key = ec.generate_private_key(ec.SECP384R1())
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "intermediate")]))
+        .issuer_name(root.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - DAY)
+        .not_valid_after(now + days * DAY)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .sign(root.key, hashes.SHA256())
+    )
+    return Pair(certificate, key)
+
+
+def root(now: dt.datetime) -> Pair:
+    """An authority that may sign authorities."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "company root")])
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(name)
+        .issuer_name(name)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - DAY)
+        .not_valid_after(now + 3652 * DAY)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
+        .sign(key, hashes.SHA256())
+    )
+    return Pair(certificate, key)
+
+
+def rsa_leaf(authority: Pair, now: dt.datetime, names: tuple[str, ...] = ("localhost",)) -> tuple[bytes, bytes]:
+    """The certificate and key, PEM, of a leaf as most authorities of companies make them."""
+    key = rsa.generate_private_key(65537, 2048)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([]))
+        .issuer_name(authority.certificate.subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - DAY)
+        .not_valid_after(now + 30 * DAY)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=True)
+        .sign(authority.key, hashes.SHA256())
+    )
+    return certificate.public_bytes(serialization.Encoding.PEM), key_pem(key)
+
+
+class Memory:
+    """A `Store` in memory, that several keepers share.
+
+    Attributes:
+        files: what is kept.
+        writes: how often something was written.
+        trouble: raised in place of any answer.
+    """
+
+    def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
+        self.files = files
+        self.writes = 0
+        self.trouble: Exception | None = None
+        self._version = 0
+        self._changed = asyncio.Event()
+
+    def put(self, files: Mapping[str, bytes] | None) -> None:
+        """What another hand does."""
+        self.files = files
+        self._version += 1
+        self._changed.set()
+
+    async def read(self) -> Snapshot:
+        """What is kept; others get their turn first."""
+        await asyncio.sleep(0)
+        if self.trouble is not None:
+            raise self.trouble
+        return Snapshot(self.files, str(self._version))
+
+    async def write(self, files: Mapping[str, bytes], version: str) -> bool:
+        """Compare and swap."""
+        await asyncio.sleep(0)
+        if self.trouble is not None:
+            raise self.trouble
+        if version != str(self._version):
+            return False
+        self.writes += 1
+        self.put(files)
+        return True
+
+    async def changed(self) -> None:
+        """Wait for the next change by anybody."""
+        await self._changed.wait()
+        self._changed.clear()

@@ -1,0 +1,524 @@
+"""Keepers on one store: what they serve, what they write, and what others do to them meanwhile."""
+
+import asyncio
+import datetime as dt
+import heapq
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import pytest
+from cryptography import x509
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certs.asking import ask
+from certs.authority import issue, signed_by
+from certs.keeper import Clocks, Keeper, completed
+from certs.kept import Asked, Kept, Retired, decode, der
+from certs.notice import Kind, Notice
+from certs.plan import Rules
+from certs.problem import StoreError, UnusablePairError
+from certs.serving import Serving
+from certs.trust import Trust
+from tests.certs.made import DAY, NAMES, NOW, Memory, authority, kept
+
+RULES = Rules("test", NAMES)
+SETTLE = 120.0
+
+
+def ders(bundle: bytes) -> frozenset[bytes]:
+    """The certificates in a PEM bundle."""
+    return frozenset(der(one) for one in x509.load_pem_x509_certificates(bundle))
+
+
+class World:
+    """A registration that keepers write and watch, and one clock; seconds since `NOW`."""
+
+    def __init__(self) -> None:
+        self.at = 0.0
+        self.store = Memory()
+        self.registered: frozenset[bytes] | None = None
+
+    def clocks(self) -> Clocks:
+        """The clock of everybody here."""
+        return Clocks(lambda: NOW + dt.timedelta(seconds=self.at), lambda: self.at)
+
+
+class Replica:
+    """One keeper, and what it told and published."""
+
+    def __init__(self, world: World, rules: Rules = RULES, *, publishes: bool = True) -> None:
+        self.world = world
+        self.told: list[Notice] = []
+        self.published: frozenset[bytes] = frozenset()
+        self.serving = Serving()
+        self.trust = Trust(SETTLE)
+        self.publishes = publishes
+        self.keeper = Keeper(
+            world.store,
+            self.serving,
+            rules,
+            trust=lambda: self.trust,
+            publish=self._publish,
+            tell=self.told.append,
+            clocks=world.clocks(),
+        )
+
+    def _publish(self, bundle: bytes) -> None:
+        self.published = ders(bundle)
+
+    def register(self) -> None:
+        """Write what it wants into the registration, as a registrar would: nothing of others is taken away."""
+        if self.publishes and self.published:
+            self.world.registered = self.published | (self.world.registered or frozenset())
+
+    def look(self) -> None:
+        """See what is registered now."""
+        found = self.world.registered
+        self.trust = self.trust.observed(None if found is None else [found, found], self.world.at)
+
+    async def once(self) -> float:
+        """Look, keep, register, look again."""
+        self.look()
+        due = await self.keeper.once()
+        self.register()
+        self.look()
+        return due
+
+    @property
+    def kinds(self) -> list[Kind]:
+        """What was told, without its words."""
+        return [notice.kind for notice in self.told]
+
+    @property
+    def leaf(self) -> x509.Certificate:
+        """What is served."""
+        assert self.serving.leaf is not None
+        return self.serving.leaf
+
+
+def stored(world: World) -> Kept:
+    """What the store holds; there is something, and all of it can be used."""
+    found = decode(world.store.files)
+    assert found.kept is not None
+    assert not found.problems
+    return found.kept
+
+
+async def test_the_first_authority_is_served_at_once() -> None:
+    """There is no registration yet: nobody calls."""
+    replica = Replica(World())
+    await replica.once()
+    assert replica.kinds == [Kind.MADE, Kind.SERVED]
+    assert signed_by(replica.leaf, stored(replica.world).authorities[0])
+    assert replica.keeper.served.is_set()
+
+
+async def test_nothing_is_served_before_anybody_has_looked() -> None:
+    """It is published, so that it can come to be trusted."""
+    replica = Replica(World())
+    await replica.keeper.once()
+    assert replica.serving.leaf is None
+    assert replica.published
+    assert "before the registration was read" in replica.told[-1].message
+
+
+async def test_ten_at_once_end_with_one_authority() -> None:
+    """Whoever loses reads again and serves what the winner made."""
+    world = World()
+    replicas = [Replica(world) for _ in range(10)]
+    await asyncio.gather(*(replica.once() for replica in replicas))
+    [one] = stored(world).authorities
+    assert {replica.leaf for replica in replicas} == {replicas[0].leaf}
+    assert signed_by(replicas[0].leaf, one)
+    assert world.store.writes == 1
+
+
+async def test_a_leaf_is_renewed_and_served_at_once() -> None:
+    """Its authority is trusted already."""
+    world = World()
+    replicas = [Replica(world) for _ in range(3)]
+    for replica in replicas:
+        await replica.once()
+    first = replicas[0].leaf
+    world.at = 61 * 86400.0
+    for replica in replicas:
+        await replica.once()
+    assert {replica.leaf for replica in replicas} == {stored(world).leaf.certificate}  # type: ignore[union-attr]
+    assert replicas[0].leaf != first
+    assert not replicas[0].told[-1].authority
+
+
+async def test_an_authority_asked_for_is_served_after_the_settle_time() -> None:
+    """Published at once beside the old one; the old one stays until its leaf has ended."""
+    world = World()
+    replicas = [Replica(world) for _ in range(2)]
+    for replica in replicas:
+        await replica.once()
+    old = replicas[0].leaf
+    await ask(world.store, Asked.AUTHORITY)
+    for replica in replicas:
+        await replica.once()
+        assert len(replica.published) == 2
+    assert stored(world).asked is None
+    world.at = SETTLE - 1
+    for replica in replicas:
+        await replica.once()
+    assert {replica.leaf for replica in replicas} == {old}
+    world.at = SETTLE
+    for replica in replicas:
+        await replica.once()
+    assert {replica.leaf for replica in replicas} == {stored(world).leaf.certificate}  # type: ignore[union-attr]
+    assert replicas[0].leaf != old
+    assert replicas[0].told[-1].authority
+    assert len(replicas[1].published) == 2
+    world.at = 91 * 86400.0
+    for replica in replicas:
+        await replica.once()
+    assert len(replicas[0].published) == 1
+
+
+async def test_a_registration_that_others_keep_and_do_not_change() -> None:
+    """Nothing under an authority that it does not hold is ever served."""
+    world = World()
+    replica = Replica(world)
+    await replica.once()
+    replica.publishes = False
+    old = replica.leaf
+    await ask(world.store, Asked.AUTHORITY)
+    for day in range(0, 60, 5):
+        world.at = day * 86400.0
+        await replica.once()
+        assert replica.leaf == old
+    late = Replica(World(), publishes=False)
+    late.world.registered = frozenset({b"another"})
+    await late.once()
+    late.world.at = 1e6
+    await late.once()
+    assert late.serving.leaf is None
+    assert "does not hold it yet" in late.told[-1].message
+
+
+async def test_a_store_that_was_emptied_is_filled_from_memory() -> None:
+    """The same authority and leaf, not new ones."""
+    world = World()
+    replica = Replica(world)
+    await replica.once()
+    before = dict(world.store.files or {})
+    world.store.put(None)
+    await replica.once()
+    assert world.store.files == before
+    assert Kind.RESTORED in replica.kinds
+
+
+@pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt", "ca.key"])
+async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
+    """Told loudly, the old leaf served on, and nothing made anew."""
+    world = World()
+    replica = Replica(world)
+    await replica.once()
+    leaf, before = replica.leaf, dict(world.store.files or {})
+    world.store.put({**before, name: b"garbage"})
+    await replica.once()
+    assert world.store.files == before
+    assert replica.leaf == leaf
+    assert Kind.REFUSED in replica.kinds
+    assert all("PRIVATE" not in notice.message for notice in replica.told)
+
+
+async def test_a_damaged_leaf_without_memory_is_made_anew() -> None:
+    """By whoever comes next."""
+    world = World()
+    world.store.put({**kept().files(), "tls.key": b"garbage"})
+    replica = Replica(world)
+    await replica.once()
+    assert replica.kinds == [Kind.REFUSED, Kind.MADE, Kind.SERVED]
+
+
+async def test_another_authority_put_into_the_store() -> None:
+    """It is published beside the one that is served, which is put back as retired; then it is served."""
+    world = World()
+    replica = Replica(world)
+    await replica.once()
+    old, mine = replica.leaf, stored(world).authorities[0]
+    other = kept()
+    world.store.put(other.files())
+    await replica.once()
+    assert replica.leaf == old
+    assert mine in stored(world).authorities
+    assert len(replica.published) == 2
+    world.at = SETTLE
+    await replica.once()
+    assert other.leaf is not None
+    assert replica.leaf == other.leaf.certificate
+
+
+async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
+    """It is raised here; `run` tells it and tries again."""
+    world = World()
+    replica = Replica(world)
+    await replica.once()
+    leaf = replica.leaf
+    world.store.trouble = StoreError("the store", "is on fire")
+    with pytest.raises(StoreError):
+        await replica.once()
+    assert not await replica.keeper.sure()
+    assert replica.leaf == leaf
+
+
+async def test_nothing_kills_the_keeper() -> None:
+    """It tells each trouble once, never its text if that may hold anything, and goes on when it is over."""
+    world = World()
+    replica = Replica(world)
+    replica.look()
+    world.store.trouble = RuntimeError("s3cr3t")
+    task = asyncio.create_task(replica.keeper.run())
+    await until(lambda: Kind.BUG in replica.kinds)
+    world.store.trouble = None
+    async with asyncio.timeout(10):
+        await replica.keeper.served.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert all("s3cr3t" not in notice.message for notice in replica.told)
+    assert replica.kinds.count(Kind.BUG) == 1
+
+
+async def test_a_running_keeper_follows_its_store() -> None:
+    """A change by another hand is taken up without waiting for anything to be due."""
+    world = World()
+    replica = Replica(world)
+    replica.look()
+    task = asyncio.create_task(replica.keeper.run())
+    async with asyncio.timeout(10):
+        await replica.keeper.served.wait()
+    replica.register()
+    replica.look()
+    first = replica.leaf
+    await ask(world.store, Asked.LEAF)
+    await until(lambda: replica.leaf != first)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_an_authority_that_cannot_be_used_stops_the_start() -> None:
+    """It is left as it is, for somebody trusts it."""
+    world = World()
+    files = {**kept().files(), "ca.key": b"garbage"}
+    world.store.put(files)
+    with pytest.raises(UnusablePairError, match="the authority has a key that is no PEM"):
+        await Replica(world).keeper.start()
+    assert world.store.files == files
+
+
+async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> None:
+    """Each finds the other's leaf invalid; it is told, and what is served stays valid by the own clock."""
+    world, ahead = World(), World()
+    ahead.store = world.store
+    ahead.at = 200 * 86400.0
+    one, other = Replica(world), Replica(ahead)
+    for _ in range(200):
+        for replica in (one, other):
+            try:
+                await replica.keeper.once()
+                replica.look()
+            except (StoreError, UnusablePairError) as error:
+                replica.told.append(Notice(Kind.STORE, str(error)))
+    assert world.store.writes <= 130
+    assert any("is the clock right everywhere" in notice.message for notice in (*one.told, *other.told))
+    now = NOW
+    assert one.leaf.not_valid_before_utc <= now <= one.leaf.not_valid_after_utc
+
+
+async def test_asking_an_empty_store() -> None:
+    """There is nothing to be made anew."""
+    with pytest.raises(StoreError, match="holds no certificates yet"):
+        await ask(Memory(), Asked.LEAF)
+
+
+async def test_sure_only_of_what_was_read_last() -> None:
+    """Before anything is taken away from callers."""
+    world = World()
+    replica = Replica(world)
+    await replica.once()
+    assert not await replica.keeper.sure(), "its own write has not been read again"
+    await replica.once()
+    assert await replica.keeper.sure()
+    world.store.put(kept().files())
+    assert not await replica.keeper.sure()
+
+
+def test_memory_fills_what_is_missing_and_nothing_else() -> None:
+    """What others have changed since stays."""
+    one, other = kept(), kept()
+    assert completed(None, one) == one
+    assert completed(one, None) == one
+    assert completed(other, one) == other
+    assert one.authority is not None
+    certificate = one.authority.certificate
+    keyless = Kept(None, retired=(Retired(certificate, NOW),), leaf=one.leaf)
+    assert completed(keyless, one) == one
+    moved = Kept(other.authority, leaf=None)
+    assert completed(moved, one) == moved
+
+
+async def until(probe: Callable[[], bool]) -> None:
+    """Wait for something to become so."""
+    async with asyncio.timeout(10):
+        while not probe():  # noqa: ASYNC110  (what is waited for has no event)
+            await asyncio.sleep(0.01)
+
+
+@dataclass(frozen=True)
+class Delays:
+    """Seconds after which each keeper, and each API server, sees what was written to the registration."""
+
+    keepers: tuple[float, ...]
+    servers: tuple[float, ...]
+
+
+class Simulation:
+    """Keepers, a registration that is seen late, and API servers that call whoever serves."""
+
+    def __init__(self, delays: Delays) -> None:
+        self.world = World()
+        self.delays = delays
+        self.replicas = [self._replica(number) for number in range(len(delays.keepers))]
+        self.server_views: list[frozenset[bytes] | None] = [None for _ in delays.servers]
+        self._queue: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+        self._dues = [0.0 for _ in self.replicas]
+        self.leaves: set[int] = set()
+        for number in range(len(self.replicas)):
+            self.replicas[number].look()
+
+    def _replica(self, number: int) -> Replica:
+        return Replica(self.world, replace(RULES, lead=(number % 3 - 1) * 0.04))
+
+    def later(self, delay: float, what: Callable[[], None]) -> None:
+        """Do something after a delay."""
+        heapq.heappush(self._queue, (self.world.at + delay, next(self._numbers), what))
+
+    def restart(self, number: int) -> None:
+        """A replica ends, and another takes its place that remembers nothing and sees the registration as it is now."""
+        self.replicas[number] = self._replica(number)
+        self.replicas[number].look()
+        self._dues[number] = self.world.at
+
+    async def run(self, until: float, events: Iterable[tuple[float, Callable[["Simulation"], None]]]) -> None:
+        """Let time pass, from one thing that is due to the next."""
+        for moment, event in events:
+            self.later(moment - self.world.at, partial(event, self))
+        while self.world.at < until:
+            moments = [*self._dues, *(moment for moment, _, _ in self._queue[:1])]
+            self.world.at = max(self.world.at, min(moments))
+            while self._queue and self._queue[0][0] <= self.world.at:
+                heapq.heappop(self._queue)[2]()
+                self._dues = [self.world.at for _ in self._dues]
+            for number, replica in enumerate(self.replicas):
+                if self._dues[number] <= self.world.at:
+                    await self._keep(number, replica)
+            self.check()
+
+    async def _keep(self, number: int, replica: Replica) -> None:
+        writes = self.world.store.writes
+        self._dues[number] = self.world.at + max(await replica.keeper.once(), 0.001)
+        if self.world.store.writes != writes:
+            # The others' watches on the store.
+            self.later(0.0 if number % 2 else 5.0, lambda: None)
+        wanted = replica.published | (self.world.registered or frozenset())
+        if wanted != self.world.registered:
+            self.world.registered = wanted
+            for other, delay in enumerate(self.delays.keepers):
+                self.later(delay, partial(self._keeper_sees, other, wanted))
+            for server, delay in enumerate(self.delays.servers):
+                self.later(delay, partial(self._server_sees, server, wanted))
+
+    def _keeper_sees(self, number: int, bundle: frozenset[bytes]) -> None:
+        replica = self.replicas[number]
+        replica.trust = replica.trust.observed([bundle, bundle], self.world.at)
+
+    def _server_sees(self, number: int, bundle: frozenset[bytes]) -> None:
+        self.server_views[number] = bundle
+
+    def check(self) -> None:
+        """Whoever calls whomever trusts what is shown."""
+        now = NOW + dt.timedelta(seconds=self.world.at)
+        for replica in self.replicas:
+            leaf = replica.serving.leaf
+            if leaf is None:
+                continue
+            self.leaves.add(leaf.serial_number)
+            assert leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc
+            for view in self.server_views:
+                if view is not None:
+                    trusted = [x509.load_der_x509_certificate(one) for one in view]
+                    assert any(signed_by(leaf, one) for one in trusted), f"uncovered at {self.world.at}"
+
+
+def asks(asked: Asked) -> Callable[[Simulation], None]:
+    """Somebody wants something made anew."""
+
+    def event(simulation: Simulation) -> None:
+        found = decode(simulation.world.store.files).kept
+        if found is not None:
+            simulation.world.store.put(replace(found, asked=asked).files())
+
+    return event
+
+
+def empties(simulation: Simulation) -> None:
+    """Somebody deletes the store."""
+    if any(replica.serving.leaf for replica in simulation.replicas):
+        simulation.world.store.put(None)
+
+
+def damages(simulation: Simulation) -> None:
+    """Somebody writes garbage over the leaf."""
+    if simulation.world.store.files:
+        simulation.world.store.put({**simulation.world.store.files, "tls.crt": b"garbage"})
+
+
+def restarts(number: int) -> Callable[[Simulation], None]:
+    """A replica is replaced."""
+
+    def event(simulation: Simulation) -> None:
+        simulation.restart(number % len(simulation.replicas))
+
+    return event
+
+
+EVENTS = st.one_of(
+    st.sampled_from([asks(Asked.LEAF), asks(Asked.AUTHORITY), empties, damages]),
+    st.integers(0, 2).map(restarts),
+)
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    keepers=st.lists(st.sampled_from([0.0, 7.0, 60.0, 300.0]), min_size=1, max_size=3),
+    servers=st.lists(st.sampled_from([0.0, SETTLE / 2, SETTLE - 1]), min_size=1, max_size=3),
+    events=st.lists(st.tuples(st.floats(1000, 5000), EVENTS), max_size=8),
+)
+async def test_nobody_is_ever_shown_a_leaf_that_they_do_not_trust(
+    keepers: list[float], servers: list[float], events: list[tuple[float, Callable[[Simulation], None]]]
+) -> None:
+    """However late keepers and API servers see the registration, whoever is restarted, whatever is asked or damaged."""
+    simulation = Simulation(Delays(tuple(keepers), tuple(servers)))
+    await simulation.run(6000, [(900.0, asks(Asked.AUTHORITY)), *events])
+    assert all(replica.serving.leaf is not None for replica in simulation.replicas)
+
+
+async def test_twenty_years_with_three_keepers() -> None:
+    """Nobody touches anything; nobody is ever shown what they don't trust, or what has ended."""
+    simulation = Simulation(Delays((0, 10, 100), (0, 60, 120)))
+    await simulation.run(20 * 365 * 86400.0, [])
+    assert len(simulation.leaves) > 100
+    assert len(simulation.world.registered or ()) >= 3
+
+
+def test_helpers_make_what_they_say() -> None:
+    """The tests above depend on it."""
+    one = authority()
+    assert signed_by(issue(one, NAMES, NOW + DAY).certificate, one.certificate)

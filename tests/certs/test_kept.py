@@ -1,0 +1,144 @@
+"""What is kept, as files and back, and what can be saved of files that were damaged."""
+
+import dataclasses
+import datetime as dt
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certs.authority import issue
+from certs.kept import Asked, Kept, Retired, decode, fingerprint
+from certs.pair import Pair
+from tests.certs.made import DAY, NAMES, NOW, authority, kept, key_pem
+
+PAIRS = [authority(day) for day in range(5)]
+
+
+def plain(found: Kept | None) -> object:
+    """It in a form that can be compared: keys are objects."""
+    return None if found is None else (found.files(), found.authorities, found.asked)
+
+
+@settings(deadline=None)
+@given(
+    current=st.sampled_from([None, *PAIRS[:2]]),
+    coming=st.sampled_from([None, *PAIRS[2:4]]),
+    retired=st.booleans(),
+    leaf=st.booleans(),
+    asked=st.sampled_from([None, *Asked]),
+)
+def test_what_was_encoded_is_decoded(
+    current: Pair | None, coming: Pair | None, asked: Asked | None, *, retired: bool, leaf: bool
+) -> None:
+    """Whatever can be kept comes back from its files, without a problem."""
+    signer = current or coming
+    if signer is None:
+        return
+    old = (Retired(PAIRS[4].certificate, NOW + DAY),) if retired else ()
+    whole = Kept(current, coming, old, issue(signer, NAMES, NOW) if leaf else None, asked)
+    found = decode(whole.files())
+    assert not found.problems
+    assert plain(found.kept) == plain(whole)
+    assert found.kept is not None
+    assert found.kept.retired == old
+
+
+@pytest.mark.parametrize("files", [None, {}, {"tls.crt": b"", "tls.key": b""}, {"other": b"x"}])
+def test_nothing(files: dict[str, bytes] | None) -> None:
+    """An empty Secret of the right type is nothing, and no problem."""
+    assert decode(files) == decode(None)
+    assert decode(files).kept is None
+
+
+def test_the_layout_of_earlier_versions() -> None:
+    """One certificate and no state is read as it is, and encoded the same."""
+    whole = kept()
+    assert set(whole.files()) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
+    assert decode(whole.files()).kept is not None
+
+
+def test_the_order_depends_on_nothing_but_the_certificates() -> None:
+    """The same bundle on every replica, whoever is current there."""
+    one = Kept(PAIRS[1], PAIRS[2], (Retired(PAIRS[0].certificate, NOW),))
+    other = Kept(PAIRS[2], None, (Retired(PAIRS[0].certificate, NOW), Retired(PAIRS[1].certificate, NOW)))
+    assert one.bundle_pem == other.bundle_pem
+    assert one.bundle_pem.startswith(PAIRS[0].certificate_pem)
+
+
+OTHER = authority()
+
+
+@pytest.mark.parametrize(
+    "damage, problem, lost",
+    [
+        ({"tls.key": b"broken"}, "the leaf has a key that is no PEM", "leaf"),
+        ({"tls.key": None}, "the leaf has a key that is no PEM", "leaf"),
+        ({"tls.crt": b"broken"}, "the leaf has a certificate that is no PEM", "leaf"),
+        ({"tls.key": OTHER.key_pem}, "the leaf has a key that belongs to another certificate", "leaf"),
+        ({"tls.key": key_pem(OTHER.key, b"word")}, "the leaf has an encrypted key", "leaf"),
+        (
+            {"tls.crt": (foreign := issue(OTHER, NAMES, NOW)).certificate_pem, "tls.key": foreign.key_pem},
+            "the leaf is not signed by an authority of the bundle",
+            "leaf",
+        ),
+        ({"ca.key": None}, "the authority has no key", "authority"),
+        ({"ca.key": b"broken"}, "the authority has a key that is no PEM", "authority"),
+        ({"ca.key": OTHER.key_pem}, "the authority has a key that belongs to another certificate", "authority"),
+        ({"ca.key": key_pem(OTHER.key, b"word")}, "the authority has an encrypted key", "authority"),
+        ({"ca.crt": b"broken"}, "the authority has a certificate that is no PEM", "all"),
+        ({"state.json": b"["}, "the state has a state.json that cannot be read: delete it", "nothing"),
+        ({"state.json": b'{"asked": "more"}'}, "the state has a state.json that cannot be read: delete it", "nothing"),
+    ],
+)
+def test_damaged_piece_by_piece(damage: dict[str, bytes | None], problem: str, lost: str) -> None:
+    """What is damaged is named, and nothing else is lost; no message has anything of a key."""
+    whole = kept()
+    files = {name: data for name, data in {**whole.files(), **damage}.items() if data is not None}
+    found = decode(files)
+    assert [str(one) for one in found.problems] == [problem]
+    assert (found.kept is None) == (lost == "all")
+    if found.kept is not None:
+        assert (found.kept.leaf is None) == (lost == "leaf")
+        assert (found.kept.authority is None) == (lost == "authority")
+        assert found.kept.authorities == whole.authorities
+
+
+def test_a_leaf_where_an_authority_should_be() -> None:
+    """It may not sign."""
+    leaf = kept().leaf
+    assert leaf is not None
+    found = decode({"ca.crt": leaf.certificate_pem, "ca.key": leaf.key_pem})
+    assert "may not sign others" in str(found.problems[0])
+
+
+def test_one_bad_certificate_in_the_bundle() -> None:
+    """The others are kept."""
+    whole = kept()
+    broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
+    found = decode({**whole.files(), "ca.crt": broken + whole.bundle_pem})
+    assert [str(one) for one in found.problems] == ["the bundle has a certificate that is no PEM"]
+    assert plain(found.kept) == plain(whole)
+
+
+def test_a_certificate_that_nobody_told_of_is_retired() -> None:
+    """What somebody has put into the bundle stays trusted for its own life."""
+    whole = kept()
+    found = decode({**whole.files(), "ca.crt": OTHER.certificate_pem + whole.bundle_pem}).kept
+    assert found is not None
+    assert found.retired == (Retired(OTHER.certificate, OTHER.not_after),)
+
+
+def test_state_is_readable() -> None:
+    """For people, and for other programs."""
+    whole = dataclasses.replace(kept(), retired=(Retired(OTHER.certificate, NOW),), asked=Asked.LEAF)
+    state = json.loads(whole.files()["state.json"])
+    assert state == {"retired": {fingerprint(OTHER.certificate): "2030-05-17T12:00:00+00:00"}, "asked": "leaf"}
+    assert NOW.tzinfo is dt.UTC
+
+
+def test_no_key_is_printed() -> None:
+    """Neither by what is kept nor by its parts."""
+    assert "PRIVATE" not in repr(kept()) + repr(decode(kept().files()))
+    assert "EllipticCurve" not in repr(kept())

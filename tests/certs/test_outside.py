@@ -1,0 +1,187 @@
+"""A pair that somebody else keeps, in a directory as the kubelet mounts it."""
+
+import asyncio
+import datetime as dt
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from cryptography import x509
+
+from certs.authority import issue, make_authority
+from certs.directory import Directory
+from certs.kept import der
+from certs.notice import Kind, Notice
+from certs.outside import Outside
+from certs.pair import Pair
+from certs.problem import UnusablePairError
+from certs.serving import Serving
+from certs.trust import Trust
+from tests.certs.made import intermediate_under, root, rsa_leaf
+
+NOW = dt.datetime.now(dt.UTC)
+NAMES = ["localhost"]
+COMPANY = root(NOW)
+INTERMEDIATE = intermediate_under(COMPANY, NOW)
+
+
+class Mount:
+    """A directory that is replaced as the kubelet does it, and what serves it."""
+
+    def __init__(self, path: Path, trust: Trust | None = None) -> None:
+        self.path = path
+        self.trust = trust
+        self.serving = Serving()
+        self.told: list[Notice] = []
+        self.published: list[bytes] = []
+        self._generation = 0
+        self.outside = Outside(
+            Directory(path, poll=0.01),
+            self.serving,
+            NAMES,
+            trust=None if trust is None else self._trust,
+            publish=self.published.append,
+            tell=self.told.append,
+        )
+
+    def _trust(self) -> Trust:
+        assert self.trust is not None
+        return self.trust
+
+    def mount(self, files: dict[str, bytes]) -> None:
+        """Replace all files at once."""
+        self._generation += 1
+        generation = self.path / f"..{self._generation}"
+        generation.mkdir()
+        for name, data in files.items():
+            (generation / name).write_bytes(data)
+            if not (self.path / name).is_symlink():
+                (self.path / name).symlink_to(f"..data/{name}")
+        (self.path / "..new").symlink_to(generation.name)
+        (self.path / "..new").replace(self.path / "..data")
+
+    def serves(self, leaf: tuple[bytes, bytes]) -> bool:
+        """Whether that is what the next client is shown."""
+        return self.serving.leaf == x509.load_pem_x509_certificate(leaf[0])
+
+    def sees(self, *authorities: Pair) -> None:
+        """What the registration holds now, settled at once."""
+        assert self.trust is not None
+        bundle = [der(one.certificate) for one in authorities]
+        self.trust = self.trust.observed([bundle, bundle], 0)
+
+
+def files(leaf: tuple[bytes, bytes], authority: Pair | None, *intermediates: Pair) -> dict[str, bytes]:
+    """As cert-manager writes them."""
+    chain = leaf[0] + b"".join(one.certificate_pem for one in intermediates)
+    bundle = {} if authority is None else {"ca.crt": authority.certificate_pem}
+    return {"tls.crt": chain, "tls.key": leaf[1], **bundle}
+
+
+def ours(authority: Pair) -> tuple[bytes, bytes]:
+    """An EC leaf."""
+    leaf = issue(authority, NAMES, NOW)
+    return leaf.certificate_pem, leaf.key_pem
+
+
+async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
+    """What companies have is served, and its authority published."""
+    mount = Mount(tmp_path)
+    leaf = rsa_leaf(INTERMEDIATE, NOW)
+    mount.mount(files(leaf, COMPANY, INTERMEDIATE))
+    await mount.outside.start()
+    assert mount.serving.leaf == x509.load_pem_x509_certificate(leaf[0])
+    assert mount.published[-1] == COMPANY.certificate_pem
+    assert mount.outside.authority == COMPANY.certificate
+    assert [notice.kind for notice in mount.told] == [Kind.SERVED]
+    assert await mount.outside.sure()
+
+
+async def test_a_change_is_noticed(tmp_path: Path) -> None:
+    """Within seconds, by content; a bad pair is told and the old one served on."""
+    mount = Mount(tmp_path)
+    authority = make_authority("outside", NOW)
+    mount.mount(files(ours(authority), authority))
+    task = asyncio.create_task(mount.outside.run())
+    try:
+        async with asyncio.timeout(10):
+            await mount.outside.served.wait()
+        for _ in range(3):
+            leaf = ours(authority)
+            mount.mount(files(leaf, authority))
+            await until(partial(mount.serves, leaf))
+        served = mount.serving.leaf
+        mount.mount(files((ours(authority)[0], ours(authority)[1]), authority))
+        await until(lambda: mount.told[-1].kind is Kind.REFUSED)
+        assert mount.told[-1].message == "not served: the leaf has a key that belongs to another certificate"
+        assert mount.serving.leaf == served
+        assert not await mount.outside.sure()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+async def until(probe: Callable[[], bool]) -> None:
+    """Wait for something to become so."""
+    async with asyncio.timeout(10):
+        while not probe():  # noqa: ASYNC110  (what is waited for has no event)
+            await asyncio.sleep(0.01)
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({}, "the leaf is not there: .* has to hold tls.crt and tls.key"),
+        ({"tls.crt": b"x", "tls.key": b"y"}, "the leaf has a certificate that is no PEM"),
+        (files(ours(COMPANY), COMPANY) | {"ca.crt": b"x"}, "the bundle has a certificate that is no PEM"),
+        (files(ours(COMPANY), make_authority("x", NOW)), "the leaf is not signed by an authority of the bundle"),
+        (files(rsa_leaf(COMPANY, NOW, ("other",)), COMPANY), "the leaf is not for localhost: it names other"),
+    ],
+)
+async def test_what_cannot_be_served_stops_the_start(tmp_path: Path, content: dict[str, bytes], message: str) -> None:
+    """And says why."""
+    mount = Mount(tmp_path)
+    mount.mount(content)
+    with pytest.raises(UnusablePairError, match=message):
+        await mount.outside.start()
+
+
+async def test_a_new_authority_waits_until_it_is_trusted(tmp_path: Path) -> None:
+    """It is published beside the old one, and its leaf served when the registration holds it."""
+    mount = Mount(tmp_path, Trust(0))
+    old, new = make_authority("old", NOW), make_authority("new", NOW)
+    mount.mount(files(ours(old), old))
+    await mount.outside.once()
+    assert mount.serving.leaf is None, "nobody has looked yet"
+    mount.trust = Trust(0).observed(None, 0)
+    await mount.outside.once()
+    first = mount.serving.leaf
+    assert first is not None
+    mount.sees(old)
+    mount.mount(files(ours(new), new))
+    await mount.outside.once()
+    assert mount.serving.leaf == first
+    assert mount.told[-1].kind is Kind.WAITING
+    assert set(x509.load_pem_x509_certificates(mount.published[-1])) == {old.certificate, new.certificate}
+    mount.sees(old, new)
+    await mount.outside.once()
+    assert mount.serving.leaf != first
+    assert mount.told[-1].authority
+    assert mount.published[-1] == new.certificate_pem
+
+
+async def test_without_authorities_of_its_own_the_registration_counts(tmp_path: Path) -> None:
+    """A registration without any leaves it to the machines of the API servers."""
+    mount = Mount(tmp_path, Trust(0).observed([[]], 0))
+    mount.mount(files(ours(COMPANY), None))
+    await mount.outside.once()
+    assert mount.serving.leaf is not None
+    assert mount.published == [b""]
+    other = Mount(tmp_path, Trust(0))
+    other.sees(make_authority("another", NOW))
+    await other.outside.once()
+    assert other.serving.leaf is None
+    other.sees(COMPANY)
+    await other.outside.once()
+    assert other.serving.leaf is not None

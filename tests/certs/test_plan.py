@@ -1,0 +1,233 @@
+"""The renewal clock: what is made anew and when, over the years."""
+
+import datetime as dt
+import time
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from certs.authority import covers, issue, make_authority, names_of, signed_by
+from certs.kept import Asked, Kept, Retired, der
+from certs.plan import Made, Rules, Step, step
+from certs.trust import Trust
+from tests.certs.made import DAY, NAMES, NOW, authority, kept
+
+RULES = Rules("test", NAMES)
+UNKNOWN = Trust(120)
+
+
+def seeing(whole: Kept, since: float = 0.0) -> Trust:
+    """Callers that have known all of it for long, or since a moment."""
+    bundle = [der(one) for one in whole.authorities]
+    return Trust(120).observed([[]], since - 1).observed([bundle], since)
+
+
+def after(whole: Kept | None, days: float, rules: Rules = RULES) -> Step:
+    """A step so many days later, with callers that keep up."""
+    trust = UNKNOWN if whole is None else seeing(whole)
+    return step(whole, trust, rules, NOW + days * DAY, days * 86400)
+
+
+def test_nothing_becomes_an_authority_and_a_leaf() -> None:
+    """An empty store gives a leaf that its authority signed and that covers the names."""
+    first = after(None, 0)
+    assert first.made == (Made.CURRENT, Made.LEAF)
+    assert first.kept.authority is not None
+    assert first.kept.leaf is not None
+    assert signed_by(first.kept.leaf.certificate, first.kept.authority.certificate)
+    assert covers(first.kept.leaf.certificate, NAMES)
+    assert first.due == pytest.approx(60 * 86400, rel=0.01)
+
+
+def test_what_is_good_is_kept() -> None:
+    """A restart changes nothing."""
+    whole = kept()
+    assert after(whole, 59).kept == whole
+    assert after(whole, 59).made == ()
+
+
+@pytest.mark.parametrize(
+    "names, days",
+    [
+        pytest.param((*NAMES, "other"), 0, id="another name"),
+        pytest.param(NAMES, 61, id="two thirds of its life are over"),
+        pytest.param(NAMES, 100, id="expired"),
+        pytest.param(NAMES, -1, id="not yet valid: the clock was set back"),
+    ],
+)
+def test_leaf_is_renewed_under_its_authority(names: tuple[str, ...], days: float) -> None:
+    """A leaf that won't do is replaced, and nobody who trusts the authority notices."""
+    one = authority(-10)
+    whole = Kept(one, leaf=issue(one, NAMES, NOW))
+    second = after(whole, days, replace(RULES, names=names))
+    assert second.made == (Made.LEAF,)
+    assert second.kept.authority == one
+    assert second.kept.leaf is not None
+    assert covers(second.kept.leaf.certificate, names)
+    assert second.kept.leaf.valid_at(NOW + days * DAY)
+
+
+def test_replicas_that_want_different_names_agree() -> None:
+    """During an update the old release and the new one each add what they want, once; the next renewal forgets."""
+    old, new = replace(RULES, names=("old",)), replace(RULES, names=("new",))
+    one = after(after(None, 0, old).kept, 1, new)
+    assert one.made == (Made.LEAF,)
+    assert after(one.kept, 1, old).made == ()
+    assert after(one.kept, 1, new).made == ()
+    renewed = after(one.kept, 62, new).kept.leaf
+    assert renewed is not None
+    assert names_of(renewed.certificate) == ["new"]
+
+
+def test_lead_is_in_both_directions() -> None:
+    """Replicas do it a little earlier or later."""
+    whole = kept()
+    early, late = replace(RULES, lead=0.05), replace(RULES, lead=-0.05)
+    assert after(whole, 56, early).made == (Made.LEAF,)
+    assert after(whole, 56).made == after(whole, 64, late).made == ()
+
+
+@pytest.mark.parametrize("days", [2500, 3500])
+def test_authority_near_its_end_gets_a_successor(days: float) -> None:
+    """It is told first; a leaf under it is made once that has settled, and the old one stays until its leaf has ended."""
+    leaf = issue(old := authority(), NAMES, NOW + (days - 1) * DAY)
+    first = after(Kept(old, leaf=leaf), days)
+    assert first.made == (Made.COMING,)
+    assert first.kept.authority == old
+    assert first.kept.leaf == leaf
+    assert first.kept.coming is not None
+    now, at = NOW + days * DAY, 1000.0
+    trust = seeing(first.kept, at)
+    soon = step(first.kept, trust, RULES, now, at + 119)
+    assert soon.kept == first.kept
+    assert soon.due == pytest.approx(1)
+    second = step(first.kept, trust, RULES, now, at + 120)
+    assert second.made == (Made.CURRENT, Made.LEAF)
+    assert second.kept.authority == first.kept.coming
+    assert second.kept.leaf is not None
+    assert signed_by(second.kept.leaf.certificate, first.kept.coming.certificate)
+    assert [one.certificate for one in second.kept.retired] == [old.certificate]
+    [retired] = second.kept.retired
+    assert leaf.not_after <= retired.until <= leaf.not_after + dt.timedelta(minutes=5)
+    end = (retired.until - NOW) / DAY
+    assert after(second.kept, end - 0.001).kept.retired
+    assert not after(second.kept, end).kept.retired
+
+
+def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
+    """With a registration that others keep, nothing is served that it does not hold."""
+    first = after(Kept(authority(), leaf=issue(authority(), NAMES, NOW)), 3000)
+    blind = UNKNOWN.observed([[b"other"]], 0)
+    assert first.kept.coming is not None
+    later = step(first.kept, blind, RULES, NOW + 3010 * DAY, 1e9)
+    assert later.kept.coming == first.kept.coming
+
+
+def test_authority_without_its_key_is_followed_by_another() -> None:
+    """Its leaf is served on while callers learn of the next."""
+    whole = kept()
+    assert whole.authority is not None
+    keyless = Kept(None, retired=(Retired(whole.authority.certificate, whole.authority.not_after),), leaf=whole.leaf)
+    first = after(keyless, 1)
+    assert first.made == (Made.COMING,)
+    assert first.kept.leaf == whole.leaf
+    second = step(first.kept, seeing(first.kept), RULES, NOW + DAY, 500.0)
+    assert second.made == (Made.CURRENT, Made.LEAF)
+
+
+def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
+    """An installation that was off for eleven years: what is seen is served, for nothing else is valid."""
+    whole = kept(-4000)
+    first = after(whole, 0)
+    assert first.made == (Made.COMING,)
+    assert step(first.kept, UNKNOWN.observed(None, 0), RULES, NOW, 0).made == ()
+    assert step(first.kept, seeing(first.kept, 0.0), RULES, NOW, 0.0).made[0] is Made.CURRENT
+
+
+@pytest.mark.parametrize("asked, made", [(Asked.LEAF, (Made.LEAF,)), (Asked.AUTHORITY, (Made.COMING,))])
+def test_somebody_asks(asked: Asked, made: tuple[Made, ...]) -> None:
+    """It is done, and the request is taken away."""
+    done = after(replace(kept(), asked=asked), 1)
+    assert done.made == made
+    assert done.kept.asked is None
+    again = after(replace(done.kept, asked=Asked.AUTHORITY), 1)
+    assert again.kept.asked is None
+
+
+def test_near_the_end_of_an_authority_leaves_do_not_get_shorter_and_shorter() -> None:
+    """Where the successor is never trusted, the last leaf ends with its authority; it isn't renewed for nothing."""
+    one = authority(0, 400)
+    whole: Kept = Kept(one)
+    made, day = 0, 0.0
+    blind = UNKNOWN.observed([[b"other"]], 0)
+    while day < 399:
+        done = step(whole, blind, RULES, NOW + day * DAY, day * 86400)
+        made += Made.LEAF in done.made
+        whole = done.kept
+        day += max(done.due, 60) / 86400
+    assert made < 20
+
+
+YEARS = 20
+
+
+@settings(max_examples=5, deadline=None)
+@given(
+    leaf_days=st.integers(20, 400),
+    authority_days=st.integers(1000, 5000),
+    leads=st.lists(st.floats(-0.05, 0.05), min_size=1, max_size=4),
+)
+def test_twenty_years(leaf_days: int, authority_days: int, leads: list[float]) -> None:
+    """Whenever it is due, some replica does it; a leaf never comes near its end, nor an authority before its leaf's."""
+    everyone = [Rules("test", NAMES, leaf_days * DAY, authority_days * DAY, lead) for lead in leads]
+    whole: Kept | None = None
+    now, at, steps = NOW, 0.0, 0
+    trust = Trust(120)
+    while now < NOW + YEARS * 365 * DAY:
+        steps += 1
+        due = float("inf")
+        for rules in everyone:
+            done = step(whole, trust, rules, now, at)
+            whole, due = done.kept, min(due, done.due)
+            trust = trust.observed([[der(one) for one in whole.authorities]], at)
+            due = min(due, step(whole, trust, rules, now, at).due)
+        assert whole is not None
+        assert whole.leaf is not None
+        assert whole.authority is not None
+        assert whole.leaf.valid_at(now + leaf_days * DAY * 0.27)
+        assert whole.authority.not_after >= whole.leaf.not_after
+        assert signed_by(whole.leaf.certificate, whole.authority.certificate)
+        assert len(whole.retired) <= 1
+        assert 0 < due < float("inf")
+        now, at = now + dt.timedelta(seconds=due), at + due
+    assert steps <= (YEARS * 365 / leaf_days * 2 + YEARS * 365 / authority_days * 20 + 20) * 2
+
+
+def test_twenty_years_take_a_second() -> None:
+    """With the usual lives; the bound is wide for machines that are busy."""
+    began = time.perf_counter()
+    whole: Kept | None = None
+    now, at, leaves, authorities = NOW, 0.0, set(), set()
+    trust = Trust(120)
+    while now < NOW + YEARS * 365 * DAY:
+        done = step(whole, trust, RULES, now, at)
+        whole = done.kept
+        trust = trust.observed([[der(one) for one in whole.authorities]], at)
+        due = step(whole, trust, RULES, now, at).due
+        assert whole.leaf is not None
+        assert whole.authority is not None
+        leaves.add(whole.leaf.certificate.serial_number)
+        authorities.add(whole.authority.certificate.serial_number)
+        now, at = now + dt.timedelta(seconds=due), at + due
+    assert len(leaves) == pytest.approx(YEARS * 365 / 60, abs=5)
+    assert len(authorities) == 3
+    assert time.perf_counter() - began < 10
+
+
+def test_a_short_authority_is_not_made_anew_for_ever() -> None:
+    """Even one that is hardly longer than a leaf lives half its life."""
+    rules = replace(RULES, authority_life=100 * DAY)
+    whole = Kept(make_authority("test", NOW, 100 * DAY))
+    assert Made.COMING not in after(whole, 1, rules).made

@@ -1,0 +1,82 @@
+"""What callers trust, and since when."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from certs.trust import Trust
+
+A, B, C = b"a", b"b", b"c"
+
+
+def test_nothing_is_known_at_first() -> None:
+    """Before anybody has looked nothing may be served."""
+    trust = Trust(10)
+    assert not trust.servable(A, 0, first=True)
+    assert not trust.settled(A, 0)
+
+
+def test_nobody_calls() -> None:
+    """Without a registration the first leaf is served at once; a later one is not."""
+    trust = Trust(10).observed(None, 0)
+    assert trust.servable(A, 0, first=True)
+    assert not trust.servable(A, 1e9, first=False)
+
+
+def test_what_the_registration_was_made_with() -> None:
+    """Who learns of the registration learns of it, too: replicas that start together need not wait."""
+    trust = Trust(10).observed(None, 0).observed([[A]], 1)
+    assert trust.servable(A, 1, first=True)
+    assert not trust.settled(A, 1)
+
+
+def test_what_was_there_at_the_first_look() -> None:
+    """It is in use already; to put it in the place of another one takes the whole time."""
+    trust = Trust(10).observed([[A, B], [A]], 0)
+    assert trust.servable(A, 0, first=False)
+    assert not trust.settled(A, 9)
+    assert trust.settled(A, 10)
+    assert not trust.sees(B), "one of the two webhooks would fail"
+
+
+def test_what_came_later_has_to_settle() -> None:
+    """From the moment it is seen in both webhooks."""
+    trust = Trust(10).observed([[A]], 0).observed([[A, B], [A]], 1).observed([[A, B], [A, B]], 5)
+    assert trust.rest(B, 5) == 10
+    assert not trust.servable(B, 14.9, first=True)
+    assert trust.servable(B, 15, first=False)
+    assert trust.rest(C, 5) == float("inf")
+
+
+def test_what_was_taken_away_begins_anew() -> None:
+    """Even if it was there at first."""
+    trust = Trust(10).observed([[A]], 0).observed([[]], 100).observed([[A]], 101)
+    assert not trust.servable(A, 110, first=False)
+    assert trust.servable(A, 111, first=False)
+
+
+def test_a_registration_without_any_authority() -> None:
+    """Its callers trust what their machines trust."""
+    assert Trust(1).observed([[], []], 0).bare
+    assert not Trust(1).observed([[A], []], 0).bare
+    assert not Trust(1).observed(None, 0).bare
+
+
+@given(
+    st.lists(st.tuples(st.floats(0, 5), st.sets(st.sampled_from([A, B, C]))), min_size=1, max_size=30),
+    st.floats(0, 10),
+)
+def test_settled_means_seen_for_so_long(looks: list[tuple[float, set[bytes]]], settle: float) -> None:
+    """Nothing is settled that any look within the settle time has missed."""
+    trust, at = Trust(settle), 0.0
+    history: list[tuple[float, set[bytes]]] = []
+    for pause, seen in looks:
+        at += pause
+        trust = trust.observed([seen, seen], at)
+        history.append((at, seen))
+        for one in (A, B, C):
+            if trust.settled(one, at):
+                assert all(one in found for when, found in history if when > at - settle)
+                assert any(when <= at - settle and one in found for when, found in history)
+    assert all(a <= b for (a, _), (b, _) in pairwise(history))

@@ -1,0 +1,266 @@
+"""Certificates in a cluster: kept in a Secret, published in the registration, renewed while pods are created."""
+
+import base64
+import json
+import re
+import ssl
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from certs.kept import Kept, decode, fingerprint
+
+from .client import Answer
+from .plane import ControlPlane
+from .processes import Process, free_ports
+from .product import PROGRAM
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+OWN = "certificates-own"
+TEAM = "certificates-team"
+SECRET = "vgpu-webhook-certificates"
+GROUP = "admissionregistration.k8s.io/v1"
+KIND = "mutatingwebhookconfigurations"
+NAME = "00-vgpu-webhook"
+
+
+class Site:
+    """One address, that several replicas may share, and the cluster around it."""
+
+    def __init__(self, plane: ControlPlane, folder: Path) -> None:
+        self.plane = plane
+        self.folder = folder
+        [self.port] = free_ports(1)
+        self._number = 0
+
+    @contextmanager
+    def replica(self, *arguments: str, ready: bool = True) -> Iterator["Replica"]:
+        """The webhook outside a pod, ready when this begins."""
+        self._number += 1
+        [plain] = free_ports(1)
+        command = [
+            *PROGRAM,
+            "serve",
+            *("--kubeconfig", str(self.plane.kubeconfig), "--release-namespace", OWN, "--reuse-port"),
+            *("--url", f"https://127.0.0.1:{self.port}/mutate", "--ca-settle", "1", "--drain-grace", "0"),
+            *("--listen", f"127.0.0.1:{self.port}", "--plain-listen", f"127.0.0.1:{plain}", *arguments),
+        ]
+        log = self.folder / f"webhook-{self._number}.log"
+        with Process(command, log) as process:
+            replica = Replica(self, process, plain)
+            if ready:
+                self.plane.wait_until(replica.ready, "webhook ready", 60)
+            yield replica
+            process.check()
+            assert process.stop() == 0
+            assert "PRIVATE" not in log.read_text()
+
+    @property
+    def kept(self) -> Kept | None:
+        """What the Secret holds."""
+        answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
+        data = answer.body.get("data") or {} if answer.status == 200 else {}
+        return decode({name: base64.b64decode(encoded) for name, encoded in data.items()}).kept
+
+    def change(self, **data: bytes | None) -> None:
+        """By hand; `state_json` is ``state.json``."""
+        encoded = {
+            name.replace("_", "."): None if content is None else base64.b64encode(content).decode()
+            for name, content in data.items()
+        }
+        self.plane.client.patch("v1", "secrets", SECRET, {"data": encoded}, OWN).accepted()
+
+    def ask(self, what: str) -> None:
+        """What `certs rotate` does."""
+        found = self.plane.client.get("v1", "secrets", SECRET, OWN).accepted()["data"].get("state.json", "")
+        state = json.loads(base64.b64decode(found)) if found else {}
+        self.change(state_json=json.dumps({**state, "asked": what}).encode())
+
+    def registered(self) -> set[x509.Certificate] | None:
+        """The authorities that API servers trust."""
+        answer = self.plane.client.get(GROUP, KIND, NAME)
+        if answer.status != 200:
+            return None
+        bundles = [one["clientConfig"].get("caBundle", "") for one in answer.body["webhooks"]]
+        found = [set(x509.load_pem_x509_certificates(base64.b64decode(one))) if one else set() for one in bundles]
+        return set.intersection(*found)
+
+    def served(self) -> x509.Certificate:
+        """What a client is shown now."""
+        return x509.load_pem_x509_certificate(ssl.get_server_certificate(("127.0.0.1", self.port)).encode())
+
+    def create(self) -> Answer:
+        """A GPU pod that is treated, or refused."""
+        container = {"name": "main", "image": "x", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": [container]}}
+        return self.plane.client.create(pod, TEAM, dry_run=True)
+
+    def treated(self) -> bool:
+        """Whether such a pod is."""
+        answer = self.create()
+        return answer.status == 201 and "nvidia.com/gpumem" in str(answer.body["spec"])
+
+
+class Replica:
+    """A webhook that runs."""
+
+    def __init__(self, site: Site, process: Process, plain: int) -> None:
+        self.site = site
+        self.process = process
+        self._plain = plain
+
+    def ready(self) -> bool:
+        """Whether it says so."""
+        self.process.check()
+        return "ready:" in self.process.log.read_text()
+
+    def get(self, path: str) -> str:
+        """The plain endpoint."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}{path}", timeout=10) as response:
+            text: str = response.read().decode()
+            return text
+
+    def metric(self, name: str) -> float:
+        """One sample."""
+        found = re.search(rf"^{re.escape(name)} (\S+)$", self.get("/metrics"), re.MULTILINE)
+        assert found is not None, name
+        return float(found[1])
+
+    def has_told(self, text: str) -> bool:
+        """Whether the log has it."""
+        return text in self.process.log.read_text()
+
+
+@pytest.fixture(scope="module")
+def places(control_plane: ControlPlane) -> ControlPlane:
+    """The control plane with the webhook's own namespace and one that has opted in."""
+    for name, labels in ((OWN, {}), (TEAM, {"vgpu-webhook.io/inject": "enabled"})):
+        metadata: dict[str, Any] = {"name": name, "labels": labels}
+        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    return control_plane
+
+
+@pytest.fixture
+def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
+    """A cluster without registration and Secret, before and after."""
+
+    def clean() -> None:
+        places.client.delete(GROUP, KIND, NAME)
+        places.client.delete("v1", "secrets", SECRET, OWN)
+
+    clean()
+    yield Site(places, tmp_path)
+    clean()
+
+
+def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
+    """Leaf and authority are renewed on demand, damage and deletion repaired, while pods go on being treated."""
+    plane = site.plane
+    with site.replica() as one, site.replica() as other:
+        plane.wait_until(site.treated, "treated", 20)
+        kept = site.kept
+        assert kept is not None
+        assert kept.authority is not None
+        assert kept.leaf is not None
+        assert site.served() == kept.leaf.certificate
+        assert site.registered() == {kept.authority.certificate}
+
+        site.ask("leaf")
+        plane.wait_until(lambda: site.served() != kept.leaf.certificate, "another leaf")  # type: ignore[union-attr]
+        assert site.treated()
+        assert site.registered() == {kept.authority.certificate}
+
+        site.ask("authority")
+        plane.wait_until(lambda: len(site.registered() or ()) == 2, "another authority published")
+        assert site.treated()
+        both = 'vgpu_webhook_certificate_rotations_total{kind="authority"}'
+        plane.wait_until(lambda: one.metric(both) == other.metric(both) == 1, "under the new authority", 20)
+        assert site.treated()
+        new = site.kept
+        assert new is not None
+        assert new.authority is not None
+        assert new.authority.certificate != kept.authority.certificate
+        assert [retired.certificate for retired in new.retired] == [kept.authority.certificate]
+
+        before = site.served()
+        site.change(tls_crt=b"garbage")
+        plane.wait_until(lambda: (one.has_told('"refused"') and other.has_told('"refused"')) or None, "told", 10)
+        plane.wait_until(lambda: (found := site.kept) is not None and found.leaf is not None, "repaired", 10)
+        assert site.served() == before
+        assert site.treated()
+
+        plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
+        plane.wait_until(lambda: site.kept, "written again", 10)
+        again = site.kept
+        assert again is not None
+        assert again.authorities == new.authorities
+        assert site.served() == before
+
+        lines = one.get("/readyz?verbose")
+        assert "certificate: leaf" in lines
+        assert "certificate: authority" in lines
+
+
+def test_ten_processes_that_start_together(site: Site) -> None:
+    """They end with one authority, and all serve a leaf under it."""
+    with ExitStack() as stack:
+        replicas = [stack.enter_context(site.replica(ready=False)) for _ in range(10)]
+        site.plane.wait_until(lambda: all(replica.ready() for replica in replicas), "all ready", 180)
+        kept = site.kept
+        assert kept is not None
+        assert kept.authority is not None
+        assert kept.leaf is not None
+        assert not kept.retired
+        site.plane.wait_until(site.registered, "registered", 20)
+        assert site.registered() == {kept.authority.certificate}
+        served = f"leaf {fingerprint(kept.leaf.certificate)[:16]}"
+        for replica in replicas:
+            assert served in replica.get("/readyz?verbose")
+
+
+def test_static_registration_that_does_not_hold_the_authority(site: Site) -> None:
+    """Nothing is served, and it is said why; put in by hand it is served."""
+    with site.replica() as first:
+        site.plane.wait_until(site.treated, "treated", 20)
+        assert first.ready()
+    configuration = site.plane.client.get(GROUP, KIND, NAME).accepted()
+    site.plane.client.delete("v1", "secrets", SECRET, OWN)
+    with site.replica("--registration", "static", ready=False) as replica:
+        site.plane.wait_until(lambda: replica.has_told("does not hold it yet"), "told", 30)
+        kept = site.kept
+        assert kept is not None
+        assert not replica.ready()
+        for webhook in configuration["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(kept.bundle_pem).decode()
+        site.plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+        site.plane.wait_until(replica.ready, "ready", 20)
+        assert site.treated()
+
+
+def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
+    """With the annotation the bundle is left to it, even when it is another's."""
+    with site.replica("--inject-ca-from", "gpu/webhook"):
+        plane = site.plane
+        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered", 20)
+        configuration = plane.client.get(GROUP, KIND, NAME).accepted()
+        assert configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == "gpu/webhook"
+        assert all(not one["clientConfig"].get("caBundle") for one in configuration["webhooks"])
+        kept = site.kept
+        assert kept is not None
+        for webhook in configuration["webhooks"]:
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(kept.bundle_pem).decode()
+        configuration["webhooks"][0]["failurePolicy"] = "Ignore"
+        plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+
+        def repaired() -> bool:
+            found = plane.client.get(GROUP, KIND, NAME).accepted()
+            return bool(found["webhooks"][0]["failurePolicy"] == "Fail")
+
+        plane.wait_until(repaired, "the rest repaired", 10)
+        assert site.registered() == set(kept.authorities)

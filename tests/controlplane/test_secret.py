@@ -1,0 +1,226 @@
+"""The Secret of certificates on a real API server, by a role that allows no more than its own name."""
+
+import asyncio
+import base64
+import contextlib
+import json
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import structlog
+
+from certs.asking import ask
+from certs.keeper import Keeper
+from certs.kept import Asked, decode
+from certs.notice import Notice
+from certs.plan import Rules
+from certs.problem import StoreError
+from certs.serving import Serving
+from certs.trust import Trust
+from webhook.cluster.api import Api, connect
+from webhook.cluster.reflector import Pace
+from webhook.cluster.secret import NAME, SecretStore
+
+from .client import Object
+from .plane import ControlPlane
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+PLACE = "certificates"
+RBAC = "rbac.authorization.k8s.io/v1"
+PACE = Pace(first=0.02, longest=0.5)
+
+
+@pytest.fixture(scope="module")
+def kubeconfig(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The way of a service account that may do nothing but what the Secret needs, all of it by name."""
+    client = control_plane.client
+    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": PLACE}})
+    account = {"apiVersion": "v1", "kind": "ServiceAccount", "metadata": {"name": "webhook"}}
+    client.create(account, PLACE).accepted()
+    verbs = ["get", "list", "watch", "create", "patch", "update"]
+    rule = {"apiGroups": [""], "resources": ["secrets"], "resourceNames": [NAME], "verbs": verbs}
+    role = {"apiVersion": RBAC, "kind": "Role", "metadata": {"name": "webhook"}, "rules": [rule]}
+    client.create(role, PLACE).accepted()
+    binding = {
+        "apiVersion": RBAC,
+        "kind": "RoleBinding",
+        "metadata": {"name": "webhook"},
+        "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "webhook"},
+        "subjects": [{"kind": "ServiceAccount", "name": "webhook", "namespace": PLACE}],
+    }
+    client.create(binding, PLACE).accepted()
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+    path = f"/api/v1/namespaces/{PLACE}/serviceaccounts/webhook/token"
+    token = client.call("POST", path, request).accepted()["status"]["token"]
+    config = json.loads(control_plane.kubeconfig.read_text())
+    config["users"] = [{"name": "admin", "user": {"token": token}}]
+    written = tmp_path_factory.mktemp("secret") / "kubeconfig"
+    written.write_text(json.dumps(config))
+    return written
+
+
+@pytest.fixture
+async def api(kubeconfig: Path) -> AsyncIterator[Api]:
+    """That way, open."""
+    api = await connect(kubeconfig)
+    try:
+        yield api
+    finally:
+        await api.close()
+
+
+class Secret:
+    """The Secret as it stands, and what hands do to it."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._client = plane.client
+
+    def found(self) -> Object | None:
+        """What stands there."""
+        answer = self._client.get("v1", "secrets", NAME, PLACE)
+        return None if answer.status == 404 else answer.accepted()
+
+    def delete(self) -> None:
+        """By hand."""
+        self._client.delete("v1", "secrets", NAME, PLACE)
+
+    def create(self, **data: bytes) -> None:
+        """By hand, or by an installer."""
+        encoded = {name.replace("_", "."): base64.b64encode(content).decode() for name, content in data.items()}
+        secret = {"apiVersion": "v1", "kind": "Secret", "metadata": {"name": NAME}, "data": encoded}
+        self._client.create(secret, PLACE).accepted()
+
+
+@pytest.fixture
+def secret(control_plane: ControlPlane, kubeconfig: Path) -> Iterator[Secret]:
+    """The Secret, missing at first."""
+    secret = Secret(control_plane)
+    secret.delete()
+    yield secret
+    secret.delete()
+
+
+def store(api: Api) -> SecretStore:
+    """The Secret as a store."""
+    return SecretStore(api, PLACE, NAME, structlog.get_logger(), pace=PACE)
+
+
+class Replica:
+    """A keeper of the Secret, where nobody is registered."""
+
+    def __init__(self, api: Api) -> None:
+        self.store = store(api)
+        self.serving = Serving()
+        self.told: list[Notice] = []
+        self.trust = Trust(0).observed(None, 0)
+        self.keeper = Keeper(
+            self.store,
+            self.serving,
+            Rules("test", ["webhook.gpu.svc"]),
+            trust=lambda: self.trust,
+            publish=lambda _: None,
+            tell=self.told.append,
+        )
+
+    @contextlib.asynccontextmanager
+    async def running(self) -> AsyncIterator[None]:
+        """It runs, with its watch."""
+        tasks = [asyncio.create_task(one) for one in (self.store.reflector.run(), self.keeper.run())]
+        try:
+            yield
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
+    """Created, filled, read, changed and watched by name only; another name is refused."""
+    one = store(api)
+    assert (await one.read()).files is None
+    assert await one.write({"ca.crt": b"a"}, (await one.read()).version)
+    found = await asyncio.to_thread(secret.found)
+    assert found is not None
+    assert found["type"] == "kubernetes.io/tls"
+    assert set(found["data"]) == {"ca.crt", "tls.crt", "tls.key"}
+    snapshot = await one.read()
+    assert snapshot.files == {"ca.crt": b"a"}
+    assert await one.write({"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}, snapshot.version)
+    assert (await one.read()).files == {"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}
+    watching = asyncio.create_task(one.reflector.run())
+    async with asyncio.timeout(20):
+        await one.reflector.synced.wait()
+        other = store(api)
+        assert await other.write({"ca.crt": b"e"}, (await other.read()).version)
+        await one.changed()
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    elsewhere = SecretStore(api, PLACE, "another", structlog.get_logger())
+    with pytest.raises(StoreError, match=r"403 Forbidden.*a Role has to allow"):
+        await elsewhere.read()
+    answer = await api.request("POST", f"/api/v1/namespaces/{PLACE}/secrets", body=b"{}")
+    assert answer.status == 403, "it may not create Secrets of any name"
+
+
+async def test_who_read_an_older_version_writes_nothing(api: Api, secret: Secret) -> None:
+    """Neither on a Secret that is there, nor on one that another hand has created, filled or deleted meanwhile."""
+    one, other = store(api), store(api)
+    nothing, same = await one.read(), await other.read()
+    assert await one.write({"ca.crt": b"a"}, nothing.version)
+    assert not await other.write({"ca.crt": b"b"}, same.version)
+    first = await one.read()
+    assert (await other.read()).version == first.version
+    assert await one.write({"ca.crt": b"c"}, first.version)
+    assert not await other.write({"ca.crt": b"d"}, first.version)
+    latest = await other.read()
+    await asyncio.to_thread(secret.delete)
+    assert not await other.write({"ca.crt": b"e"}, latest.version)
+    assert (await other.read()).files is None
+
+
+async def test_a_secret_that_somebody_prepared(api: Api, secret: Secret) -> None:
+    """Of another type and with other things in it: filled, and what is not ours stays."""
+    await asyncio.to_thread(secret.create, other=b"x", tls_crt=b"")
+    one = store(api)
+    snapshot = await one.read()
+    assert snapshot.files is None
+    assert await one.write({"ca.crt": b"a"}, snapshot.version)
+    found = await asyncio.to_thread(secret.found)
+    assert found is not None
+    assert found["type"] == "Opaque"
+    assert base64.b64decode(found["data"]["other"]) == b"x"
+
+
+async def test_ten_that_start_together_end_with_one_authority(api: Api, secret: Secret) -> None:
+    """And all serve the leaf under it."""
+    for _ in range(3):
+        await asyncio.to_thread(secret.delete)
+        replicas = [Replica(api) for _ in range(10)]
+        await asyncio.gather(*(replica.keeper.once() for replica in replicas))
+        found = decode((await replicas[0].store.read()).files)
+        assert not found.problems
+        assert found.kept is not None
+        assert found.kept.leaf is not None
+        assert len(found.kept.authorities) == 1
+        assert {replica.serving.leaf for replica in replicas} == {found.kept.leaf.certificate}
+
+
+async def test_deleted_and_asked_for(api: Api, secret: Secret) -> None:
+    """Running replicas write a deleted Secret again from memory, and do what they are asked to, at once."""
+    replicas = [Replica(api) for _ in range(2)]
+    async with replicas[0].running(), replicas[1].running(), asyncio.timeout(60):
+        for replica in replicas:
+            await replica.keeper.served.wait()
+            await replica.store.reflector.synced.wait()
+        first = replicas[0].serving.leaf
+        await asyncio.to_thread(secret.delete)
+        while (found := await asyncio.to_thread(secret.found)) is None or not found["data"]["tls.crt"]:  # noqa: ASYNC110
+            await asyncio.sleep(0.02)
+        assert {replica.serving.leaf for replica in replicas} == {first}
+        await ask(store(api), Asked.LEAF)
+        while {replica.serving.leaf for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
+            await asyncio.sleep(0.02)
+        assert replicas[0].serving.leaf == replicas[1].serving.leaf
+        assert len({one for replica in replicas if (one := replica.keeper.authority) is not None}) == 1

@@ -1,0 +1,126 @@
+"""What is told of a server's certificate, and whom it takes its callers to trust."""
+
+import asyncio
+import datetime as dt
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cryptography import x509
+
+from certs.directory import Directory
+from certs.kept import der
+from certs.plan import Rules
+from certs.problem import StoreError
+from certs.serving import Serving
+from tests.certs.made import Memory
+from webhook.server.certificates import Certificates
+from webhook.server.logs import make_logger
+
+RULES = Rules("test", ["localhost"])
+
+
+class Told:
+    """Certificates, and what they told."""
+
+    def __init__(self, **options: Any) -> None:
+        self._file = io.BytesIO()
+        self.certificates = Certificates(Serving(), make_logger("debug", self._file), **options)
+
+    @property
+    def log(self) -> list[dict[str, Any]]:
+        """The log lines."""
+        return [json.loads(line) for line in self._file.getvalue().splitlines()]
+
+    def samples(self) -> dict[tuple[str, str], float]:
+        """The metrics by name and label."""
+        return {
+            (sample.name, next(iter(sample.labels.values()))): sample.value
+            for metric in self.certificates.metrics()
+            for sample in metric.samples
+            if not sample.name.endswith("_created")
+        }
+
+
+async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path: Path) -> None:
+    """The first authority is served at once, and shown."""
+    told = Told(settle=100.0)
+    told.certificates.keep(Directory(tmp_path), RULES)
+    assert told.certificates.failure() == "no certificate is served yet"
+    assert told.certificates.upkeep is not None
+    await told.certificates.upkeep.start()
+    await told.certificates.served()
+    assert told.certificates.failure() is None
+    assert told.certificates.bundle == (tmp_path / "ca.crt").read_bytes()
+    assert [line.split(" ")[1] for line in told.certificates.lines()] == ["leaf", "authority"]
+    samples = told.samples()
+    assert samples["vgpu_webhook_certificate_rotations_total", "leaf"] == 0
+    leaf = told.certificates.tls.leaf
+    assert leaf is not None
+    assert samples["vgpu_webhook_certificate_not_after_seconds", "leaf"] == leaf.not_valid_after_utc.timestamp()
+
+
+async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read() -> None:
+    """And it is said so; then it is served, and changes are counted."""
+    told = Told(watched=True)
+    published: list[bytes] = []
+    told.certificates.republished = published.append
+    store = Memory()
+    told.certificates.keep(store, RULES)
+    running = asyncio.create_task(told.certificates.run())
+    try:
+        async with asyncio.timeout(20):
+            await told.certificates.published.wait()
+            while "before the registration was read" not in (told.certificates.failure() or ""):  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            told.certificates.observe(None)
+            await told.certificates.served()
+            told.certificates.observe([[der(one) for one in x509.load_pem_x509_certificates(published[-1])]])
+            store.put({**(store.files or {}), "state.json": b'{"asked": "leaf"}'})
+            key = "vgpu_webhook_certificate_rotations_total", "leaf"
+            while told.samples()[key] != 1:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert told.samples()["vgpu_webhook_certificate_rotations_total", "authority"] == 0
+        assert await told.certificates.sure() in {True, False}
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_trouble_is_counted_logged_and_handed_on() -> None:
+    """Each sort for itself."""
+    told = Told()
+    troubles: list[str] = []
+    told.certificates.troubled = lambda notice: troubles.append(notice.message)
+    store = Memory()
+    store.trouble = StoreError("the store", "is on fire")
+    told.certificates.keep(store, RULES)
+    running = asyncio.create_task(told.certificates.run())
+    async with asyncio.timeout(20):
+        while not troubles:  # noqa: ASYNC110  (there is no event)
+            await asyncio.sleep(0.01)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    assert troubles == ["the store: is on fire"]
+    assert told.samples()["vgpu_webhook_certificate_failures_total", "store"] == 1
+    assert told.samples()["vgpu_webhook_certificate_failures_total", "refused"] == 0
+    [line] = told.log
+    assert (line["event"], line["level"], line["kind"]) == ("certificates", "error", "store")
+    assert told.certificates.failure() == "no certificate is served yet; the store: is on fire"
+
+
+@pytest.mark.parametrize("days, warned", [(60, False), (74, False), (77, True), (95, True)])
+async def test_the_end_is_warned_of(tmp_path: Path, days: int, *, warned: bool) -> None:
+    """From two weeks before, once a day."""
+    told = Told()
+    told.certificates.keep(Directory(tmp_path), RULES)
+    assert told.certificates.upkeep is not None
+    await told.certificates.upkeep.start()
+    moment = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
+    for hours in (0, 1, 25):
+        told.certificates.remind(moment + dt.timedelta(hours=hours))
+    warnings = [line for line in told.log if line["event"] == "certificate_ending"]
+    assert len(warnings) == (2 if warned else 0)
+    assert all(line["level"] == "warning" and line["kind"] == "leaf" for line in warnings)

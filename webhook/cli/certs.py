@@ -1,0 +1,96 @@
+"""``vgpu-webhook certs``: what certificates are kept and served, and asking for new ones."""
+
+import json
+from collections.abc import Callable
+from functools import reduce
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from webhook.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from webhook.cli.certs_kept import Where
+
+
+def _place(command: Callable[..., None]) -> Callable[..., None]:
+    """The options that say where certificates are kept."""
+    options = (
+        click.option(
+            "--kubeconfig",
+            metavar="FILE",
+            type=click.Path(path_type=Path),
+            help="How to reach the cluster; KUBECONFIG, or ~/.kube/config, if not said.",
+        ),
+        click.option(
+            "--release-namespace",
+            metavar="NS",
+            help="The webhook's own namespace; in a pod the pod's own, else vgpu-webhook.",
+        ),
+        click.option(
+            "--state-dir",
+            metavar="DIR",
+            type=click.Path(path_type=Path, file_okay=False),
+            help="The folder of a server that keeps its certificates there, instead of a cluster.",
+        ),
+    )
+    return reduce(lambda decorated, option: option(decorated), reversed(options), command)
+
+
+@click.group()
+def certs() -> None:
+    """Show the webhook's certificates, and ask for new ones before their time.
+
+    Nothing has to be done: the replicas renew them by themselves. No command shows a key.
+    """
+
+
+@certs.command()
+@_place
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="Ask the server there what it serves.  [default: the address in the registration]",
+)
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def show(
+    kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None, address: str | None, output: str
+) -> None:
+    """Print what is kept, what is served, until when, and who trusts it."""
+    from webhook.cli.certs_kept import read_kept
+    from webhook.cli.certs_shown import report, text
+
+    found = read_kept(_where(kubeconfig, release_namespace, state_dir))
+    told = report(found, address)
+    click.echo(json.dumps(told, indent=2) if output == "json" else text(told), nl=output == "json")
+
+
+@certs.command()
+@_place
+@click.option(
+    "--authority", is_flag=True, help="A new authority, and a leaf under it; without it a new leaf under the same one."
+)
+def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None, *, authority: bool) -> None:
+    """Ask for a new leaf, or a new authority; the running replicas make it.
+
+    Returns at once. A new leaf is served within seconds. A new authority is first made known to the API servers, and leaves
+    under it are served once they have had the settle time to learn of it (serve --ca-settle).
+    """
+    from certs.kept import Asked
+    from webhook.cli.certs_kept import ask
+
+    wanted = Asked.AUTHORITY if authority else Asked.LEAF
+    click.echo(ask(_where(kubeconfig, release_namespace, state_dir), wanted))
+
+
+def _where(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None) -> "Where":
+    from webhook.cli.certs_kept import Cluster
+
+    if state_dir is None:
+        return Cluster(kubeconfig, release_namespace)
+    if kubeconfig is not None or release_namespace is not None:
+        raise click.UsageError("--state-dir stands for itself: leave --kubeconfig and --release-namespace out")
+    if not state_dir.is_dir():
+        raise Failure([f"{state_dir}: no such folder"])
+    return state_dir

@@ -1,0 +1,163 @@
+"""Reading what is kept of certificates, and leaving a request there, for commands that run once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, TypeAlias, TypeVar
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+
+from certs.directory import Directory
+from certs.kept import Asked, Decoded, decode
+from certs.problem import CertificateError
+from certs.store import Store
+from webhook.cli.clusters import RELEASE_NAMESPACE
+from webhook.cli.failure import Failure
+from webhook.cluster.api import Api, ApiError, connect, in_cluster_namespace
+from webhook.cluster.bundles import authorities, bundle_of
+from webhook.cluster.registrar import COLLECTION
+from webhook.cluster.registration import NAME as REGISTRATION
+from webhook.cluster.registration import Object
+from webhook.cluster.secret import NAME as SECRET
+from webhook.cluster.secret import SecretStore
+
+T = TypeVar("T")
+
+ATTEMPTS: Final = 5
+"""Writes that lose against a replica that writes at the same moment."""
+
+HTTPS_PORT: Final = 443
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Certificates in the Secret of an installation."""
+
+    kubeconfig: Path | None
+    release_namespace: str | None
+
+
+Where: TypeAlias = Cluster | Path
+"""An installation in a cluster, or the folder of a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found.
+
+    Attributes:
+        place: for people.
+        decoded: what is kept.
+        trusted: by webhook of the registration the authorities (DER) that its callers trust; None outside a cluster, or
+            if it cannot be read.
+        address: where API servers call, if the registration says.
+    """
+
+    place: str
+    decoded: Decoded
+    trusted: Mapping[str, frozenset[bytes]] | None = None
+    address: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def read_kept(where: Where) -> Found:
+    """What is kept now.
+
+    Raises:
+        Failure: it cannot be read.
+    """
+    return _run(_read(where))
+
+
+def ask(where: Where, wanted: Asked) -> str:
+    """Leave a request with what is kept; a sentence that says what comes of it.
+
+    Raises:
+        Failure: nothing is kept there, or it cannot be written.
+    """
+    return _run(_ask(where, wanted))
+
+
+def _run(work: Coroutine[Any, Any, T]) -> T:
+    try:
+        return asyncio.run(work)
+    except (ApiError, CertificateError) as error:
+        raise Failure([str(error)]) from error
+
+
+async def _read(where: Where) -> Found:
+    async with _store(where) as (store, place, api):
+        decoded = decode((await store.read()).files)
+        if api is None:
+            return Found(place, decoded)
+        try:
+            registration = await _registration(api)
+        except ApiError as error:
+            return Found(place, decoded, notes=(f"who trusts it is not known: {error}",))
+    if registration is None:
+        return Found(place, decoded, trusted={}, notes=(f"there is no registration {REGISTRATION}: nobody calls",))
+    webhooks = [one for one in registration.get("webhooks") or () if isinstance(one, dict)]
+    trusted = {str(one.get("name")): frozenset(authorities(bundle_of(one))) for one in webhooks}
+    addresses = [_address(one.get("clientConfig") or {}) for one in webhooks]
+    return Found(place, decoded, trusted, next(iter(addresses), None))
+
+
+async def _ask(where: Where, wanted: Asked) -> str:
+    async with _store(where) as (store, place, _):
+        for _attempt in range(ATTEMPTS):
+            snapshot = await store.read()
+            kept = decode(snapshot.files).kept
+            if kept is None:
+                raise Failure([f"{place} keeps no certificates yet: start the webhook, which makes them"])
+            if kept.coming is not None:
+                return (
+                    f"{place} has a coming authority already: leaves under it are served as soon as every API server "
+                    "had the time to learn of it (certs show)"
+                )
+            # A new authority brings a new leaf with it.
+            asked = Asked.AUTHORITY if Asked.AUTHORITY in {wanted, kept.asked} else wanted
+            if await store.write(replace(kept, asked=asked).files(), snapshot.version):
+                return _promise(place, asked)
+    raise Failure([f"{place} is being written all the time: try again"])
+
+
+def _promise(place: str, asked: Asked) -> str:
+    if asked is Asked.LEAF:
+        return f"asked for a new leaf in {place}: the running replicas make one and serve it within seconds"
+    return (
+        f"asked for a new authority in {place}: the running replicas make it and have it trusted beside the old one; leaves "
+        "under it are served after the settle time (2 minutes, if serve --ca-settle says nothing else)"
+    )
+
+
+@asynccontextmanager
+async def _store(where: Where) -> AsyncIterator[tuple[Store, str, Api | None]]:
+    if isinstance(where, Path):
+        yield Directory(where), str(where), None
+        return
+    namespace = where.release_namespace or in_cluster_namespace() or RELEASE_NAMESPACE
+    api = await connect(where.kubeconfig)
+    try:
+        store = SecretStore(api, namespace, SECRET, structlog.get_logger())
+        yield store, store.place, api
+    finally:
+        await api.close()
+
+
+async def _registration(api: Api) -> Object | None:
+    answer = await api.request("GET", f"{COLLECTION}/{REGISTRATION}")
+    return None if answer.status == HTTPStatus.NOT_FOUND else msgspec.json.decode(answer.accepted(), type=Object)
+
+
+def _address(config: Mapping[str, Any]) -> str | None:
+    """Where a webhook is called, as HOST:PORT."""
+    service = config.get("service")
+    if isinstance(service, dict):
+        return f"{service.get('name')}.{service.get('namespace')}.svc:{service.get('port', HTTPS_PORT)}"
+    parts = urlsplit(str(config.get("url", "")))
+    return f"{parts.hostname}:{parts.port or HTTPS_PORT}" if parts.hostname else None

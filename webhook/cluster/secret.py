@@ -1,0 +1,191 @@
+"""A Secret that keeps certificates, with no more rights than on its own name.
+
+A ``create`` by POST cannot be limited by name. A server-side apply of a named object that is missing can: it asks for the
+verbs ``patch`` and ``create`` of that name. So an empty Secret is applied, without force: where another replica was quicker
+that is a conflict, or changes nothing. Then it is filled as it is changed later: by a PUT of the version that was read.
+"""
+
+import asyncio
+import base64
+import binascii
+from collections.abc import Collection, Mapping
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from certs.kept import CERTIFICATE, FILES, KEY
+from certs.problem import StoreError
+from certs.store import Snapshot
+from webhook.cluster.api import Answer, Api, ApiError, StatusError
+from webhook.cluster.reflector import Pace, Reflector
+from webhook.cluster.registration import Object
+
+NAME: Final = "vgpu-webhook-certificates"
+TYPE: Final = "kubernetes.io/tls"
+FIELD_MANAGER: Final = "vgpu-webhook"
+APPLY: Final = "application/apply-patch+yaml"
+VERBS: Final = "get, list, watch, create, patch and update"
+
+_ABSENT: Final = ""
+"""The version of a Secret that is not there."""
+
+_ABOUT_CONTENT: Final = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
+"""Refusals whose message might repeat what was sent."""
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    resource_version: str
+    namespace: str = ""
+
+
+class Seen(msgspec.Struct, frozen=True):
+    """As much of a Secret as tells that it changed: no key is held by the watch."""
+
+    metadata: _Metadata
+
+
+class SecretStore:
+    """One Secret as a `certs.store.Store`; `reflector` has to run for `changed` to return.
+
+    Args:
+        api: the way to the API server.
+        namespace: of the Secret.
+        name: its name.
+        log: where trouble with the watch is told.
+        pace: how patient the watch is.
+    """
+
+    def __init__(
+        self, api: Api, namespace: str, name: str, log: FilteringBoundLogger, *, pace: Pace | None = None
+    ) -> None:
+        self._api = api
+        self._name = name
+        self._collection = f"/api/v1/namespaces/{namespace}/secrets"
+        self._path = f"{self._collection}/{name}"
+        self._place = f"secret {namespace}/{name}"
+        self._found: Object = {}
+        self._version = _ABSENT
+        self._changed = asyncio.Event()
+        self.reflector: Reflector[Seen, str] = Reflector(
+            api,
+            self._collection,
+            Seen,
+            lambda seen: seen.metadata.resource_version,
+            log,
+            changed=self._noticed,
+            query={"fieldSelector": f"metadata.name={name}"},
+            pace=pace,
+        )
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        return self._place
+
+    async def read(self) -> Snapshot:
+        """What is kept now; an empty Secret keeps nothing.
+
+        Raises:
+            StoreError: it cannot be read.
+        """
+        answer = await self._ask("GET", self._path)
+        if answer.status == HTTPStatus.NOT_FOUND:
+            self._found, self._version = {}, _ABSENT
+            return Snapshot(None, _ABSENT)
+        self._take(answer)
+        encoded = self._found.get("data") or {}
+        try:
+            files = {name: base64.b64decode(encoded[name]) for name in FILES if encoded.get(name)}
+        except (binascii.Error, ValueError, TypeError):
+            raise StoreError(self._place, "holds what is no base64") from None
+        return Snapshot(files or None, self._version)
+
+    async def write(self, files: Mapping[str, bytes], version: str) -> bool:
+        """Put files in the place of all that is kept, if that is still of a version; False if it is not.
+
+        Raises:
+            StoreError: it cannot be written.
+        """
+        if version != self._version:
+            return False
+        if version == _ABSENT and not await self._create():
+            return False
+        others = {name: data for name, data in (self._found.get("data") or {}).items() if name not in FILES}
+        # The type demands these two, if need be empty.
+        ours = {CERTIFICATE: b"", KEY: b"", **files}
+        data = {**others, **{name: base64.b64encode(content).decode() for name, content in ours.items()}}
+        answer = await self._ask(
+            "PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body={**self._found, "data": data}
+        )
+        if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+            return False
+        self._take(answer)
+        return True
+
+    async def changed(self) -> None:
+        """Return when the watch has seen another version than was last read or written."""
+        while True:
+            await self._changed.wait()
+            self._changed.clear()
+            if next(iter(self.reflector.objects.values()), _ABSENT) != self._version:
+                return
+
+    def _noticed(self, _keys: Collection[str]) -> None:
+        self._changed.set()
+
+    async def _create(self) -> bool:
+        """Applies an empty Secret; False if there is one that somebody has filled."""
+        empty = {
+            "apiVersion": "v1",
+            "kind": "Secret",
+            "metadata": {"name": self._name},
+            "type": TYPE,
+            "data": {CERTIFICATE: "", KEY: ""},
+        }
+        answer = await self._ask(
+            "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=empty, content_type=APPLY
+        )
+        if answer.status == HTTPStatus.CONFLICT:
+            return False
+        self._take(answer)
+        return not any((self._found.get("data") or {}).values())
+
+    async def _ask(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: Object | None = None,
+        content_type: str = "application/json",
+    ) -> Answer:
+        encoded = None if body is None else msgspec.json.encode(body)
+        try:
+            return await self._api.request(method, path, query=query, body=encoded, content_type=content_type)
+        except ApiError as error:
+            raise StoreError(self._place, str(error)) from error
+
+    def _take(self, answer: Answer) -> None:
+        """Remembers the object in an answer.
+
+        Raises:
+            StoreError: the answer is another one.
+        """
+        try:
+            found = msgspec.json.decode(answer.accepted(), type=Object)
+            self._found, self._version = found, str(found["metadata"]["resourceVersion"])
+        except StatusError as error:
+            raise StoreError(self._place, _why(error)) from None
+        except (msgspec.DecodeError, KeyError, TypeError):
+            raise StoreError(self._place, "the API server's answer is no Secret") from None
+
+
+def _why(error: StatusError) -> str:
+    if error.status in _ABOUT_CONTENT:
+        return f"{error.status} {error.reason}"
+    if error.status == HTTPStatus.FORBIDDEN:
+        return f"{error}; a Role has to allow {VERBS} of this name"
+    return str(error)
