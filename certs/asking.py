@@ -13,6 +13,8 @@ ATTEMPTS: Final = 10
 async def ask(store: Store, asked: Asked) -> Kept:
     """Leave a request in a store; whoever keeps it does it, and takes the request away.
 
+    A new authority brings a new leaf with it, so a request for that is not replaced by one for a leaf.
+
     Returns:
         What was kept when it was asked.
 
@@ -24,6 +26,8 @@ async def ask(store: Store, asked: Asked) -> Kept:
         kept = decode(snapshot.files).kept
         if kept is None:
             raise StoreError("the store", "holds no certificates yet: start the webhook first")
+        if kept.asked is Asked.AUTHORITY:
+            return kept
         # Only the request is new: a file that cannot be read is somebody else's to repair.
         files = {**(snapshot.files or {}), STATE: replace(kept, asked=asked).files()[STATE]}
         if await store.write(files, snapshot.version):

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, TypeAlias, TypeVar
@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 import msgspec
 import structlog
 
+from certs.asking import ask as leave_request
 from certs.directory import Directory
 from certs.kept import Asked, Decoded, decode
 from certs.problem import CertificateError
@@ -27,9 +28,6 @@ from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 
 T = TypeVar("T")
-
-ATTEMPTS: Final = 5
-"""Writes that lose against a replica that writes at the same moment."""
 
 HTTPS_PORT: Final = 443
 
@@ -109,21 +107,13 @@ async def _read(where: Where) -> Found:
 
 async def _ask(where: Where, wanted: Asked) -> str:
     async with _store(where) as (store, place, _):
-        for _attempt in range(ATTEMPTS):
-            snapshot = await store.read()
-            kept = decode(snapshot.files).kept
-            if kept is None:
-                raise Failure([f"{place} keeps no certificates yet: start the webhook, which makes them"])
-            if kept.coming is not None:
-                return (
-                    f"{place} has a coming authority already: leaves under it are served as soon as every API server "
-                    "had the time to learn of it (certs show)"
-                )
-            # A new authority brings a new leaf with it.
-            asked = Asked.AUTHORITY if Asked.AUTHORITY in {wanted, kept.asked} else wanted
-            if await store.write(replace(kept, asked=asked).files(), snapshot.version):
-                return _promise(place, asked)
-    raise Failure([f"{place} is being written all the time: try again"])
+        kept = await leave_request(store, wanted)
+    if kept.coming is not None and wanted is Asked.AUTHORITY:
+        return (
+            f"{place} has a coming authority already: leaves under it are served as soon as every API server has had "
+            "the time to learn of it (certs show)"
+        )
+    return _promise(place, wanted)
 
 
 def _promise(place: str, asked: Asked) -> str:
