@@ -67,7 +67,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
       vgpu-webhook check
       vgpu-webhook check mappings/ settings.yaml
       helm template ./chart | vgpu-webhook check -
-    """  # noqa: D301  (click wants the backspace itself)
+    """  # noqa: D301, RUF002  (click wants the backspace itself; the cross is one)
     if not files:
         _examine(kubeconfig, release_namespace, output or "text")
         return

@@ -93,11 +93,13 @@ class Scheduler:
     Attributes:
         placed: pods that name it and have a node.
         waiting: pods that name it, have none, and are older than a minute.
+        considered: those of them that it has looked at: a scheduler writes into their status that it found no node.
         lease: seconds since a Lease of its name was renewed, None without one.
     """
 
     placed: int
     waiting: int
+    considered: int = 0
     lease: float | Missing | None = None
 
 

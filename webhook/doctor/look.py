@@ -185,9 +185,11 @@ async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:
         for pod in pods
         if not pod.spec.node_name
         and pod.status.phase not in _ENDED
+        and pod.status.scheduling() != "SchedulingGated"
         and now - _moment(pod.metadata.creation_timestamp, now) > PATIENCE
     ]
-    return Scheduler(sum(bool(pod.spec.node_name) for pod in pods), len(waiting), leases)
+    considered = sum(pod.status.scheduling() == "Unschedulable" for pod in waiting)
+    return Scheduler(sum(bool(pod.spec.node_name) for pod in pods), len(waiting), considered, leases)
 
 
 async def _lease(api: Api, name: str, now: dt.datetime) -> float | None:

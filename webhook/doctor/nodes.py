@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from webhook.doctor.facts import DaemonSet, Facts, Scheduler
-from webhook.doctor.result import Missing, Result, counted, error, listed, ok, unread, warning
+from webhook.doctor.facts import NOT_TRIED, DaemonSet, Facts, Scheduler
+from webhook.doctor.result import Level, Missing, Result, counted, error, listed, ok, unread, warning
 from webhook.doctor.targets import resources_of, targets
 from webhook.mapping.shim import Shim
 from webhook.mapping.vendor import Vendor
@@ -54,19 +54,8 @@ def scheduler(facts: Facts) -> Result:
         return unread("the nodes", facts.nodes, "list nodes")
     if not names:
         return ok("no scheduler but the cluster's own is needed")
-    working, doubtful, stuck = [], [], []
-    for name in names:
-        seen = facts.schedulers.get(name, Missing("not tried"))
-        if isinstance(seen, Missing):
-            doubtful.append(f"{name}: {seen.why}")
-        elif seen.placed:
-            working.append(f"{name} has placed {counted(seen.placed, 'pod')}")
-        elif _leads(seen):
-            working.append(f"{name} holds its Lease")
-        elif seen.waiting:
-            stuck.append(f"{name}: {counted(seen.waiting, 'pod')} waiting, none placed")
-        else:
-            doubtful.append(f"{name}: no pod of it, {_lease_text(seen)}")
+    ends = [_seen_of(name, facts.schedulers.get(name, NOT_TRIED)) for name in names]
+    working, doubtful, stuck = ([text for level, text in ends if level is wanted] for wanted in Level)
     if stuck:
         return error(
             "pods wait for a scheduler that nothing shows to be there",
@@ -127,13 +116,28 @@ def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name not in {None, DEFAULT_SCHEDULER} and name is not None))
 
 
+def _seen_of(name: str, seen: Scheduler | Missing) -> tuple[Level, str]:
+    """What can be seen of one scheduler: that it works, nothing, or that pods wait for nobody."""
+    if isinstance(seen, Missing):
+        return Level.WARNING, f"{name}: {seen.why}"
+    if seen.placed:
+        return Level.OK, f"{name} has placed {counted(seen.placed, 'pod')}"
+    if _leads(seen):
+        return Level.OK, f"{name} holds its Lease"
+    if seen.considered:
+        return Level.OK, f"{name} has found no node yet for {counted(seen.considered, 'pod')}"
+    if seen.waiting and not isinstance(seen.lease, Missing):
+        return Level.ERROR, f"{name}: {counted(seen.waiting, 'pod')} waiting, none placed, {_lease_text(seen)}"
+    return Level.WARNING, f"{name}: no pod placed by it, {_lease_text(seen)}"
+
+
 def _leads(seen: Scheduler) -> bool:
     return isinstance(seen.lease, float) and seen.lease < LEASE_SECONDS
 
 
 def _lease_text(seen: Scheduler) -> str:
     if isinstance(seen.lease, Missing):
-        return f"and Leases could not be read: {seen.lease.why}"
+        return f"Leases could not be read: {seen.lease.why}"
     return "no Lease" if seen.lease is None else f"its Lease is {seen.lease:.0f} s old"
 
 

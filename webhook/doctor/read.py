@@ -44,10 +44,24 @@ class NamespaceObject(msgspec.Struct):
     metadata: Stamped
 
 
+class Condition(msgspec.Struct):
+    """One of ``status.conditions``."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
 class PodStatus(msgspec.Struct):
     """``status`` of a pod."""
 
     phase: str = ""
+    conditions: list[Condition] | None = None
+
+    def scheduling(self) -> str:
+        """Why it has no node, in one word of whoever looked for one; empty where nobody has."""
+        conditions = self.conditions or ()
+        return next((one.reason for one in conditions if (one.type, one.status) == ("PodScheduled", "False")), "")
 
 
 class PodObject(msgspec.Struct):
