@@ -37,6 +37,7 @@ from webhook.cli.documents import documents_of
 from webhook.cluster.registrar import Mode
 from webhook.cluster.registration import Site
 from webhook.cluster.verdict import Kind
+from webhook.doctor.checks import CHECKS
 from webhook.mapping import schema
 from webhook.mapping.load import build_policy, builtin, load_policy
 from webhook.mapping.settings import Settings
@@ -467,6 +468,20 @@ def test_modules_of_the_cluster_are_documented() -> None:
     modules = {path.name for path in (ROOT / "webhook" / "cluster").glob("*.py")}
     table = TEXTS["docs/architecture.md"].partition("## The cluster")[2].partition("\n\nHow a change")[0]
     assert set(re.findall(r"`(\w+\.py)`", table)) == modules - {"__init__.py"}
+
+
+def test_modules_of_the_doctor_are_documented() -> None:
+    """The table of the doctor has each module of that room."""
+    modules = {path.name for path in (ROOT / "webhook" / "doctor").glob("*.py")}
+    section = TEXTS["docs/architecture.md"].partition("## The doctor")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(\w+\.py)`", section)) == modules - {"__init__.py"}
+
+
+def test_checks_of_the_doctor_are_documented() -> None:
+    """The table of checks has each check with its question and what it needs, in order, and no other."""
+    section = TEXTS["docs/doctor.md"].partition("## What it looks at")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \|$", section, re.MULTILINE)
+    assert listed == [(check.name, check.question, check.needs or "nothing") for check in CHECKS]
 
 
 def test_permissions_are_those_that_are_used() -> None:

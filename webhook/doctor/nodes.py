@@ -61,13 +61,15 @@ def scheduler(facts: Facts) -> Result:
             "pods wait for a scheduler that nothing shows to be there",
             *stuck,
             *doubtful,
-            hint=f"install it, or name another in the mapping's place.scheduler; {_pods_of(names)}",
+            "install it, or write another place.scheduler into the mapping",
+            hint=_pods_of(names),
         )
     if doubtful:
         return warning(
             "nothing shows that the target's scheduler is there",
             *doubtful,
-            hint=f"in order while no pod has named it; else install it, or write another place.scheduler; {_pods_of(names)}",
+            "in order while no pod has named it; else install it, or write another place.scheduler",
+            hint=_pods_of(names),
         )
     return ok("; ".join(working))
 
