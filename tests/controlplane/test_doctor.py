@@ -145,7 +145,9 @@ def daemon_set(name: str, labels: dict[str, str], folder: str) -> Object:
     """A DaemonSet that mounts a folder of the node."""
     app = {"app": name}
     volume = {"name": "host", "hostPath": {"path": folder}}
-    spec = {"containers": [{"name": "main", "image": "app"}], "volumes": [volume]}
+    # For no node: where the controller manager runs, it would make pods that nobody starts.
+    nowhere = {"doctor.example/none": "true"}
+    spec = {"containers": [{"name": "main", "image": "app"}], "volumes": [volume], "nodeSelector": nowhere}
     template = {"metadata": {"labels": app}, "spec": spec}
     return {
         "apiVersion": "apps/v1",
@@ -243,9 +245,12 @@ def test_two_shims_on_one_node(plane: ControlPlane, webhook: Process) -> None:
     volumes = plugin["spec"]["template"]["spec"]["volumes"]
     volumes.append({"name": "plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}})
     plane.client.create(plugin).accepted()
+    account = plane.client.get("v1", "serviceaccounts", "default", OWN).accepted()["metadata"]
+    # Somebody else's pods, so that no controller takes them for the DaemonSet's own and ends them.
+    owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account["uid"], "controller": True}
     for name in ("plugin", "shim"):
         spec = {"nodeName": "doctor-node", "containers": [{"name": "main", "image": "app"}]}
-        metadata = {"name": name, "labels": {"app": name}}
+        metadata = {"name": name, "labels": {"app": name}, "ownerReferences": [owner]}
         plane.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, OWN).accepted()
     try:
         diagnosis = examine(plane.kubeconfig)

@@ -15,7 +15,7 @@ from webhook.admission.context import Namespace
 from webhook.cluster.config_maps import ConfigMap
 from webhook.cluster.documents import Memo
 from webhook.cluster.policies import Outcome, policy_of
-from webhook.cluster.registration import Object, Site, registration, wanted
+from webhook.cluster.registration import Object, Service, Site, registration, wanted
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.facts import DaemonSet, Facts, Node, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Missing, Result
@@ -44,8 +44,6 @@ def outcome(**texts: str) -> Outcome:
 
 def registered(made: Outcome, authority: Pair = AUTHORITY, *, service: bool = False) -> Object:
     """The registration as the webhook writes it."""
-    from webhook.cluster.registration import Service
-
     address = Service("gpu", "vgpu-webhook") if service else URL
     site = Site(address, authority.certificate_pem, "gpu")
     return registration(wanted(made.policy), site, version=__version__)

@@ -5,13 +5,16 @@ import datetime as dt
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from certs.authority import issue, make_authority
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
+from tests.doctor.test_handshake import server
 from webhook.cluster.api import Answer, UnreachableError
-from webhook.doctor.facts import Backend, Scheduler
+from webhook.doctor.facts import Backend, Scheduler, Shown
 from webhook.doctor.look import look
 from webhook.doctor.read import SecretObject, one_of
 from webhook.doctor.result import Missing
@@ -134,6 +137,31 @@ async def test_a_service_without_ready_endpoints() -> None:
     assert asked[slices]["labelSelector"] == "kubernetes.io/service-name=vgpu-webhook"
     del api.answers[below]
     assert isinstance((await look(api, "gpu", NOW)).backend, Missing)
+
+
+async def test_a_service_with_endpoints(tmp_path: Path) -> None:
+    """Each endpoint is connected to, by the port of its slice and the Service's name; one that is not ready is not."""
+    authority = make_authority("now", dt.datetime.now(dt.UTC))
+    ours = registered(OUTCOME, authority, service=True)
+    endpoints = [
+        {"addresses": ["127.0.0.1"], "conditions": {"ready": True}},
+        {"addresses": ["127.0.0.2"], "conditions": {"ready": False}},
+    ]
+    leaf = issue(authority, ["vgpu-webhook.gpu.svc"], dt.datetime.now(dt.UTC))
+    async with server(tmp_path, leaf) as port:
+        ports = [{"name": "metrics", "port": 1}, {"name": "https", "port": port}]
+        api = Answering(
+            {
+                "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": [ours],
+                "/api/v1/namespaces/gpu/services/vgpu-webhook": {
+                    "spec": {"clusterIP": "None", "ports": [{"name": "https", "port": 443}]}
+                },
+                "/apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices": [{"endpoints": endpoints, "ports": ports}],
+            }
+        )
+        facts = await look(api, "gpu", NOW)
+    assert facts.backend == Backend(1, 1)
+    assert facts.shown == [Shown(f"127.0.0.1:{port}", "verified", "", leaf.certificate)]
 
 
 async def test_the_secret_without_its_key() -> None:
