@@ -38,6 +38,7 @@ from webhook.cli.documents import documents_of
 from webhook.cluster.registrar import Mode
 from webhook.cluster.registration import Site
 from webhook.cluster.verdict import Kind
+from webhook.doctor.checks import CHECKS
 from webhook.mapping import schema
 from webhook.mapping.load import build_policy, builtin, load_policy
 from webhook.mapping.settings import Settings
@@ -59,7 +60,7 @@ WRITTEN: Final = [page for page in PAGES if page != "docs/codes.md"]
 
 PORTS: Final = ("8443", "8080")
 MARK: Final = "=== status"
-PATIENCE: Final = 25
+PATIENCE: Final = 100
 """Seconds for the commands of one page; the longest page needs three."""
 
 _FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -322,14 +323,15 @@ def test_labels_and_annotations_are_those_of_the_code() -> None:
 
 
 def options() -> dict[str, set[str]]:
-    """The long options of every command."""
+    """The long options of every command; those of a group are its commands' own."""
     assert isinstance(main, click.Group)
     context = click.Context(main)
     found: dict[str, set[str]] = {}
     for name in main.list_commands(context):
         command = main.get_command(context, name)
         assert command is not None
-        parameters = command.get_params(click.Context(command))
+        commands = [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
+        parameters = [parameter for one in commands for parameter in one.get_params(click.Context(one))]
         found[name] = {text for parameter in parameters for text in parameter.opts if text.startswith("--")}
     return found
 
@@ -472,6 +474,20 @@ def test_modules_of_the_cluster_are_documented() -> None:
     modules = {path.name for path in (ROOT / "webhook" / "cluster").glob("*.py")}
     table = TEXTS["docs/architecture.md"].partition("## The cluster")[2].partition("\n\nHow a change")[0]
     assert set(re.findall(r"`(\w+\.py)`", table)) == modules - {"__init__.py"}
+
+
+def test_modules_of_the_doctor_are_documented() -> None:
+    """The table of the doctor has each module of that room."""
+    modules = {path.name for path in (ROOT / "webhook" / "doctor").glob("*.py")}
+    section = TEXTS["docs/architecture.md"].partition("## The doctor")[2].partition("\n## ")[0]
+    assert set(re.findall(r"`(\w+\.py)`", section)) == modules - {"__init__.py"}
+
+
+def test_checks_of_the_doctor_are_documented() -> None:
+    """The table of checks has each check with its question and what it needs, in order, and no other."""
+    section = TEXTS["docs/doctor.md"].partition("## What it looks at")[2].partition("\n## ")[0]
+    listed = re.findall(r"^\| `([a-z-]+)` \| (.+) \| (.+) \|$", section, re.MULTILINE)
+    assert listed == [(check.name, check.question, check.needs or "nothing") for check in CHECKS]
 
 
 def test_permissions_are_those_that_are_used() -> None:

@@ -277,7 +277,7 @@ async def test_nothing_kills_the_keeper() -> None:
     task = asyncio.create_task(replica.keeper.run())
     await until(lambda: Kind.BUG in replica.kinds)
     world.store.trouble = None
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await replica.keeper.served.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -291,7 +291,7 @@ async def test_a_running_keeper_follows_its_store() -> None:
     replica = Replica(world)
     replica.look()
     task = asyncio.create_task(replica.keeper.run())
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await replica.keeper.served.wait()
     replica.register()
     replica.look()
@@ -365,7 +365,7 @@ def test_memory_fills_what_is_missing_and_nothing_else() -> None:
 
 async def until(probe: Callable[[], bool]) -> None:
     """Wait for something to become so."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while not probe():  # noqa: ASYNC110  (what is waited for has no event)
             await asyncio.sleep(0.01)
 

@@ -166,7 +166,7 @@ async def following(api: Storing) -> AsyncIterator[Following]:
         await asyncio.wait({task})
 
 
-async def until(probe: Callable[[], object], seconds: float = 10) -> None:
+async def until(probe: Callable[[], object], seconds: float = 60) -> None:
     """Wait until something holds."""
     async with asyncio.timeout(seconds):
         while not probe():  # noqa: ASYNC110  (a probe is anything)

@@ -80,7 +80,7 @@ async def running(
     scene = Scene(Scripted(lists, watches), pace)
     task = asyncio.create_task(scene.reflector.run())
     try:
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             over = asyncio.ensure_future(scene.api.over.wait())
             await asyncio.wait({task, over}, return_when=asyncio.FIRST_COMPLETED)
             over.cancel()

@@ -444,7 +444,7 @@ async def test_what_is_registered_is_known(api: Keeping, clock: Clock) -> None:
 async def test_it_runs_and_looks_when_told(api: Keeping) -> None:
     """At once, at every check, and not in between."""
     registrar = Registrar(api, SITE, OLD, lambda _: None)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         task = asyncio.create_task(registrar.run())
         try:
             await api.wrote.wait()

@@ -18,6 +18,9 @@ Object = dict[str, Any]
 T = TypeVar("T")
 
 CALL_TIMEOUT = 40.0  # the API server itself gives a create 34 s
+PATIENCE = 60.0
+"""Seconds that whatever is waited for may take at least: a bound is there to fail by, and machines are slow at times."""
+
 WARNING = re.compile(r'\d{3} \S+ "((?:[^"\\]|\\.)*)"')
 
 
@@ -135,6 +138,7 @@ def read_warnings(headers: Iterable[str]) -> tuple[str, ...]:
 
 def wait_until(probe: Callable[[], T | None], what: str, timeout: float = 30.0, interval: float = 0.05) -> T:
     """Call the probe until it returns something true, and return that; fail by saying what did not come."""
+    timeout = max(timeout, PATIENCE)
     deadline = time.monotonic() + timeout
     while True:
         found = probe()

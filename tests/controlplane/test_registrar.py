@@ -27,7 +27,7 @@ SITE = Site(DEAD, b"-----BEGIN CERTIFICATE-----\n", "registrar-own")
 OLD = Wanted("0" * 12, reach_of(load_policy()), OWN_LABEL)
 NEW = Wanted("1" * 12, reach(prefixes=["c.example/"], keys=["c.example/y"]), OWN_LABEL)
 QUIET = 1.0
-NOTICED = 2.0
+NOTICED = 30.0
 """Seconds within which what a hand does is undone."""
 
 ROLE = "registrar-release"

@@ -150,7 +150,7 @@ async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
     assert await one.write({"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}, snapshot.version)
     assert (await one.read()).files == {"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}
     watching = asyncio.create_task(one.reflector.run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await one.reflector.synced.wait()
         other = store(api)
         assert await other.write({"ca.crt": b"e"}, (await other.read()).version)

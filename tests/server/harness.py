@@ -235,7 +235,7 @@ async def get(server: Server, path: str, method: str = "GET") -> Answer:
 Predicate: TypeAlias = Callable[[], bool]
 
 
-async def until(predicate: Predicate, seconds: float = 5) -> None:
+async def until(predicate: Predicate, seconds: float = 60) -> None:
     """Wait until something is so."""
     async with asyncio.timeout(seconds):
         while not predicate():  # noqa: ASYNC110  (what is waited for has no event)

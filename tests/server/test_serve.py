@@ -153,7 +153,7 @@ async def test_pair_from_outside_with_client_certificates(tmp_path: Path) -> Non
             assert (await connection.call(request(review()))).status == 200
         assert first[:16] in (await server.get("/readyz?verbose")).body.decode()
         second = await asyncio.to_thread(write, "second")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while second[:16] not in (await server.get("/readyz?verbose")).body.decode():  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.1)
 
@@ -194,7 +194,7 @@ async def test_standalone_serves(tmp_path: Path) -> None:
             assert answer.json["response"]["patchType"] == "JSONPatch"
             assert answer.json["response"]["warnings"]
             server.signal(signal.SIGINT)
-            assert await server.ended(5) == 0
+            assert await server.ended(30) == 0
         authorities.append((tmp_path / "state/ca.crt").read_bytes())
     assert authorities[0] == authorities[1]
 

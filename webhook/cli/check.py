@@ -1,5 +1,11 @@
-"""``vgpu-webhook check``: are these documents in order? For a pipeline, and for a hook before a commit."""
+"""``vgpu-webhook check``: are these documents in order, or, without any, is the installation?
 
+The first is for a pipeline, and for a hook before a commit; the second for whoever looks after a cluster.
+"""
+
+import asyncio
+import datetime as dt
+import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,26 +20,59 @@ if TYPE_CHECKING:
     from webhook.mapping.problem import Problem
 
 STDIN: Final = "-"
+BROKEN: Final = 2
+"""Exit code where something of an installation does not work."""
+
 SUFFIXES: Final = {".yaml", ".yml", ".json"}
 
 
 @click.command()
-@click.argument("files", metavar="FILE|DIR|-...", nargs=-1, required=True)
-def check(files: tuple[str, ...]) -> None:
-    """Check mapping and settings documents, together, over the built-in mappings.
+@click.argument("files", metavar="[FILE|DIR|-]...", nargs=-1)
+@click.option(
+    "--kubeconfig",
+    metavar="FILE",
+    type=click.Path(path_type=Path),
+    help="Without files: how to reach the cluster; KUBECONFIG, or ~/.kube/config, if not said.",
+)
+@click.option(
+    "--release-namespace",
+    metavar="NS",
+    help="Without files: the webhook's own namespace; in a pod the pod's own, else vgpu-webhook.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    help="Without files: lines for a person (text), or the same as data.",
+)
+def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: str | None, output: str | None) -> None:
+    """Check an installation; or, with FILEs, mapping and settings documents.
 
-    Files hold them plainly, or in ConfigMaps; objects of other kinds are passed over. Of a folder every YAML and JSON
-    file in it and below it is read, - is standard input.
+    Without files: looks at a cluster from outside, changes nothing there, and tells for each check whether all is well
+    (✓), somebody should look (‼), or something does not work (×), with the next command.
+
+    With files: checks the documents in them, together, over the built-in mappings, without a cluster. They stand there
+    plainly, or in ConfigMaps; objects of other kinds are passed over. Of a folder every YAML and JSON file in it and below
+    it is read, - is standard input.
 
     \b
-    Exit codes: 0 all of them would be in force
-                1 they would not: every problem with file, line, path and what to write instead
+    Exit codes with files:    0 all of them would be in force
+                              1 they would not: every problem with file, line, path and what to write instead
+    Exit codes without files: 0 it works, as far as can be seen
+                              2 something does not
+                              1 nothing says where the cluster is
 
     \b
     Examples:
+      vgpu-webhook check
       vgpu-webhook check mappings/ settings.yaml
       helm template ./chart | vgpu-webhook check -
-    """  # noqa: D301  (click wants the backspace itself)
+    """  # noqa: D301, RUF002  (click wants the backspace itself; the cross is one)
+    if not files:
+        _examine(kubeconfig, release_namespace, output or "text")
+        return
+    if any(option is not None for option in (kubeconfig, release_namespace, output)):
+        raise click.UsageError("files are checked without a cluster: leave the options out, or the files")
     from webhook.cli.documents import documents_of
 
     found: list[Found] = []
@@ -47,6 +86,35 @@ def check(files: tuple[str, ...]) -> None:
         raise Failure(map(str, problems))
     mappings = sum(one.kind == "mapping" for one in found)
     click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
+
+
+def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str) -> None:
+    from webhook.cli.clusters import RELEASE_NAMESPACE
+    from webhook.cli.diagnosis import as_data, as_text
+    from webhook.cluster.api import ConfigurationError, connect, in_cluster_namespace
+    from webhook.doctor.checks import examine
+    from webhook.doctor.facts import Facts
+    from webhook.doctor.look import look
+    from webhook.doctor.result import Level
+
+    async def facts() -> Facts:
+        api = await connect(kubeconfig)
+        try:
+            return await look(api, namespace, dt.datetime.now(dt.UTC))
+        finally:
+            await api.close()
+
+    namespace = release_namespace or in_cluster_namespace() or RELEASE_NAMESPACE
+    try:
+        found = list(examine(asyncio.run(facts())))
+    except ConfigurationError as error:
+        raise Failure([str(error)]) from error
+    if output == "json":
+        click.echo(json.dumps(as_data(found), indent=2, ensure_ascii=False))
+    else:
+        click.echo(as_text(found), nl=False)
+    if any(result.level is Level.ERROR for _, result in found):
+        raise click.exceptions.Exit(BROKEN)
 
 
 def _problems(found: "Sequence[Found]", *, alone: bool) -> "Sequence[Problem]":

@@ -1,0 +1,101 @@
+"""`vgpu-webhook check` without files: how findings are laid out, and options that exclude each other."""
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+from webhook.cli.diagnosis import WIDTH, as_data, as_text
+from webhook.doctor.checks import CHECKS, Check
+from webhook.doctor.result import Result, error, ok, warning
+
+LONG = " ".join(["word"] * 60)
+
+
+def found(*results: Result) -> list[tuple[Check, Result]]:
+    """Results of the first checks."""
+    return list(zip(CHECKS, results, strict=False))
+
+
+def test_text() -> None:
+    """Sections, marks, details and hints, each under the other."""
+    results = found(
+        ok("answers"), error("bad", "one", "two\nlines", hint="kubectl edit"), warning("odd", hint="look at it")
+    )
+    import click
+
+    assert click.unstyle(as_text(results)) == (
+        "cluster\n"
+        "✓ api-server: answers\n"
+        "× mappings: bad\n"  # noqa: RUF001  (a cross)
+        "    - one\n"
+        "    - two lines\n"
+        "    → kubectl edit\n"
+        "\n"
+        "registration\n"
+        "‼ registration: odd\n"
+        "    → look at it\n"
+        "\n"
+        "1 ✓, 1 ‼, 1 ×\n"  # noqa: RUF001  (a cross)
+    )
+
+
+def test_colours_are_for_terminals_only() -> None:
+    """Marks have colours, which `click.echo` takes away where there is no terminal."""
+    assert "\x1b[31m" in as_text(found(error("bad", hint="x")))
+
+
+def test_lines_fit() -> None:
+    """Long messages, details and hints are wrapped, and go on under their beginning."""
+    import click
+
+    lines = click.unstyle(as_text(found(error(LONG, LONG, hint=LONG)))).splitlines()
+    assert max(map(len, lines)) <= WIDTH
+    assert sum(line.count("word") for line in lines) == 180
+    assert lines[2].startswith("  word")
+
+
+def test_data() -> None:
+    """The same for programs; it is well unless something is an error."""
+    assert as_data(found(ok("a"), warning("b", "c", hint="d")))["ok"] is True
+    assert as_data(found(ok("a"), error("b", "c", hint="d"))) == {
+        "ok": False,
+        "checks": [
+            {"name": "api-server", "section": "cluster", "level": "ok", "message": "a", "details": [], "hint": ""},
+            {"name": "mappings", "section": "cluster", "level": "error", "message": "b", "details": ["c"], "hint": "d"},
+        ],
+    }
+
+
+@pytest.mark.parametrize(
+    "options", [("--kubeconfig", "x"), ("--release-namespace", "x"), ("-o", "json")], ids=lambda options: options[0]
+)
+def test_options_exclude_files(run: Run, options: tuple[str, str]) -> None:
+    """They say which cluster, and files are checked without one."""
+    result = run("check", *options, "-", stdin="")
+    assert result.exit_code == 1
+    assert "without a cluster" in result.stderr
+
+
+def test_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing says where the API server is, that is a usage error, and nothing is printed as a finding."""
+    result = run("check", "--kubeconfig", "/nowhere")
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert "/nowhere" in result.stderr
+
+
+def test_nobody_answers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """An API server that cannot be reached is a finding: exit code 2."""
+    config = {
+        "current-context": "c",
+        "clusters": [{"name": "c", "cluster": {"server": "https://127.0.0.1:1"}}],
+        "users": [{"name": "c", "user": {}}],
+        "contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}],
+    }
+    file = tmp_path_factory.mktemp("kube") / "config"
+    file.write_text(json.dumps(config))
+    result = run("check", "--kubeconfig", str(file), "-o", "json")
+    assert result.exit_code == 2
+    told = json.loads(result.stdout)
+    assert [one["name"] for one in told["checks"]] == ["api-server"]
+    assert told["ok"] is False

@@ -1,0 +1,350 @@
+"""`check` without files on a real API server, with a real webhook that keeps its registration: well, and ill in many ways."""
+
+import base64
+import json
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.controlplane.client import Object
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.processes import Process, free_ports
+from tests.controlplane.product import PROGRAM
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+OWN = "doctor-own"
+TEAM = "doctor-team"
+GROUP = "admissionregistration.k8s.io/v1"
+KIND = "mutatingwebhookconfigurations"
+NAME = "00-vgpu-webhook"
+LABEL = "doctor.example/inject"
+"""Other tests have the usual one for webhooks of their own, and namespaces with it."""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """What `check -o json` said."""
+
+    code: int
+    checks: dict[str, Any]
+
+    def levels(self) -> dict[str, str]:
+        """How each check ended."""
+        return {name: one["level"] for name, one in self.checks.items()}
+
+    def bad(self) -> dict[str, str]:
+        """Those that did not end well."""
+        return {name: level for name, level in self.levels().items() if level != "ok"}
+
+
+def run(kubeconfig: Path, *more: str) -> subprocess.CompletedProcess[str]:
+    """`check`, as a user runs it."""
+    command = [*PROGRAM, "check", "--kubeconfig", str(kubeconfig), "--release-namespace", OWN, *more]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def examine(kubeconfig: Path) -> Diagnosis:
+    """The same as data."""
+    done = run(kubeconfig, "-o", "json")
+    assert done.returncode in {0, 2}, done.stderr
+    told = json.loads(done.stdout)
+    assert told["ok"] is (done.returncode == 0)
+    return Diagnosis(done.returncode, {one["name"]: one for one in told["checks"]})
+
+
+@contextmanager
+def serving(plane: ControlPlane, folder: Path, registration: str = "managed") -> Iterator[Process]:
+    """The webhook as a user starts it outside a pod."""
+    port, plain = free_ports(2)
+    command = [
+        *PROGRAM,
+        "serve",
+        *("--kubeconfig", str(plane.kubeconfig), "--url", f"https://127.0.0.1:{port}/mutate"),
+        *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
+        *("--state-dir", str(folder / "state"), "--drain-grace", "0", "--release-namespace", OWN),
+        *("--registration", registration),
+    ]
+    with Process(command, folder / "webhook.log") as process:
+
+        def ready() -> bool:
+            process.check()
+            return "ready:" in process.tail()
+
+        plane.wait_until(ready, "webhook ready", 60)
+        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered", 30)
+        yield process
+        process.check()
+        assert process.stop() == 0
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A cluster with all that a healthy installation has beside the webhook, as objects."""
+    client = control_plane.client
+    client.delete(GROUP, KIND, NAME)
+    labels = {"pod-security.kubernetes.io/enforce": "privileged"}
+    for name, more in ((OWN, {}), (TEAM, {LABEL: "enabled", **labels})):
+        metadata = {"name": name, "labels": more}
+        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    settings = {"settings.yaml": f"target: nvidia\noptInLabel: {LABEL}\n"}
+    metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
+    client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": settings}).accepted()
+    client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "doctor-node"}}).accepted()
+    give = {"status": {"capacity": {"nvidia.com/gpu": "10"}, "allocatable": {"nvidia.com/gpu": "10"}}}
+    client.patch("v1", "nodes", "doctor-node/status", give).accepted()
+    client.create(
+        daemon_set("shim", {"app.kubernetes.io/component": "shim-installer"}, "/usr/local/vgpu-shim")
+    ).accepted()
+    yield control_plane
+    client.delete(GROUP, KIND, NAME)
+    client.delete("v1", "nodes", "doctor-node")
+    client.delete("apps/v1", "daemonsets", "shim", OWN)
+    client.delete("v1", "configmaps", "vgpu-webhook-settings", OWN)
+
+
+@pytest.fixture
+def lease(plane: ControlPlane) -> None:
+    """A Lease that says that the target's scheduler is at work."""
+    now = subprocess.run(["date", "-u", "+%Y-%m-%dT%H:%M:%S.000000Z"], capture_output=True, text=True, check=True)
+    plane.client.delete("coordination.k8s.io/v1", "leases", "hami-scheduler", OWN)
+    plane.client.create(
+        {
+            "apiVersion": "coordination.k8s.io/v1",
+            "kind": "Lease",
+            "metadata": {"name": "hami-scheduler", "namespace": OWN},
+            "spec": {"holderIdentity": "one", "renewTime": now.stdout.strip()},
+        }
+    ).accepted()
+
+
+@pytest.fixture
+def webhook(plane: ControlPlane, lease: None, tmp_path: Path) -> Iterator[Process]:
+    """A webhook that has registered itself, and is called."""
+    plane.client.delete(GROUP, KIND, NAME)
+    with serving(plane, tmp_path) as process:
+        plane.wait_until(lambda: touched(plane), "called", 30)
+        yield process
+
+
+def touched(plane: ControlPlane) -> bool:
+    """Whether a pod is changed."""
+    container = {"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    metadata = {"name": "probe"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+    answer = plane.client.create(pod, TEAM, dry_run=True)
+    return "vgpu-webhook.io/status" in answer.body.get("metadata", {}).get("annotations", {})
+
+
+def daemon_set(name: str, labels: dict[str, str], folder: str) -> Object:
+    """A DaemonSet that mounts a folder of the node."""
+    app = {"app": name}
+    volume = {"name": "host", "hostPath": {"path": folder}}
+    # For no node: where the controller manager runs, it would make pods that nobody starts.
+    nowhere = {"doctor.example/none": "true"}
+    spec = {"containers": [{"name": "main", "image": "app"}], "volumes": [volume], "nodeSelector": nowhere}
+    template = {"metadata": {"labels": app}, "spec": spec}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": name, "namespace": OWN, "labels": labels},
+        "spec": {"selector": {"matchLabels": app}, "template": template},
+    }
+
+
+def replace(plane: ControlPlane, configuration: Object) -> None:
+    """Change the registration by hand."""
+    plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+
+
+def test_a_healthy_installation(plane: ControlPlane, webhook: Process) -> None:
+    """Everything is in order, in both formats, and nothing is left behind."""
+    diagnosis = examine(plane.kubeconfig)
+    assert diagnosis.bad() == {}, diagnosis.checks
+    assert diagnosis.code == 0
+    text = run(plane.kubeconfig)
+    assert text.returncode == 0
+    assert text.stdout.count("✓") == len(diagnosis.checks) + 1
+    assert "\x1b" not in text.stdout
+    assert max(map(len, text.stdout.splitlines())) <= 100
+    assert plane.client.list("v1", "pods", TEAM) == []
+
+
+def test_a_rejected_config_map(plane: ControlPlane, webhook: Process) -> None:
+    """Its problems are told; everything else is in order."""
+    metadata = {"name": "bad", "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}}
+    data = {"mapping.yaml": "extends: nvidia\nplaec: {}\n"}
+    plane.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).accepted()
+    try:
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        plane.client.delete("v1", "configmaps", "bad", OWN).accepted()
+    assert diagnosis.bad() == {"mappings": "error"}
+    assert diagnosis.code == 2
+    assert "did you mean `place`?" in str(diagnosis.checks["mappings"]["details"])
+
+
+@pytest.mark.parametrize(
+    "service, level", [(None, "warning"), ("hami-scheduler", "error")], ids=["anybody", "a scheduler"]
+)
+def test_a_configuration_that_is_called_first(
+    plane: ControlPlane, webhook: Process, service: str | None, level: str
+) -> None:
+    """It is told, and is an error where a scheduler answers, which has to see what the webhook writes."""
+    where: Object = {"url": "https://127.0.0.1:1/"}
+    if service is not None:
+        where = {"service": {"namespace": "kube-system", "name": service}}
+    one = {
+        "name": "first.doctor.example",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": where,
+        "failurePolicy": "Ignore",
+        "sideEffects": "None",
+        "timeoutSeconds": 1,
+        "namespaceSelector": {"matchLabels": {LABEL: "enabled"}},
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+    }
+    metadata = {"name": "00-first"}
+    configuration = {"apiVersion": GROUP, "kind": "MutatingWebhookConfiguration", "metadata": metadata}
+    plane.client.create({**configuration, "webhooks": [one]}).accepted()
+    try:
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        plane.client.delete(GROUP, KIND, "00-first").accepted()
+    assert diagnosis.bad() == {"order": level}
+    assert "00-first" in json.dumps(diagnosis.checks["order"])
+
+
+def test_a_pod_that_was_missed(plane: ControlPlane, webhook: Process) -> None:
+    """A GPU pod that is older than the namespace's label is named."""
+    client = plane.client
+    client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: None}}}).accepted()
+    plane.wait_until(lambda: not touched(plane), "opted out", 30)
+    container = {"name": "main", "image": "app", "resources": {"limits": {"nvidia.com/gpu": "1"}}}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "early"}, "spec": {"containers": [container]}}
+    client.create(pod, TEAM).accepted()
+    client.patch("v1", "namespaces", TEAM, {"metadata": {"labels": {LABEL: "enabled"}}}).accepted()
+    try:
+        plane.wait_until(lambda: touched(plane), "opted in", 30)
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        client.delete("v1", "pods", "early", TEAM).accepted()
+    assert diagnosis.bad() == {"untouched": "warning"}
+    assert diagnosis.code == 0
+    assert diagnosis.checks["untouched"]["details"] == [f"{TEAM}/early"]
+
+
+def test_two_shims_on_one_node(plane: ControlPlane, webhook: Process) -> None:
+    """A device plugin with libraries of its own, beside the installer."""
+    plugin = daemon_set("plugin", {}, "/usr/local/device-library")
+    volumes = plugin["spec"]["template"]["spec"]["volumes"]
+    volumes.append({"name": "plugins", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}})
+    plane.client.create(plugin).accepted()
+    account = plane.client.get("v1", "serviceaccounts", "default", OWN).accepted()["metadata"]
+    # Somebody else's pods, so that no controller takes them for the DaemonSet's own and ends them.
+    owner = {"apiVersion": "v1", "kind": "ServiceAccount", "name": "default", "uid": account["uid"], "controller": True}
+    for name in ("plugin", "shim"):
+        spec = {"nodeName": "doctor-node", "containers": [{"name": "main", "image": "app"}]}
+        metadata = {"name": name, "labels": {"app": name}, "ownerReferences": [owner]}
+        plane.client.create({"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}, OWN).accepted()
+    try:
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        plane.client.delete("apps/v1", "daemonsets", "plugin", OWN).accepted()
+        for name in ("plugin", "shim"):
+            plane.client.delete("v1", "pods", name, OWN).accepted()
+    assert diagnosis.bad() == {"shim": "warning"}
+    assert diagnosis.checks["shim"]["details"] == [f"{OWN}/plugin mounts /usr/local/device-library, on doctor-node"]
+
+
+def test_a_dead_webhook_then_an_emptied_bundle_then_no_registration(
+    plane: ControlPlane, lease: None, tmp_path: Path
+) -> None:
+    """Each is told where it shows, and by the dry run."""
+    with serving(plane, tmp_path) as _:
+        plane.wait_until(lambda: touched(plane), "called", 30)
+    dead = examine(plane.kubeconfig)
+    assert dead.code == 2
+    assert (dead.levels()["served"], dead.levels()["dry-run"]) == ("error", "error")
+    assert "refused" in str(dead.checks["served"]["details"])
+    assert "cannot call" in dead.checks["dry-run"]["message"]
+    assert {"registration", "selectors", "reach", "order", "bundle", "mappings"} & dead.bad().keys() == set()
+
+    plane.client.delete(GROUP, KIND, NAME).accepted()
+    gone = examine(plane.kubeconfig)
+    assert gone.code == 2
+    assert (gone.levels()["registration"], gone.levels()["dry-run"]) == ("error", "error")
+    assert "not called" in gone.checks["dry-run"]["message"]
+
+
+def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> None:
+    """With the registration kept by hand, nobody repairs it."""
+    with serving(plane, tmp_path):
+        configuration = plane.client.get(GROUP, KIND, NAME).accepted()
+    url = configuration["webhooks"][0]["clientConfig"]["url"]
+    host = url.removeprefix("https://").partition("/")[0]
+    for one in configuration["webhooks"]:
+        one["clientConfig"].pop("caBundle")
+    replace(plane, configuration)
+    command = [
+        *(*PROGRAM, "serve", "--kubeconfig", str(plane.kubeconfig), "--url", url, "--listen", host),
+        *("--plain-listen", "127.0.0.1:0", "--state-dir", str(tmp_path / "state"), "--drain-grace", "0"),
+        *("--release-namespace", OWN, "--registration", "static"),
+    ]
+    with Process(command, tmp_path / "static.log") as process:
+        plane.wait_until(lambda: "ready:" in process.tail(), "ready", 60)
+        diagnosis = examine(plane.kubeconfig)
+        process.stop()
+    assert diagnosis.bad() == {"bundle": "error", "served": "error", "dry-run": "error"}
+    assert "no caBundle" in diagnosis.checks["bundle"]["message"]
+    assert "certificates" not in diagnosis.bad()
+    plane.client.delete(GROUP, KIND, NAME).accepted()
+
+
+def test_a_user_without_rights(plane: ControlPlane, webhook: Process, tmp_path: Path) -> None:
+    """Every check says what it lacks; none of them fails for it."""
+    request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {}}
+    path = f"/api/v1/namespaces/{OWN}/serviceaccounts/default/token"
+    token = plane.client.call("POST", path, request).accepted()["status"]["token"]
+    config = json.loads(plane.kubeconfig.read_text())
+    config["users"][0]["user"] = {"token": token}
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(config))
+    diagnosis = examine(kubeconfig)
+    assert diagnosis.code == 0
+    assert diagnosis.levels().pop("api-server") == "ok"
+    assert set(diagnosis.levels().values()) == {"ok", "warning"}
+    assert "cannot list resource" in str(diagnosis.checks["registration"]["details"])
+    assert "mutatingwebhookconfigurations" in diagnosis.checks["registration"]["hint"]
+
+
+def test_the_secret_of_the_certificates(plane: ControlPlane, webhook: Process, tmp_path: Path) -> None:
+    """An authority in it that the registration does not trust is told; a key that is no key disturbs nobody."""
+    encoded = base64.b64encode((tmp_path / "state" / "ca.crt").read_bytes()).decode()
+    nonsense = base64.b64encode(b"\xff").decode()
+    metadata = {"name": "vgpu-webhook-certificates", "namespace": OWN}
+    data = {"ca.crt": encoded, "tls.crt": encoded, "tls.key": nonsense}
+    plane.client.create({"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "data": data}).accepted()
+    try:
+        assert examine(plane.kubeconfig).bad() == {}
+    finally:
+        plane.client.delete("v1", "secrets", "vgpu-webhook-certificates", OWN).accepted()
+
+
+def test_nobody_answers(plane: ControlPlane, tmp_path: Path) -> None:
+    """Without an API server there is one line, and without a kubeconfig a usage error."""
+    [port] = free_ports(1)
+    config = json.loads(plane.kubeconfig.read_text())
+    config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{port}"
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.write_text(json.dumps(config))
+    diagnosis = examine(kubeconfig)
+    assert (diagnosis.code, diagnosis.levels()) == (2, {"api-server": "error"})
+    done = run(tmp_path / "nothing")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "does not exist" in done.stderr

@@ -1,0 +1,1 @@
+"""The doctor: what its checks say of facts, and how facts are read."""

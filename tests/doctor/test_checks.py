@@ -1,0 +1,261 @@
+"""Every check, with facts for each of its ends."""
+
+import datetime as dt
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from certs.authority import issue, make_authority
+from tests.cluster.config_maps import vendor
+from tests.doctor.scene import (
+    ADDRESS,
+    AUTHORITY,
+    HEALTHY,
+    INSTALLER,
+    LEAF,
+    LIBRARIES,
+    NOW,
+    OTHER,
+    OUTCOME,
+    PLUGIN,
+    REFUSED,
+    amended,
+    bundle,
+    but,
+    configuration,
+    outcome,
+    pod,
+    registered,
+    space,
+    told,
+)
+from webhook.admission.context import Namespace
+from webhook.cluster.registration import ENFORCE
+from webhook.doctor.checks import CHECKS, examine
+from webhook.doctor.facts import Backend, Facts, Node, Scheduler, Shown, Stored, Trial
+from webhook.doctor.result import Level, Missing
+
+GPU = {"nvidia.com/gpu": "1"}
+DAY = dt.timedelta(days=1)
+OLD = issue(AUTHORITY, ["webhook.example"], NOW - 80 * DAY)
+ENDED = issue(AUTHORITY, ["webhook.example"], NOW - 100 * DAY)
+SHORT = make_authority("short", NOW - DAY, 20 * DAY)
+GONE = make_authority("gone", NOW - 20 * DAY, 10 * DAY)
+CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
+SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
+LEASE = Scheduler(0, 2, 0, 10.0)
+NO_TARGET = outcome(settings="{}\n")
+PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
+MORE = outcome(acme=vendor("acme"))
+DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
+FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connection refused'
+
+
+def both(**changes: Any) -> list[dict[str, Any]]:
+    """Our registration with the same change in both webhooks."""
+    return amended(lambda webhooks: [one.update(changes) for one in webhooks])
+
+
+def narrowed(webhooks: list[dict[str, Any]]) -> None:
+    """A term of somebody else."""
+    webhooks[0]["namespaceSelector"]["matchExpressions"].append({"key": "a", "operator": "Exists"})
+
+
+def first_trusts_more(webhooks: list[dict[str, Any]]) -> None:
+    """One of the two webhooks has another bundle."""
+    webhooks[0]["clientConfig"]["caBundle"] = bundle(AUTHORITY, OTHER)
+
+
+def without_term(number: int) -> Any:
+    """A function that takes a term of the namespace selectors away."""
+    return lambda webhooks: [one["namespaceSelector"]["matchExpressions"].pop(number) for one in webhooks]
+
+
+def bundles(text: str | None, *, service: bool = False) -> list[dict[str, Any]]:
+    """Our registration with this caBundle."""
+    return amended(lambda webhooks: [one["clientConfig"].update(caBundle=text) for one in webhooks], service=service)
+
+
+def shown(end: Any, leaf: Any = LEAF.certificate) -> list[Shown]:
+    """What the URL shows."""
+    return [Shown(ADDRESS, end, "why", leaf)]
+
+
+OK, WARNING, ERROR = Level.OK, Level.WARNING, Level.ERROR
+CASES: list[tuple[str, Level, str, Facts]] = [
+    ("api-server", OK, "v1.36.3", HEALTHY),
+    ("api-server", WARNING, "could not be read", but(server=REFUSED)),
+    ("api-server", ERROR, "v1.29.4", but(server="v1.29.4")),
+    ("api-server", ERROR, "does not answer", but(server=REFUSED, reachable=False)),
+    ("mappings", OK, "1 document of gpu", HEALTHY),
+    ("mappings", WARNING, "could not be read", but(outcome=REFUSED)),
+    ("mappings", ERROR, "1 document not in force", but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
+    ("registration", OK, "written by version", HEALTHY),
+    ("registration", OK, "by hand", but(configurations=[registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}])),
+    ("registration", WARNING, "could not be read", but(configurations=REFUSED)),
+    ("registration", WARNING, "was written by policy", but(outcome=NO_TARGET)),
+    ("registration", ERROR, "there is no", but(configurations=[])),
+    ("registration", ERROR, "has no webhook tell", but(configurations=amended(lambda webhooks: webhooks.pop()))),
+    ("selectors", OK, "vgpu-webhook.io/inject=enabled", HEALTHY),
+    ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
+    ("selectors", WARNING, "not looked at", but(configurations=[])),
+    ("selectors", WARNING, "changed by others", but(configurations=both(timeoutSeconds=30))),
+    ("selectors", WARNING, "changed by others", but(configurations=both(objectSelector={"matchLabels": {"a": "b"}}))),
+    ("selectors", WARNING, "changed by others", but(configurations=amended(narrowed))),
+    ("selectors", ERROR, "does not concern", but(configurations=amended(without_term(0)))),
+    ("selectors", ERROR, "does not concern", but(configurations=amended(without_term(1)))),
+    ("selectors", ERROR, "does not concern", but(configurations=amended(without_term(2)))),
+    ("selectors", ERROR, "does not concern", but(configurations=both(rules=[]))),
+    ("selectors", ERROR, "does not concern", but(release="elsewhere")),
+    ("reach", OK, "every name", HEALTHY),
+    ("reach", WARNING, "could not be read", but(configurations=REFUSED)),
+    ("reach", WARNING, "more pods", but(configurations=both(matchConditions=[]))),
+    ("reach", WARNING, "more pods", but(configurations=[registered(MORE)])),
+    ("reach", ERROR, "are not sent", but(configurations=both(matchConditions=[{"name": "gpu-words", "expression": "true"}]))),
+    ("order", OK, "before all others that change pods (1)", HEALTHY),
+    ("order", OK, "called again", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
+    ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),
+    ("order", OK, "(0)", but(configurations=[configuration("00-a", rules=[{"resources": ["services"]}])])),
+    ("order", WARNING, "could not be read", but(configurations=REFUSED)),
+    ("order", WARNING, "00-first", but(configurations=[CALLED_FIRST])),
+    ("order", ERROR, "of a scheduler", but(configurations=[SCHEDULERS])),
+    ("bundle", OK, "trusts 1 authority", HEALTHY),
+    ("bundle", OK, "trusts 2 authorities", but(configurations=bundles(bundle(AUTHORITY, OTHER)))),
+    ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
+    ("bundle", WARNING, "no registration", but(configurations=[])),
+    ("bundle", WARNING, "lacks 1 authority of the Secret", but(stored=Stored(None, (OTHER.certificate,)))),
+    ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
+    ("bundle", WARNING, "ends in 19 days", but(configurations=bundles(bundle(SHORT)), stored=None)),
+    ("bundle", WARNING, "has no caBundle", but(configurations=bundles(""))),
+    ("bundle", ERROR, "has no caBundle", but(configurations=bundles(""), shown=shown("untrusted"))),
+    ("bundle", ERROR, "has no caBundle", but(configurations=bundles(None, service=True))),
+    ("bundle", ERROR, "no certificate", but(configurations=bundles("bm9uZQ=="))),
+    ("bundle", ERROR, "has ended", but(configurations=bundles(bundle(GONE)), stored=None)),
+    ("served", OK, ADDRESS, HEALTHY),
+    ("served", OK, ADDRESS, but(backend=Backend(2, 1), shown=[*shown("unreachable", None), *shown("verified")])),
+    ("served", WARNING, "could not be read", but(configurations=REFUSED)),
+    ("served", WARNING, "no registration", but(configurations=[])),
+    ("served", WARNING, "could not be read", but(backend=REFUSED)),
+    ("served", WARNING, "could not be tried", but(shown=REFUSED)),
+    ("served", WARNING, "cannot be reached", but(shown=shown("unreachable", None))),
+    ("served", WARNING, "cannot be reached", but(backend=Backend(1, 0), shown=shown("refused", None))),
+    ("served", ERROR, "no ready endpoint", but(backend=Backend(0, 2))),
+    ("served", ERROR, "does not verify", but(shown=shown("untrusted"))),
+    ("served", ERROR, "something else", but(shown=shown("no TLS", None))),
+    ("served", ERROR, "nobody answers", but(shown=shown("refused", None))),
+    ("certificates", OK, "good for 80 days", HEALTHY),
+    ("certificates", OK, "Secret", but(shown=REFUSED)),
+    ("certificates", WARNING, "no certificate", but(shown=REFUSED, stored=REFUSED)),
+    ("certificates", WARNING, "should have been renewed", but(shown=shown("verified", OLD.certificate))),
+    ("certificates", WARNING, "should have been renewed", but(stored=Stored(OLD.certificate, ()))),
+    ("certificates", ERROR, "has ended", but(shown=shown("untrusted", ENDED.certificate))),
+    ("namespaces", OK, "opted in: team", HEALTHY),
+    ("namespaces", OK, "team (warn)", but(namespaces=[space("team", mode="warn")])),
+    ("namespaces", WARNING, "could not be read", but(namespaces=REFUSED)),
+    ("namespaces", WARNING, "no namespace", but(namespaces=[Namespace("else")])),
+    ("namespaces", WARNING, "do not say", but(namespaces=[space("team", inject="true")])),
+    ("namespaces", WARNING, "do not say", but(namespaces=[space("team", mode="warning")])),
+    ("namespaces", WARNING, "do not say", but(namespaces=[space("kube-system")])),
+    ("namespaces", WARNING, "do not say", but(namespaces=[space("gpu")])),
+    ("untouched", OK, "(1 pod with", HEALTHY),
+    ("untouched", OK, "(0 pods with", but(namespaces=[])),
+    ("untouched", OK, "", but(pods={"team": [pod("out", GPU, labels={"vgpu-webhook.io/inject": "disabled"})]})),
+    ("untouched", OK, "", but(namespaces=[space("team", mode="warn")], pods={"team": [pod("told", GPU)]})),
+    ("untouched", OK, "", but(pods={"team": [pod("marked", {}, annotations={"hami.io/vgpu-node": "n1"})]})),
+    ("untouched", WARNING, "could not be read", but(namespaces=REFUSED)),
+    ("untouched", WARNING, "could not be read", but(pods={"team": REFUSED})),
+    ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("missed", GPU)]})),
+    ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("missed", GPU, annotations={"hami.io/vgpu-node": "n1"})]})),
+    ("untouched", WARNING, "12 GPU pods", but(pods={"team": [pod(f"missed-{number}", GPU) for number in range(12)]})),
+    ("dry-run", OK, "is changed", HEALTHY),
+    ("dry-run", WARNING, "no pod could be tried", but(trial=REFUSED)),
+    ("dry-run", WARNING, "somebody else", but(trial=Trial("team", "x: 1", 403, "exceeded quota: q"))),
+    ("dry-run", WARNING, "somebody else", but(trial=Trial("team", "x: 1", 500, 'failed calling webhook "other"'))),
+    ("dry-run", ERROR, "created as it is", but(trial=Trial("team", "x: 1", 201))),
+    ("dry-run", ERROR, "cannot call", but(trial=Trial("team", "x: 1", 500, FAILED))),
+    ("dry-run", ERROR, "is denied", but(trial=Trial("team", "x: 1", 403, DENIED))),
+    ("dry-run", ERROR, "the shim's volume", but(trial=Trial("team", "x: 1", 403, "violates PodSecurity: hostPath volumes"))),
+    ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", HEALTHY),
+    ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", but(outcome=NO_TARGET)),
+    ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
+    ("resources", WARNING, "of the target nvidia", but(nodes=[Node("n1", frozenset({"cpu"}))])),
+    ("resources", WARNING, "no node has any", but(outcome=NO_TARGET, nodes=[Node("n1", frozenset({"cpu"}))])),
+    ("scheduler", OK, "has placed 3 pods", HEALTHY),
+    ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
+    ("scheduler", OK, "found no node yet for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
+    ("scheduler", OK, "no scheduler but", but(outcome=NO_TARGET, nodes=[])),
+    ("scheduler", WARNING, "could not be read", but(outcome=NO_TARGET, nodes=REFUSED)),
+    ("scheduler", WARNING, "nothing shows", but(schedulers={"hami-scheduler": REFUSED})),
+    ("scheduler", WARNING, "nothing shows", but(schedulers={"hami-scheduler": Scheduler(0, 0)})),
+    ("scheduler", WARNING, "nothing shows", but(schedulers={"hami-scheduler": Scheduler(0, 0, 0, 900.0)})),
+    ("scheduler", WARNING, "nothing shows", but(schedulers={"hami-scheduler": Scheduler(0, 2, 0, REFUSED)})),
+    ("scheduler", ERROR, "pods wait", but(schedulers={"hami-scheduler": Scheduler(0, 2, 0, 900.0)})),
+    ("shim", OK, "on 2 nodes", HEALTHY),
+    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, replace(LIBRARIES, nodes=frozenset({"n3"}))])),
+    ("shim", OK, "no shim is injected", but(outcome=PLUGIN_MODE, daemon_sets=[LIBRARIES])),
+    ("shim", WARNING, "could not be read", but(daemon_sets=REFUSED)),
+    ("shim", WARNING, "no mapping injects", but(outcome=PLUGIN_MODE)),
+    ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES])),
+    ("shim", WARNING, "may mount one", but(daemon_sets=[LIBRARIES])),
+    ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, replace(LIBRARIES, nodes=REFUSED)])),
+    ("shim", WARNING, "not on every node", but(daemon_sets=[replace(INSTALLER, ready=1)])),
+    ("shim", WARNING, "no installer", but(daemon_sets=[PLUGIN])),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "name,level,words,facts", CASES, ids=[f"{name}-{number}" for number, (name, *_) in enumerate(CASES)]
+)
+def test_ends(name: str, level: Level, words: str, facts: Facts) -> None:
+    """The level, and the words that say why; what is not well has a hint."""
+    result = told(facts, name)
+    assert (result.level, words in result.message) == (level, True), result
+    assert bool(result.hint) is (level is not OK)
+
+
+def test_each_check_has_its_ends() -> None:
+    """Every check is seen to succeed and not to; the tables would not notice one that always says the same."""
+    ends = {check.name: {level for name, level, *_ in CASES if name == check.name} for check in CHECKS}
+    assert all({OK, WARNING} <= levels for levels in ends.values())
+    # Of these nothing that can be seen is proof: groups of nodes may be empty, pods older than a label.
+    assert {name for name, levels in ends.items() if ERROR not in levels} == {
+        "namespaces",
+        "untouched",
+        "resources",
+        "shim",
+    }
+
+
+def test_healthy() -> None:
+    """All is well, in the order of the table."""
+    found = list(examine(HEALTHY))
+    assert [check.name for check, result in found if result.level is OK] == [check.name for check in CHECKS]
+
+
+def test_nothing_is_known() -> None:
+    """A cluster that lets us read nothing has no errors, only questions."""
+    nothing = Facts(NOW, "gpu", REFUSED, **dict.fromkeys(("outcome", "configurations", "namespaces", "nodes"), REFUSED))  # type: ignore[arg-type]
+    levels = {check.name: result.level for check, result in examine(nothing)}
+    assert set(levels.values()) == {WARNING}
+    assert len(levels) == len(CHECKS)
+
+
+def test_nobody_answers() -> None:
+    """Without an API server nothing else is told."""
+    nobody = Facts(NOW, "gpu", Missing("connection refused"), reachable=False)
+    ((check, result),) = examine(nobody)
+    assert (check.name, result.level, result.details) == ("api-server", ERROR, ("connection refused",))
+
+
+def test_untouched_names_few() -> None:
+    """A few pods are named, the others counted."""
+    result = told(but(pods={"team": [pod(f"missed-{number:02}", GPU) for number in range(12)]}), "untouched")
+    assert result.details == (*(f"team/missed-{number:02}" for number in range(10)), "and 2 more")
+
+
+def test_reach_names_what_is_lacking() -> None:
+    """A word of the policy that the registration does not let through is named."""
+    result = told(but(outcome=MORE), "reach")
+    assert result.level is ERROR
+    assert any("acme" in detail for detail in result.details)

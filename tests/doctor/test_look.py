@@ -1,0 +1,213 @@
+"""How facts are read: a Service and its endpoints, the Secret, schedulers, refusals, pages."""
+
+import base64
+import datetime as dt
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certs.authority import issue, make_authority
+from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
+from tests.doctor.test_handshake import server
+from webhook.cluster.api import Answer, UnreachableError
+from webhook.doctor.facts import Backend, Scheduler, Shown
+from webhook.doctor.look import look
+from webhook.doctor.read import SecretObject, one_of
+from webhook.doctor.result import Missing
+
+TEAM = {"name": "team", "labels": {"vgpu-webhook.io/inject": "enabled", "kubernetes.io/metadata.name": "team"}}
+LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()
+
+
+class Answering:
+    """An `Api` with an answer for each path: an object, a list of objects, a status or an error; 403 for others."""
+
+    def __init__(self, answers: Mapping[str, Any]) -> None:
+        self.answers = {"/version": {"gitVersion": "v1.36.3"}, **answers}
+        self.asked: list[tuple[str, str, dict[str, str]]] = []
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        seconds: float = 10.0,
+    ) -> Answer:
+        """The answer for the path; lists come in pages of one."""
+        self.asked.append((method, path, dict(query or {})))
+        answer = self.answers.get(path, 403)
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, int):
+            return Answer(answer, json.dumps({"message": f"no {path}"}).encode())
+        if isinstance(answer, list):
+            at = int((query or {}).get("continue", "0"))
+            more = {"continue": str(at + 1)} if at + 1 < len(answer) else {}
+            return Answer(200, json.dumps({"metadata": more, "items": answer[at : at + 1]}).encode())
+        return Answer(201 if method == "POST" else 200, json.dumps(answer).encode())
+
+    @asynccontextmanager
+    async def lines(
+        self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Nobody watches here."""
+        raise AssertionError
+        yield
+
+    async def close(self) -> None:
+        """Nothing is kept."""
+
+
+async def test_without_any_right() -> None:
+    """Each fact says what was refused; nothing is written but the dry run, which has no namespace."""
+    api = Answering({})
+    facts = await look(api, "gpu", NOW)
+    assert facts.reachable
+    for missing in (
+        facts.outcome,
+        facts.configurations,
+        facts.namespaces,
+        facts.nodes,
+        facts.daemon_sets,
+        facts.stored,
+    ):
+        assert isinstance(missing, Missing)
+        assert missing.why.startswith("no /")
+    assert {method for method, _, _ in api.asked} == {"GET"}
+
+
+@pytest.mark.parametrize(
+    "answer,more", [(UnreachableError("refused"), "nothing"), (401, "nothing"), (403, "all")], ids=str
+)
+async def test_the_server(answer: object, more: str) -> None:
+    """Where nobody answers, or nobody believes us, nothing else is asked."""
+    api = Answering({"/version": answer})
+    facts = await look(api, "gpu", NOW)
+    assert isinstance(facts.server, Missing)
+    assert facts.reachable is (more == "all")
+    assert (len(api.asked) == 1) is (more == "nothing")
+
+
+async def test_the_dry_run_and_pages() -> None:
+    """A pod is created as a dry run in an opted-in namespace, and all pages of a list are read."""
+    made = {"metadata": {"name": "x", "annotations": {"vgpu-webhook.io/status": "{}"}}, "spec": {"containers": []}}
+    ended = {"metadata": {"name": "ended"}, "spec": {"containers": []}, "status": {"phase": "Succeeded"}}
+    running = {"metadata": {"name": "running"}, "spec": {"containers": []}, "status": {"phase": "Running"}}
+    spaces = [{"metadata": {"name": "else"}}, {"metadata": TEAM}]
+    api = Answering({"/api/v1/namespaces": spaces, "/api/v1/namespaces/team/pods": [ended, running]})
+    api.answers["/api/v1/namespaces/team/pods"] = [ended, running]
+    facts = await look(api, "gpu", NOW)
+    assert not isinstance(facts.namespaces, Missing)
+    assert [one.name for one in facts.namespaces] == ["else", "team"]
+    pods = facts.pods["team"]
+    assert not isinstance(pods, Missing)
+    assert [one.metadata.name for one in pods] == ["running"]
+    created = [(path, query) for method, path, query in api.asked if method == "POST"]
+    assert created == [("/api/v1/namespaces/team/pods", {"dryRun": "All"})]
+    api.answers["/api/v1/namespaces/team/pods"] = made
+    trial = (await look(api, "gpu", NOW)).trial
+    assert not isinstance(trial, Missing)
+    assert (trial.namespace, trial.touched, trial.status) == ("team", True, 201)
+
+
+async def test_a_service_without_ready_endpoints() -> None:
+    """Its endpoints are counted, and nothing is connected to."""
+    ours = registered(OUTCOME, service=True)
+    below = "/api/v1/namespaces/gpu/services/vgpu-webhook"
+    slices = "/apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices"
+    endpoint = {"addresses": ["10.0.0.1"], "conditions": {"ready": False}}
+    api = Answering(
+        {
+            "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": [ours],
+            below: {"spec": {"clusterIP": "None", "ports": [{"name": "https", "port": 443}]}},
+            slices: [{"endpoints": [endpoint], "ports": [{"name": "https", "port": 8443}]}],
+        }
+    )
+    facts = await look(api, "gpu", NOW)
+    assert facts.backend == Backend(0, 1)
+    assert isinstance(facts.shown, Missing)
+    asked = {path: query for _, path, query in api.asked}
+    assert asked[slices]["labelSelector"] == "kubernetes.io/service-name=vgpu-webhook"
+    del api.answers[below]
+    assert isinstance((await look(api, "gpu", NOW)).backend, Missing)
+
+
+async def test_a_service_with_endpoints(tmp_path: Path) -> None:
+    """Each endpoint is connected to, by the port of its slice and the Service's name; one that is not ready is not."""
+    authority = make_authority("now", dt.datetime.now(dt.UTC))
+    ours = registered(OUTCOME, authority, service=True)
+    endpoints = [
+        {"addresses": ["127.0.0.1"], "conditions": {"ready": True}},
+        {"addresses": ["127.0.0.2"], "conditions": {"ready": False}},
+    ]
+    leaf = issue(authority, ["vgpu-webhook.gpu.svc"], dt.datetime.now(dt.UTC))
+    async with server(tmp_path, leaf) as port:
+        ports = [{"name": "metrics", "port": 1}, {"name": "https", "port": port}]
+        api = Answering(
+            {
+                "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": [ours],
+                "/api/v1/namespaces/gpu/services/vgpu-webhook": {
+                    "spec": {"clusterIP": "None", "ports": [{"name": "https", "port": 443}]}
+                },
+                "/apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices": [{"endpoints": endpoints, "ports": ports}],
+            }
+        )
+        facts = await look(api, "gpu", NOW)
+    assert facts.backend == Backend(1, 1)
+    assert facts.shown == [Shown(f"127.0.0.1:{port}", "verified", "", leaf.certificate)]
+
+
+async def test_the_secret_without_its_key() -> None:
+    """Certificates are decoded, and the key stands in nothing that is kept."""
+    path = "/api/v1/namespaces/gpu/secrets/vgpu-webhook-certificates"
+    key = base64.b64encode(LEAF.key_pem).decode()
+    data = {
+        "tls.crt": base64.b64encode(LEAF.certificate_pem).decode(),
+        "ca.crt": base64.b64encode(AUTHORITY.certificate_pem).decode(),
+        "tls.key": key,
+        "ca.key": key,
+    }
+    api = Answering({path: {"data": data}})
+    stored = (await look(api, "gpu", NOW)).stored
+    assert not isinstance(stored, Missing | None)
+    assert (stored.leaf, stored.authorities) == (LEAF.certificate, (AUTHORITY.certificate,))
+    assert key not in repr(await one_of(api, path, SecretObject))
+    api.answers[path] = 404
+    assert (await look(api, "gpu", NOW)).stored is None
+    api.answers[path] = {"data": {"tls.crt": "***", "ca.crt": ""}}
+    broken = (await look(api, "gpu", NOW)).stored
+    assert not isinstance(broken, Missing | None)
+    assert broken.leaf is None
+
+
+async def test_a_scheduler() -> None:
+    """Its pods by whether they have a node, and whether it has looked at them; the age of its Lease."""
+
+    def pod(node: str = "", phase: str = "Pending", reason: str = "", created: str = LONG_AGO) -> dict[str, Any]:
+        conditions = [{"type": "PodScheduled", "status": "False", "reason": reason}] if reason else None
+        status = {"phase": phase, "conditions": conditions}
+        return {"metadata": {"creationTimestamp": created}, "spec": {"nodeName": node}, "status": status}
+
+    lease = {"metadata": {"name": "hami-scheduler"}, "spec": {"renewTime": LONG_AGO}}
+    pods = [
+        *(pod("n1"), pod(), pod(reason="Unschedulable"), pod(reason="SchedulingGated")),
+        *(pod(phase="Failed"), pod(created=NOW.isoformat())),
+    ]
+    api = Answering(
+        {
+            "/api/v1/nodes": [{"metadata": {"name": "n1"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}],
+            "/api/v1/pods": pods,
+            "/apis/coordination.k8s.io/v1/leases": [lease],
+        }
+    )
+    facts = await look(api, "gpu", NOW)
+    assert facts.schedulers == {"hami-scheduler": Scheduler(1, 2, 1, 3600.0)}
+    api.answers["/apis/coordination.k8s.io/v1/leases"] = []
+    assert (await look(api, "gpu", NOW)).schedulers == {"hami-scheduler": Scheduler(1, 2, 1, None)}

@@ -1,0 +1,76 @@
+"""What the doctor found, as lines for a terminal or as JSON."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Final
+
+import click
+
+from webhook.doctor.result import Level, Result
+
+if TYPE_CHECKING:
+    from webhook.doctor.checks import Check
+
+WIDTH: Final = 100
+"""Columns: what fits a terminal beside something else."""
+
+_MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # noqa: RUF001  (a cross)
+_COLOURS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
+
+
+def as_text(found: "Sequence[tuple[Check, Result]]") -> str:
+    """Sections with a line for each check; with colours: `click.echo` strips them where no terminal is."""
+    lines: list[str] = []
+    section = ""
+    for check, result in found:
+        if check.section != section:
+            section = check.section
+            lines += ([""] if lines else []) + [click.style(section, bold=True)]
+        lines += _lines(check.name, result)
+    return "\n".join([*lines, "", _summary([result for _, result in found])]) + "\n"
+
+
+def as_data(found: "Sequence[tuple[Check, Result]]") -> dict[str, Any]:
+    """The same as plain data."""
+    return {
+        "ok": all(result.level is not Level.ERROR for _, result in found),
+        "checks": [
+            {
+                "name": check.name,
+                "section": check.section,
+                "level": result.level.value,
+                "message": result.message,
+                "details": list(result.details),
+                "hint": result.hint,
+            }
+            for check, result in found
+        ],
+    }
+
+
+def _lines(name: str, result: Result) -> Iterator[str]:
+    mark = click.style(_MARKS[result.level], fg=_COLOURS[result.level])
+    first, *rest = _wrapped(f"{name}: {result.message}", "  ")
+    yield f"{mark} {first.lstrip()}"
+    yield from rest
+    for detail in result.details:
+        yield from _wrapped(" ".join(detail.split()), "      ", "    - ")
+    if result.hint:
+        yield from _wrapped(result.hint, "      ", "    → ")
+
+
+def _wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
+    # A command or a name is copied whole, even where it is too long.
+    return textwrap.wrap(
+        text,
+        WIDTH,
+        initial_indent=indent if first is None else first,
+        subsequent_indent=indent,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _summary(results: Sequence[Result]) -> str:
+    counts = {level: sum(result.level is level for result in results) for level in Level}
+    return ", ".join(f"{number} {_MARKS[level]}" for level, number in counts.items() if number)

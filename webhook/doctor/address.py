@@ -1,0 +1,83 @@
+"""Goes where the registration sends API servers, and looks at the certificates there."""
+
+import asyncio
+import ipaddress
+from collections.abc import Sequence
+from typing import Final
+from urllib.parse import urlsplit
+
+from webhook.cluster.api import Api, ApiError
+from webhook.cluster.bundles import bundle_of
+from webhook.cluster.registration import ENFORCE, TELL, Object, Service
+from webhook.doctor.facts import NOT_TRIED, Backend, Shown, address_of
+from webhook.doctor.handshake import handshake
+from webhook.doctor.read import EndpointSlice, ServiceObject, all_of, one_of
+from webhook.doctor.registration import webhooks_of
+from webhook.doctor.result import Missing
+
+MOST_ENDPOINTS: Final = 5
+"""Replicas whose certificate is looked at; more of them would show no more."""
+
+_HTTPS: Final = 443
+
+
+async def look_there(api: Api, registered: Object | None) -> tuple[Backend | Missing | None, Sequence[Shown] | Missing]:
+    """What is behind the registration's address, and what it shows."""
+    webhooks = {} if registered is None else webhooks_of(registered)
+    webhook = webhooks.get(ENFORCE) or webhooks.get(TELL)
+    address = None if webhook is None else address_of(webhook)
+    if webhook is None or address is None:
+        return None, NOT_TRIED
+    authorities = bundle_of(webhook).strip()
+    if isinstance(address, Service):
+        return await _service(api, address, authorities)
+    try:
+        parts = urlsplit(address)
+        host, port = parts.hostname, parts.port or _HTTPS
+    except ValueError as error:
+        return None, Missing(f"{address}: {error}")
+    if not host:
+        return None, Missing(f"{address} names no host")
+    return None, [await handshake(host, port, host, authorities)]
+
+
+async def _service(
+    api: Api, service: Service, authorities: bytes
+) -> tuple[Backend | Missing, Sequence[Shown] | Missing]:
+    """The Service by its cluster IP, and by each of its endpoints: one of them may have another certificate."""
+    below = f"/api/v1/namespaces/{service.namespace}/services/{service.name}"
+    slices = f"/apis/discovery.k8s.io/v1/namespaces/{service.namespace}/endpointslices"
+    query = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
+    try:
+        found = await one_of(api, below, ServiceObject)
+        endpoints = await all_of(api, slices, EndpointSlice, query)
+    except ApiError as error:
+        return Missing(str(error)), NOT_TRIED
+    port = next((one for one in found.spec.ports if one.port == service.port), None)
+    every = [
+        (endpoint.ready, endpoint.addresses[0], number)
+        for one in endpoints
+        for endpoint in one.endpoints or ()
+        for number in (one.number(None if port is None else port.name),)
+        if endpoint.addresses
+    ]
+    ready = [(host, number) for is_ready, host, number in every if is_ready]
+    backend = Backend(len(ready), len(every) - len(ready))
+    if port is None:
+        return backend, Missing(f"the Service {service.namespace}/{service.name} has no port {service.port}")
+    hosts = [(host, number) for host, number in ready[:MOST_ENDPOINTS] if number is not None]
+    if _is_address(found.spec.cluster_ip):
+        hosts.insert(0, (found.spec.cluster_ip, service.port))
+    if not ready or not hosts:
+        return backend, Missing("there is no address to connect to")
+    name = f"{service.name}.{service.namespace}.svc"
+    return backend, await asyncio.gather(*(handshake(host, number, name, authorities) for host, number in hosts))
+
+
+def _is_address(text: str) -> bool:
+    """Whether a cluster IP is one: a headless Service has the text ``None``."""
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True

@@ -1,0 +1,153 @@
+"""Checks of certificates: what API servers trust, what the webhook shows them, and for how long."""
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Final
+
+from cryptography import x509
+
+from webhook.cluster.bundles import bundle_of
+from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Service
+from webhook.cluster.secret import NAME as SECRET
+from webhook.doctor.facts import Facts, Shown, address_of
+from webhook.doctor.registration import LOGS, NEEDS, webhooks_of
+from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
+
+LATE: Final = 1 / 4
+"""Part of a leaf's life that is left when its renewal (after two thirds of it) is overdue."""
+
+AUTHORITY_LEFT: Final = dt.timedelta(days=30)
+"""An authority that ends sooner should have had a successor for long."""
+
+
+def bundle(facts: Facts) -> Result:
+    """Whether API servers have authorities to trust, good ones, and those of the webhook's Secret."""
+    if isinstance(facts.configurations, Missing):
+        return unread("the registrations", facts.configurations, NEEDS)
+    ours = {} if facts.registered is None else webhooks_of(facts.registered)
+    ours = {name: ours[name] for name in (ENFORCE, TELL) if name in ours}
+    if not ours:
+        return warning("not looked at: there is no registration", hint="see above")
+    logs = f"is a replica running? {LOGS.format(release=facts.release)}"
+    held: list[x509.Certificate] = []
+    for name, webhook in ours.items():
+        pem = bundle_of(webhook)
+        if not pem.strip():
+            return _without(name, webhook, facts, logs)
+        try:
+            held += x509.load_pem_x509_certificates(pem)
+        except (ValueError, x509.InvalidVersion):
+            return error(f"the caBundle of {name} holds something that is no certificate", hint=logs)
+    bundles = {bundle_of(webhook) for webhook in ours.values()}
+    good = [one for one in held if one.not_valid_before_utc <= facts.now <= one.not_valid_after_utc]
+    if not good:
+        return error("every authority of the caBundle has ended, or not begun", hint=logs)
+    stored = facts.stored.authorities if not isinstance(facts.stored, Missing | None) else ()
+    strange = [one for one in stored if one not in held]
+    if strange:
+        return warning(
+            f"the caBundle lacks {counted(len(strange), 'authority', 'authorities')} of the Secret {SECRET}",
+            hint=f"it is written within a minute; longer: {LOGS.format(release=facts.release)}",
+        )
+    if len(bundles) > 1:
+        return warning(f"the two webhooks of {NAME} trust different authorities", hint=logs)
+    last = max(one.not_valid_after_utc for one in good)
+    if last - facts.now < AUTHORITY_LEFT:
+        return warning(f"the last authority of the caBundle ends in {_days(last - facts.now)}", hint=logs)
+    return ok(f"trusts {counted(len(set(held)), 'authority', 'authorities')}, good for {_days(last - facts.now)}")
+
+
+def served(facts: Facts) -> Result:
+    """Whether what answers at the registration's address is trusted by it."""
+    if isinstance(facts.configurations, Missing):
+        return unread("the registrations", facts.configurations, NEEDS)
+    if facts.registered is None:
+        return warning("not tried: there is no registration", hint="see above")
+    logs = LOGS.format(release=facts.release)
+    if isinstance(facts.backend, Missing):
+        return unread("the Service", facts.backend, "get services, list endpointslices.discovery.k8s.io")
+    if facts.backend is not None and not facts.backend.ready:
+        return error(
+            f"the Service has no ready endpoint ({facts.backend.others} not ready)",
+            hint=f"kubectl get pods --namespace {facts.release}",
+        )
+    if isinstance(facts.shown, Missing):
+        return warning("could not be tried", facts.shown.why, hint="see the dry run below")
+    by_end = {end: [one for one in facts.shown if one.handshake == end] for end in ("untrusted", "no TLS", "refused")}
+    if by_end["untrusted"]:
+        return error(
+            "the caBundle does not verify what is served", *map(_line, by_end["untrusted"]), hint=f"see why: {logs}"
+        )
+    if by_end["no TLS"]:
+        return error("something else than the webhook answers", *map(_line, by_end["no TLS"]), hint=f"see why: {logs}")
+    verified = [one.address for one in facts.shown if one.handshake == "verified"]
+    if by_end["refused"] and (facts.backend is None or verified):
+        return error("nobody answers", *map(_line, by_end["refused"]), hint=f"is the webhook running? {logs}")
+    if not verified:
+        return warning(
+            "could not be tried from here: the webhook's address cannot be reached",
+            *map(_line, facts.shown),
+            hint="the dry run below is made by the API server; or run this in a pod of the cluster",
+        )
+    return ok(f"the caBundle verifies what {', '.join(verified)} serves")
+
+
+def age(facts: Facts) -> Result:
+    """Whether the certificates that are served, and the one in the Secret, are good for some time."""
+    found = dict(_leaves(facts))
+    if not found:
+        why = [f"{SECRET}: {facts.stored.why}"] if isinstance(facts.stored, Missing) else []
+        return warning(
+            "no certificate could be seen",
+            *why,
+            hint=f"needed for this check: reach the webhook, or get the Secret {SECRET}",
+        )
+    logs = LOGS.format(release=facts.release)
+    over = [f"{where}: {_span(leaf)}" for where, leaf in found.items() if not _good(leaf, facts.now)]
+    if over:
+        return error("a certificate has ended, or not begun", *over, hint=f"see why: {logs}")
+    late = [f"{where}: {_span(leaf)}" for where, leaf in found.items() if _left(leaf, facts.now) < LATE]
+    if late:
+        return warning("a certificate should have been renewed", *late, hint=f"see why: {logs}")
+    soonest = min(leaf.not_valid_after_utc for leaf in found.values())
+    return ok(f"good for {_days(soonest - facts.now)} ({', '.join(found)})")
+
+
+def _without(name: str, webhook: Object, facts: Facts, hint: str) -> Result:
+    """What an empty bundle means: the API server's own authorities count."""
+    verified = not isinstance(facts.shown, Missing) and any(one.handshake == "verified" for one in facts.shown)
+    if isinstance(address_of(webhook), Service) or not verified:
+        return error(f"{name} has no caBundle: no API server can trust the webhook", hint=hint)
+    return warning(
+        f"{name} has no caBundle: API servers trust what their machines trust, and ours does",
+        hint="in order if the certificate is one of a public authority",
+    )
+
+
+def _leaves(facts: Facts) -> Iterator[tuple[str, x509.Certificate]]:
+    for shown in () if isinstance(facts.shown, Missing) else facts.shown:
+        if shown.certificate is not None:
+            yield shown.address, shown.certificate
+    if not isinstance(facts.stored, Missing | None) and facts.stored.leaf is not None:
+        yield f"Secret {SECRET}", facts.stored.leaf
+
+
+def _good(leaf: x509.Certificate, now: dt.datetime) -> bool:
+    return leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc
+
+
+def _left(leaf: x509.Certificate, now: dt.datetime) -> float:
+    """The part of its life that is left."""
+    return (leaf.not_valid_after_utc - now) / (leaf.not_valid_after_utc - leaf.not_valid_before_utc)
+
+
+def _span(leaf: x509.Certificate) -> str:
+    return f"{leaf.not_valid_before_utc:%Y-%m-%d %H:%M} to {leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+
+
+def _days(span: dt.timedelta) -> str:
+    return counted(span.days, "day") if span >= dt.timedelta(days=2) else f"{span.total_seconds() / 3600:.0f} h"
+
+
+def _line(shown: Shown) -> str:
+    return f"{shown.address}: {shown.why}"

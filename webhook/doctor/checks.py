@@ -1,0 +1,134 @@
+"""All checks, in the order in which they are told: from the API server to the node."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from webhook.doctor import certificates, nodes, pods, policy, registration
+from webhook.doctor.facts import Facts
+from webhook.doctor.result import Level, Result
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check.
+
+    Attributes:
+        name: for programs; never changes.
+        section: under which heading it is told.
+        question: what it answers.
+        needs: what has to be permitted, in the words of RBAC; empty: nothing beyond what others need.
+        judge: a pure function of what was read.
+    """
+
+    name: str
+    section: str
+    question: str
+    needs: str
+    judge: Callable[[Facts], Result]
+
+
+CHECKS: Final = (
+    Check("api-server", "cluster", "does the API server answer, and is it 1.30 or newer", "", policy.server),
+    Check(
+        "mappings",
+        "cluster",
+        "are the documents of all ConfigMaps in force",
+        "`get`, `list` `configmaps` of the webhook's namespace",
+        policy.mappings,
+    ),
+    Check(
+        "registration",
+        "registration",
+        "is it there, with both webhooks, written by the policy of now",
+        "`list` `mutatingwebhookconfigurations`",
+        registration.registered,
+    ),
+    Check(
+        "selectors",
+        "registration",
+        "does it concern opted-in namespaces, and spare the cluster's own and the webhook's",
+        "`list` `mutatingwebhookconfigurations`",
+        registration.selectors,
+    ),
+    Check(
+        "reach",
+        "registration",
+        "does every name of the policy let a pod through",
+        "`list` `mutatingwebhookconfigurations`",
+        registration.reach,
+    ),
+    Check(
+        "order",
+        "registration",
+        "is it called before webhooks that have to see what it writes",
+        "`list` `mutatingwebhookconfigurations`",
+        registration.order,
+    ),
+    Check(
+        "bundle",
+        "certificates",
+        "does the registration trust good authorities, and those of the Secret",
+        "`list` `mutatingwebhookconfigurations`; `get` the Secret `vgpu-webhook-certificates`",
+        certificates.bundle,
+    ),
+    Check(
+        "served",
+        "certificates",
+        "do these authorities verify what the Service or the URL serves",
+        "`get` `services`, `list` `endpointslices` of the Service's namespace",
+        certificates.served,
+    ),
+    Check(
+        "certificates",
+        "certificates",
+        "are the certificates young enough",
+        "`get` the Secret `vgpu-webhook-certificates`, or the way to the webhook",
+        certificates.age,
+    ),
+    Check(
+        "namespaces",
+        "pods",
+        "which namespaces have opted in, and do their labels mean something",
+        "`list` `namespaces`",
+        pods.namespaces,
+    ),
+    Check(
+        "untouched",
+        "pods",
+        "are there GPU pods in opted-in namespaces that the webhook has not seen",
+        "`list` `pods` of these namespaces",
+        pods.untouched,
+    ),
+    Check(
+        "dry-run",
+        "pods",
+        "does a pod that is created as a dry run get changed",
+        "`create` `pods` of an opted-in namespace",
+        pods.dry_run,
+    ),
+    Check("resources", "nodes", "does a node have what pods will ask for", "`list` `nodes`", nodes.resources),
+    Check(
+        "scheduler",
+        "nodes",
+        "does anything show that the target's scheduler is there",
+        "`list` `pods` and `leases` everywhere",
+        nodes.scheduler,
+    ),
+    Check(
+        "shim",
+        "nodes",
+        "is the shim on the nodes, and no second one mounted by a device plugin",
+        "`list` `daemonsets` everywhere, `list` `pods` of their namespaces",
+        nodes.shim,
+    ),
+)
+
+
+def examine(facts: Facts) -> Iterator[tuple[Check, Result]]:
+    """Every check with its result; only the first where the API server cannot be reached."""
+    for check in CHECKS:
+        result = check.judge(facts)
+        yield check, result
+        if not facts.reachable and result.level is Level.ERROR:
+            return

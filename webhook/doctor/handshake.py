@@ -1,0 +1,78 @@
+"""What an address shows of itself in a TLS handshake, and whether given authorities verify it."""
+
+import asyncio
+import ssl
+from typing import Final
+
+from cryptography import x509
+
+from webhook.doctor.facts import Shown
+
+SECONDS: Final = 5.0
+"""For TCP and TLS: an address that takes longer is not reached by API servers in time either."""
+
+
+async def handshake(host: str, port: int, name: str, authorities: bytes, seconds: float = SECONDS) -> Shown:
+    """Connect as an API server would. Nothing is sent but the handshake.
+
+    Args:
+        host: where to.
+        port: where to.
+        name: that the certificate must have.
+        authorities: PEM; empty: those that this machine trusts.
+        seconds: for each of the two handshakes; the second, without verification, shows what cannot be trusted.
+    """
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        trusting = await asyncio.to_thread(_context, authorities)
+    except ssl.SSLError as error:
+        return Shown(
+            address, "untrusted", f"the caBundle cannot be read: {error}", await _leaf(host, port, name, seconds)
+        )
+    try:
+        return Shown(address, "verified", "", await _connect(host, port, name, trusting, seconds))
+    except ssl.SSLCertVerificationError as error:
+        return Shown(address, "untrusted", error.verify_message, await _leaf(host, port, name, seconds))
+    except ssl.SSLError as error:
+        return Shown(address, "no TLS", error.reason or str(error))
+    except ConnectionRefusedError:
+        return Shown(address, "refused", "connection refused")
+    except TimeoutError:
+        return Shown(address, "unreachable", f"no answer within {seconds:g} s")
+    except OSError as error:
+        return Shown(address, "unreachable", error.strerror or str(error))
+
+
+async def _leaf(host: str, port: int, name: str, seconds: float) -> x509.Certificate | None:
+    """The certificate that is shown, unverified: only its dates are looked at."""
+    try:
+        return await _connect(host, port, name, _unverified(), seconds)
+    except OSError:
+        return None
+
+
+async def _connect(host: str, port: int, name: str, context: ssl.SSLContext, seconds: float) -> x509.Certificate | None:
+    async with asyncio.timeout(seconds):
+        _, writer = await asyncio.open_connection(host, port, ssl=context, server_hostname=name)
+    try:
+        shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+        return x509.load_der_x509_certificate(shown) if shown else None
+    finally:
+        writer.transport.abort()
+
+
+def _context(authorities: bytes) -> ssl.SSLContext:
+    if authorities:
+        context = ssl.create_default_context(cadata=authorities.decode("ascii", "replace"))
+    else:
+        context = ssl.create_default_context()
+    # Go does not ask for what X.509 says of authorities but nobody checked when they were made; Python 3.13 would.
+    context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    return context
+
+
+def _unverified() -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,237 @@
+"""Reads everything that the checks look at; whatever cannot be read is said, and takes nothing else down."""
+
+import asyncio
+import base64
+import binascii
+import dataclasses
+import datetime as dt
+from collections.abc import Sequence
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+from cryptography import x509
+
+from webhook.admission.context import Namespace
+from webhook.admission.record import STATUS
+from webhook.cluster.api import Api, StatusError, UnreachableError
+from webhook.cluster.registrar import COLLECTION
+from webhook.cluster.registration import Object
+from webhook.cluster.secret import NAME as SECRET
+from webhook.cluster.snapshot import policy_now
+from webhook.doctor.address import look_there
+from webhook.doctor.facts import DaemonSet, Facts, Node, Scheduler, Stored, Trial
+from webhook.doctor.nodes import DEVICE_PLUGINS, schedulers_of
+from webhook.doctor.pods import in_words
+from webhook.doctor.read import (
+    SECONDS,
+    DaemonSetObject,
+    LeaseObject,
+    NamespaceObject,
+    NodeObject,
+    PlacedPod,
+    PodObject,
+    SecretObject,
+    all_of,
+    one_of,
+    tried,
+)
+from webhook.doctor.result import Missing
+from webhook.doctor.targets import targets, treated
+from webhook.doctor.trial import candidate
+from webhook.pod import Pod
+
+INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
+"""The label of the DaemonSet that puts the shim on nodes."""
+
+PATIENCE: Final = dt.timedelta(minutes=1)
+"""A pod that is younger may just not have been placed yet."""
+
+_ENDED: Final = {"Succeeded", "Failed"}
+
+
+class _Version(msgspec.Struct, rename="camel"):
+    git_version: str = "of an unknown version"
+
+
+async def look(api: Api, release: str, now: dt.datetime) -> Facts:
+    """Everything there is to see from here.
+
+    Args:
+        api: the way to the API server.
+        release: the webhook's own namespace.
+        now: the moment, in UTC.
+    """
+    try:
+        server: str | Missing = (await one_of(api, "/version", _Version)).git_version
+    except UnreachableError as error:
+        return Facts(now, release, Missing(str(error)), reachable=False)
+    except StatusError as error:
+        server = Missing(str(error))
+        if error.status == HTTPStatus.UNAUTHORIZED:
+            return Facts(now, release, server, reachable=False)
+    outcome, configurations, namespaces, nodes, stored, daemon_sets = await asyncio.gather(
+        tried(policy_now(api, release)),
+        tried(all_of(api, COLLECTION, Object)),
+        tried(_namespaces(api)),
+        tried(_nodes(api)),
+        tried(_stored(api, release)),
+        tried(_daemon_sets(api)),
+    )
+    return await _look_closer(
+        api,
+        Facts(
+            now,
+            release,
+            server,
+            outcome,
+            configurations,
+            stored=stored,
+            namespaces=namespaces,
+            nodes=nodes,
+            daemon_sets=daemon_sets,
+        ),
+    )
+
+
+async def _look_closer(api: Api, seen: Facts) -> Facts:
+    """What can only be asked once the registration, the policy and the namespaces are known."""
+    spaces = [] if isinstance(seen.namespaces, Missing) else treated(seen.namespaces, seen.policy, seen.release)
+    names = schedulers_of(targets(seen.policy, seen.nodes))
+    there, pods, schedulers, trial = await asyncio.gather(
+        look_there(api, seen.registered),
+        asyncio.gather(*(tried(_pods(api, space.name)) for space in spaces)),
+        asyncio.gather(*(tried(_scheduler(api, name, seen.now)) for name in names)),
+        tried(_trial(api, seen, spaces)),
+    )
+    return dataclasses.replace(
+        seen,
+        backend=there[0],
+        shown=there[1],
+        pods=dict(zip((space.name for space in spaces), pods, strict=True)),
+        schedulers=dict(zip(names, schedulers, strict=True)),
+        trial=trial,
+    )
+
+
+async def _namespaces(api: Api) -> list[Namespace]:
+    found = await all_of(api, "/api/v1/namespaces", NamespaceObject)
+    return [Namespace(one.metadata.name, one.metadata.labels or {}, one.metadata.annotations or {}) for one in found]
+
+
+async def _nodes(api: Api) -> list[Node]:
+    found = await all_of(api, "/api/v1/nodes", NodeObject)
+    return [
+        Node(one.metadata.name, frozenset(name for name, size in (one.status.allocatable or {}).items() if size != "0"))
+        for one in found
+    ]
+
+
+async def _stored(api: Api, release: str) -> Stored | None:
+    try:
+        data = (await one_of(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", SecretObject)).data
+    except StatusError as error:
+        if error.status == HTTPStatus.NOT_FOUND:
+            return None
+        raise
+    leaf = _certificates(data.leaf)
+    return Stored(leaf[0] if leaf else None, _certificates(data.authorities))
+
+
+def _certificates(encoded: str) -> tuple[x509.Certificate, ...]:
+    """The certificates of a PEM in base64; none where it is something else."""
+    try:
+        return tuple(x509.load_pem_x509_certificates(base64.b64decode(encoded)))
+    except (binascii.Error, ValueError, x509.InvalidVersion):
+        return ()
+
+
+async def _pods(api: Api, namespace: str) -> list[Pod]:
+    found = await all_of(api, f"/api/v1/namespaces/{namespace}/pods", PodObject)
+    return [Pod(one.metadata, one.spec) for one in found if one.status.phase not in _ENDED]
+
+
+async def _trial(api: Api, seen: Facts, spaces: Sequence[Namespace]) -> Trial | Missing:
+    if isinstance(seen.namespaces, Missing):
+        return seen.namespaces
+    chosen = candidate(seen.policy, spaces, seen.nodes)
+    if chosen is None:
+        return Missing("no opted-in namespace enforces, or the policy would change no small pod there")
+    answer = await api.request(
+        "POST",
+        f"/api/v1/namespaces/{chosen.namespace}/pods",
+        query={"dryRun": "All"},
+        body=msgspec.json.encode(chosen.pod),
+        seconds=SECONDS,
+    )
+    asked = in_words(chosen.resources)
+    try:
+        made = msgspec.json.decode(answer.accepted(), type=PodObject)
+    except StatusError as error:
+        return Trial(chosen.namespace, asked, error.status, error.message or str(error))
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
+    return Trial(chosen.namespace, asked, answer.status, touched=STATUS in (made.metadata.annotations or {}))
+
+
+async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:
+    pods, leases = await asyncio.gather(
+        all_of(api, "/api/v1/pods", PlacedPod, {"fieldSelector": f"spec.schedulerName={name}"}),
+        tried(_lease(api, name, now)),
+    )
+    waiting = [
+        pod
+        for pod in pods
+        if not pod.spec.node_name
+        and pod.status.phase not in _ENDED
+        and pod.status.scheduling() != "SchedulingGated"
+        and now - _moment(pod.metadata.creation_timestamp, now) > PATIENCE
+    ]
+    considered = sum(pod.status.scheduling() == "Unschedulable" for pod in waiting)
+    return Scheduler(sum(bool(pod.spec.node_name) for pod in pods), len(waiting), considered, leases)
+
+
+async def _lease(api: Api, name: str, now: dt.datetime) -> float | None:
+    """Seconds since a Lease of a scheduler's name was last renewed, in any namespace."""
+    found = await all_of(
+        api, "/apis/coordination.k8s.io/v1/leases", LeaseObject, {"fieldSelector": f"metadata.name={name}"}
+    )
+    ages = [(now - _moment(one.spec.renew_time, now)).total_seconds() for one in found if one.spec.renew_time]
+    return min(ages, default=None)
+
+
+def _moment(text: str, otherwise: dt.datetime) -> dt.datetime:
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return otherwise
+
+
+async def _daemon_sets(api: Api) -> list[DaemonSet]:
+    found = await all_of(api, "/apis/apps/v1/daemonsets", DaemonSetObject)
+    return await asyncio.gather(*(_daemon_set(api, one) for one in found if _matters(one)))
+
+
+def _matters(one: DaemonSetObject) -> bool:
+    return _installs(one) or any(path.rstrip("/").startswith(DEVICE_PLUGINS) for path in one.host_paths)
+
+
+def _installs(one: DaemonSetObject) -> bool:
+    key, value = INSTALLER
+    return (one.metadata.labels or {}).get(key) == value
+
+
+async def _daemon_set(api: Api, one: DaemonSetObject) -> DaemonSet:
+    """It, with the nodes of its pods; a selector by expressions is widened by what it leaves out."""
+    labels = ",".join(f"{key}={value}" for key, value in (one.spec.selector.match_labels or {}).items())
+    path = f"/api/v1/namespaces/{one.metadata.namespace}/pods"
+    pods = await tried(all_of(api, path, PlacedPod, {"labelSelector": labels}))
+    nodes = pods if isinstance(pods, Missing) else frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
+    return DaemonSet(
+        f"{one.metadata.namespace}/{one.metadata.name}",
+        _installs(one),
+        one.host_paths,
+        nodes,
+        one.status.desired_number_scheduled,
+        one.status.number_ready,
+    )

@@ -1,0 +1,157 @@
+"""Checks of namespaces and pods: who has opted in, who was missed, and does a pod really get changed."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+import msgspec
+
+from webhook.admission import Context, Namespace, decide
+from webhook.admission.eligibility import MODE, Mode
+from webhook.admission.record import STATUS
+from webhook.cluster.reach import Reach, reach_of
+from webhook.cluster.registration import ENFORCE, TELL
+from webhook.doctor.facts import Facts
+from webhook.doctor.registration import LOGS
+from webhook.doctor.result import Missing, Result, counted, error, listed, ok, unread, warning
+from webhook.doctor.targets import opted_in_namespaces
+from webhook.mapping.owned import Keys
+from webhook.mapping.policy import Policy
+from webhook.pod import Pod
+from webhook.reasons import Reason
+
+_MODES: Final = {mode.value for mode in Mode}
+_SHOWN: Final = 10
+"""Pods that are named; the others are like them."""
+
+
+def namespaces(facts: Facts) -> Result:
+    """Which namespaces have opted in, and whether their labels say what they mean."""
+    chosen = opted_in_namespaces(facts)
+    if isinstance(chosen, Missing) or isinstance(facts.namespaces, Missing):
+        missing = facts.namespaces if isinstance(facts.namespaces, Missing) else Missing("")
+        return unread("the namespaces", missing, "list namespaces")
+    key = facts.policy.settings.opt_in_label
+    odd = [
+        f"{one.name}: {key}={one.labels[key]} means nothing: write enabled or disabled"
+        for one in facts.namespaces
+        if one.labels.get(key, "enabled") not in {"enabled", "disabled"}
+    ]
+    odd += [
+        f"{one.name}: {MODE}={one.labels[MODE]} means nothing: write {', '.join(sorted(_MODES))}"
+        for one in chosen
+        if one.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
+    ]
+    odd += [
+        f"{one.name}: has opted in, but is never touched"
+        for one in facts.namespaces
+        if one.labels.get(key) == "enabled" and one not in chosen
+    ]
+    if odd:
+        return warning("labels of namespaces do not say what they seem to", *odd, hint="kubectl label namespace NAME …")
+    if not chosen:
+        return warning("no namespace has opted in", hint=f"kubectl label namespace NAME {key}=enabled")
+    return ok(f"opted in: {listed(list(map(_titled, chosen)))}")
+
+
+def untouched(facts: Facts) -> Result:
+    """Whether GPU pods of opted-in namespaces got past the webhook: created before it, or while it did not count."""
+    chosen = opted_in_namespaces(facts)
+    if isinstance(chosen, Missing):
+        return unread("the namespaces", chosen, "list namespaces")
+    let_through = reach_of(facts.policy)
+    missed, unseen, seen = [], [], 0
+    for space in chosen:
+        pods = facts.pods.get(space.name, Missing("not tried"))
+        if isinstance(pods, Missing):
+            unseen.append(f"{space.name}: {pods.why}")
+            continue
+        carrying = [pod for pod in pods if _carries(pod, let_through)]
+        seen += len(carrying)
+        missed += [f"{space.name}/{pod.metadata.name}" for pod in carrying if _missed(pod, space, facts.policy)]
+    if missed:
+        more = [f"and {len(missed) - _SHOWN} more"] if len(missed) > _SHOWN else []
+        return warning(
+            f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's account",
+            *missed[:_SHOWN],
+            *more,
+            hint="pods are treated when they are created: kubectl rollout restart, or create them anew",
+        )
+    if unseen:
+        return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces")
+    return ok(f"no GPU pod was missed ({counted(seen, 'pod')} with GPU words)")
+
+
+def dry_run(facts: Facts) -> Result:
+    """Whether the API server really has the webhook change a pod."""
+    trial = facts.trial
+    if isinstance(trial, Missing):
+        return warning(
+            "no pod could be tried",
+            trial.why,
+            hint=f"needs a namespace that enforces: kubectl label namespace NAME {facts.policy.settings.opt_in_label}=enabled",
+        )
+    what = f"a pod with {trial.asked} in {trial.namespace}"
+    if trial.touched:
+        return ok(f"{what} is changed (dry run)")
+    logs = LOGS.format(release=facts.release)
+    if not trial.message:
+        return error(
+            f"{what} is created as it is: the webhook is not called", hint=f"see the registration above; {logs}"
+        )
+    # The status of these answers is that of anybody's refusal; only their text says whose it is.
+    if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, TELL)):
+        return error(
+            "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs}"
+        )
+    if f'admission webhook "{ENFORCE}" denied' in trial.message:
+        return error(f"{what} is denied by the webhook", trial.message, hint="vgpu-webhook codes CODE explains it")
+    if "hostPath" in trial.message:
+        return error(
+            f"{what} is refused for the shim's volume",
+            trial.message,
+            hint="write podSecurityDefault: into the settings, as it is in this cluster",
+        )
+    return warning(f"{what} is refused by somebody else", trial.message, hint="needed: create pods there (dry run)")
+
+
+def in_words(resources: Mapping[str, str]) -> str:
+    """Resources as people write them."""
+    return ", ".join(f"{name}: {amount}" for name, amount in resources.items())
+
+
+def _titled(namespace: Namespace) -> str:
+    mode = namespace.labels.get(MODE)
+    return namespace.name if mode in {None, Mode.ENFORCE.value} else f"{namespace.name} ({mode})"
+
+
+def _carries(pod: Pod, let_through: Reach) -> bool:
+    containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
+    sides = [side for one in containers if one.resources for side in (one.resources.limits, one.resources.requests)]
+    names = (name for side in sides for name in side or ())
+    return let_through.has_pod(names, (*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())))
+
+
+def _missed(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
+    """Whether the webhook would have done something to a pod, had it seen it; without what came after its creation."""
+    metadata, spec = pod.metadata, pod.spec
+    if metadata.annotations and STATUS in metadata.annotations:
+        return False
+    owned = [vendor.owned for vendor in policy.vendors.values()]
+    as_created = msgspec.structs.replace(
+        pod,
+        metadata=msgspec.structs.replace(
+            metadata,
+            annotations=_without(metadata.annotations, [one.annotations for one in owned]),
+            labels=_without(metadata.labels, [one.labels for one in owned]),
+        ),
+        spec=msgspec.structs.replace(spec, node_name=None),
+    )
+    decision = decide(as_created, Context(namespace), policy)
+    return not decision.allowed or decision.reason is Reason.CHANGED
+
+
+def _without(texts: Mapping[str, str] | None, owned: Iterable[Keys]) -> dict[str, str] | None:
+    if texts is None:
+        return None
+    marks = {key for keys in owned for key in keys.among(texts)}
+    return {key: value for key, value in texts.items() if key not in marks}

@@ -1,0 +1,48 @@
+"""Checks of the API server itself, and of what its ConfigMaps come to."""
+
+import re
+from typing import Final
+
+from webhook.doctor.facts import Facts
+from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
+
+OLDEST: Final = (1, 30)
+"""Match conditions of webhooks are stable since this version of Kubernetes; without them an outage holds back all pods."""
+
+_VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
+
+
+def server(facts: Facts) -> Result:
+    """Whether the API server answers, and is one that the webhook can work with."""
+    if isinstance(facts.server, Missing):
+        if not facts.reachable:
+            return error(
+                "the API server does not answer", facts.server.why, hint="kubectl version; or name --kubeconfig"
+            )
+        return unread("the version of the API server", facts.server, "get the path /version")
+    found = _VERSION.match(facts.server)
+    if found is not None and (int(found[1]), int(found[2])) < OLDEST:
+        oldest = ".".join(map(str, OLDEST))
+        return error(
+            f"the API server is {facts.server}: it does not know match conditions", hint=f"it takes Kubernetes {oldest}"
+        )
+    return ok(f"the API server answers: {facts.server}")
+
+
+def mappings(facts: Facts) -> Result:
+    """Whether every document of the release's ConfigMaps is in force."""
+    if isinstance(facts.outcome, Missing):
+        result = unread("the ConfigMaps", facts.outcome, f"get and list configmaps in {facts.release}")
+        return warning(result.message, *result.details, "what follows takes the built-in mappings", hint=result.hint)
+    rejected = [verdict for verdict in facts.outcome.verdicts if not verdict.accepted]
+    if rejected:
+        return error(
+            f"{counted(len(rejected), 'document')} not in force",
+            *(line for verdict in rejected for line in verdict.lines()),
+            hint=f"kubectl edit --namespace {facts.release} {rejected[0].name}",
+        )
+    number = len(facts.outcome.verdicts)
+    own = (
+        f"{counted(number, 'document')} of {facts.release} in force" if number else "the built-in mappings are in force"
+    )
+    return ok(f"{own}, policy {facts.policy.digest}")

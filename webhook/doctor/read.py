@@ -1,0 +1,254 @@
+"""Objects as they are read here: the few fields that are looked at, and pages of them."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from webhook.cluster.api import Api, ApiError, StatusError, UnreachableError
+from webhook.doctor.result import Missing
+from webhook.pod import Metadata, PodSpec
+
+T = TypeVar("T")
+
+PAGE: Final = "500"
+"""Objects in one answer to a list, as kubectl asks for them."""
+
+SECONDS: Final = 30.0
+"""For one answer: nothing waits for it but a person."""
+
+
+class _More(msgspec.Struct):
+    more: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    items: list[msgspec.Raw] = []
+    metadata: _More = msgspec.field(default_factory=_More)
+
+
+class Stamped(msgspec.Struct, rename="camel"):
+    """Metadata with times."""
+
+    name: str = ""
+    namespace: str = ""
+    labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
+    creation_timestamp: str = ""
+
+
+class NamespaceObject(msgspec.Struct):
+    """A Namespace."""
+
+    metadata: Stamped
+
+
+class Condition(msgspec.Struct):
+    """One of ``status.conditions``."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+
+
+class PodStatus(msgspec.Struct):
+    """``status`` of a pod."""
+
+    phase: str = ""
+    conditions: list[Condition] | None = None
+
+    def scheduling(self) -> str:
+        """Why it has no node, in one word of whoever looked for one; empty where nobody has."""
+        conditions = self.conditions or ()
+        return next((one.reason for one in conditions if (one.type, one.status) == ("PodScheduled", "False")), "")
+
+
+class PodObject(msgspec.Struct):
+    """A pod, as the engine sees it, and whether it has ended."""
+
+    metadata: Metadata
+    spec: PodSpec
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class _Placed(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class PlacedPod(msgspec.Struct):
+    """A pod, as far as it says where it is and since when."""
+
+    metadata: Stamped
+    spec: _Placed
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+
+class _NodeStatus(msgspec.Struct):
+    allocatable: dict[str, str] | None = None
+
+
+class NodeObject(msgspec.Struct):
+    """A node."""
+
+    metadata: Stamped
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
+
+
+class _LeaseSpec(msgspec.Struct, rename="camel"):
+    renew_time: str | None = None
+
+
+class LeaseObject(msgspec.Struct):
+    """A Lease."""
+
+    metadata: Stamped
+    spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
+
+
+class _HostPath(msgspec.Struct):
+    path: str = ""
+
+
+class _Volume(msgspec.Struct, rename="camel"):
+    host_path: _HostPath | None = None
+
+
+class _TemplateSpec(msgspec.Struct):
+    volumes: list[_Volume] | None = None
+
+
+class _Template(msgspec.Struct):
+    spec: _TemplateSpec
+
+
+class _Selector(msgspec.Struct, rename="camel"):
+    match_labels: dict[str, str] | None = None
+
+
+class _DaemonSetSpec(msgspec.Struct):
+    template: _Template
+    selector: _Selector = msgspec.field(default_factory=_Selector)
+
+
+class _DaemonSetStatus(msgspec.Struct, rename="camel"):
+    desired_number_scheduled: int = 0
+    number_ready: int = 0
+
+
+class DaemonSetObject(msgspec.Struct):
+    """A DaemonSet."""
+
+    metadata: Stamped
+    spec: _DaemonSetSpec
+    status: _DaemonSetStatus = msgspec.field(default_factory=_DaemonSetStatus)
+
+    @property
+    def host_paths(self) -> tuple[str, ...]:
+        """The folders of the node that its pods mount."""
+        volumes = self.spec.template.spec.volumes or ()
+        return tuple(one.host_path.path for one in volumes if one.host_path is not None)
+
+
+class _Conditions(msgspec.Struct):
+    ready: bool | None = None
+
+
+class _Endpoint(msgspec.Struct):
+    addresses: list[str]
+    conditions: _Conditions = msgspec.field(default_factory=_Conditions)
+
+    @property
+    def ready(self) -> bool:
+        """Whether it is sent to; what is not said counts as ready (``discovery.k8s.io/v1``)."""
+        return self.conditions.ready is not False
+
+
+class _EndpointPort(msgspec.Struct):
+    name: str | None = None
+    port: int | None = None
+
+
+class EndpointSlice(msgspec.Struct):
+    """A slice of the endpoints of a Service."""
+
+    endpoints: list[_Endpoint] | None = None
+    ports: list[_EndpointPort] | None = None
+
+    def number(self, name: str | None) -> int | None:
+        """The port that the Service's port of this name leads to."""
+        return next((one.port for one in self.ports or () if (one.name or "") == (name or "")), None)
+
+
+class _ServicePort(msgspec.Struct):
+    port: int
+    name: str | None = None
+
+
+class _ServiceSpec(msgspec.Struct, rename="camel"):
+    cluster_ip: str = msgspec.field(default="", name="clusterIP")
+    ports: list[_ServicePort] = []
+
+
+class ServiceObject(msgspec.Struct):
+    """A Service."""
+
+    spec: _ServiceSpec
+
+
+class _SecretData(msgspec.Struct):
+    """The certificates of a Secret; a key is passed over while it is decoded."""
+
+    leaf: str = msgspec.field(default="", name="tls.crt")
+    authorities: str = msgspec.field(default="", name="ca.crt")
+
+
+class SecretObject(msgspec.Struct):
+    """A Secret that keeps certificates."""
+
+    data: _SecretData = msgspec.field(default_factory=_SecretData)
+
+
+async def one_of(api: Api, path: str, kind: type[T]) -> T:
+    """One object.
+
+    Raises:
+        StatusError: the server says no.
+        UnreachableError: it says nothing, or nothing that can be read.
+    """
+    body = (await api.request("GET", path, seconds=SECONDS)).accepted()
+    return _decoded(path, body, kind)
+
+
+async def all_of(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
+    """Every object of a list, page by page.
+
+    Raises:
+        StatusError: the server says no.
+        UnreachableError: it says nothing, or nothing that can be read.
+    """
+    asked = {**(query or {}), "limit": PAGE}
+    found: list[T] = []
+    while True:
+        page = _decoded(path, (await api.request("GET", path, query=asked, seconds=SECONDS)).accepted(), _Page)
+        found += await asyncio.to_thread(lambda items: [_decoded(path, item, kind) for item in items], page.items)
+        if not page.metadata.more:
+            return found
+        asked["continue"] = page.metadata.more
+
+
+async def tried(reading: Awaitable[T]) -> T | Missing:
+    """What was read, or why it could not be."""
+    try:
+        return await reading
+    except StatusError as error:
+        return Missing(error.message or str(error))
+    except ApiError as error:
+        return Missing(str(error))
+
+
+def _decoded(path: str, body: Any, kind: type[T]) -> T:
+    try:
+        return msgspec.json.decode(body, type=kind)
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"{path}: {error}") from error

@@ -1,0 +1,225 @@
+"""Checks of the registration: is it there, whom does it concern, what does it let through, and who is called before it."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from webhook import __version__
+from webhook.cluster.match import WORDS, parse
+from webhook.cluster.reach import Reach
+from webhook.cluster.registered import read_registered
+from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Site, registration, wanted
+from webhook.doctor.facts import Facts
+from webhook.doctor.result import Missing, Result, error, listed, ok, unread, warning
+from webhook.doctor.selector import selects
+from webhook.doctor.targets import opted_in_namespaces
+
+NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
+LOGS: Final = "kubectl logs --namespace {release} deployment/vgpu-webhook"
+_SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
+
+_SERIOUS: Final = ("namespaceSelector", "rules", "admissionReviewVersions", "sideEffects")
+"""Fields by which pods are not sent, or sent where they must not be; a difference in others only changes how."""
+
+_ALIKE: Final = ("failurePolicy", "objectSelector", "matchPolicy", "reinvocationPolicy", "timeoutSeconds")
+
+
+def registered(facts: Facts) -> Result:
+    """Whether it is there with both webhooks, and by which policy it was written."""
+    if isinstance(facts.configurations, Missing):
+        return unread("the registrations", facts.configurations, NEEDS)
+    found, logs = facts.registered, LOGS.format(release=facts.release)
+    if found is None:
+        return error(f"there is no {NAME}: no pod is sent to the webhook", hint=f"is a replica running? {logs}")
+    missing = [name for name in (ENFORCE, TELL) if name not in webhooks_of(found)]
+    if missing:
+        return error(
+            f"{NAME} has no webhook {' and none '.join(missing)}",
+            hint=f"kubectl delete mutatingwebhookconfiguration {NAME}: a replica writes it anew",
+        )
+    read = read_registered(found, facts.policy.settings.opt_in_label)
+    if read.version is None:
+        return ok(f"{NAME} is there, kept by hand")
+    if read.digest != facts.policy.digest and not isinstance(facts.outcome, Missing):
+        return warning(
+            f"{NAME} was written by policy {read.digest}, but the ConfigMaps come to {facts.policy.digest}",
+            hint=f"after a change it takes a minute; longer: {logs}",
+        )
+    other = "" if read.version.text == __version__ else f" (this program is {__version__})"
+    return ok(f"{NAME} is there, written by version {read.version.text}{other} and policy {read.digest}")
+
+
+def selectors(facts: Facts) -> Result:
+    """Whether it concerns the namespaces and calls that it should, and no others."""
+    found = _whole(facts)
+    if not isinstance(found, dict):
+        return found
+    want = wanted(facts.policy)
+    made = webhooks_of(registration(want, Site("", own_namespace=facts.release)))
+    ours = webhooks_of(found)
+    serious, slight = [], []
+    for name in (ENFORCE, TELL):
+        serious += [f"{name}: {fault}" for fault in _differences(ours[name], made[name], _SERIOUS)]
+        slight += [f"{name}: {fault}" for fault in _differences(ours[name], made[name], _ALIKE)]
+    if serious:
+        return error("it does not concern what it should", *serious, *slight, hint=f"compare with {_printed(facts)}")
+    foreign = read_registered(found, want.opt_in).foreign
+    if slight or foreign:
+        kept = [f"{name}: others narrow its namespaces: {terms}" for name, terms in foreign.items()]
+        return warning("it was changed by others", *slight, *kept, hint=f"if nobody wanted that: {_SHOW}")
+    return ok(f"it concerns namespaces with {want.opt_in}=enabled, and spares the cluster's and {facts.release}")
+
+
+def reach(facts: Facts) -> Result:
+    """Whether every name of the policy lets a pod through."""
+    found = _whole(facts)
+    if not isinstance(found, dict):
+        return found
+    want, ours = wanted(facts.policy), webhooks_of(found)
+    lacking, more = [], []
+    for name in (ENFORCE, TELL):
+        if not ours[name].get("matchConditions"):
+            more.append(f"{name}: every pod, for it has no match conditions")
+            continue
+        through = _reach(ours[name])
+        if through is None:
+            lacking.append(f"{name}: its condition {WORDS} is not one that this version writes: it cannot be compared")
+            continue
+        lacking += [f"{name}: {one}" for one in through.lacks(want.reach)]
+        more += [f"{name}: {one}" for one in want.reach.lacks(through)]
+    if lacking:
+        return error("pods with these names are not sent to the webhook", *lacking, hint=_after_change(facts))
+    if more:
+        return warning(
+            "more pods are sent to the webhook, and wait for it when it is down, than the policy needs",
+            *more,
+            hint=_after_change(facts),
+        )
+    return ok("every name of the policy lets a pod through, and no other does")
+
+
+def order(facts: Facts) -> Result:
+    """Whether webhooks that have to see what we write are called after us."""
+    if isinstance(facts.configurations, Missing):
+        return unread("the registrations", facts.configurations, NEEDS)
+    earlier = sorted(
+        (one for one in facts.configurations if _name(one) < NAME and _concerns(one, facts)),
+        key=_name,
+    )
+    places = [vendor.place for vendor in facts.policy.in_force]
+    schedulers = {name for place in places for name in (place.scheduler, *place.schedulers) if name}
+    too_early = [one for one in earlier if schedulers & _services(one)]
+    if too_early:
+        return error(
+            "the webhook of a scheduler is called before ours, and does not see what we write",
+            *(f"{_name(one)} is answered by {', '.join(sorted(schedulers & _services(one)))}" for one in too_early),
+            hint=f"rename it so that it sorts after {NAME}: configurations are called by name",
+        )
+    once = [one for one in earlier if not _again(one)]
+    if once:
+        return warning(
+            f"called before ours, and not again after: {listed([_name(one) for one in once])}",
+            hint=f"if it acts on GPU words: set reinvocationPolicy: IfNeeded, or a name after {NAME}",
+        )
+    after = [one for one in facts.configurations if _name(one) > NAME and _concerns(one, facts)]
+    return ok(
+        f"called before all others that change pods ({len(after)})"
+        if not earlier
+        else "what comes first is called again"
+    )
+
+
+def webhooks_of(configuration: Object) -> dict[str, Object]:
+    """The webhooks of a configuration by name."""
+    return {str(one.get("name")): one for one in configuration.get("webhooks") or () if isinstance(one, dict)}
+
+
+def _whole(facts: Facts) -> Object | Result:
+    """The registration with both webhooks, else why a check of it says nothing."""
+    if isinstance(facts.configurations, Missing):
+        return unread("the registrations", facts.configurations, NEEDS)
+    found = facts.registered
+    if found is None or not {ENFORCE, TELL} <= webhooks_of(found).keys():
+        return warning("not looked at: the registration is not whole", hint="see above")
+    return found
+
+
+def _differences(found: Object, made: Object, keys: tuple[str, ...]) -> Iterator[str]:
+    for key in keys:
+        if key == "namespaceSelector":
+            yield from _selector_faults(found.get(key) or {}, made[key])
+        elif key == "rules":
+            if not any(_creates_pods(rule) for rule in found.get(key) or ()):
+                yield "no rule for new pods"
+        elif key == "admissionReviewVersions":
+            if "v1" not in (found.get(key) or ()):
+                yield "v1 is not among its admissionReviewVersions"
+        elif (found.get(key) or None) != (made[key] or None):
+            yield f"{key} is {_short(found.get(key))}, not {_short(made[key])}"
+
+
+def _selector_faults(found: Object, made: Object) -> Iterator[str]:
+    """The terms of ours that are not there. Values of `NotIn` may be more: that only spares more namespaces."""
+    terms = [term for term in found.get("matchExpressions") or () if isinstance(term, dict)]
+    for want in made["matchExpressions"]:
+        alike = [term for term in terms if (term.get("key"), term.get("operator")) == (want["key"], want["operator"])]
+        values = {value for term in alike for value in term.get("values") or ()}
+        absent = sorted(set(want["values"]) - values)
+        if absent:
+            yield f"its namespaceSelector lacks {want['key']} {want['operator']} ({', '.join(absent)})"
+
+
+def _reach(webhook: Object) -> Reach | None:
+    conditions = [one for one in webhook.get("matchConditions") or () if isinstance(one, dict)]
+    expression = next((one.get("expression") for one in conditions if one.get("name") == WORDS), None)
+    return parse(expression) if isinstance(expression, str) else None
+
+
+def _concerns(configuration: Object, facts: Facts) -> bool:
+    """Whether it is called for new pods of some opted-in namespace, as far as its namespace selectors say."""
+    spaces = opted_in_namespaces(facts)
+    labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
+    return any(
+        any(map(_creates_pods, webhook.get("rules") or ()))
+        and (not labels or any(selects(webhook.get("namespaceSelector") or {}, one) for one in labels))
+        for webhook in webhooks_of(configuration).values()
+    )
+
+
+def _creates_pods(rule: Any) -> bool:
+    if not isinstance(rule, dict):
+        return False
+    wanted_of = {
+        "apiGroups": {"", "*"},
+        "apiVersions": {"v1", "*"},
+        "operations": {"CREATE", "*"},
+        "resources": {"pods", "*", "*/*"},
+    }
+    return rule.get("scope") != "Cluster" and all(
+        set(rule.get(key) or ()) & any_of for key, any_of in wanted_of.items()
+    )
+
+
+def _services(configuration: Object) -> set[str]:
+    configs = [webhook.get("clientConfig") or {} for webhook in webhooks_of(configuration).values()]
+    return {str(config["service"].get("name")) for config in configs if isinstance(config.get("service"), dict)}
+
+
+def _again(configuration: Object) -> bool:
+    return all(one.get("reinvocationPolicy") == "IfNeeded" for one in webhooks_of(configuration).values())
+
+
+def _name(configuration: Object) -> str:
+    return str((configuration.get("metadata") or {}).get("name", ""))
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 40 else f"{text[:39]}…"  # noqa: PLR2004  (a line of a terminal)
+
+
+def _printed(facts: Facts) -> str:
+    return f"vgpu-webhook registration --service {facts.release}/vgpu-webhook"
+
+
+def _after_change(facts: Facts) -> str:
+    return f"after a change it takes a minute; longer: {LOGS.format(release=facts.release)}"

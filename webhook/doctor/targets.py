@@ -1,0 +1,51 @@
+"""Whom checks are about: the vendors that pods of this cluster end up with, and the namespaces that have opted in."""
+
+from collections.abc import Iterable, Iterator
+
+from webhook.admission.context import Namespace
+from webhook.admission.eligibility import opted_in
+from webhook.admission.orders import Orders, target_of
+from webhook.doctor.facts import Facts, Node
+from webhook.doctor.result import Missing
+from webhook.finding import Refused
+from webhook.mapping.names import index
+from webhook.mapping.policy import Policy
+from webhook.mapping.vendor import Vendor
+
+
+def targets(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
+    """The vendors in whose words pods run here: the setting ``target``, else those whose words some node has to give."""
+    if policy.settings.target is not None:
+        return [policy.vendors[policy.settings.target]]
+    if isinstance(nodes, Missing):
+        return []
+    names = {name for node in nodes for name in node.resources}
+    found = {owner.vendor for name in names for owner in policy.resources.owners(name)}
+    written = (_target(policy.vendors[name], policy) for name in sorted(found))
+    return list({vendor.name: vendor for vendor in written if vendor is not None}.values())
+
+
+def resources_of(vendor: Vendor, names: Iterable[str]) -> Iterator[str]:
+    """Those of the resource names that are words of a vendor."""
+    words = index([vendor], "resource")
+    return (name for name in names if words.owners(name))
+
+
+def opted_in_namespaces(facts: Facts) -> list[Namespace] | Missing:
+    """The namespaces whose pods are treated."""
+    if isinstance(facts.namespaces, Missing):
+        return facts.namespaces
+    return treated(facts.namespaces, facts.policy, facts.release)
+
+
+def treated(namespaces: Iterable[Namespace], policy: Policy, release: str) -> list[Namespace]:
+    """Those that have opted in and may: never the cluster's own, the webhook's own, or one that the settings spare."""
+    spared = policy.never_touched | {release}
+    return [one for one in namespaces if opted_in(one, policy) and one.name not in spared]
+
+
+def _target(vendor: Vendor, policy: Policy) -> Vendor | None:
+    try:
+        return target_of(vendor, Orders(), policy)[0]
+    except Refused:
+        return None
