@@ -83,7 +83,7 @@ find_source
 
 case ${1:-} in
     install) install ;;
-    check) installed ;;
+    check) installed || exit 1 ;;
     keep)
         while :; do
             install
