@@ -48,6 +48,9 @@ lock: ## resolve the dependencies anew: requirements-test.txt, and those of the 
 	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --constraint requirements-test.txt \
 		--generate-hashes --annotation-style line \
 		--custom-compile-command 'make lock' --output-file deploy/image/requirements.txt pyproject.toml
+	echo hatchling | build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
+		--constraint requirements-test.txt --generate-hashes --annotation-style line \
+		--custom-compile-command 'make lock' --output-file deploy/image/build-requirements.txt -
 
 clean: ## remove what make and the tools leave behind
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
