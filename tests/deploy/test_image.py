@@ -69,7 +69,7 @@ def digests(folder: Path) -> dict[str, str]:
     for path in sorted(folder.rglob("*")):
         status = path.lstat()
         if path.is_symlink():
-            what = os.readlink(path)
+            what = str(path.readlink())
         else:
             what = hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else "folder"
         found[str(path.relative_to(folder))] = f"{status.st_mode:o} {status.st_mtime_ns} {what}"
