@@ -4,7 +4,7 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast check bench docs fmt lock clean
+.PHONY: help run test test-fast check bench docs manifests fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,18 +29,28 @@ bench: $(INSTALLED) ## measure against an empty handler and print the table
 
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
+	$(BIN)/python -m deploy.generate
+
+manifests: $(INSTALLED) ## generate the plain manifests from the chart
+	$(BIN)/python -m deploy.generate "$$($(BIN)/python -m tests.deploy.helm)"
 
 fmt: $(INSTALLED) ## format, and fix what the linter can fix
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-# One file for every supported Python and platform; it names no package index, so each machine uses its own.
-lock: ## resolve the dependencies anew into requirements-test.txt
+# For every supported Python and platform; they name no package index, so each machine uses its own.
+lock: ## resolve the dependencies anew: requirements-test.txt, and those of the image
 	$(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet uv
 	build/lock/bin/uv pip compile --quiet --upgrade --universal --python-version 3.11 --extra test \
 		--generate-hashes --annotation-style line \
 		--custom-compile-command 'make lock' --output-file requirements-test.txt pyproject.toml
+	build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 --constraint requirements-test.txt \
+		--generate-hashes --annotation-style line \
+		--custom-compile-command 'make lock' --output-file deploy/image/requirements.txt pyproject.toml
+	echo hatchling | build/lock/bin/uv pip compile --quiet --universal --python-version 3.11 \
+		--constraint requirements-test.txt --generate-hashes --annotation-style line \
+		--custom-compile-command 'make lock' --output-file deploy/image/build-requirements.txt -
 
 clean: ## remove what make and the tools leave behind
 	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -341,7 +341,8 @@ def uses(text: str) -> Iterator[tuple[str, list[str]]]:
     for line in [*re.findall(r"^\$ (.+)$", text, re.MULTILINE), *spans_of(text)]:
         for part in re.split(r"[|;]", line):
             called = re.search(r"(?:^|[ /])vgpu-webhook ([a-z]+)(.*)", part)
-            if called is not None:
+            # To these it is the name of a release, or of an object.
+            if called is not None and not part.lstrip().startswith(("helm ", "kubectl ")):
                 yield called[1], re.findall(r"(?<!\S)--[a-z][a-z-]*", called[2])
 
 

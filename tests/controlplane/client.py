@@ -61,11 +61,19 @@ class Client:
         """Read the certificate authority once."""
         object.__setattr__(self, "_tls", ssl.create_default_context(cafile=self.ca_file))
 
-    def create(self, manifest: Object, namespace: str | None = None, *, dry_run: bool = False) -> Answer:
-        """Create an object of any kind; its namespace is the one given, else its own."""
+    def create(
+        self, manifest: Object, namespace: str | None = None, *, dry_run: bool = False, strict: bool = False
+    ) -> Answer:
+        """Create an object of any kind; its namespace is the one given, else its own.
+
+        With `strict`, fields that are unknown or there twice are refused, not warned of.
+        """
         namespace = namespace or manifest.get("metadata", {}).get("namespace")
         path = _path(manifest["apiVersion"], plural(manifest["kind"]), namespace)
-        return self.call("POST", path, manifest, query={"dryRun": "All"} if dry_run else {})
+        query = {"dryRun": "All"} if dry_run else {}
+        if strict:
+            query["fieldValidation"] = "Strict"
+        return self.call("POST", path, manifest, query=query)
 
     def get(self, api_version: str, resource: str, name: str, namespace: str | None = None) -> Answer:
         """Read one object; the resource is the plural, as in URLs, with its subresource if any: `nodes`, `pods`."""

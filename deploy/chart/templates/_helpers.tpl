@@ -1,0 +1,100 @@
+{{/* Names. One installation to a cluster: what has no namespace, and what the code knows by name, is not named by release. */}}
+{{- define "vgpu-webhook.name" -}}
+{{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+
+{{- define "vgpu-webhook.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 63 | trimSuffix "-" -}}
+{{- else -}}
+{{- $name := default .Chart.Name .Values.nameOverride -}}
+{{- ternary .Release.Name (printf "%s-%s" .Release.Name $name) (contains $name .Release.Name) | trunc 63 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* A name with an ending that survives the cut: (list . "ending"). */}}
+{{- define "vgpu-webhook.named" -}}
+{{- $ending := index . 1 -}}
+{{- printf "%s-%s" (include "vgpu-webhook.fullname" (index . 0) | trunc (sub 62 (len $ending) | int) | trimSuffix "-") $ending -}}
+{{- end -}}
+
+{{- define "vgpu-webhook.serviceAccountName" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- default (include "vgpu-webhook.fullname" .) .Values.serviceAccount.name -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Selector labels of one component: (list . "webhook"). */}}
+{{- define "vgpu-webhook.selectorLabels" -}}
+app.kubernetes.io/name: {{ include "vgpu-webhook.name" (index . 0) }}
+app.kubernetes.io/instance: {{ (index . 0).Release.Name }}
+app.kubernetes.io/component: {{ index . 1 }}
+{{- end -}}
+
+{{/* All labels of one component: (list . "webhook"). */}}
+{{- define "vgpu-webhook.labels" -}}
+{{- $top := index . 0 -}}
+{{ include "vgpu-webhook.selectorLabels" . }}
+app.kubernetes.io/version: {{ $top.Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ $top.Release.Service }}
+helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
+{{- with $top.Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{/* An image: (list image-values default-tag). */}}
+{{- define "vgpu-webhook.image" -}}
+{{- $image := index . 0 -}}
+{{- if $image.digest -}}
+{{- printf "%s@%s" $image.repository $image.digest -}}
+{{- else -}}
+{{- printf "%s:%s" $image.repository (default (index . 1) $image.tag) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Secret that is mounted, if the webhook does not keep its own. */}}
+{{- define "vgpu-webhook.certificateSecret" -}}
+{{- if eq .Values.certificates.mode "certManager" -}}
+{{- include "vgpu-webhook.named" (list . "tls") -}}
+{{- else if eq .Values.certificates.mode "secret" -}}
+{{- required "certificates.mode is secret: name a Secret with tls.crt, tls.key and ca.crt in certificates.secretName" .Values.certificates.secretName -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Seconds until a pod is killed: never before it has drained. */}}
+{{- define "vgpu-webhook.terminationGracePeriodSeconds" -}}
+{{- $least := add (ceil .Values.drain.preStopSeconds) (ceil .Values.drain.graceSeconds) 15 -}}
+{{- $given := .Values.terminationGracePeriodSeconds -}}
+{{- if kindIs "invalid" $given -}}
+{{- add $least 5 -}}
+{{- else if lt (int $given) (int $least) -}}
+{{- fail (printf "terminationGracePeriodSeconds %d is too short: drain.preStopSeconds, drain.graceSeconds and 15 s for what is in flight make %d" (int $given) $least) -}}
+{{- else -}}
+{{- $given -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The service account's token, with an end, where programs look for it: automounted tokens have none of ours. */}}
+{{- define "vgpu-webhook.tokenVolume" -}}
+- name: service-account
+  projected:
+    defaultMode: 0440
+    sources:
+      - serviceAccountToken:
+          path: token
+          expirationSeconds: {{ int .Values.serviceAccount.tokenExpirationSeconds }}
+      - configMap:
+          name: kube-root-ca.crt
+          items: [{key: ca.crt, path: ca.crt}]
+      - downwardAPI:
+          items: [{path: namespace, fieldRef: {apiVersion: v1, fieldPath: metadata.namespace}}]
+{{- end -}}
+
+{{- define "vgpu-webhook.tokenMount" -}}
+- name: service-account
+  mountPath: /var/run/secrets/kubernetes.io/serviceaccount
+  readOnly: true
+{{- end -}}

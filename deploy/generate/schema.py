@@ -1,0 +1,51 @@
+"""The JSON Schema of the chart's values: written by hand, but for what the code says of settings and mappings."""
+
+import copy
+import json
+from typing import Any
+
+import yaml
+
+from deploy.generate import DEPLOY
+from deploy.generate.table import Value, values
+from webhook.mapping.json_schema import mapping_json_schema
+from webhook.mapping.load import builtin
+from webhook.mapping.settings import Settings
+
+
+def values_schema() -> str:
+    """The whole schema, as the chart holds it."""
+    schema: dict[str, Any] = yaml.safe_load((DEPLOY / "generate" / "values.schema.yaml").read_text())
+    mapping = mapping_json_schema()
+    settings = Settings.model_json_schema(by_alias=True)
+    schema["$defs"] |= mapping["$defs"] | settings.pop("$defs", {}) | {"Settings": settings}
+    changes = copy.deepcopy(schema["$defs"]["Extension"])
+    changes.pop("required")
+    changes["title"] = "Changes of a built-in mapping"
+    schema["$defs"]["BuiltinChanges"] = changes
+    schema["properties"]["mappings"] = {
+        "type": "object",
+        "properties": {name: _either("#/$defs/BuiltinChanges") for name in sorted(builtin())},
+        "additionalProperties": _either("#/$defs/Extension"),
+    }
+    for value in values():
+        _describe(schema, value)
+    return json.dumps(schema, indent=2) + "\n"
+
+
+def _either(changes: str) -> dict[str, Any]:
+    # Not `oneOf`: who makes a mistake in one would be told what is wrong with both.
+    return {"if": {"required": ["vendor"]}, "then": {"$ref": "#/$defs/Mapping"}, "else": {"$ref": changes}}
+
+
+def _describe(schema: dict[str, Any], value: Value) -> None:
+    """Put the description where an editor shows it; a value that the schema lacks is a KeyError."""
+    *outer, last = value.path
+    node = schema
+    for key in outer:
+        node = node["properties"][key]
+        if "$ref" in node:
+            node.update(copy.deepcopy(schema["$defs"][node.pop("$ref").removeprefix("#/$defs/")]))
+    there = node["properties"][last]
+    # Beside a reference draft 7 overlooks everything else.
+    node["properties"][last] = {"description": value.meaning, **({"allOf": [there]} if "$ref" in there else there)}

@@ -1,0 +1,14 @@
+#!/bin/sh
+# Tries what was installed, as whoever runs this: check.sh PREFIX
+set -eu
+prefix=${1:?usage: check.sh PREFIX}
+
+[ "$(id -u)" -ne 0 ] || { echo "check.sh: run it as another user than root" >&2; exit 1; }
+[ ! -w "$prefix/bin" ] || { echo "check.sh: $prefix can be written to by $(id -u)" >&2; exit 1; }
+cd /
+"$prefix/bin/vgpu-webhook" --version
+"$prefix/bin/vgpu-webhook" vendors > /dev/null
+# All that is imported late, too.
+"$prefix/bin/python3" -c 'import certs.serving, webhook.cli.serve, webhook.cluster.connection, webhook.server.run'
+[ -z "$(find "$prefix" -newermt "@$((${SOURCE_DATE_EPOCH:-0} + 1))" -print -quit)" ] ||
+    { echo "check.sh: something in $prefix was written after it was installed" >&2; exit 1; }

@@ -1,0 +1,187 @@
+"""The chart, rendered: sets of values, and the objects that come out."""
+
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tests.controlplane.client import Object
+
+from .helm import VERSIONS, Helm
+
+ROOT = Path(__file__).parents[2]
+CHART = ROOT / "deploy" / "chart"
+RELEASE = "vgpu-webhook"
+NAMESPACE = "gpu-system"
+KUBERNETES = "1.36.3"
+"""What the chart is rendered for; the oldest is in Chart.yaml."""
+
+STATIC = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: MutatingWebhookConfiguration
+metadata: {name: 00-vgpu-webhook}
+webhooks:
+- name: enforce.vgpu-webhook.io
+  admissionReviewVersions: [v1]
+  clientConfig: {service: {namespace: gpu-system, name: vgpu-webhook, path: /mutate, port: 443}}
+  failurePolicy: Fail
+  sideEffects: None
+  timeoutSeconds: 5
+  namespaceSelector: {matchLabels: {vgpu-webhook.io/inject: enabled}}
+  rules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods], scope: Namespaced}]
+"""
+
+WHOLE: Object = {
+    "vendor": "acme",
+    "family": "acme",
+    "words": {"card": {"resource": "acme.example/card", "is": "devices"}},
+    "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "free"}}],
+}
+
+VALUES: dict[str, Object] = {
+    "default": {},
+    "plugin": {"shim": {"mode": "plugin"}},
+    "own-installer": {"shim": {"installer": {"enabled": False}}},
+    "installer-elsewhere": {
+        "shim": {
+            "installer": {
+                "namespace": "kube-system",
+                "image": {"tag": "", "digest": "sha256:" + "0123456789abcdef" * 4},
+            }
+        }
+    },
+    "mappings": {
+        "settings": {
+            "target": "nvidia",
+            "neverTouched": ["a", "b"],
+            "podSecurityDefault": "baseline",
+            "optInLabel": "gpu/in",
+        },
+        "mappings": {
+            "nvidia": {"defaults": {"memory": "8000Mi"}, "place": {"scheduler": "gpu-scheduler"}},
+            "vcuda": {"shim": None},
+            "acme": WHOLE,
+        },
+    },
+    "plugin-and-mapping": {
+        "shim": {"mode": "plugin"},
+        "mappings": {"nvidia": {"place": {"scheduler": "gpu-scheduler"}}},
+    },
+    "cert-manager": {"certificates": {"mode": "certManager", "extraNames": ["webhook.example", "192.0.2.1"]}},
+    "cert-manager-issuer": {
+        "registration": {"url": "https://webhook.example:8443/mutate"},
+        "certificates": {
+            "mode": "certManager",
+            "certManager": {"issuerRef": {"name": "company", "kind": "ClusterIssuer", "group": "cert-manager.io"}},
+        },
+    },
+    "secret": {
+        "certificates": {"mode": "secret", "secretName": "our-certificate", "clientCaConfigMap": "api-server-ca"},
+        "clusterDomain": "cluster.example",
+    },
+    "static": {"registration": {"mode": "static", "manifest": STATIC}},
+    "static-elsewhere": {"registration": {"mode": "static"}},
+    "off": {"registration": {"mode": "off"}},
+    "monitoring": {
+        "serviceMonitor": {"enabled": True, "labels": {"release": "prometheus"}},
+        "prometheusRule": {"enabled": True, "labels": {"release": "prometheus"}},
+        "dashboard": {"enabled": True},
+    },
+    "bare": {
+        "replicaCount": 1,
+        "podDisruptionBudget": {"enabled": False},
+        "networkPolicy": {"enabled": False},
+        "rbac": {"create": False},
+        "serviceAccount": {"create": False, "name": "given"},
+        "priorityClassName": "",
+        "drain": {"preStopSeconds": 0, "graceSeconds": 0},
+        "resources": {},
+    },
+    "private-api-server": {
+        "hostNetwork": True,
+        "containerPorts": {"webhook": 10250, "metrics": 9090},
+        "networkPolicy": {"apiServerCidrs": ["192.0.2.0/28"], "apiServerPorts": [8443]},
+    },
+    "everything": {
+        "nameOverride": "shares",
+        "fullnameOverride": "gpu-shares",
+        "commonLabels": {"team": "platform"},
+        "replicaCount": 3,
+        "image": {"repository": "registry.example/vgpu-webhook", "digest": "sha256:" + "0123456789abcdef" * 4},
+        "imagePullSecrets": [{"name": "registry"}],
+        "certificates": {"caSettleSeconds": 0, "extraNames": ["webhook.example"]},
+        "logLevel": "debug",
+        "extraArgs": ["--reuse-port"],
+        "extraEnv": [{"name": "HTTPS_PROXY", "value": "http://proxy.example:3128"}],
+        "terminationGracePeriodSeconds": 60,
+        "service": {"annotations": {"a": "b"}},
+        "serviceAccount": {"annotations": {"a": "b"}, "tokenExpirationSeconds": 600},
+        "podAnnotations": {"a": "b"},
+        "podLabels": {"a": "b"},
+        "nodeSelector": {"node-role.kubernetes.io/control-plane": ""},
+        "tolerations": [{"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"}],
+        "topologySpreadConstraints": [
+            {"maxSkew": 1, "topologyKey": "rack", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": {}}
+        ],
+        "affinity": {
+            "nodeAffinity": {
+                "requiredDuringSchedulingIgnoredDuringExecution": {
+                    "nodeSelectorTerms": [{"matchExpressions": [{"key": "gpu", "operator": "DoesNotExist"}]}]
+                }
+            }
+        },
+        "networkPolicy": {"metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
+        "test": {"namespaces": [NAMESPACE], "extraArgs": ["--help"]},
+    },
+}
+
+
+class HelmError(Exception):
+    """Helm refused; the text is what it said."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chart:
+    """The chart as one version of Helm sees it."""
+
+    helm: Path
+    kubernetes: str = KUBERNETES
+    folder: Path = field(default=CHART)
+
+    def run(self, *arguments: str, text: str | None = None) -> str:
+        """Return what Helm prints.
+
+        Raises:
+            HelmError: it failed.
+        """
+        command = [str(self.helm), *arguments]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, input=text, timeout=120)
+        if done.returncode != 0:
+            raise HelmError(done.stderr + done.stdout)
+        return done.stdout
+
+    def render(
+        self, values: Object, *arguments: str, release: str = RELEASE, namespace: str = NAMESPACE
+    ) -> list[Object]:
+        """Return the objects of one set of values."""
+        options = ["--namespace", namespace, "--kube-version", self.kubernetes, "--values", "-", *arguments]
+        printed = self.run("template", release, str(self.folder), *options, text=yaml.safe_dump(values))
+        return [document for document in yaml.safe_load_all(printed) if document is not None]
+
+
+def chart(version: str = VERSIONS[0], kubernetes: str = KUBERNETES) -> Chart:
+    """Return the chart for one version of Helm, built now if this machine has never built it."""
+    return Chart(Helm(version).program(), kubernetes)
+
+
+def one(objects: list[Object], kind: str, name: str | None = None) -> Object:
+    """Return the only object of a kind (and a name)."""
+    [found] = [each for each in objects if each["kind"] == kind and name in {None, each["metadata"]["name"]}]
+    return found
+
+
+def pod_of(workload: Object) -> Any:
+    """Return the pod's spec of a workload, or of a pod."""
+    return workload["spec"] if workload["kind"] == "Pod" else workload["spec"]["template"]["spec"]

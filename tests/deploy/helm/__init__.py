@@ -1,0 +1,51 @@
+"""Helm, built from its Go modules: both versions that are in use.
+
+``HELM`` (the path of a program) comes first, for the first of them. ``python -m tests.deploy.helm`` builds that ahead of a
+test run and prints where it is.
+"""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.go_program import BinariesMissingError, GoProgram
+
+VERSIONS = ("v3", "v4")
+WITHOUT_GO = (
+    "helm is built with Go for the tests of the chart: install Go 1.26 from https://go.dev/dl/ (any from 1.21 on "
+    "fetches what it lacks), or set HELM to the path of Helm 3.14 or newer"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Helm:
+    """One version of Helm: `v3` or `v4`."""
+
+    version: str
+
+    def program(self) -> Path:
+        """Return where the program is, built now if this machine has never built it."""
+        given = os.environ.get("HELM")
+        if given and self.version == VERSIONS[0]:
+            if not Path(given).is_file():
+                raise BinariesMissingError(f"HELM is {given}, which is no file: unset it to have Helm built")
+            return Path(given)
+        source = Path(__file__).parent / self.version
+        module = f"helm.sh/helm/{self.version}"
+        text = (source / "go.mod").read_text()
+        name = f"helm-{self.version}"
+        flags = " ".join(_link_flags(module, text))
+        package = f"{module}/cmd/helm"
+        return GoProgram(name, source, ("go.mod", "go.sum"), package, flags, WITHOUT_GO).folder() / name
+
+
+def _link_flags(module: str, text: str) -> list[str]:
+    """Tell the linker what Helm's own build does: without it the cluster of `helm template` is Kubernetes 1.20."""
+    helm = re.search(rf"{module} (v\S+)", text)
+    client = re.search(r"k8s\.io/client-go v0\.(\d+)\.", text)
+    if helm is None or client is None:
+        raise BinariesMissingError(f"go.mod requires neither {module} nor k8s.io/client-go")
+    rooms = [f"{module}/pkg/chartutil", f"{module}/pkg/lint/rules"] if module.endswith("/v3") else []
+    versions = [f"-X {room}.k8sVersion{part}" for room in rooms for part in ("Major=1", f"Minor={client[1]}")]
+    return ["-s -w", f"-X {module}/internal/version.version={helm[1]}", *versions]

@@ -1,0 +1,259 @@
+"""What the chart renders."""
+
+import re
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.controlplane.client import Object
+from tests.controlplane.product import PROGRAM
+from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, MAPPING_LABEL, SETTINGS_KEY, SETTINGS_NAME
+from webhook.cluster.registration import NAME as REGISTRATION
+from webhook.mapping.load import build_policy
+from webhook.mapping.strict_yaml import parse
+
+from .charts import CHART, NAMESPACE, VALUES, WHOLE, Chart, HelmError, one, pod_of
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
+
+
+def args(objects: list[Object]) -> list[str]:
+    """Return the arguments of the webhook."""
+    found: list[str] = pod_of(one(objects, "Deployment"))["containers"][0]["args"]
+    return found
+
+
+def test_lint(helm: Chart, tmp_path: Path) -> None:
+    """Helm's own linter has nothing to say, whatever the values."""
+    for name, given in VALUES.items():
+        file = tmp_path / f"{name}.yaml"
+        file.write_text(yaml.safe_dump(given))
+        helm.run("lint", str(CHART), "--strict", "--values", str(file))
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_oldest_kubernetes_gets_the_same(helm: Chart, name: str) -> None:
+    """Nothing depends on the version, from 1.30 on; an older one is refused."""
+    oldest = Chart(helm.helm, "1.30.0").render(VALUES[name])
+    assert oldest == helm.render(VALUES[name])
+
+
+def test_older_kubernetes_is_refused(helm: Chart) -> None:
+    """The message names the version."""
+    with pytest.raises(HelmError, match=r"1\.30"):
+        Chart(helm.helm, "1.29.9").render({})
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
+    """Both versions of Helm that are in use."""
+    assert helm4.render(VALUES[name]) == helm.render(VALUES[name])
+
+
+@pytest.mark.parametrize(
+    "given,said",
+    [
+        ({"replicas": 3}, "additional properties 'replicas' not allowed"),
+        ({"replicaCount": "two"}, "'/replicaCount': got string, want integer"),
+        ({"image": {"name": "x"}}, "'/image'.*additional properties 'name' not allowed|additional properties 'name'"),
+        ({"image": {"digest": "latest"}}, "/image/digest': 'latest' does not match pattern"),
+        ({"registration": {"mode": "auto"}}, "/registration/mode': value must be one of 'managed', 'static', 'off'"),
+        ({"registration": {"url": "http://x"}}, "/registration/url"),
+        ({"certificates": {"mode": "secret"}}, "/certificates/secretName': minLength"),
+        ({"settings": {"nodeNmae": "deny"}}, "additional properties 'nodeNmae' not allowed"),
+        ({"settings": {"timeoutSeconds": 31}}, "/settings/timeoutSeconds': maximum: got 31, want 30"),
+        ({"mappings": {"nvidia": {"deflauts": {}}}}, "/mappings/nvidia': additional properties 'deflauts' not allowed"),
+        ({"mappings": {"acme": {"defaults": {}}}}, "/mappings/acme': missing property 'extends'"),
+        ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'words', 'forms'"),
+        ({"shim": {"mode": "off"}}, "/shim/mode': value must be one of 'inject', 'plugin'"),
+        ({"networkPolicy": {"apiServerCidrs": ["192.0.2.1"]}}, "/networkPolicy/apiServerCidrs/0"),
+        ({"containerPorts": {"webhook": 70000}}, "maximum: got 70,?000, want 65,?535"),
+        ({"terminationGracePeriodSeconds": 20}, "terminationGracePeriodSeconds 20 is too short: .* make 27"),
+        ({"registration": {"manifest": "kind: Pod"}}, "registration.manifest goes with registration.mode static"),
+        ({"registration": {"mode": "static", "manifest": "kind: Pod"}}, "not the output of `vgpu-webhook registration`"),
+        ({"mappings": {"acme": {**WHOLE, "vendor": "other"}}}, "mappings.acme.vendor is other: write the name"),
+    ],
+)  # fmt: skip
+def test_bad_values_are_refused(helm: Chart, given: Object, said: str) -> None:
+    """The message says where, and what was wanted."""
+    with pytest.raises(HelmError) as refused:
+        helm.render(given)
+    assert re.search(said, str(refused.value)), refused.value
+
+
+def documents(objects: list[Object]) -> dict[str, str]:
+    """Return the mapping documents, by the name of their ConfigMap."""
+    maps = [each for each in objects if each["metadata"]["labels"].get(MAPPING_LABEL) == "true"]
+    return {each["metadata"]["name"]: each["data"][MAPPING_KEY] for each in maps}
+
+
+def settings(objects: list[Object]) -> Any:
+    """Return what the settings say."""
+    return yaml.safe_load(one(objects, "ConfigMap", SETTINGS_NAME)["data"][SETTINGS_KEY])
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_policy_is_in_order(helm: Chart, name: str) -> None:
+    """The webhook makes a policy of what is rendered."""
+    objects = helm.render(VALUES[name])
+    mappings = [document for key, text in documents(objects).items() for document in parse(text, key)]
+    [chosen] = parse(one(objects, "ConfigMap", SETTINGS_NAME)["data"][SETTINGS_KEY], SETTINGS_NAME)
+    build_policy(mappings, chosen)
+
+
+def test_values_become_mappings_and_settings(helm: Chart) -> None:
+    """A built-in vendor is extended by what differs, null removes, a whole document is given as it is."""
+    objects = helm.render(VALUES["mappings"])
+    texts = {name: yaml.safe_load(text) for name, text in documents(objects).items()}
+    given = VALUES["mappings"]["mappings"]
+    assert texts == {
+        "vgpu-webhook-mapping-nvidia": {"extends": "nvidia", **given["nvidia"]},
+        "vgpu-webhook-mapping-vcuda": {"extends": "vcuda", "shim": None},
+        "vgpu-webhook-mapping-acme": given["acme"],
+    }
+    assert settings(objects) == VALUES["mappings"]["settings"]
+
+
+def test_shim_modes(helm: Chart) -> None:
+    """`inject` comes with the installer and with Pod Security as the API server applies it; `plugin` with neither."""
+    injecting = helm.render({})
+    assert settings(injecting) == {"podSecurityDefault": "privileged"}
+    assert documents(injecting) == {}
+    environment = {each["name"]: each["value"] for each in pod_of(one(injecting, "DaemonSet"))["containers"][0]["env"]}
+    assert environment["SOURCE"].endswith("libvgpu.so.*")
+    assert environment["VERSION"] == "v2.10.0"
+    plugin = helm.render(VALUES["plugin-and-mapping"])
+    assert settings(plugin) in ({}, None)
+    assert not [each for each in plugin if each["kind"] == "DaemonSet"]
+    [text] = documents(plugin).values()
+    assert yaml.safe_load(text) == {
+        "extends": "nvidia",
+        "shim": {"mode": "plugin"},
+        "place": {"scheduler": "gpu-scheduler"},
+    }
+
+
+def rules(objects: list[Object], names: set[str]) -> set[tuple[str, str, str, str]]:
+    """Return each right as role, verb, resource and name (`*`: any)."""
+    found = set()
+    for role in objects:
+        if role["kind"] not in {"Role", "ClusterRole"} or role["metadata"]["name"] not in names:
+            continue
+        where = role["metadata"].get("namespace", "")
+        for rule in role["rules"]:
+            for resource in rule["resources"]:
+                for name in rule.get("resourceNames", ["*"]):
+                    found |= {(where, verb, resource, name) for verb in rule["verbs"]}
+    return found
+
+
+def rights(where: str, verbs: str, resource: str, name: str = "*") -> set[tuple[str, str, str, str]]:
+    """Return rights, the verbs separated by spaces."""
+    return {(where, verb, resource, name) for verb in verbs.split()}
+
+
+def test_rights_are_the_least(helm: Chart) -> None:
+    """They are those of docs/server.md, and of the Secret by its name; each mode has only its own."""
+    names = {"vgpu-webhook", "vgpu-webhook-events"}
+    always = (
+        rights("", "get list watch", "namespaces")
+        | rights("", "get", "clusterroles", "vgpu-webhook")
+        | rights(NAMESPACE, "list watch create", "configmaps")
+        | rights(NAMESPACE, "get update", "configmaps", LAST_GOOD_NAME)
+        | rights(NAMESPACE, "create get update", "events")
+    )
+    secret = rights(NAMESPACE, "get list watch create patch update", "secrets", "vgpu-webhook-certificates")
+    watched = rights("", "get list watch", "mutatingwebhookconfigurations", REGISTRATION) | rights(
+        "default", "create get update", "events"
+    )
+    written = rights("", "update", "mutatingwebhookconfigurations", REGISTRATION) | rights(
+        "", "create", "mutatingwebhookconfigurations"
+    )
+    assert rules(helm.render({}), names) == always | secret | watched | written
+    assert rules(helm.render(VALUES["static"]), names) == always | secret | watched
+    assert rules(helm.render(VALUES["off"]), names) == always | secret
+    assert rules(helm.render(VALUES["secret"]), names) == always | watched | written
+
+
+def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
+    """What `helm test` needs is a hook, goes with it, and is bound to its account alone."""
+    objects = helm.render({"test": {"namespaces": ["demo"]}})
+    hooks = [each for each in objects if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
+    assert {each["kind"] for each in hooks} == {
+        "ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Pod",
+    }  # fmt: skip
+    for each in hooks:
+        if each["kind"].endswith("Binding"):
+            assert [subject["name"] for subject in each["subjects"]] == ["vgpu-webhook-check"]
+    granted = rules(hooks, {each["metadata"]["name"] for each in hooks})
+    assert {verb for _, verb, *_ in granted} == {"get", "list", "create"}
+    assert {one for one in granted if one[1] == "create"} == rights("demo", "create", "pods")
+    assert pod_of(one(objects, "Pod"))["containers"][0]["args"] == ["check"]
+
+
+def test_second_release_meets_the_first(helm: Chart) -> None:
+    """What stands for the installation has the same name in every release, so that Helm refuses a second one."""
+    first, second = helm.render({}), helm.render({}, release="other", namespace="elsewhere")
+    assert one(second, "Deployment")["metadata"]["name"] == "other-vgpu-webhook"
+    assert "--service=elsewhere/other-vgpu-webhook" in args(second)
+    for kind in ("ClusterRole", "ClusterRoleBinding"):
+        for objects in (first, second):
+            assert one(objects, kind, "vgpu-webhook")
+
+
+def test_pods_are_killed_late_and_for_good_reasons_only(helm: Chart) -> None:
+    """Termination fits the drain; liveness and start-up ask for life, not for the API server."""
+    spec = pod_of(one(helm.render({}), "Deployment"))
+    container = spec["containers"][0]
+    assert spec["terminationGracePeriodSeconds"] == 2 + 10 + 15 + 5
+    assert container["lifecycle"] == {"preStop": {"sleep": {"seconds": 2}}}
+    paths = {probe: container[f"{probe}Probe"]["httpGet"]["path"] for probe in ("startup", "liveness", "readiness")}
+    assert paths == {"startup": "/healthz", "liveness": "/healthz", "readiness": "/readyz"}
+    assert "cpu" not in container["resources"]["limits"]
+    bare = pod_of(one(helm.render(VALUES["bare"]), "Deployment"))
+    assert "lifecycle" not in bare["containers"][0]
+    assert bare["terminationGracePeriodSeconds"] == 20
+
+
+def test_token_has_an_end_and_no_foreign_audience(helm: Chart) -> None:
+    """The only token is projected, for the API server, where programs look for it."""
+    objects = helm.render({})
+    for workload in (each for each in objects if each["kind"] in {"Deployment", "DaemonSet", "Pod"}):
+        assert pod_of(workload)["automountServiceAccountToken"] is False
+    [volume] = [each for each in pod_of(one(objects, "Deployment"))["volumes"] if "projected" in each]
+    token = volume["projected"]["sources"][0]["serviceAccountToken"]
+    assert token == {"path": "token", "expirationSeconds": 3600}
+    assert not [each for each in pod_of(one(objects, "DaemonSet"))["volumes"] if "projected" in each]
+
+
+def test_certificates_from_elsewhere(helm: Chart) -> None:
+    """A Secret is mounted read-only; cert-manager's has the names by which API servers call."""
+    objects = helm.render(VALUES["cert-manager"])
+    certificate = one(objects, "Certificate", "vgpu-webhook-tls")["spec"]
+    assert certificate["dnsNames"] == [
+        "vgpu-webhook.gpu-system.svc", "vgpu-webhook.gpu-system.svc.cluster.local", "webhook.example",
+    ]  # fmt: skip
+    assert certificate["ipAddresses"] == ["192.0.2.1"]
+    assert "--certificate-dir=/etc/vgpu-webhook/certificates" in args(objects)
+    mounted = {each["name"]: each for each in pod_of(one(objects, "Deployment"))["volumes"]}
+    assert mounted["certificates"]["secret"]["secretName"] == certificate["secretName"]
+    [given] = [each for each in args(helm.render(VALUES["secret"])) if each.startswith("--client-ca")]
+    assert given == "--client-ca-file=/etc/vgpu-webhook/clients/ca.crt"
+    static = helm.render({**VALUES["static"], "certificates": {"mode": "certManager"}})
+    registration = one(static, "MutatingWebhookConfiguration")
+    assert registration["metadata"]["annotations"] == {
+        "cert-manager.io/inject-ca-from": f"{NAMESPACE}/vgpu-webhook-tls"
+    }
+
+
+def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: Path) -> None:
+    """The whole output of `vgpu-webhook registration` goes through --set-file unchanged."""
+    command = ["registration", "--service", f"{NAMESPACE}/vgpu-webhook"]
+    printed = subprocess.check_output([*PROGRAM, *command], text=True)
+    (tmp_path / "registration.yaml").write_text(printed)
+    given = ["--set-file", f"registration.manifest={tmp_path / 'registration.yaml'}"]
+    rendered = one(helm.render({"registration": {"mode": "static"}}, *given), "MutatingWebhookConfiguration")
+    assert rendered["webhooks"] == yaml.safe_load(printed)["webhooks"]

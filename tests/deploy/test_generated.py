@@ -1,0 +1,98 @@
+"""The files of `deploy/` that are made from others are up to date; and what they say of each other is true."""
+
+import json
+import re
+
+import click
+import jsonschema
+import pytest
+import yaml
+
+import webhook
+from deploy.generate import CHART
+from deploy.generate.schema import values_schema
+from deploy.generate.table import readme, values
+from webhook.cli import main
+from webhook.server.limits import InFlight
+from webhook.server.metrics import Metrics
+
+from .charts import ROOT, VALUES
+
+SCHEMA = json.loads(values_schema())
+
+
+def test_schema_and_readme_are_up_to_date() -> None:
+    """`make docs` would change nothing."""
+    assert (CHART / "values.schema.json").read_text() == values_schema(), "run make docs"
+    assert (CHART / "README.md").read_text() == readme(), "run make docs"
+
+
+def test_defaults_and_value_sets_satisfy_the_schema() -> None:
+    """Each by itself: Helm looks at both together."""
+    validator = jsonschema.Draft7Validator(SCHEMA)
+    validator.check_schema(SCHEMA)
+    for given in (yaml.safe_load((CHART / "values.yaml").read_text()), *VALUES.values()):
+        validator.validate(given)
+
+
+def test_every_value_is_in_the_schema() -> None:
+    """The schema has each value of values.yaml, and no other."""
+
+    def leaves(node: dict[str, object], path: str = "") -> set[str]:
+        found: set[str] = set()
+        for key, value in node.items():
+            assert isinstance(value, dict)
+            inner = value.get("properties") if path + key not in named else None
+            found |= leaves(inner, f"{path}{key}.") if isinstance(inner, dict) else {path + key}
+        return found
+
+    named = {value.name for value in values()}
+    assert leaves(SCHEMA["properties"]) == named | {"global"}
+
+
+def test_mappings_are_checked_by_the_code_s_own_schema() -> None:
+    """The built-in mappings, whole, and their changes are values; what the webhook would reject is none."""
+    validator = jsonschema.Draft7Validator(SCHEMA)
+    for path in (ROOT / "webhook/mapping/builtin").glob("*.yaml"):
+        document = yaml.safe_load(path.read_text())
+        validator.validate({"mappings": {document["vendor"]: document}})
+        changes = {key: document[key] for key in ("place", "shim") if key in document}
+        validator.validate({"mappings": {document["vendor"]: changes}})
+        validator.validate({"mappings": {"other": {"extends": document["vendor"], **changes}}})
+        with pytest.raises(jsonschema.ValidationError):
+            validator.validate({"mappings": {document["vendor"]: {**document, "wrods": {}}}})
+
+
+def test_chart_has_the_version_of_the_program() -> None:
+    """The image of that tag is what the chart was made for."""
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["version"] == chart["appVersion"] == webhook.__version__
+
+
+def test_metrics_of_rules_and_dashboard_exist() -> None:
+    """Every metric that an alert or a panel asks for is one of the webhook's, or the API server's count of refusals."""
+    text = (ROOT / "docs/server.md").read_text()
+    known = set(re.findall(r"^\| `(vgpu_webhook_\w+)` \|", text, re.MULTILINE))
+    assert known >= set(
+        re.findall(r"^# TYPE (vgpu_webhook_\w+)", Metrics(InFlight()).text().decode(), re.MULTILINE)
+    ) - {"vgpu_webhook_bugs_created"}
+    panels = json.loads((CHART / "files/dashboard.json").read_text())
+    rules = (CHART / "templates/monitoring/prometheusrule.yaml").read_text()
+    asked = set(re.findall(r"\b(?:vgpu_webhook|apiserver)_\w+", json.dumps(panels) + rules))
+    histograms = {f"{name}_bucket" for name in known if name.endswith(("_seconds", "_bytes"))}
+    assert asked <= known | histograms | {"apiserver_admission_webhook_rejection_count", "apiserver_internal_error"}
+    assert len({panel["id"] for panel in panels["panels"]}) == len(panels["panels"])
+
+
+def test_options_in_the_chart_are_the_program_s() -> None:
+    """Every option that the Deployment may give is one of `serve`."""
+    given = set(re.findall(r"- (--[a-z-]+)", (CHART / "templates/deployment.yaml").read_text()))
+    serve = main.get_command(click.Context(main), "serve")
+    assert serve is not None
+    known = {option for parameter in serve.params for option in parameter.opts}
+    assert {"--service", "--registration"} <= given
+    assert given - known <= CERTIFICATE_OPTIONS
+
+
+CERTIFICATE_OPTIONS = {"--cluster-domain", "--certificate-dir", "--ca-settle", "--extra-name", "--client-ca-file"}
+"""They are given only where a value asks for them."""

@@ -1,0 +1,55 @@
+"""The plain manifests: up to date with the chart, and applied by kubectl to the real API server."""
+
+import subprocess
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.generate import DEPLOY
+from deploy.generate.kustomize import NAMESPACE, base
+from tests.controlplane.client import Object
+from tests.controlplane.plane import ControlPlane
+
+from .charts import Chart
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
+
+BASE = DEPLOY / "kustomize" / "base"
+OVERLAY = DEPLOY / "kustomize" / "overlays" / "example"
+
+
+def test_base_is_up_to_date(helm: Chart) -> None:
+    """`make manifests` would change nothing."""
+    assert {path.name: path.read_text() for path in BASE.iterdir()} == base(helm.helm), "run make manifests"
+
+
+def kubectl(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run kubectl against the control plane."""
+    command = [str(plane.binaries.path("kubectl")), f"--kubeconfig={plane.kubeconfig}", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+@pytest.fixture
+def applied(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """The control plane, on which what a test has applied is deleted again."""
+    yield control_plane
+    deleted = kubectl(control_plane, "delete", "-k", str(OVERLAY), "--wait=false", "--ignore-not-found")
+    assert deleted.returncode == 0, deleted.stderr
+
+
+def test_apply(applied: ControlPlane) -> None:
+    """The base and then the overlay are applied without a warning; a second time changes nothing."""
+    for folder in (BASE, OVERLAY):
+        done = kubectl(applied, "apply", "-k", str(folder))
+        assert (done.returncode, done.stderr) == (0, "")
+        again = kubectl(applied, "apply", "-k", str(folder))
+        assert (again.returncode, again.stderr) == (0, "")
+        changed = [line for line in again.stdout.splitlines() if not line.endswith(" unchanged")]
+        # Of a budget kubectl sends the selector every time: its patch replaces, and does not merge.
+        assert [line for line in changed if not line.startswith("poddisruptionbudget")] == []
+    deployment: Object = applied.client.get("apps/v1", "deployments", "vgpu-webhook", NAMESPACE).accepted()
+    assert deployment["spec"]["replicas"] == 3
+    [container] = deployment["spec"]["template"]["spec"]["containers"]
+    assert container["image"] == "registry.example/vgpu-webhook:0.1.0"
+    settings = applied.client.get("v1", "configmaps", "vgpu-webhook-settings", NAMESPACE).accepted()
+    assert "target: nvidia" in settings["data"]["settings.yaml"]

@@ -1,0 +1,36 @@
+"""The chart as a release on the real API server: installed, refused a second time, upgraded, removed."""
+
+import pytest
+
+from tests.controlplane.plane import ControlPlane
+
+from .charts import CHART, Chart, HelmError
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
+
+PLACE = "gpu-release"
+
+
+def test_one_release_to_a_cluster_and_no_trace_of_it(helm: Chart, control_plane: ControlPlane) -> None:
+    """A second release is refused by name, an upgrade is taken, and nothing of the release is left when it is gone."""
+    client = control_plane.client
+    server = ["--kubeconfig", str(control_plane.kubeconfig)]
+    own = [*server, "--namespace", PLACE]
+    helm.run("install", "vgpu-webhook", str(CHART), *own, "--create-namespace")
+    try:
+        with pytest.raises(HelmError, match=r'ClusterRole "vgpu-webhook".* exists and cannot be imported'):
+            helm.run("install", "other", str(CHART), *server, "--namespace", f"{PLACE}-2", "--create-namespace")
+        role = client.get("rbac.authorization.k8s.io/v1", "clusterroles", "vgpu-webhook").accepted()
+        notes = helm.run("upgrade", "vgpu-webhook", str(CHART), *own, "--set", "settings.optInLabel=gpu/in")
+        assert "kubectl label namespace NAMESPACE gpu/in=enabled" in notes
+        assert "kubectl rollout status deployment/vgpu-webhook --namespace gpu-release" in notes
+        # The registration hangs on this very object.
+        after = client.get("rbac.authorization.k8s.io/v1", "clusterroles", "vgpu-webhook").accepted()
+        assert after["metadata"]["uid"] == role["metadata"]["uid"]
+    finally:
+        helm.run("uninstall", "vgpu-webhook", *own)
+    for resource in ("clusterroles", "clusterrolebindings"):
+        assert client.get("rbac.authorization.k8s.io/v1", resource, "vgpu-webhook").status == 404
+    assert client.get("rbac.authorization.k8s.io/v1", "roles", "vgpu-webhook-events", "default").status == 404
+    left = [each for resource in ("services", "configmaps", "secrets") for each in client.list("v1", resource, PLACE)]
+    assert {each["metadata"]["name"] for each in left} <= {"kube-root-ca.crt"}

@@ -1,0 +1,122 @@
+"""A Go program that tests need, built once from its modules and kept in the user's cache.
+
+It is kept under a hash of everything that makes it what it is, so that a change of any of it builds it anew.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+
+class BinariesMissingError(Exception):
+    """A program is not there, and cannot be built; the text says what to install."""
+
+
+@dataclass(frozen=True, slots=True)
+class GoProgram:
+    """How one program is built.
+
+    Attributes:
+        name: of the program, and of its folder in the cache.
+        source: the folder of its go.mod.
+        inputs: the files in there that make it what it is.
+        package: what is built.
+        link_flags: for the linker; they follow from the inputs.
+        links: further names of the program.
+        without_go: what to do where there is no Go.
+    """
+
+    name: str
+    source: Path
+    inputs: tuple[str, ...]
+    package: str
+    link_flags: str
+    without_go: str
+    links: tuple[str, ...] = ()
+
+    def folder(self) -> Path:
+        """Return the folder that holds the program, built now if this machine has never built it."""
+        go = shutil.which("go")
+        if go is None:
+            raise BinariesMissingError(self.without_go)
+        folder = _cache() / self.name / self._digest(go)
+        if not folder.exists():
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with _locked(folder.with_suffix(".lock")):
+                if not folder.exists():
+                    self._build(go, folder)
+        return folder
+
+    def _digest(self, go: str) -> str:
+        digest = hashlib.sha256()
+        for name in self.inputs:
+            digest.update((self.source / name).read_bytes())
+        # Asked in the folder itself: its go.mod may call for a newer toolchain than the one on the path.
+        digest.update(self._run([go, "env", "GOVERSION", "GOOS", "GOARCH"]).encode())
+        return digest.hexdigest()[:20]
+
+    def _build(self, go: str, folder: Path) -> None:
+        scratch = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
+        try:
+            flags = ["-trimpath", "-buildvcs=false", "-ldflags", self.link_flags]
+            command = [go, "build", *flags, "-o", str(scratch / self.name), self.package]
+            self._run_with_progress(command, f"building {self.name} into {folder} (once, some minutes)")
+            for link in self.links:
+                (scratch / link).symlink_to(self.name)
+            scratch.chmod(0o755)
+            scratch.rename(folder)
+        finally:
+            shutil.rmtree(scratch, ignore_errors=True)
+
+    def _run(self, command: list[str]) -> str:
+        done = subprocess.run(command, cwd=self.source, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BinariesMissingError(f"{' '.join(command)} failed:\n{done.stderr}")
+        return done.stdout
+
+    def _run_with_progress(self, command: list[str], what: str) -> None:
+        """Run a command that takes minutes, with a line now and then that says that it still does."""
+        began = time.monotonic()
+        _say(f"{what} …")
+        with tempfile.TemporaryFile("w+") as output:
+            process = subprocess.Popen(command, cwd=self.source, stdout=output, stderr=output)
+            try:
+                while True:
+                    with contextlib.suppress(subprocess.TimeoutExpired):
+                        process.wait(timeout=20)
+                        break
+                    _say(f"… still building, {time.monotonic() - began:.0f} s")
+            finally:
+                process.kill()
+                process.wait()
+            if process.returncode != 0:
+                output.seek(0)
+                raise BinariesMissingError(f"{' '.join(command)} failed:\n{output.read()}")
+        _say(f"… built in {time.monotonic() - began:.0f} s")
+
+
+def _cache() -> Path:
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "vgpu-webhook"
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold a lock between processes; the kernel lets go of it however its holder ends."""
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _say(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
