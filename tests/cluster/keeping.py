@@ -8,7 +8,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from webhook.cluster.api import Answer, UnreachableError
-from webhook.cluster.registrar import CLUSTER_ROLES, COLLECTION
+from webhook.cluster.owner import CLUSTER_ROLES
+from webhook.cluster.registrar import COLLECTION
 from webhook.cluster.registration import NAME
 
 ONE = f"{COLLECTION}/{NAME}"

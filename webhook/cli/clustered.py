@@ -70,7 +70,7 @@ def serve_clustered(options: Options, where: Where, material: Material, log_leve
             raise Failure([str(error)]) from error
         try:
             if certificates.upkeep is None:
-                secret = SecretStore(api, release_namespace, SECRET, log)
+                secret = SecretStore(api, release_namespace, SECRET, log, owner=NAME)
                 # The same on all replicas: a name of one machine would have each of them make a leaf of its own.
                 names = [*_names(address, material.cluster_domain), *LOOPBACK]
                 certificates.keep(secret, material.rules(AUTHORITY, names))

@@ -14,6 +14,8 @@ import msgspec
 
 from webhook.cluster.api import Api, StatusError, UnreachableError
 from webhook.cluster.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap, config_map, decode_stored
+from webhook.cluster.owner import owner_reference
+from webhook.cluster.registration import Object
 
 MOST: Final = 1024 * 1024
 """Bytes of data that a ConfigMap can hold (``MaxSecretSize`` of the API server)."""
@@ -79,10 +81,11 @@ def fitted(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 class LastGood:
-    """The record of one namespace."""
+    """The record of one namespace; it goes with the ClusterRole `owner`, if there is one."""
 
-    def __init__(self, api: Api, namespace: str) -> None:
+    def __init__(self, api: Api, namespace: str, owner: str | None = None) -> None:
         self._api = api
+        self._owner = owner
         self._namespace = namespace
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._current: Record | None = None
@@ -120,7 +123,7 @@ class LastGood:
             texts = fitted({**there, **kept.ours})
             if texts == current.texts and kept.marks <= current.marks:
                 return current
-            body = self._body(Record(texts, kept.marks, current.version))
+            body = self._body(Record(texts, kept.marks, current.version), await owner_reference(self._api, self._owner))
             if current.version:
                 answer = await self._api.request("PUT", f"{self._collection}/{LAST_GOOD_NAME}", body=body)
             else:
@@ -135,14 +138,16 @@ class LastGood:
         self._known.append(record.version)
         return record
 
-    def _body(self, record: Record) -> bytes:
-        metadata = {
+    def _body(self, record: Record, owner: Object | None) -> bytes:
+        metadata: Object = {
             "name": LAST_GOOD_NAME,
             "namespace": self._namespace,
             "labels": {"app.kubernetes.io/managed-by": "vgpu-webhook"},
         }
         if record.version:
             metadata["resourceVersion"] = record.version
+        if owner is not None:
+            metadata["ownerReferences"] = [owner]
         data = dict(sorted(record.texts.items()))
         marks = "\n".join(sorted(record.marks))
         # Marks only save time: they go in where there is room.

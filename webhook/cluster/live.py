@@ -45,6 +45,7 @@ class LivePolicy:
         namespace: the webhook's own.
         log: where rejections, their end and new policies are told.
         in_force: called on the loop with every policy that differs from the one before; from then on it decides.
+        owner: a ClusterRole with which what is kept goes, if there is one.
         told: called on the loop with what became of every ConfigMap, after every compilation.
         calm: how long changes are collected.
         pace: of the watches.
@@ -63,6 +64,7 @@ class LivePolicy:
         log: FilteringBoundLogger,
         *,
         in_force: Callable[[Policy], None],
+        owner: str | None = None,
         told: Callable[[Sequence[Verdict]], None] = lambda _: None,
         calm: Calm | None = None,
         pace: Pace | None = None,
@@ -71,7 +73,7 @@ class LivePolicy:
         self.ready = asyncio.Event()
         self.outcome: Outcome | None = None
         self.compilations = 0
-        self._record = LastGood(api, namespace)
+        self._record = LastGood(api, namespace, owner)
         self._telling = Telling(Events(api), namespace, log)
         self._log = log
         self._in_force = in_force

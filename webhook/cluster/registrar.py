@@ -21,11 +21,11 @@ from webhook import __version__
 from webhook.cluster.amendment import Amendment, Change, Writer, amendment
 from webhook.cluster.api import Answer, Api, StatusError, UnreachableError
 from webhook.cluster.bundles import authorities
+from webhook.cluster.owner import owner_reference
 from webhook.cluster.registered import Registered, Version, lacks, read_registered
 from webhook.cluster.registration import API_VERSION, NAME, Object, Site, Wanted
 
 COLLECTION: Final = f"/apis/{API_VERSION}/mutatingwebhookconfigurations"
-CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 ATTEMPTS: Final = 5
 """Tries of one pass that lose against another writer: as many replicas as may start at once."""
 
@@ -193,7 +193,7 @@ class Registrar:
             if self._mode is Mode.STATIC or self._newer(read):
                 self._compare(found)
                 return self._some_time()
-            writer = replace(self._writer, owner=await self._owner_reference())
+            writer = replace(self._writer, owner=await owner_reference(self._api, self._owner))
             change = amendment(found, read, writer, quiet=await self._may_narrow(read))
             repair = writer.announced and not self._moved
             if change is not None and repair and not self._permitted(change.change):
@@ -238,21 +238,6 @@ class Registrar:
             self._say(kind, message)
         else:
             self._told.pop(kind, None)
-
-    async def _owner_reference(self) -> Object | None:
-        """A reference to the role as it is now: one to a role that is gone would have the registration collected."""
-        if self._owner is None:
-            return None
-        answer = await self._api.request("GET", f"{CLUSTER_ROLES}/{self._owner}")
-        if answer.status in {HTTPStatus.NOT_FOUND, HTTPStatus.FORBIDDEN}:
-            return None
-        uid = _object(answer)["metadata"]["uid"]
-        return {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "name": self._owner,
-            "uid": uid,
-        }
 
     async def _write(self, change: Amendment, *, new: bool, repair: bool) -> bool:
         """Writes; False if somebody else was quicker, so that it has to be thought over."""

@@ -19,6 +19,7 @@ from certs.kept import CERTIFICATE, FILES, KEY
 from certs.problem import StoreError
 from certs.store import Snapshot
 from webhook.cluster.api import Answer, Api, ApiError, StatusError
+from webhook.cluster.owner import owner_reference
 from webhook.cluster.reflector import Pace, Reflector
 from webhook.cluster.registration import Object
 
@@ -55,13 +56,22 @@ class SecretStore:
         namespace: of the Secret.
         name: its name.
         log: where trouble with the watch is told.
+        owner: a ClusterRole with which it goes, if there is one.
         pace: how patient the watch is.
     """
 
     def __init__(
-        self, api: Api, namespace: str, name: str, log: FilteringBoundLogger, *, pace: Pace | None = None
+        self,
+        api: Api,
+        namespace: str,
+        name: str,
+        log: FilteringBoundLogger,
+        *,
+        owner: str | None = None,
+        pace: Pace | None = None,
     ) -> None:
         self._api = api
+        self._owner = owner
         self._name = name
         self._collection = f"/api/v1/namespaces/{namespace}/secrets"
         self._path = f"{self._collection}/{name}"
@@ -138,10 +148,14 @@ class SecretStore:
 
     async def _create(self) -> bool:
         """Applies an empty Secret; False if there is one that somebody has filled."""
+        try:
+            owner = await owner_reference(self._api, self._owner)
+        except ApiError as error:
+            raise StoreError(self._place, str(error)) from error
         empty = {
             "apiVersion": "v1",
             "kind": "Secret",
-            "metadata": {"name": self._name},
+            "metadata": {"name": self._name, **({} if owner is None else {"ownerReferences": [owner]})},
             "type": TYPE,
             "data": {CERTIFICATE: "", KEY: ""},
         }

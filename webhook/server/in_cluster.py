@@ -67,7 +67,9 @@ class InCluster:
         builtin = load_policy()
         self.current = Current(builtin)
         self._namespaces = Namespaces(api, log)
-        self._live = LivePolicy(api, place.release_namespace, log, in_force=self._in_force, told=self._told)
+        self._live = LivePolicy(
+            api, place.release_namespace, log, in_force=self._in_force, told=self._told, owner=place.owner
+        )
         self._registrar = Registrar(
             api,
             place.site,
