@@ -142,7 +142,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("served", WARNING, "cannot be reached", but(backend=Backend(1, 0), shown=shown("refused", None))),
     ("served", ERROR, "no ready endpoint", but(backend=Backend(0, 2))),
     ("served", ERROR, "does not verify", but(shown=shown("untrusted"))),
-    ("served", ERROR, "something else", but(shown=shown("no TLS", None))),
+    ("served", ERROR, "another program answers", but(shown=shown("no TLS", None))),
     ("served", ERROR, "nobody answers", but(shown=shown("refused", None))),
     ("certificates", OK, "good for 80 days", HEALTHY),
     ("certificates", OK, "Secret", but(shown=REFUSED)),

@@ -79,7 +79,11 @@ def served(facts: Facts) -> Result:
             "the caBundle does not verify what is served", *map(_line, by_end["untrusted"]), hint=f"see why: {logs}"
         )
     if by_end["no TLS"]:
-        return error("something else than the webhook answers", *map(_line, by_end["no TLS"]), hint=f"see why: {logs}")
+        return error(
+            "another program answers, or a webhook that has no certificate to show",
+            *map(_line, by_end["no TLS"]),
+            hint=f"see why: {logs}",
+        )
     verified = [one.address for one in facts.shown if one.handshake == "verified"]
     if by_end["refused"] and (facts.backend is None or verified):
         return error("nobody answers", *map(_line, by_end["refused"]), hint=f"is the webhook running? {logs}")

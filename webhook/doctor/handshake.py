@@ -35,6 +35,8 @@ async def handshake(host: str, port: int, name: str, authorities: bytes, seconds
         return Shown(address, "untrusted", error.verify_message, await _leaf(host, port, name, seconds))
     except ssl.SSLError as error:
         return Shown(address, "no TLS", error.reason or str(error))
+    except ConnectionResetError:
+        return Shown(address, "no TLS", "the connection was closed in the handshake")
     except ConnectionRefusedError:
         return Shown(address, "refused", "connection refused")
     except TimeoutError:

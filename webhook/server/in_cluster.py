@@ -70,9 +70,11 @@ class InCluster:
         self._live = LivePolicy(
             api, place.release_namespace, log, in_force=self._in_force, told=self._told, owner=place.owner
         )
+        # A directory may have been read already.
+        self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
         self._registrar = Registrar(
             api,
-            place.site,
+            self._site,
             wanted(builtin),
             self._tell,
             mode=place.registration,
@@ -81,7 +83,6 @@ class InCluster:
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
         self._keeps_none = place.registration is Mode.OFF
-        self._site = place.site
         self._certificates = certificates
         self._secret = secret
         certificates.republished = self._republished
