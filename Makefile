@@ -29,6 +29,8 @@ bench: $(INSTALLED) ## measure against an empty handler and print the table
 
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
+	$(BIN)/vgpu-webhook vendors --markdown > docs/words.md
+	$(BIN)/vgpu-webhook vendors --matrix --markdown > docs/matrix.md
 
 fmt: $(INSTALLED) ## format, and fix what the linter can fix
 	$(BIN)/ruff format
