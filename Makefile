@@ -4,7 +4,7 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast check bench docs fmt lock clean
+.PHONY: help run test test-fast test-matrix check bench docs fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ test: check ## every check and every test, those on a real control plane too
 
 test-fast: check ## the same without the control plane
 	$(BIN)/pytest -m 'not controlplane'
+
+test-matrix: $(INSTALLED) ## 200,000 requests of any vendor in any other's words
+	$(BIN)/pytest tests/test_any_to_any.py --requests-per-pair 180
 
 check: $(INSTALLED) ## format, lint, types, import layers
 	$(BIN)/ruff format --check

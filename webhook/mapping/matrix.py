@@ -8,7 +8,7 @@ import enum
 import itertools
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from webhook.finding import Refused
@@ -17,10 +17,10 @@ from webhook.mapping.probes import combinations
 from webhook.mapping.reading import read
 from webhook.mapping.vendor import Vendor
 from webhook.mapping.writing import NoEquivalent, write
-from webhook.request import Request
+from webhook.request import ALL, FREE, Request
 
-MAX_REQUESTS: Final = 32
-"""Requests of one source: spread evenly over all that its probes read."""
+MAX_ALIKE: Final = 8
+"""Requests of one source that are alike in kind: spread evenly over all that its probes read."""
 
 _PROBED: Final = 1500
 _CONTAINER: Final = "main"
@@ -97,7 +97,31 @@ def _requests(source: Vendor, filled: tuple[str, ...], largest_card: int) -> Seq
             found[read(source, said, defaults, largest_card, _CONTAINER).request] = None
         except Refused:
             continue
-    return tuple(_spread(list(found), MAX_REQUESTS))
+    kinds: dict[tuple[object, ...], list[Request]] = {}
+    for request in [*found, *_over_two_cards(source, list(found), largest_card)]:
+        kinds.setdefault(_kind(request), []).append(request)
+    return tuple(request for alike in kinds.values() for request in _spread(alike, MAX_ALIKE))
+
+
+def _over_two_cards(source: Vendor, requests: list[Request], largest_card: int) -> Iterator[Request]:
+    """The same over two cards, where the source can say it: totals at the corners rarely divide."""
+    for request in _spread(requests, _PROBED // 10):
+        doubled = replace(request, devices=2)
+        if doubled in requests:
+            continue
+        try:
+            got = write(source, doubled, source.defaults, largest_card, _CONTAINER).reading.request
+        except NoEquivalent:
+            continue
+        if got == doubled:
+            yield doubled
+
+
+def _kind(request: Request) -> tuple[object, ...]:
+    """What makes a difference to a target: several cards, and whether memory and cores are all, a part or not limited."""
+    several = (request.devices or 1) > 1
+    parts = (amount if amount in {ALL, FREE} else type(amount) for amount in (request.memory, request.cores))
+    return several, *parts
 
 
 def _spread(items: list[Any], most: int) -> Iterator[Any]:
