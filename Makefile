@@ -4,7 +4,7 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast check bench docs manifests fmt lock clean
+.PHONY: help run test test-fast test-matrix check bench docs manifests fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -18,6 +18,9 @@ test: check ## every check and every test, those on a real control plane too
 test-fast: check ## the same without the control plane
 	$(BIN)/pytest -m 'not controlplane'
 
+test-matrix: $(INSTALLED) ## 200,000 requests of any vendor in any other's words
+	$(BIN)/pytest tests/test_any_to_any.py --requests-per-pair 180
+
 check: $(INSTALLED) ## format, lint, types, import layers
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
@@ -29,6 +32,8 @@ bench: $(INSTALLED) ## measure against an empty handler and print the table
 
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
+	$(BIN)/vgpu-webhook vendors --markdown > docs/words.md
+	$(BIN)/vgpu-webhook vendors --matrix --markdown > docs/matrix.md
 	$(BIN)/python -m deploy.generate
 
 manifests: $(INSTALLED) ## generate the plain manifests from the chart

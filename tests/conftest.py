@@ -26,14 +26,21 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that rewrites expectations kept in files."""
+    """Add the option that rewrites expectations kept in files, and the one that says how long pairs of vendors are tried."""
     parser.addoption("--update-golden", action="store_true", help="write what the code does now as what is expected")
+    parser.addoption("--requests-per-pair", type=int, default=5, help="requests for each ordered pair of vendors")
 
 
 @pytest.fixture(scope="session")
 def update_golden(pytestconfig: pytest.Config) -> bool:
     """Whether golden files are to be rewritten instead of compared."""
     return bool(pytestconfig.getoption("--update-golden"))
+
+
+@pytest.fixture(scope="session")
+def requests_per_pair(pytestconfig: pytest.Config) -> int:
+    """How many requests of each vendor are written for each other."""
+    return int(pytestconfig.getoption("--requests-per-pair"))
 
 
 @pytest.fixture(autouse=True)

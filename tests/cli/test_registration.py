@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
-from tests.cluster.asking import HERE
+from tests.cluster.asking import DOCUMENTS
 from webhook.cluster.registration import Service, Site, registration, wanted
 from webhook.mapping.load import load_policy
 
@@ -27,7 +27,7 @@ def test_it_is_what_the_webhook_would_write(run: Run, tmp_path: Path) -> None:
 
 def test_the_same_policy_gives_the_same_bytes(run: Run) -> None:
     """So that nothing shows in a diff where nothing changed."""
-    arguments = ("registration", "--url", "https://gpu.example/mutate", "--mappings", str(HERE / "documents"))
+    arguments = ("registration", "--url", "https://gpu.example/mutate", "--mappings", str(DOCUMENTS))
     assert run(*arguments).stdout == run(*arguments).stdout
     assert "\n          'volcano.sh'\n" in run(*arguments).stdout
 

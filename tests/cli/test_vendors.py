@@ -1,6 +1,7 @@
 """The mappings in force, as a table, one by one, and their schema."""
 
 import json
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,7 +17,7 @@ def test_table(run: Run, golden: Callable[[str, str], None]) -> None:
     """Vendor, family, words and units, per card or total, default target, scheduler."""
     result = run("vendors")
     assert (result.exit_code, result.stderr) == (0, "")
-    golden("vendors.txt", result.stdout)
+    golden("vendors.txt", rows_of(result.stdout, "aliyun", "cambricon", "gpushare", "koordinator", "neutral", "nvidia"))
 
 
 def test_table_under_settings(run: Run, golden: Callable[[str, str], None], tmp_path: Path) -> None:
@@ -30,7 +31,18 @@ def test_table_under_settings(run: Run, golden: Callable[[str, str], None], tmp_
     (tmp_path / "settings.yaml").write_text("target: nvidia\nowners: {aliyun.com/gpu-mem: gpushare}\n")
     result = run("vendors", "--mappings", str(tmp_path / "mappings"), "--settings", str(tmp_path / "settings.yaml"))
     assert (result.exit_code, result.stderr) == (0, "")
-    golden("vendors-configured.txt", result.stdout)
+    golden("vendors-configured.txt", rows_of(result.stdout, "acme", "aliyun", "gpushare", "kai", "iluvatar", "nvidia"))
+
+
+def rows_of(table: str, *vendors: str) -> str:
+    """The headings and the rows of some vendors, without the blanks by which the others widen the columns."""
+    headings, *rows = table.splitlines()
+    kept, here = [headings], False
+    for row in rows:
+        here = row.split()[0] in vendors if not row.startswith(" ") else here
+        if here:
+            kept.append(row)
+    return "".join(re.sub(" {2,}", "  ", row) + "\n" for row in kept)
 
 
 @pytest.mark.parametrize("name", sorted(load_policy().vendors))
@@ -49,7 +61,7 @@ def test_unknown_vendor(run: Run) -> None:
     """A usage error that names the known ones."""
     result = run("vendors", "nonsense")
     assert result.exit_code == 1
-    assert "nonsense is none of aliyun, gpushare, iluvatar, mig, nvidia, vcuda" in result.stderr
+    assert "no vendor is called 'nonsense': known are aliyun, amd, " in result.stderr
 
 
 def test_schema(run: Run) -> None:

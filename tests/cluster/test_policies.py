@@ -15,7 +15,7 @@ from webhook.cluster.documents import Memo
 from webhook.cluster.policies import Outcome
 from webhook.mapping import probes
 from webhook.mapping.load import build_policy, builtin, load_policy
-from webhook.mapping.problem import Problem
+from webhook.mapping.problem import Problem, nearest_known
 from webhook.mapping.strict_yaml import parse
 from webhook.mapping.vendor import Vendor
 
@@ -194,7 +194,7 @@ def test_bad_settings() -> None:
     assert found.policy.digest == load_policy().digest
     assert told(found) == {
         SETTINGS_NAME: "configmap/vgpu-webhook-settings/settings.yaml:1: target: no vendor is called 'nobody' "
-        "(known are aliyun, gpushare, iluvatar, mig, nvidia, vcuda) → the default settings"
+        f"({nearest_known('nobody', load_policy().vendors)}) → the default settings"
     }
     assert SETTINGS_NAME not in found.accepted
     assert told(outcome(ConfigMap(SETTINGS_NAME, {"x": ""}, {})))[SETTINGS_NAME] == (

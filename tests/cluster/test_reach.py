@@ -131,7 +131,15 @@ def test_union_and_what_lacks() -> None:
 
 
 def test_the_domains_are_those_of_the_words() -> None:
-    """Nothing else is a domain: not that of a mark, a hint or a label."""
+    """Nothing else is a domain: not that of a mark, a hint or a label, nor one that is shared with CPU pods."""
     let = reach_of(load_policy())
-    assert let.domains == {key.partition("/")[0] for key in load_policy().resources.exact}
-    assert (let.prefixes, let.names, let.name_patterns) == (frozenset(), frozenset(), frozenset())
+    vendors = load_policy().vendors.values()
+    assert let.domains == {
+        template.text.partition("/")[0]
+        for vendor in vendors
+        if not vendor.document.match.resources
+        for word in vendor.words.values()
+        if word.place == "resource"
+        for template in word.spellings
+    }
+    assert let.prefixes == {prefix for vendor in vendors for prefix in vendor.document.match.resources or ()}

@@ -1,5 +1,6 @@
 """Loading: files and folders of documents over the built-in ones."""
 
+from importlib import resources
 from pathlib import Path
 
 import pytest
@@ -66,5 +67,6 @@ def test_an_unknown_target_of_the_command_line_is_told() -> None:
 
 def test_built_in_documents() -> None:
     """Each under its own name; those in force own their names alone."""
-    assert set(builtin()) == {"aliyun", "gpushare", "iluvatar", "mig", "nvidia", "vcuda"}
-    assert [vendor.name for vendor in load_policy().vendors.values() if vendor.standby] == ["gpushare"]
+    files = {file.name for file in (resources.files("webhook.mapping") / "builtin").iterdir()}
+    assert files == {f"{vendor}.yaml" for vendor in builtin()}
+    assert [vendor.name for vendor in load_policy().vendors.values() if vendor.standby] == ["gpushare", "mps", "whole"]

@@ -37,7 +37,7 @@ from webhook.mapping.nearness import NearMiss, distance
         ("nvidia.com/", None, None),
         ("nvidia.com", None, None),
         ("nvidia.comx/gpumem", None, None),
-        ("amd.com/gpumem", None, None),
+        ("example.com/gpumem", None, None),
         ("gpumem", None, None),
     ],
 )

@@ -1,4 +1,4 @@
-"""The schema holds vendors that are not built in: eleven of them, no two built alike, read and translated into each other."""
+"""Vendors of which no two are built alike, read and translated into each other; four with what a cluster configures."""
 
 import copy
 import json
@@ -29,6 +29,7 @@ Sample = tuple[str, dict[str, str], dict[str, str], Meaning]
 
 SAMPLES: list[Sample] = [
     ("kai", {}, {"gpu-fraction": "0.25"}, (1, "25%", "free")),
+    ("kai", {}, {"gpu-fraction": "0.12345"}, (1, "12.345%", "free")),
     ("kai", {}, {"gpu-fraction": ".5", "gpu-fraction-num-devices": "2"}, (2, "50%", "free")),
     ("kai", {}, {"gpu-memory": "4096", "gpu-fraction-num-devices": "2"}, (2, "4096Mi", "free")),
     ("kai", {}, {"gpu-memory": "4096", "gpu-fraction-container-name": "main"}, (1, "4096Mi", "free")),
@@ -71,6 +72,7 @@ SAMPLES: list[Sample] = [
     ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "16384"}, {}, (1, "16384Mi", "free")),
     ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "10000"}, {}, (1, "16384Mi", "free")),
     ("ascend", {"Ascend910B2": "2"}, {}, (2, "100%", "100%")),
+    ("timeslicing", {"gpu.shared": "2"}, {}, (2, "free", "free")),
     (
         "ascend",
         {"Ascend910B2": "1", "Ascend910B2-memory": "10000", "Ascend910B2-core": "20"},
@@ -105,14 +107,20 @@ REFUSED: list[tuple[str, dict[str, str], dict[str, str], Reason]] = [
     ("nvfractions", {}, {f"{CONTAINER}.request": "1Gi", f"{CONTAINER}.limit": "2Gi"}, Reason.TWINS_DIFFER),
     ("nvfractions", {}, {"nvidia.com/container.other.gpu-memory.limit": "2Gi"}, Reason.NO_SUCH_CONTAINER),
     ("neutral", {}, {f"{OURS}.memory": "5Gi"}, Reason.NOT_A_TARGET),
-    ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "40000"}, {}, Reason.NOT_LEGAL),
+    ("neutral", {}, {**NEUTRAL, f"{OURS}.profile": "huge"}, Reason.SIZE_UNKNOWN),
+    ("neutral", {}, {**NEUTRAL, f"{OURS}.profile": "huge", f"{OURS}.memory": "5Gi"}, Reason.SIZE_UNKNOWN),
+    ("neutral", {}, {**NEUTRAL, "vgpu-webhook.io/container.nobody.profile": "small"}, Reason.NO_SUCH_CONTAINER),
+    ("cambricon", {"vmlu": "1", "mlu.smlu.vmemory": "4"}, {}, Reason.UNIT_NOT_CONFIGURED),
+    ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "70000"}, {}, Reason.NOT_LEGAL),
     ("ascend", {"Ascend910B2": "1", "Ascend910B4-memory": "8192"}, {}, Reason.SPELLINGS_DIFFER),
 ]
 DOMAINS = {
+    "cambricon": "cambricon.com",
     "koordinator": "koordinator.sh",
     "qgpu": "tke.cloud.tencent.com",
     "vke": "vke.volcengine.com",
     "mig": "nvidia.com",
+    "timeslicing": "nvidia.com",
     "baidu": "baidu.com",
     "mthreads": "mthreads.com",
     "elastic-gpu": "elasticgpu.io",
@@ -223,6 +231,37 @@ def test_counts_are_written_by_position() -> None:
         "vke.volcengine.com/mgpu-memory": "8192",
         "vke.volcengine.com/mgpu-core": "60",
     }
+
+
+@pytest.mark.parametrize("asking", [0, 1])
+def test_who_asks_is_named(asking: int) -> None:
+    """Annotations that hold for the first container say so where another one asks."""
+    pod = pod_of("mig", {}, {TARGET: "kai"})
+    share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096"}
+    pod["spec"]["containers"] = [{"name": "c0"}, {"name": "c1"}]
+    pod["spec"]["containers"][asking]["resources"] = {"limits": share, "requests": dict(share)}
+    stored, decision = translated(pod, "kai")
+    assert decision.denial is None
+    assert stored["metadata"]["annotations"].get("gpu-fraction-container-name") == (None, "c1")[asking]
+    assert meant(decided(stored), f"c{asking}") == (1, "4096Mi", "free")
+
+
+def test_nearly_all_of_a_card_may_become_all_of_it() -> None:
+    """Rounded up to all of a card, memory is a whole card's, and so are the cores that had no limit."""
+    stored, decision = translated(pod_of("kai", {}, {"gpu-fraction": "0.995"}), "volcano")
+    assert stored["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-memory-percentage"] == "100"
+    assert {Reason.ROUNDED, Reason.LIMIT_ADDED} <= {finding.reason for finding in decision.warnings}
+
+
+def test_profiles_that_exist_are_listed() -> None:
+    """So that the user can choose; and who defines them, where there are none."""
+    denial = decided(pod_of("neutral", {}, {**NEUTRAL, f"{OURS}.profile": "huge"})).denial
+    assert denial is not None
+    assert "known are small, whole" in denial.message
+    pod = pod_of("neutral", {}, {**NEUTRAL, f"{OURS}.profile": "huge"})
+    plain = decide(decode_pod(json.dumps(pod).encode()), CONTEXT, load_policy()).denial
+    assert plain is not None
+    assert "`extends: neutral`" in plain.message
 
 
 def test_both_keys_of_a_pair_are_written() -> None:

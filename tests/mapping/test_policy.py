@@ -136,9 +136,19 @@ def test_owner_decides_who_is_in_force() -> None:
     chosen = policy(settings="owners: {aliyun.com/gpu-mem: gpushare}\n")
     assert chosen.resources.owners("aliyun.com/gpu-mem")[0].vendor == "gpushare"
     assert chosen.labels.owners("aliyun.com/gpu-count") == ()
-    assert {key: (owner.vendor, name) for key, (owner, name) in chosen.standby.items()} == {
-        "aliyun.com/gpu-core.percentage": ("aliyun", "aliyun.com/gpu-mem")
-    }
+    owner, disputed = chosen.standby["aliyun.com/gpu-core.percentage"]
+    assert (owner.vendor, disputed) == ("aliyun", "aliyun.com/gpu-mem")
+    assert {owner.vendor for owner, _ in chosen.standby.values()} == {"aliyun"}
+
+
+def test_who_stands_by_without_a_dispute_owns_nothing() -> None:
+    """A name that nobody in force uses is nobody's word, and no near miss of itself."""
+    renamed = policy("extends: nvidia\nwords: {gpu: {resource: a.example/gpu}}\n")
+    assert "nvidia.com/gpu" not in renamed.standby
+    assert renamed.near.look("nvidia.com/gpu") is None
+    chosen = policy(settings="owners: {nvidia.com/gpu: whole}\n")
+    assert {name for _, name in chosen.standby.values()} == {"nvidia.com/gpu"}
+    assert chosen.standby["nvidia.com/gpumem"][0].vendor == "nvidia"
 
 
 def test_names_with_variables_are_looked_up() -> None:

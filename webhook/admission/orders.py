@@ -7,6 +7,7 @@ from webhook.admission.context import Context
 from webhook.finding import Finding, refuse
 from webhook.mapping.amounts import parse_cores, parse_default_memory
 from webhook.mapping.policy import Policy
+from webhook.mapping.problem import nearest_known
 from webhook.mapping.vendor import Default, Vendor
 from webhook.pod import Pod
 from webhook.quantity import bytes_text
@@ -112,8 +113,8 @@ def target_of(vendor: Vendor, given: Orders, policy: Policy) -> tuple[Vendor, Fi
 def _ordered(vendor: Vendor, name: str, whose: str, policy: Policy) -> tuple[Vendor, Finding | None]:
     target = policy.vendors.get(name)
     if target is None:
-        known = ", ".join(sorted(one.name for one in policy.vendors.values() if one.target))
-        message = f"the {whose}'s annotation {TARGET} names {name[:64]!r}, which is no vendor: write one of {known}"
+        meant = nearest_known(name, (one.name for one in policy.vendors.values() if one.target))
+        message = f"the {whose}'s annotation {TARGET} names {name[:64]!r}, which is no vendor: {meant}"
         raise refuse(Reason.UNKNOWN_TARGET, message, field=TARGET, value=name)
     if not target.target:
         raise refuse(Reason.NOT_A_TARGET, f"{name} can be read, but not written: choose another target", field=TARGET)

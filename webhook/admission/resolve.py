@@ -107,12 +107,24 @@ def _pass(words: PodWords, given: Orders, policy: Policy) -> Resolution:
         if one.translated and one.asking.words.init and not one.target.serves_init:
             message = f"{one.target.name} does not serve init containers: move the request to a container"
             raise one.asking.refuse(Reason.INIT_NOT_SERVED, message)
+    for one in settled:
+        if one.translated:
+            _name_asker(one, words)
     findings = [finding for one in settled for finding in one.findings]
     findings.extend(_one_card_lost(settled))
     labels: dict[str, str | None] = {}
     annotations: dict[str, str | None] = {key: None for one in settled for key in one.dropped}
     _merge_pod_words(settled, words, labels, annotations)
     return Resolution(tuple(settled), labels, annotations, tuple(findings))
+
+
+def _name_asker(one: Settled, words: PodWords) -> None:
+    """Says which container asks, where the target's words hold for the pod and would be taken for another one's."""
+    word = next((word for word in one.target.words.values() if word.kind == "container"), None)
+    regular = [container.name for container in words.containers if not container.init]
+    if word is None or (regular[:1] == [one.asking.name] and (word.absent == "first" or len(regular) == 1)):
+        return
+    one.words.append((word, word.spellings[0].text, one.asking.name))
 
 
 def _one_card_lost(settled: list[Settled]) -> Iterable[Finding]:

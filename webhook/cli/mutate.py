@@ -85,7 +85,10 @@ def mutate(
 
     policy = configured_policy(mappings, settings)
     if target is not None and target not in policy.vendors:
-        raise click.BadParameter(f"{target} is none of {', '.join(sorted(policy.vendors))}", param_hint="--to")
+        from webhook.mapping.problem import nearest_known
+
+        hint = nearest_known(target, policy.vendors)
+        raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
     from webhook.admission import decide
 
     wishes = Wishes(namespace, target, template_paths, policy.settings.opt_in_label)

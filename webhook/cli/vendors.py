@@ -23,6 +23,8 @@ _HEADINGS = ("VENDOR", "FAMILY", "WORD", "SAYS", "UNIT", "PER", "TARGET", "SCHED
 @click.command()
 @click.argument("name", metavar="[NAME]", required=False)
 @configured
+@click.option("--matrix", is_flag=True, help="Show what becomes of each vendor's requests in the words of each other.")
+@click.option("--markdown", is_flag=True, help="Print docs/words.md, or with --matrix docs/matrix.md.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
 @click.option("--cluster", is_flag=True, help="Show what is in force in a cluster, and from which ConfigMap.")
 @click.option(
@@ -40,6 +42,8 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     name: str | None,
     mappings: Path | None,
     settings: Path | None,
+    matrix: bool,
+    markdown: bool,
     schema: bool,
     cluster: bool,
     kubeconfig: Path | None,
@@ -48,7 +52,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     """Show the mappings in force: the words of each vendor, what they count in, and where its requests go.
 
     With NAME: that vendor's whole document as YAML, a good start for one of your own. What it overrides of the built-in one
-    that it extends is marked.
+    that it extends is marked. With NAME and --matrix: what the others can say of its requests, and why not the rest.
     """
     if schema:
         from webhook.mapping.json_schema import mapping_json_schema
@@ -65,12 +69,26 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         raise click.UsageError("--kubeconfig and --release-namespace need --cluster")
     else:
         policy = configured_policy(mappings, settings)
+    if name is None and (matrix or markdown):
+        from webhook.cli import vendor_pages
+
+        pages = {(True, True): vendor_pages.matrix_page, (False, True): vendor_pages.words_page}
+        click.echo(pages.get((matrix, markdown), vendor_pages.matrix_table)(policy), nl=False)
+        return
     if name is None:
         click.echo(columns(list(_table(policy, origin=cluster))), nl=False)
         return
+    from webhook.mapping.problem import nearest_known
+
     vendor = policy.vendors.get(name)
     if vendor is None:
-        raise click.BadParameter(f"{name} is none of {', '.join(sorted(policy.vendors))}", param_hint="NAME")
+        hint = nearest_known(name, policy.vendors)
+        raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
+    if matrix:
+        from webhook.cli.vendor_pages import row_table
+
+        click.echo(row_table(policy, name), nl=False)
+        return
     from webhook.cli.overridden import as_document
 
     click.echo(as_document(vendor), nl=False)

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webhook.mapping.problem import MappingError, Path, Problem
+from webhook.mapping.problem import MappingError, Path, Problem, nearest_known
 from webhook.mapping.strict_yaml import Document
 
 EXTENDS: Final = "extends"
@@ -39,9 +39,8 @@ def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
         return Merged(document.data, document)
     base = document.data[EXTENDS]
     if not isinstance(base, str) or base not in builtin:
-        raise _error(
-            document, (EXTENDS,), f"{base!r} is no built-in mapping", f"built in are {', '.join(sorted(builtin))}"
-        )
+        hint = nearest_known(str(base), builtin)
+        raise _error(document, (EXTENDS,), f"{base!r} is no built-in mapping", hint)
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
     overridden: set[Path] = set()
     data = _merge(builtin[base].data, changes, (), overridden)

@@ -42,6 +42,8 @@ class Nearness:
             return None
         domain, _, local = name.rpartition("/")
         words = self.words.get(domain, ())
+        if local in words:  # of a vendor on standby that nobody disputes with
+            return None
         # A long word is meant rather than a short one that the name happens to begin with.
         for sure in (True, False):
             meant = _nearest(local, [word for word in words if (len(word) >= SURE_FROM) is sure])

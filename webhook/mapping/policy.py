@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from webhook.mapping.names import Names, Owner, conflicts, index
 from webhook.mapping.nearness import Nearness, nearness
-from webhook.mapping.problem import MappingError, Problem
+from webhook.mapping.problem import MappingError, Problem, nearest_known
 from webhook.mapping.schema import Amount
 from webhook.mapping.settings import Settings
 from webhook.mapping.vendor import Vendor
@@ -118,18 +118,17 @@ def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dic
 def _standby_names(
     vendors: Mapping[str, Vendor], resources: Names, disputes: Mapping[str, str]
 ) -> dict[str, tuple[Owner, str]]:
-    """Resource names that only a vendor on standby has, each with the disputed name that decides it."""
-    standing_by = [vendor for vendor in vendors.values() if vendor.standby]
-    names = index(standing_by, "resource")
-    decided = {vendor.name: disputes.get(vendor.name) or _first_shared(vendor, resources) for vendor in standing_by}
-    return {
-        key: (owners[0], decided[owners[0].vendor]) for key, owners in names.exact.items() if key not in resources.exact
-    }
+    """Resource names that only a vendor on standby has, each with the disputed name that decides it.
 
-
-def _first_shared(vendor: Vendor, resources: Names) -> str:
-    names = index([vendor], "resource").exact
-    return next((key for key in names if key in resources.exact), next(iter(names), ""))
+    A vendor whose names nobody in force uses is in no dispute: its words are nobody's here.
+    """
+    decided: dict[str, tuple[Owner, str]] = {}
+    for vendor in vendors.values():
+        names = index([vendor], "resource").exact if vendor.standby else {}
+        disputed = disputes.get(vendor.name) or next((key for key in names if key in resources.exact), None)
+        if disputed is not None:
+            decided |= {key: (owners[0], disputed) for key, owners in names.items() if key not in resources.exact}
+    return decided
 
 
 def _asking(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
@@ -145,17 +144,30 @@ def _asking(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
 
 
 def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
-    known = f"known are {', '.join(sorted(vendors))}"
     problems = [
-        Problem(f"no vendor is called {vendor.translate_to!r}", ("translateTo",), known, vendor.source)
+        Problem(
+            f"no vendor is called {vendor.translate_to!r}",
+            ("translateTo",),
+            nearest_known(vendor.translate_to, vendors),
+            vendor.source,
+        )
         for vendor in vendors.values()
         if vendor.translate_to is not None and vendor.translate_to not in vendors
     ]
     if settings.target is not None and settings.target not in vendors:
-        problems.append(Problem(f"no vendor is called {settings.target!r}", ("target",), known, SETTINGS))
+        problems.append(
+            Problem(
+                f"no vendor is called {settings.target!r}",
+                ("target",),
+                nearest_known(settings.target, vendors),
+                SETTINGS,
+            )
+        )
     for name, owner in settings.owners.items():
         if owner not in vendors:
-            problems.append(Problem(f"no vendor is called {owner!r}", ("owners", name), known, SETTINGS))
+            problems.append(
+                Problem(f"no vendor is called {owner!r}", ("owners", name), nearest_known(owner, vendors), SETTINGS)
+            )
         elif owner not in {one.vendor for one in index(vendors.values(), "resource").owners(name)}:
             problems.append(Problem(f"{owner} has no word {name}", ("owners", name), None, SETTINGS))
     return problems

@@ -42,7 +42,7 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
     """
     reached: set[str] = set()
     problems: list[Problem] = []
-    for said in itertools.islice(_probes(vendor), MAX_PROBES):
+    for said in itertools.islice(combinations(vendor), MAX_PROBES):
         form = form_of(vendor, said)
         if form is None:
             continue
@@ -106,7 +106,7 @@ def _unwritable_defaults(vendor: Vendor, largest_card: int) -> Iterator[Problem]
             yield Problem(f"no word of {vendor.name} can say {default.value}", ("defaults", dimension))
 
 
-def _probes(vendor: Vendor) -> Iterator[dict[str, Said]]:
+def combinations(vendor: Vendor) -> Iterator[dict[str, Said]]:
     """Words in combination: first those that each form's own conditions ask for, then corners of all with all."""
     bindings = list(_bindings(vendor))
     for binding in bindings:

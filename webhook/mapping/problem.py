@@ -4,7 +4,8 @@ MappingError            a document, or all of them together, cannot be put in fo
   .problems             each a `Problem`: source, path, line, message, hint
 """
 
-from collections.abc import Sequence
+import difflib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 Path = tuple[str | int, ...]
@@ -37,6 +38,13 @@ class Problem:
 def path_text(path: Path) -> str:
     """A path for people: ``forms[0].when``."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+
+
+def nearest_known(name: str, known: Iterable[str]) -> str:
+    """What to say of a name that is not known: the one that was probably meant, else all that there are."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name[:64], names, n=1)
+    return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
 
 
 class MappingError(Exception):

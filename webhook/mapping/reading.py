@@ -107,6 +107,8 @@ class _Reader:
         self._row, self._unknown = row_of(vendor, said)
 
     def read(self, defaults: Defaults) -> Reading:
+        if self._unknown is not None and self._vendor.words[self._unknown.word].picks is not None:
+            raise self._no_row(self._unknown)
         filled: dict[Dimension, Default] = {}
         devices = self._devices()
         if devices is None and "devices" in defaults:
@@ -130,13 +132,20 @@ class _Reader:
 
     def _missing(self, request: Request) -> Refused:
         if self._unknown is not None:
-            rows = ", ".join(name for variable in self._vendor.variables.values() for name in variable.rows)
-            return self._refuse(Reason.SIZE_UNKNOWN, f"what {self._unknown} holds is not known; known are {rows}")
+            return self._no_row(self._unknown)
         names = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
         words = ", ".join(
             self._vendor.words[word].spellings[0].text for name in names for word in self._vendor.by_dimension[name]
         )
         return self._refuse(Reason.DIMENSION_MISSING, f"{' and '.join(names)} must be said: add {words or 'them'}")
+
+    def _no_row(self, one: Said) -> Refused:
+        """A name without a row: a word that picks one always means it, a key only where nothing else says the amounts."""
+        rows = [name for variable in self._vendor.variables.values() for name in variable.rows]
+        known = (
+            f"known are {', '.join(rows)}" if rows else f"none is defined: `extends: {self._vendor.name}` adds `rows`"
+        )
+        return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: what that holds is not known; {known}", one)
 
     def _devices(self) -> int | None:
         form = self._form
@@ -207,10 +216,10 @@ class _Reader:
             return one.number
         assert devices is not None  # noqa: S101  (None was answered above)
         share = Fraction(one.number) / devices
-        if share % word.grain == 0 or word.rounding == "up":
+        if share.denominator == 1 or word.written == "decimal" or word.rounding == "up":
             return simplest(share)
         if word.rounding == "down":
-            floor = simplest(share // word.grain * word.grain)
+            floor = share.__floor__()
             if floor > 0:
                 self._tell(Reason.ROUNDED_DOWN, f"{one} over {devices} cards gives {spoken(floor)} each", one)
                 return floor
@@ -232,12 +241,10 @@ class _Reader:
 
     def _legal(self, word: Word, one: Said, number: Number) -> Number:
         values = self._values(word)
-        if number % word.grain != 0:
+        if word.written != "decimal" and not isinstance(number, int):
             if word.rounding is None:
                 raise self._refuse(Reason.NOT_WHOLE, f"{one} is not a whole number: {self._unit_text(word)}", one)
-            number = (
-                ceil_to(number, word.grain) if word.rounding == "up" else simplest(number // word.grain * word.grain)
-            )
+            number = number.__ceil__() if word.rounding == "up" else number.__floor__()
         if values is None or number in values:
             return number
         found = None
@@ -276,7 +283,7 @@ class _Reader:
         return self._form.values(word, self._row)
 
     def _legal_text(self, word: Word) -> str:
-        return str(self._values(word) or f"multiples of {number_text(word.grain)}")
+        return str(self._values(word) or "whole numbers")
 
     def _unit_text(self, word: Word) -> str:
         if "devices" in word.dimensions:

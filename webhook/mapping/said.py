@@ -58,14 +58,14 @@ def form_of(vendor: Vendor, said: SaidWords) -> Form | None:
     return None
 
 
-def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, str | None]:
-    """What the names say by themselves: the row, and the name for which there is none although there are rows."""
+def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, Said | None]:
+    """What the names say by themselves: the row, and the word whose name has no row although its variable is made of rows."""
     for variable in vendor.variables.values():
-        if not variable.rows:
-            continue
         for one in said.values():
-            chosen = one.text if vendor.words[one.word].picks == variable.name else dict(one.binding).get(variable.name)
-            if chosen is not None:
-                row = variable.rows.get(chosen)
-                return (row, None) if row is not None else (None, chosen)
+            picks = vendor.words[one.word].picks == variable.name
+            chosen = one.text if picks else dict(one.binding).get(variable.name)
+            if chosen is None or not (picks or variable.rows):
+                continue
+            row = variable.rows.get(chosen)
+            return (row, None) if row is not None else (None, one)
     return None, None

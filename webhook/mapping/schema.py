@@ -20,7 +20,7 @@ Numbers: TypeAlias = str | int | Annotated[list[str | int], Field(min_length=1)]
 class Strict(BaseModel):
     """Base of the schema: no unknown keys, no conversions by surprise, keys in camelCase."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel, defer_build=True)
 
 
 class Row(Strict):

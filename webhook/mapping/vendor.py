@@ -63,11 +63,6 @@ class Word:
             return self.picks is not None and self.per_container
         return self.kind == "amount" and (self.place == "resource" or self.per_container)
 
-    @property
-    def grain(self) -> Number:
-        """What numbers of it are multiples of: 1, or the step of a decimal."""
-        return self.step if self.written == "decimal" else 1
-
 
 @dataclass(frozen=True, slots=True)
 class Condition:

@@ -183,6 +183,9 @@ def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Req
         form.absent,
     )
     if getattr(meant, dimension) != value:
+        for word in form.words.values():
+            if dimension in word.dimensions and word.unit is None:
+                raise NoEquivalent((f"the unit of {word.spellings[0].text} has to be configured: {word.why}",))
         raise NoEquivalent((f"no word of {target.name} says {dimension} {value}",))
 
 
@@ -233,6 +236,8 @@ def _compare(form: Form, request: Request, reading: Reading, numbers: Mapping[st
         asked, found = getattr(request, dimension), getattr(got, dimension)
         expected = {asked, *_intended(form, dimension, numbers, got.devices or 1)}
         if found in expected and _at_least(found, asked):
+            continue
+        if got.whole and asked is FREE:  # memory was rounded up to all of a card: nobody else fits
             continue
         if row is not None and _at_least(found, asked):
             continue

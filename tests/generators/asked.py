@@ -1,0 +1,116 @@
+"""Pods that ask in the words of any vendor, made from its mapping with a seeded generator: each form, every kind of number."""
+
+import random
+from collections.abc import Iterator
+from fractions import Fraction
+from typing import Any
+
+from webhook.mapping.refusal import spelling
+from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word
+from webhook.quantity import Number, simplest
+
+MIB = 1024**2
+PATTERNED = {"model": "a10_24g", "resource": "gpu-a100"}
+"""A value for each variable that is a pattern."""
+
+Json = dict[str, Any]
+
+
+def asking_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
+    """Pods without end; most of their requests are such as the vendor takes."""
+    forms = [form for form in vendor.forms if form.deny is None]
+    while True:
+        numbers = _numbers(vendor, random_.choice(forms), random_)
+        if numbers:
+            yield _pod(vendor, numbers, random_)
+
+
+def _numbers(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Number | str]:
+    """A number or text for some of the words, as the form's conditions ask for."""
+    devices = random_.choice([1, 1, 1, 2, 2, 3, 4, 8])
+    found: dict[str, Number | str] = {}
+    for name, word in form.words.items():
+        condition = next((one for one in form.when if one.words == (name,)), None)
+        wanted = random_.random() < 0.6 if condition is None else _wanted(condition, random_)
+        if not wanted:
+            continue
+        if word.kind == "text":
+            rows = vendor.variables[word.picks].rows if word.picks else {}
+            texts = sorted(rows) or sorted(condition.texts if condition is not None else ())
+            found |= {name: random_.choice(texts)} if texts else {}
+        elif word.kind == "amount":
+            found[name] = _number(word, form, condition, devices, random_)
+    derived = form.devices
+    if isinstance(derived, Derived):
+        found[derived.word] = devices * derived.per
+    return found
+
+
+def _wanted(condition: Condition, random_: random.Random) -> bool:
+    if condition.numbers is None and not condition.present and not condition.texts:
+        return False
+    return not condition.absent or random_.random() < 0.5
+
+
+def _number(word: Word, form: Form, condition: Condition | None, devices: int, random_: random.Random) -> Number:
+    legal = word.values if condition is None or condition.numbers is None else condition.numbers
+    if "devices" in word.dimensions:
+        return devices if legal is None or devices in legal else legal.ceil(devices) or 1
+    number = _amount(word, random_)
+    if legal is not None:
+        number = legal.ceil(number) or legal.floor(number) or number
+    return simplest(number * devices) if word.total and form.devices != 1 else number
+
+
+def _amount(word: Word, random_: random.Random) -> Number:
+    unit = word.unit or 1
+    if word.written == "decimal":
+        return simplest(Fraction(random_.randrange(1, 10_000), 10_000))
+    if word.sized:
+        exact = random_.choice([random_.randrange(1, 80) * 1024, random_.randrange(64, 82_000)]) * MIB
+        exact += random_.choice([0, 0, 0, random_.randrange(MIB)]) if unit == 1 else 0
+        return max(1, exact // unit.__ceil__())
+    most = int(100 / Fraction(unit))
+    return random_.choice([most, random_.randrange(1, most + 1), random_.randrange(1, most + 1)])
+
+
+def _pod(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Random) -> Json:
+    binding = {"container": "main"}
+    for name, variable in vendor.document.variables.items():
+        listed = [*(variable.values if isinstance(variable.values, list) else []), *(variable.rows or {})]
+        binding[name] = random_.choice(listed) if listed else PATTERNED[name]
+    if any("{" not in word.spellings[0].text for word in vendor.words.values()) and random_.random() < 0.5:
+        binding = {"container": "main"}
+    idle: list[Json] = [{"name": "idle"}] if random_.random() < 0.3 else []
+    regular: list[Json] = [*idle, {"name": "main"}] if random_.random() < 0.5 else [{"name": "main"}, *idle]
+    side: dict[str, str] = {}
+    labels, annotations = {"app": "a"}, {"team.example/a": "b"}
+    for name, number in numbers.items():
+        word = vendor.words[name]
+        text = _text(word, number)
+        key = spelling(word, binding)
+        if word.place == "resource":
+            side[key] = text
+        elif word.place == "label":
+            labels[key] = text
+        else:
+            whole = ",".join(text if one["name"] == "main" else "0" for one in regular) if word.listed else text
+            annotations[key] = whole
+            if word.twin is not None and random_.random() < 0.5:
+                annotations[word.twin.render(binding) or ""] = text
+    asks = next((word for word in vendor.words.values() if word.kind == "container"), None)
+    if asks is not None and len(regular) > 1:
+        annotations[asks.spellings[0].text] = "main"
+    for container in regular:
+        if container["name"] == "main" and side:
+            container["resources"] = {"limits": side, "requests": dict(side)}
+    return {
+        "metadata": {"name": "p", "labels": labels, "annotations": annotations},
+        "spec": {"containers": regular},
+    }
+
+
+def _text(word: Word, number: Number | str) -> str:
+    if isinstance(number, str):
+        return number
+    return f"{float(number):.4f}" if word.written == "decimal" else str(int(number))

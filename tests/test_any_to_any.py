@@ -1,0 +1,226 @@
+"""Any vendor's requests in any other's words: refused with a reason, or at home there, the least not below what was asked.
+
+Pods are made from the mappings with a seeded generator, so that a new vendor is in at once. ``--requests-per-pair`` says how
+many; `make test-matrix` takes 180, the ordinary run 5.
+"""
+
+import itertools
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.generators.asked import Json, asking_pods
+from tests.strict_patch import apply_strictly
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.admission.asking import Asking, collect
+from webhook.admission.orders import defaults_for
+from webhook.admission.survey import survey
+from webhook.finding import Refused
+from webhook.mapping.load import build_policy, documents_in
+from webhook.mapping.matrix import Outcome, matrix
+from webhook.mapping.policy import Policy
+from webhook.mapping.reading import read
+from webhook.mapping.said import Said
+from webhook.mapping.strict_yaml import parse
+from webhook.mapping.vendor import Vendor
+from webhook.pod import decode_pod
+from webhook.quantity import parse_quantity
+from webhook.reasons import Reason
+from webhook.request import FREE, Percent, Request, Size
+
+DOCUMENTS = documents_in(Path(__file__).parent / "mapping" / "documents")
+CONFIGURED = "extends: cambricon\nwords: {vmemory: {unit: 256Mi}}\n"
+NAMESPACE = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
+CONTEXT = Context(NAMESPACE, pod_security_default="privileged")
+TARGET = "vgpu-webhook.io/target"
+SEED = "any to any"
+REASONS = {
+    Reason.NO_EQUIVALENT,
+    Reason.READ_BACK_DIFFERS,
+    Reason.NOT_A_TARGET,
+    Reason.LABEL_CONFLICT,
+    Reason.WORD_ON_STANDBY,
+}
+"""Why a request that its own vendor takes is not translated."""
+
+
+def policy_for(vendor: str = "") -> Policy:
+    """Everything configured that can be a source or a target, and the vendor in force that would stand by."""
+    owners = {"gpushare": "aliyun.com/gpu-mem", "mps": "nvidia.com/gpu.shared", "whole": "nvidia.com/gpu"}
+    settings = f"owners: {{{owners[vendor]}: {vendor}}}\n" if vendor in owners else "{}\n"
+    return build_policy([*DOCUMENTS, *parse(CONFIGURED, "configured")], parse(settings, "settings")[0])
+
+
+POLICY = policy_for()
+VENDORS = sorted(POLICY.vendors)
+EXACT = {pair for pair, cell in matrix(POLICY).items() if cell.outcome is Outcome.EXACT}
+
+
+def asking_in(pod: Json, policy: Policy) -> Asking | None:
+    """The container that asks, with its words; None where its own vendor refuses them."""
+    try:
+        found = collect(survey(decode_pod(json.dumps(pod).encode()), policy).words, policy)
+    except Refused:
+        return None
+    return found[0] if len(found) == 1 else None
+
+
+def meaning(asking: Asking, target: Vendor, policy: Policy) -> Request | None:
+    """What it asks for, with the defaults that hold on the way to the target; None where its own vendor refuses it."""
+    defaults, _ = defaults_for(asking.vendor, target, {})
+    try:
+        return read(asking.vendor, asking.said, defaults, policy.largest_card, asking.name).request
+    except Refused:
+        return None
+
+
+def translated(pod: Json, target: str, policy: Policy) -> tuple[Json, Decision]:
+    """The pod on order for a target, and what is stored."""
+    ordered = json.loads(json.dumps(pod))
+    ordered["metadata"]["annotations"][TARGET] = target
+    decision = decide(decode_pod(json.dumps(ordered).encode()), CONTEXT, policy)
+    return apply_strictly(ordered, decision.patch), decision
+
+
+def requests(source: str, target: str, policy: Policy, most: int) -> Iterator[tuple[Json, Request]]:
+    """So many requests that the source takes, with what they ask for."""
+    pods = asking_pods(policy.vendors[source], random.Random(f"{SEED}: {source} to {target}"))
+    found = 0
+    for pod in itertools.islice(pods, 40 * most):
+        asking = asking_in(pod, policy)
+        if asking is None or asking.vendor.name != source:
+            continue
+        asked = meaning(asking, policy.vendors[target], policy)
+        if asked is None:
+            continue
+        found += 1
+        yield pod, asked
+        if found == most:
+            return
+    assert found, f"no request of {source} is taken"
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("source", VENDORS)
+def test_any_to_any(source: str, requests_per_pair: int) -> None:
+    """Every target; where all can be said exactly, the way back ends where it began."""
+    policy = policy_for(source)
+    for target in VENDORS:
+        if target == source:
+            continue
+        for pod, asked in requests(source, target, policy, requests_per_pair):
+            stored, decision = translated(pod, target, policy)
+            try:
+                if decision.denial is not None:
+                    assert decision.reason in REASONS
+                    assert (source, target) not in EXACT or policy.vendors[source].standby != POLICY.vendors[
+                        source
+                    ].standby
+                    continue
+                got = check_stored(pod, stored, asked, policy)
+                check_least(policy.vendors[target], asked, stored, policy)
+                if (source, target) in EXACT and (target, source) in EXACT:
+                    check_back(stored, source, got, policy)
+            except AssertionError as error:
+                raise AssertionError(f"{source} to {target}: {json.dumps(pod)} ({asked}): {decision}") from error
+
+
+def check_stored(pod: Json, stored: Json, asked: Request, policy: Policy) -> Request:
+    """Not less than asked, none of the source's words left, nothing of the user's lost, valid, and at home."""
+    target = policy.vendors[stored["metadata"]["annotations"][TARGET]]
+    before, after = asking_in(pod, policy), asking_in(stored, policy)
+    assert before is not None
+    assert after is not None
+    assert after.name == before.name
+    assert after.vendor is target or target.standby
+    got = meaning(after, target, policy)
+    assert got is not None
+    assert got.devices == asked.devices
+    assert at_least(got.memory, asked.memory)
+    assert at_least(got.cores, asked.cores)
+    container = next(one for one in stored["spec"]["containers"] if one["name"] == before.name)
+    resources = container.get("resources") or {}
+    limits, asks = resources.get("limits") or {}, resources.get("requests") or {}
+    assert limits == asks
+    assert all(isinstance(parse_quantity(text), int) for text in limits.values())
+    left = {said.key for said in before.all_said.values()} - {said.key for said in after.all_said.values()}
+    assert not left & {*limits, *stored["metadata"]["annotations"]}
+    assert stored["metadata"]["labels"].items() >= pod["metadata"]["labels"].items()
+    assert stored["metadata"]["annotations"]["team.example/a"] == "b"
+    assert all(isinstance(text, str) for text in stored["metadata"]["annotations"].values())
+    again = decide(decode_pod(json.dumps(stored).encode()), CONTEXT, policy)
+    assert (again.denial, again.patch) == (None, ())
+    return got
+
+
+def at_least(got: Any, asked: Any) -> bool:
+    """Whether an amount is not less than another; no limit may become one of a name that has it, or of a whole card."""
+    if isinstance(asked, Size):
+        return isinstance(got, Size) and got.bytes >= asked.bytes
+    if isinstance(asked, Percent):
+        return isinstance(got, Percent) and got.value >= asked.value
+    return asked is FREE
+
+
+def check_least(target: Vendor, asked: Request, stored: Json, policy: Policy) -> None:
+    """A step less of any written word would be too little, or not legal: read by the target's rules, word by word."""
+    asking = asking_in(stored, policy)
+    assert asking is not None
+    if asking.vendor is not target:
+        return
+    check_least_name(target, asked, asking)
+    form = read(target, asking.said, {}, policy.largest_card, asking.name).form
+    for name, said in asking.said.items():
+        word = form.words[name]
+        if word.kind != "amount" or "devices" in word.dimensions or word.unit is None:
+            continue
+        step = word.step * (asked.devices or 1 if word.total else 1)
+        less = {**asking.said, name: replace(said, number=said.number - step, text=str(said.number - step))}
+        assert too_little(target, less, asked, policy), f"{said} is more than needed"
+
+
+def check_least_name(target: Vendor, asked: Request, asking: Asking) -> None:
+    """Of names that say the size, none that may be written and holds the request is smaller."""
+    for variable in target.variables.values():
+        chosen = next((dict(said.binding).get(variable.name) for said in asking.said.values()), None)
+        row = variable.rows.get(chosen or "")
+        if row is None or not isinstance(row.least, Size):
+            continue
+        for other in (variable.rows[name] for name in variable.write):
+            if isinstance(other.least, Size) and other.least.bytes < row.least.bytes:
+                assert not (at_least(other.least, asked.memory) and at_least(other.cores, asked.cores)), chosen
+
+
+def too_little(target: Vendor, said: dict[str, Said], asked: Request, policy: Policy) -> bool:
+    """Whether words say less than asked, or nothing that the vendor takes."""
+    if any(one.number <= 0 for one in said.values() if target.words[one.word].kind == "amount"):
+        return True
+    try:
+        reading = read(target, said, {}, policy.largest_card, "main")
+    except Refused:
+        return True
+    if reading.corrections:  # the vendor itself would raise the number again
+        return True
+    got = reading.request
+    same = got.devices == asked.devices and at_least(got.memory, asked.memory) and at_least(got.cores, asked.cores)
+    return (
+        not same or (asked.cores is FREE and got.cores is not FREE) or (asked.memory is FREE and got.memory is not FREE)
+    )
+
+
+def check_back(stored: Json, source: str, got: Request, policy: Policy) -> None:
+    """There and back is where it began, the words alone: variables and volumes of a shim stay behind."""
+    metadata = {key: stored["metadata"][key] for key in ("name", "labels", "annotations")}
+    containers = [
+        {key: one[key] for key in ("name", "resources") if key in one} for one in stored["spec"]["containers"]
+    ]
+    home, decision = translated({"metadata": metadata, "spec": {"containers": containers}}, source, policy)
+    assert decision.denial is None
+    asking = asking_in(home, policy)
+    assert asking is not None
+    assert meaning(asking, policy.vendors[source], policy) == got
