@@ -6,24 +6,19 @@ the corrected pod is not refused any more.
 
 import difflib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any, Final, TypeVar
 
 import msgspec
 
 from webhook.admission.context import Context
+from webhook.admission.correction_numbers import renamed, with_other_numbers
 from webhook.admission.engine import decide
 from webhook.admission.explanation import Correction
 from webhook.admission.orders import TARGET
 from webhook.finding import Finding
-from webhook.mapping.policy import MIB, Policy
-from webhook.mapping.refusal import spelling
-from webhook.mapping.said import Said, form_of
-from webhook.mapping.vendor import Condition, Form, Vendor, Word
+from webhook.mapping.policy import Policy
 from webhook.patch import Slot, slots
-from webhook.pod import Container, Pod, QuantityText, Resources, View, decode_env
-from webhook.quantity import Number, QuantityError, ceil_to, parse_quantity, simplest
+from webhook.pod import Container, Pod, QuantityText, View, decode_env
 from webhook.reasons import Reason
 
 MAX_TRIES: Final = 64
@@ -103,7 +98,7 @@ def _containers(pod: Pod, slot: Slot, policy: Policy, denial: Finding) -> Iterat
         kept = [entry for entry in msgspec.json.decode(container.env) if entry.get("name") != inside]
         yield _replace(container, env=msgspec.Raw(msgspec.json.encode(kept)))
     elif reason is Reason.NEAR_MISS and (near := policy.near.look(inside)) is not None:
-        yield _renamed(container, inside, near.meant)
+        yield renamed(container, inside, near.meant)
     elif reason is Reason.LIMIT_DIFFERS and container.resources is not None:
         limits = container.resources.limits or {}
         requests = container.resources.requests or {}
@@ -112,132 +107,7 @@ def _containers(pod: Pod, slot: Slot, policy: Policy, denial: Finding) -> Iterat
         }
         yield _replace(container, resources=_replace(container.resources, requests=same))
     elif reason in _NUMBERS:
-        yield from _with_other_numbers(pod, container, policy, denial)
-
-
-@dataclass(frozen=True, slots=True)
-class _Words:
-    """The words of one vendor in a container, with the labels that say how many cards."""
-
-    vendor: Vendor
-    said: dict[str, Said]
-    counts: tuple[Number, ...]
-
-
-def _words(pod: Pod, container: Container, policy: Policy) -> _Words | None:
-    resources = container.resources or Resources()
-    said: dict[str, Said] = {}
-    vendor: Vendor | None = None
-    for key, quantity in {**(resources.requests or {}), **(resources.limits or {})}.items():
-        owners = policy.resources.owners(key)
-        if not owners:
-            continue
-        vendor = policy.vendors[owners[0].vendor]
-        try:
-            number = parse_quantity(str(quantity))
-        except QuantityError:
-            continue
-        said[owners[0].word] = Said(owners[0].word, key, str(quantity), number, owners[0].binding)
-    if vendor is None:
-        return None
-    counts = [one.number for one in said.values() if "devices" in vendor.words[one.word].dimensions]
-    for key, text in (pod.metadata.labels or {}).items():
-        if text.isdigit() and any(owner.vendor == vendor.name for owner in policy.labels.owners(key)):
-            counts.append(int(text))
-    return _Words(vendor, said, tuple(counts))
-
-
-def _with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: Finding) -> Iterator[Container]:
-    words = _words(pod, container, policy)
-    if words is None:
-        return
-    vendor = words.vendor
-    refusing = form_of(vendor, {name: said for name, said in words.said.items() if said.number})
-    by_form = denial.reason is Reason.REFUSED_BY_VENDOR and refusing is not None and refusing.deny is not None
-    if not by_form or "{above}" in ((refusing.deny if refusing else None) or ""):
-        # What the refusal is about first, and the nearest number first.
-        for said in sorted(words.said.values(), key=lambda one: one.key != denial.field):
-            for number in sorted(_numbers(vendor, said, words, policy.largest_card)):
-                yield _with_number(container, said.key, number)
-    missing = denial.reason is Reason.ZERO_DEVICES
-    conditions: tuple[Condition, ...] = refusing.when if by_form and refusing is not None else ()
-    for name in vendor.by_dimension["devices"]:
-        word = vendor.words[name]
-        if word.place == "resource" and (missing or any(_needs(condition, name) for condition in conditions)):
-            binding = {key: value for said in words.said.values() for key, value in said.binding}
-            key = words.said[name].key if name in words.said else spelling(word, binding)
-            yield _with_number(container, key, 1)
-    for condition in conditions:
-        for name in condition.words:
-            if name in words.said and condition.present:
-                yield _with_number(container, words.said[name].key, None)
-
-
-def _needs(condition: Condition, word: str) -> bool:
-    return word in condition.words and condition.absent and not condition.present
-
-
-def _numbers(vendor: Vendor, said: Said, words: _Words, largest_card: int) -> set[Number]:
-    """Other numbers of a word that could have been meant: never less, unless its unit was taken for another."""
-    found: set[Number] = set()
-    for form in vendor.forms:
-        if form.deny is None:
-            found.update(_legal(form, form.words[said.word], said.number, words.counts))
-    found = {number for number in found if number > said.number}
-    word = vendor.words[said.word]
-    if word.unit is not None and word.sized:
-        for meant in (said.number, said.number * MIB):
-            if word.unit <= meant <= largest_card:
-                found.add(ceil_to(Fraction(meant) / word.unit, 1))
-    elif word.unit is not None and word.kind == "amount" and "devices" not in word.dimensions:
-        found.add(simplest(Fraction(100) / word.unit))
-    return found - {said.number}
-
-
-def _legal(form: Form, word: Word, number: Number, counts: tuple[Number, ...]) -> Iterator[Number]:
-    """The nearest numbers above that a form takes."""
-    for condition in form.when:
-        if condition.words == (word.name,) and condition.numbers is not None:
-            above = condition.numbers.ceil(number)
-            if above is not None:
-                yield above
-    for devices in (1, *(count for count in counts if word.total and count > 1)):
-        share: Number | None = ceil_to(Fraction(number) / devices, word.grain)
-        if word.values is not None and share is not None:
-            share = word.values.ceil(share)
-        if share is not None:
-            yield simplest(share * devices)
-
-
-def _with_number(container: Container, key: str, number: Number | None) -> Container:
-    """The container with a resource at a number, in limits and wherever else it stands; None takes it away."""
-    resources = container.resources or Resources()
-    limits, requests = dict(resources.limits or {}), dict(resources.requests or {})
-    if number is None:
-        limits.pop(key, None)
-        requests.pop(key, None)
-    else:
-        text: QuantityText = number if isinstance(number, int) else str(float(number))
-        if key in requests:
-            requests[key] = text
-        if key in limits or key not in requests:
-            limits[key] = text
-    return _with_resources(container, limits, requests)
-
-
-def _renamed(container: Container, key: str, meant: str) -> Container:
-    resources = container.resources or Resources()
-    limits, requests = (
-        {meant if name == key else name: value for name, value in (side or {}).items()}
-        for side in (resources.limits, resources.requests)
-    )
-    return _with_resources(container, limits, requests)
-
-
-def _with_resources(
-    container: Container, limits: dict[str, QuantityText], requests: dict[str, QuantityText]
-) -> Container:
-    return _replace(container, resources=Resources(limits or None, requests or None))
+        yield from with_other_numbers(pod, container, policy, denial)
 
 
 def _with_container(pod: Pod, slot: Slot, container: Container) -> Pod:
@@ -274,7 +144,7 @@ def _difference(before: Pod, after: Pod, policy: Policy) -> Correction:
                 spec.setdefault(new.kind, []).append({"name": new.name, **shown})
     if spec:
         manifest["spec"] = spec
-    return Correction(manifest, tuple(without))
+    return Correction(manifest, tuple(dict.fromkeys(without)))
 
 
 def _container_difference(before: Slot, after: Slot, policy: Policy, without: list[str]) -> dict[str, Any]:
@@ -294,5 +164,5 @@ def _container_difference(before: Slot, after: Slot, policy: Policy, without: li
         words = {key: value for key, value in now.items() if policy.resources.owners(key)}
         if words:
             shown[side] = words
-        without.extend(f"{key} of container {old.name}, in {side}" for key in was if key not in now)
+        without.extend(f"{key} of container {old.name}" for key in was if key not in now)
     return {"resources": shown} if shown else {}

@@ -275,17 +275,18 @@ def _near(policy: Policy, name: str) -> tuple[str, ...]:
         for place in _PLACES
         for key in (*index([vendor], place).exact, *_open_ended(vendor, place))
     }
-    domain, _, local = name.rpartition("/")
-    ranked = []
-    for key in names:
-        its_domain, _, its_local = key.rpartition("/")
-        if its_domain == domain and (its_local.startswith(local) or local.startswith(its_local)) and local:
-            ranked.append((1, key))
-        elif (away := distance(name, key)) <= min(MAX_DISTANCE, len(name) // 3):
-            ranked.append((away, key))
-        elif its_local == local:
-            ranked.append((MAX_DISTANCE, key))
-    return tuple(key for _, key in sorted(ranked)[:MAX_NEAR])
+    ranked = sorted((rank, key) for key in names if (rank := _rank(name, key)) is not None)
+    return tuple(key for rank, key in ranked[:MAX_NEAR] if rank <= ranked[0][0] + 1)
+
+
+def _rank(name: str, key: str) -> int | None:
+    """How far a known key is from a name, in letters; None where it was hardly meant."""
+    away = distance(name, key)
+    if away <= min(MAX_DISTANCE, len(name) // 3):
+        return away
+    (domain, _, local), (its_domain, _, its_local) = name.rpartition("/"), key.rpartition("/")
+    same_begin = its_domain == domain and local != "" and (its_local.startswith(local) or local.startswith(its_local))
+    return MAX_DISTANCE if same_begin or its_local == local else None
 
 
 def _open_ended(vendor: Vendor, place: WordPlace) -> Iterator[str]:
