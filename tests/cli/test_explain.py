@@ -11,10 +11,10 @@ import yaml
 from tests.cli.conftest import Run
 from tests.test_cases import CASES, context_in, policy_in
 from webhook.admission import decide
-from webhook.admission.explain import explain
-from webhook.admission.explanation import PodExplained
 from webhook.cli.explained_pods import Explanation, ObjectExplained, PodPart, as_text
 from webhook.cli.layout import WIDTH
+from webhook.explanation.model import PodExplained
+from webhook.explanation.pods import explain
 from webhook.pod import Pod, decode_pod
 
 ROOT = Path(__file__).parents[2]

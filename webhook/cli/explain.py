@@ -81,9 +81,9 @@ def _explained(
 
 
 def _object(treated: "Treated", policy: "Policy", target: str | None) -> Any:
-    from webhook.admission.explain import POD_TARGET
-    from webhook.admission.explain import explain as explained
     from webhook.cli.explained_pods import ObjectExplained, PodPart
+    from webhook.explanation.pods import POD_TARGET
+    from webhook.explanation.pods import explain as explained
 
     ordered = POD_TARGET if target is None else f"--to {target}"
     parts = (PodPart(one.path, explained(one.pod, one.context, policy, ordered)) for one in treated.pods)
@@ -92,7 +92,7 @@ def _object(treated: "Treated", policy: "Policy", target: str | None) -> Any:
 
 def _word(name: str, policy: "Policy", output: str) -> None:
     from webhook.cli.explained_words import as_text, unknown
-    from webhook.mapping.glossary import look_up
+    from webhook.explanation.glossary import look_up
 
     entry = look_up(policy, name)
     if not entry.known:

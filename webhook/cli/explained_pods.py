@@ -4,7 +4,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.admission.explanation import (
+from webhook.cli.layout import Row, block, heading, labelled
+from webhook.cli.yaml_text import yaml_text
+from webhook.explanation.model import (
     Amount,
     ContainerExplained,
     Correction,
@@ -17,8 +19,6 @@ from webhook.admission.explanation import (
     WordShown,
     WordWritten,
 )
-from webhook.cli.layout import Row, block, heading, labelled
-from webhook.cli.yaml_text import yaml_text
 
 _STEP: Final = 4
 """Columns that a container's lines stand further right than the pod's."""
@@ -117,7 +117,7 @@ def _container(one: ContainerExplained, told: list[Told]) -> Iterator[str]:
         yield from _rows("means", _meaning(one))
     if one.target is not None and one.target != one.vendor:
         yield from _rows("target", [(one.target, f"because: {one.because}")])
-    if one.target is not None:
+    if one.request is not None:
         yield from _rows("written", map(_word_written, one.written) if one.written else ["nothing: it is all there"])
     yield from _rows("removed", one.removed)
     yield from _rows("rounded", map(_rounding, one.rounded))
@@ -150,8 +150,11 @@ def _word_written(word: WordWritten) -> Row:
     return f"{place}{word.key}: {word.value}", f"{word.says}; {word.why}" if word.says else word.why
 
 
-def _meaning(one: ContainerExplained) -> list[Row]:
-    return [(_amount(each), each.where) for each in one.meaning]
+def _meaning(one: ContainerExplained) -> list[str | Row]:
+    rows: list[str | Row] = [(_amount(each), each.where) for each in one.meaning]
+    if all(each.amount == "100%" for each in one.meaning if each.dimension != "devices"):
+        rows.append("whole cards: nobody else gets a part of them")
+    return rows
 
 
 def _amount(one: Amount) -> str:

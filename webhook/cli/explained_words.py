@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from webhook.cli.layout import clean, heading, labelled
-from webhook.mapping.glossary import Entry, Mark, Use
+from webhook.explanation.glossary import Entry, Mark, Use
 
 _MARKS: Final[Mapping[Mark, str]] = {
     "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",

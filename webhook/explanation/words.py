@@ -4,7 +4,12 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from webhook.admission.asking import Asking
-from webhook.admission.explanation import (
+from webhook.admission.orders import (
+    DEFAULT,
+)
+from webhook.admission.record import amount_text
+from webhook.admission.settle import Settled
+from webhook.explanation.model import (
     Amount,
     From,
     Rounding,
@@ -12,16 +17,11 @@ from webhook.admission.explanation import (
     WordShown,
     WordWritten,
 )
-from webhook.admission.orders import (
-    DEFAULT,
-)
-from webhook.admission.record import amount_text
-from webhook.admission.settle import Settled
+from webhook.explanation.worth import worth
 from webhook.mapping.names import index
 from webhook.mapping.reading import Reading
 from webhook.mapping.said import Said, spoken
 from webhook.mapping.vendor import Derived, Form, Word
-from webhook.mapping.worth import worth
 from webhook.quantity import Number, QuantityError, parse_quantity, simplest
 from webhook.reasons import Reason
 from webhook.request import DIMENSIONS, FREE, Dimension, Percent, Request, Size

@@ -9,19 +9,9 @@ from typing import Final
 
 from webhook.admission.asking import Asking, collect
 from webhook.admission.context import Context
-from webhook.admission.correction import correction
 from webhook.admission.decision import Decision
 from webhook.admission.eligibility import MODE, ROLLOUT, firmness, skip_reason
 from webhook.admission.engine import begin, carry_out, decide
-from webhook.admission.explanation import (
-    ContainerExplained,
-    PodExplained,
-    Refusal,
-    Told,
-    WordShown,
-)
-from webhook.admission.explanation_edits import placed, shim_shown
-from webhook.admission.explanation_words import meaning, rounded, share_of, word_shown, written
 from webhook.admission.orders import (
     TARGET,
     Orders,
@@ -35,11 +25,21 @@ from webhook.admission.resolve import resolve
 from webhook.admission.settle import Settled, settle
 from webhook.admission.survey import ContainerWords, Survey, survey
 from webhook.admission.work import Work
+from webhook.explanation.correction import correction
+from webhook.explanation.edits import placed, shim_shown
+from webhook.explanation.model import (
+    ContainerExplained,
+    PodExplained,
+    Refusal,
+    Told,
+    WordShown,
+)
+from webhook.explanation.words import meaning, rounded, share_of, word_shown, written
+from webhook.explanation.worth import worth
 from webhook.finding import Finding, Refused
 from webhook.mapping.policy import Policy
 from webhook.mapping.reading import Reading, read
 from webhook.mapping.vendor import Vendor
-from webhook.mapping.worth import worth
 from webhook.pod import Pod
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
@@ -203,15 +203,16 @@ class _Teller:
         explained = replace(explained, form=reading.form.name, meaning=tuple(meaning(one, reading)))
         if settled is None:
             return explained
+        explained = replace(explained, target=settled.target.name, because=self._because(one.vendor))
+        if work is None:  # refused: nothing is written
+            return explained
         return replace(
             explained,
             request=share_of(settled.request),
-            target=settled.target.name,
-            because=self._because(one.vendor),
             written=tuple(written(settled)),
             removed=(*(key for key, number in settled.resources.items() if number is None), *settled.dropped),
             rounded=rounded(one, settled),
-            shim=shim_shown(work, one.position) if work is not None else None,
+            shim=shim_shown(work, one.position),
         )
 
     def _reading(self, one: Asking) -> Reading | None:

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from webhook.admission.explanation import Placed, ShimShown, Variable
 from webhook.admission.place import DEFAULT_SCHEDULER
 from webhook.admission.record import STATUS
 from webhook.admission.work import Holding, Work
+from webhook.explanation.model import Placed, ShimShown, Variable
 from webhook.patch import ContainerEdits
 from webhook.pod import decode_env
 

@@ -5,15 +5,15 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
+from webhook.explanation.worth import amount_in_words, unit_text
 from webhook.mapping.glob import glob_pattern
 from webhook.mapping.names import Owner, index
 from webhook.mapping.nearness import distance
 from webhook.mapping.policy import Policy
 from webhook.mapping.refusal import PLACEHOLDER
 from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word, WordPlace
-from webhook.mapping.worth import amount_in_words, unit_text
 from webhook.quantity import number_text
-from webhook.request import Dimension
+from webhook.request import Dimension, Memory
 
 MAX_NEAR: Final = 3
 """Names that are offered for one that nobody knows."""
@@ -131,13 +131,24 @@ def _use(vendor: Vendor, word: Word, owner: Owner) -> Use:
         keys=tuple(template.text for template in (*word.spellings, word.twin) if template is not None),
         container=owner.container,
         says=word.dimensions or (word.kind,),
-        unit=unit_text(word),
+        unit=_unit(vendor, word, owner),
         per=None if not sizes else "total" if word.total else "card",
         legal=_legal(word),
         missing=tuple(_missing(vendor, word)),
         rules=tuple(_rules(vendor)),
         traps=tuple(_traps(vendor, word)),
     )
+
+
+def _unit(vendor: Vendor, word: Word, owner: Owner) -> str:
+    """What 1 is worth, with what the name itself says."""
+    for variable, value in owner.binding:
+        row = vendor.variables[variable].rows.get(value) if variable in vendor.variables else None
+        if row is not None:
+            sizes: tuple[tuple[Dimension, Memory | None], ...] = (("memory", row.memory), ("cores", row.cores))
+            held = [f"{dimension} {amount_in_words(size, dimension)}" for dimension, size in sizes if size is not None]
+            return f"{unit_text(word)} called {value}: {', '.join(held)}"
+    return unit_text(word)
 
 
 def _legal(word: Word) -> str:

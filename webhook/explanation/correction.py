@@ -11,10 +11,10 @@ from typing import Any, Final, TypeVar
 import msgspec
 
 from webhook.admission.context import Context
-from webhook.admission.correction_numbers import renamed, with_other_numbers
 from webhook.admission.engine import decide
-from webhook.admission.explanation import Correction
 from webhook.admission.orders import TARGET
+from webhook.explanation.model import Correction
+from webhook.explanation.numbers import renamed, with_other_numbers
 from webhook.finding import Finding
 from webhook.mapping.policy import Policy
 from webhook.patch import Slot, slots
