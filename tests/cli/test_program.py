@@ -43,6 +43,8 @@ def test_summaries_agree_with_the_commands(run: Run) -> None:
         ("--nonsense",),
         ("mutate",),
         ("mutate", "-f", "-", "-o", "xml"),
+        ("explain",),
+        ("explain", "-f", "-", "-o", "yaml"),
         ("codes", "a", "b"),
         ("vendors", "x"),
     ],
@@ -70,9 +72,11 @@ NEVER = ["aiohttp", "cryptography", "kubernetes", "prometheus_client", "structlo
         (["--help"], ["pydantic", "yaml", "msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
         (["codes"], ["pydantic", "yaml", "msgspec", "jsonpatch", "webhook.admission", "webhook.mapping"]),
         (["vendors"], ["jsonpatch"]),
-        (["mutate", "-f", "-"], ["webhook.server", "certs", "certs.serving"]),
+        (["mutate", "-f", "-"], ["webhook.server", "certs", "certs.serving", "webhook.explanation"]),
+        (["explain", "-f", "-"], ["webhook.server", "certs", "certs.serving"]),
+        (["explain", "--name", "nvidia.com/gpu"], ["jsonpatch", "webhook.admission", "webhook.server", "certs"]),
     ],
-    ids=lambda value: value[0],
+    ids=lambda value: " ".join(value[:2]),
 )
 def test_a_command_imports_only_what_it_needs(arguments: list[str], more: list[str]) -> None:
     """Start-up time is spent on what is used."""

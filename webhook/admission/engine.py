@@ -54,7 +54,7 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
         return _denied(refusal.finding, pod, context, seen.findings, ())
     if not resolution.settled:
         return _untouched(Reason.NO_GPU_WORDS, pod, context, seen)
-    outcome = _carry_out(pod, context, policy, seen, resolution)
+    outcome = _outcome(pod, context, policy, seen, resolution)
     new = remembered(outcome, resolution, seen)
     if small and new.serves(pod):
         policy.remember(facts, new)
@@ -67,8 +67,23 @@ def _untouched(reason: Reason, pod: Pod, context: Context, seen: Survey) -> Deci
     return untouched(reason, seen.findings)
 
 
-def _carry_out(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Outcome:
+def _outcome(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Outcome:
     """Writes a resolution and does everything that a share needs besides."""
+    work = begin(pod, context, policy, seen, resolution)
+    try:
+        carry_out(work)
+    except Refused as refusal:
+        return Outcome(NO_PATCH, tuple(work.findings), {}, {}, refusal.finding)
+    told = account(work, resolution)
+    text = account_text(told)
+    operations = work.edits.operations(lambda: (STATUS, text))
+    findings = tuple(work.findings)
+    audit = {"account": text} if len(text) <= MAX_AUDITED else {}
+    return Outcome(operations, findings, told, {**audit, **_reasons(findings)})
+
+
+def begin(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Work:
+    """A pod on its way: what its containers will hold, with the words of the resolution written."""
     work = Work(
         pod,
         context,
@@ -82,19 +97,19 @@ def _carry_out(pod: Pod, context: Context, policy: Policy, seen: Survey, resolut
         findings=[*seen.findings, *resolution.findings],
     )
     _write(work, resolution)
-    try:
-        guard_pod(work)
-        place_pod(work)
-        inject_shim(work)
-    except Refused as refusal:
-        return Outcome(NO_PATCH, tuple(work.findings), {}, {}, refusal.finding)
+    return work
+
+
+def carry_out(work: Work) -> None:
+    """Everything that a share needs besides its words: guard, placement, shim.
+
+    Raises:
+        Refused: one of them is impossible; what was found until then is in `Work.findings`.
+    """
+    guard_pod(work)
+    place_pod(work)
+    inject_shim(work)
     _tell_hints(work)
-    told = account(work, resolution)
-    text = account_text(told)
-    operations = work.edits.operations(lambda: (STATUS, text))
-    findings = tuple(work.findings)
-    audit = {"account": text} if len(text) <= MAX_AUDITED else {}
-    return Outcome(operations, findings, told, {**audit, **_reasons(findings)})
 
 
 def _write(work: Work, resolution: Resolution) -> None:

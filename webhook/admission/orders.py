@@ -1,7 +1,7 @@
 """What the pod and its namespace order: the target, and defaults for what a request leaves out."""
 
 import re
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook.admission.context import Context
 from webhook.finding import Finding, refuse
@@ -18,6 +18,10 @@ PREFIX: Final = "vgpu-webhook.io/"
 TARGET: Final = f"{PREFIX}target"
 DEFAULT: Final = f"{PREFIX}default-"
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
+
+
+Origin: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "itself"]
+"""Who says what the target is; `itself`: nobody does."""
 
 
 class Orders(NamedTuple):
@@ -108,6 +112,18 @@ def target_of(vendor: Vendor, given: Orders, policy: Policy) -> tuple[Vendor, Fi
         )
         raise refuse(Reason.NOT_A_TARGET, message)
     return vendor, None
+
+
+def ordered_by(vendor: Vendor, given: Orders, policy: Policy) -> Origin:
+    """Who said what `target_of` answers, in the same order."""
+    if given.pod_target is not None:
+        return "pod"
+    if given.namespace_target is not None:
+        return "namespace"
+    if vendor.translate_to is not None:
+        return "mapping"
+    home = policy.vendors.get(policy.settings.target or "")
+    return "settings" if home is not None and vendor.same_family(home) else "itself"
 
 
 def _ordered(vendor: Vendor, name: str, whose: str, policy: Policy) -> tuple[Vendor, Finding | None]:

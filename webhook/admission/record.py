@@ -37,7 +37,11 @@ def _container(one: Settled, delivery: str | None) -> dict[str, Any]:
     entry: dict[str, Any] = {
         "vendor": one.asking.vendor.name,
         "asked": {said.key: said.text for said in one.asking.all_said.values()},
-        "request": {"devices": request.devices, "memory": _amount(request.memory), "cores": _amount(request.cores)},
+        "request": {
+            "devices": request.devices,
+            "memory": amount_text(request.memory),
+            "cores": amount_text(request.cores),
+        },
     }
     if one.filled:
         entry["filled"] = {dimension: default.origin for dimension, default in one.filled.items()}
@@ -52,7 +56,8 @@ def _container(one: Settled, delivery: str | None) -> dict[str, Any]:
     return entry
 
 
-def _amount(amount: Memory | None) -> str:
+def amount_text(amount: Memory | None) -> str:
+    """An amount of one device as the account has it: ``4096Mi``, ``50%``, ``free``."""
     if isinstance(amount, Size):
         return f"{number_text(Fraction(amount.bytes, _MIB))}Mi"
     return f"{number_text(amount.value)}%" if isinstance(amount, Percent) else "free"

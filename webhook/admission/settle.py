@@ -28,6 +28,7 @@ class Settled:
         request: what it will hold, as the target's words say it.
         form: the target's form that they take.
         filled: dimensions that a default gave.
+        reading: what the source's words meant, before anything was rounded or dropped for the target.
         resources: resource names to write with their number, or None to take away.
         words: target words that stand in labels and annotations: (word, text).
         dropped: annotations of the source that carried the request.
@@ -39,6 +40,7 @@ class Settled:
     request: Request
     form: str
     filled: Defaults
+    reading: Reading
     resources: dict[str, Number | None] = field(default_factory=dict)
     words: list[tuple[Word, str, str]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
@@ -107,7 +109,7 @@ class _Settler:
     def _kept(self, reading: Reading) -> Settled:
         """In the source's own words: only corrections, filled dimensions and promotions are written."""
         one = self._one
-        settled = Settled(one, one.vendor, reading.request, reading.form.name, reading.filled)
+        settled = Settled(one, one.vendor, reading.request, reading.form.name, reading.filled, reading)
         settled.findings.extend(reading.findings)
         for name, number in reading.corrections.items():
             self._put(settled, reading.form.words[name], number)
@@ -157,7 +159,8 @@ class _Settler:
         one, target = self._one, self._target
         findings = list(reading.findings)
         request, written = self._write(reading.request, findings)
-        settled = Settled(one, target, written.reading.request, written.form.name, reading.filled, findings=findings)
+        got, form = written.reading.request, written.form.name
+        settled = Settled(one, target, got, form, reading.filled, reading, findings=findings)
         self._tell_filled(settled, reading, written)
         self._tell_rounding(settled, request, written)
         for said in one.all_said.values():

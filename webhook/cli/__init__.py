@@ -1,6 +1,7 @@
 """The command line, ``vgpu-webhook``: a group whose commands are imported when they are asked for, and only then.
 
-Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate` adds 2, denied, and `check` 2, broken.
+Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate` and `explain` add 2, denied, and `check` 2,
+broken.
 """
 
 from collections.abc import Mapping
@@ -29,6 +30,7 @@ class Entry:
 COMMANDS: Final[Mapping[str, Entry]] = {
     "serve": Entry("webhook.cli.serve", "serve", "Serve admission reviews over TLS."),
     "mutate": Entry("webhook.cli.mutate", "mutate", "Print manifests as the cluster would store them."),
+    "explain": Entry("webhook.cli.explain", "explain", "Explain what becomes of manifests and why, or a word."),
     "vendors": Entry("webhook.cli.vendors", "vendors", "Show the mappings in force: words, units, targets."),
     "check": Entry("webhook.cli.check", "check", "Check an installation, or mapping and settings documents."),
     "registration": Entry(

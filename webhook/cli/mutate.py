@@ -2,48 +2,21 @@
 
 import os
 import sys
-from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import click
 
-from webhook.cli.configuration import configured, configured_policy
 from webhook.cli.failure import Failure
+from webhook.cli.given import DENIED, given, manifests_in, policy_for
 
 if TYPE_CHECKING:
-    from webhook.cli.manifest import Manifest
     from webhook.cli.printing import Format
     from webhook.cli.treatment import Outcome
 
-DENIED: Final = 2
-"""Exit code when an object was denied."""
-
-STDIN: Final = "-"
-
 
 @click.command()
-@click.option(
-    "-f",
-    "--filename",
-    "files",
-    metavar="FILE|-",
-    multiple=True,
-    required=True,
-    help="Manifests: YAML or JSON. Repeatable.",
-)
-@click.option("-n", "--namespace", metavar="NAME", help="Namespace of documents that name none.  [default: default]")
-@configured
-@click.option(
-    "--to", "target", metavar="VENDOR", help="Write every request in this vendor's words, for instance nvidia."
-)
-@click.option(
-    "--template-path",
-    "template_paths",
-    metavar="PATH",
-    multiple=True,
-    help="Where another kind holds pod templates: spec.pytorchReplicaSpecs.*.template, * for any key. Repeatable.",
-)
+@given(required=True)
 @click.option(
     "-o",
     "--output",
@@ -83,41 +56,18 @@ def mutate(
     from webhook.cli.printing import FORMATS
     from webhook.cli.treatment import Wishes, treat
 
-    policy = configured_policy(mappings, settings)
-    if target is not None and target not in policy.vendors:
-        from webhook.mapping.problem import nearest_known
-
-        hint = nearest_known(target, policy.vendors)
-        raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
+    policy = policy_for(mappings, settings, target)
     from webhook.admission import decide
 
     wishes = Wishes(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
-        outcome = treat(_manifests(files), lambda pod, context: decide(pod, context, policy), wishes)
+        outcome = treat(manifests_in(files), lambda pod, context: decide(pod, context, policy), wishes)
     except ManifestError as error:
         raise Failure([str(error)]) from error
     click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
     _tell(outcome)
     if outcome.denied:
         sys.exit(DENIED)
-
-
-def _manifests(files: Iterable[str]) -> "list[Manifest]":
-    from webhook.cli.manifests import read_manifests
-
-    manifests: list[Manifest] = []
-    names = list(files)
-    if names.count(STDIN) > 1:
-        raise click.UsageError("standard input can be read only once")
-    for name in names:
-        try:
-            body = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        except OSError as error:
-            raise Failure([f"{name}: {error.strerror}"]) from error
-        manifests += read_manifests(body, "standard input" if name == STDIN else name)
-    if not manifests:
-        raise Failure([f"{', '.join(names)}: no document"])
-    return manifests
 
 
 def _tell(outcome: "Outcome") -> None:

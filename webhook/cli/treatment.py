@@ -51,6 +51,21 @@ class Wishes:
 
 
 @dataclass(frozen=True, slots=True)
+class TreatedPod:
+    """A pod of an object, as it was decided on.
+
+    Attributes:
+        path: where it is in the object, for people; empty for the object itself.
+        pod: as a controller would create it.
+        context: the circumstances of the decision.
+    """
+
+    path: str
+    pod: Pod
+    context: Context
+
+
+@dataclass(frozen=True, slots=True)
 class Treated:
     """What became of one object.
 
@@ -62,6 +77,7 @@ class Treated:
         warnings: what whoever applies it would be told.
         denials: why it was denied; empty where it was not.
         notes: what only concerns this command.
+        pods: the pods in it, in order.
     """
 
     title: str
@@ -71,6 +87,7 @@ class Treated:
     warnings: tuple[str, ...] = ()
     denials: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    pods: tuple[TreatedPod, ...] = ()
 
 
 @dataclass(slots=True)
@@ -148,8 +165,10 @@ def _object(obj: KubeObject, decide: Decide, wishes: Wishes, spaces: Mapping[str
     warnings: list[str] = []
     denials: list[str] = []
     notes: list[str] = []
+    pods: list[TreatedPod] = []
     for place in places:
-        decision, operations = _place(obj, place, context, decide, wishes.target)
+        pod, decision, operations = _place(obj, place, context, decide, wishes.target)
+        pods.append(TreatedPod(path_text(place.path), pod, context))
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
         patch.extend(operations)
         warnings.extend(where + finding.text for finding in decision.warnings)
@@ -159,7 +178,14 @@ def _object(obj: KubeObject, decide: Decide, wishes: Wishes, spaces: Mapping[str
             notes.append(f"{where}left alone: namespace {name} lacks the label {wishes.opt_in}: enabled")
     after = None if denials else _applied(obj.data, patch)
     return Treated(
-        obj.title, obj.data, after, () if denials else tuple(patch), tuple(warnings), tuple(denials), tuple(notes)
+        obj.title,
+        obj.data,
+        after,
+        () if denials else tuple(patch),
+        tuple(warnings),
+        tuple(denials),
+        tuple(notes),
+        tuple(pods),
     )
 
 
@@ -174,8 +200,8 @@ def _untreated(obj: KubeObject) -> tuple[str, ...]:
 
 def _place(
     obj: KubeObject, place: PodPlace, context: Context, decide: Decide, target: str | None
-) -> tuple[Decision, list[Operation]]:
-    """The decision on one pod, and its patch with paths from the object's root."""
+) -> tuple[Pod, Decision, list[Operation]]:
+    """One pod, the decision on it, and its patch with paths from the object's root."""
     template: Any = obj.data
     for part in place.path:
         template = template[part]
@@ -190,7 +216,7 @@ def _place(
         ) from error
     prefix = pointer(place.path)
     operations = [{**operation, "path": prefix + operation["path"]} for operation in decision.patch]
-    return decision, [*_groundwork(template, prefix, operations), *operations]
+    return pod, decision, [*_groundwork(template, prefix, operations), *operations]
 
 
 def _as_created(template: Mapping[str, Any], place: PodPlace, namespace: str, target: str | None) -> dict[str, Any]:

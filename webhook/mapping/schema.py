@@ -68,6 +68,7 @@ class Word(WordRule):
     annotation: Texts | None = None
     kind: WordKind | list[Literal["devices", "memory", "cores"]] = Field(alias="is", description="what it says")
     why: str | None = Field(None, description="with `unit: null`: why it has to be configured")
+    note: str | None = Field(None, description="for people: what is easily misunderstood, in a sentence")
     written: Literal["integer", "decimal", "quantity"] = Field(
         "integer", description="spelling in a label or annotation"
     )

@@ -1,0 +1,355 @@
+"""``explain``: what becomes of manifests and why, and what words mean, for people."""
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.cli.conftest import Run
+from tests.test_cases import CASES, context_in, policy_in
+from webhook.admission import decide
+from webhook.cli.explained_pods import Explanation, ObjectExplained, PodPart, as_text
+from webhook.cli.layout import WIDTH
+from webhook.explanation.model import PodExplained
+from webhook.explanation.pods import explain
+from webhook.pod import Pod, decode_pod
+
+ROOT = Path(__file__).parents[2]
+PODS = sorted((ROOT / "examples" / "pods").glob("*.yaml"))
+FOLDERS = sorted(CASES.iterdir())
+GIVEN = ("-f", str(ROOT / "examples" / "namespaces.yaml"), "--mappings", str(ROOT / "examples" / "mappings"))
+DENIED = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: wrong
+  labels: {aliyun.com/gpu-count: "3"}
+spec:
+  containers:
+  - name: main
+    image: example
+    resources:
+      limits: {aliyun.com/gpu-mem: 8, cpu: 1}
+"""
+
+
+def pod_in(folder: Path) -> Pod:
+    """The pod of a case."""
+    return decode_pod(json.dumps(yaml.safe_load((folder / "pod.yaml").read_text())).encode())
+
+
+def explained(folder: Path) -> PodExplained:
+    """A case, explained."""
+    return explain(pod_in(folder), context_in(folder), policy_in(folder))
+
+
+def pods_of(output: str) -> Iterator[dict[str, Any]]:
+    """The pods in a JSON output."""
+    for one in json.loads(output)["objects"]:
+        for part in one["pods"]:
+            yield part["pod"]
+
+
+@pytest.mark.parametrize("file", PODS, ids=lambda file: file.stem)
+def test_examples(run: Run, golden: Callable[[str, str], None], file: Path) -> None:
+    """Every example as a person reads it; denied ones exit with 2."""
+    result = run("explain", *GIVEN, "-f", str(file))
+    assert result.stderr == ""
+    assert result.exit_code == (2 if ": denied, " in result.stdout else 0)
+    golden(f"explain/{file.stem}.txt", result.stdout)
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_no_line_is_too_wide(folder: Path) -> None:
+    """Whatever becomes of a pod, its explanation fits the terminal, and holds nothing that would command it."""
+    text = as_text(Explanation((ObjectExplained("pod/demo", (), (PodPart("", explained(folder)),)),)))
+    plain = [line.replace("\x1b[0m", "") for line in text.splitlines()]
+    for line in plain:
+        shown = "".join(part.partition("m")[2] if number else part for number, part in enumerate(line.split("\x1b[")))
+        assert len(shown) <= WIDTH, shown
+        assert shown.isprintable()
+        assert shown == shown.rstrip()
+
+
+@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+def test_it_tells_what_was_decided(folder: Path) -> None:
+    """The outcome, the account and every finding are those of the decision."""
+    decision = decide(pod_in(folder), context_in(folder), policy_in(folder))
+    told = explained(folder)
+    assert (told.allowed, told.code) == (decision.allowed, decision.reason.code)
+    if decision.denial is not None:
+        assert told.refusal is not None
+        assert told.refusal.told.message == decision.denial.message
+        assert told.refusal.enforced
+    elif told.refusal is None and told.mode != "observe":
+        assert [one.message for one in told.told] == [one.message for one in dict.fromkeys(decision.warnings)]
+    accounts = decision.account.get("containers", {})
+    assert accounts.keys() <= {one.name for one in told.containers}
+    for one in told.containers:
+        if one.name in accounts:
+            assert account_of(one) == accounts[one.name]
+
+
+def account_of(one: Any) -> dict[str, Any]:
+    """The account of a container, made of its explanation."""
+    assert one.request is not None
+    request = {"devices": one.request.devices, "memory": one.request.memory, "cores": one.request.cores}
+    entry: dict[str, Any] = {
+        "vendor": one.vendor,
+        "asked": {word.key: word.value for word in one.asked},
+        "request": request,
+    }
+    filled = {each.dimension: each.origin for each in one.meaning if each.origin in {"namespace", "mapping"}}
+    written = {word.key: word.value for word in one.written}
+    if filled:
+        entry["filled"] = filled
+    if one.target != one.vendor:
+        entry["target"] = one.target
+    if written:
+        entry["written"] = written
+    if one.shim is not None and one.shim.delivery is not None:
+        entry["shim"] = one.shim.delivery
+    return entry
+
+
+def test_corrections_are_not_refused() -> None:
+    """Whatever is shown to be written instead, is created when it is written so."""
+    corrected = 0
+    for folder in FOLDERS:
+        told = explained(folder)
+        if told.refusal is None or told.refusal.instead is None or told.refusal.instead.without:
+            continue
+        manifest = yaml.safe_load((folder / "pod.yaml").read_text())
+        merge(manifest, told.refusal.instead.manifest)
+        decision = decide(decode_pod(json.dumps(manifest).encode()), context_in(folder), policy_in(folder))
+        assert decision.denial is None, folder.name
+        corrected += 1
+    assert corrected > 5
+
+
+def merge(manifest: Any, part: Any) -> None:
+    """Puts a part of a manifest over it, containers by their names."""
+    for key, value in part.items():
+        if isinstance(value, list):
+            named = {one["name"]: one for one in manifest[key]}
+            for one in value:
+                merge(named[one["name"]], one)
+        elif isinstance(value, dict):
+            merge(manifest.setdefault(key, {}), value)
+        else:
+            manifest[key] = value
+
+
+@pytest.mark.parametrize(
+    "case, expected",
+    [
+        ("aliyun-total-does-not-divide", {"aliyun.com/gpu-mem": 9}),
+        ("misspelt-word", {"nvidia.com/gpumem": "3k"}),
+        ("zero-devices-with-memory", {"nvidia.com/gpu": 1}),
+        ("vcuda-neither-share-nor-whole", {"tencent.com/vcuda-core": 200}),
+        ("quantity-fraction", {"nvidia.com/gpu": 1}),
+        ("aliyun-mebibytes-written", {"aliyun.com/gpu-mem": 16}),
+        ("cores-beyond-100", {"nvidia.com/gpucores": 100}),
+        ("iluvatar-memory-without-count", {"iluvatar.ai/vgpu": 1}),
+    ],
+)
+def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
+    """The least that is legal and no less than asked; one card where a count is missing; the word that was meant."""
+    refusal = explained(CASES / case).refusal
+    assert refusal is not None
+    assert refusal.instead is not None
+    (container,) = refusal.instead.manifest["spec"]["containers"]
+    assert expected.items() <= container["resources"]["limits"].items()
+
+
+@pytest.mark.parametrize("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])
+def test_nothing_is_guessed(case: str) -> None:
+    """Where nobody can tell what was meant, nothing is offered."""
+    refusal = explained(CASES / case).refusal
+    assert refusal is not None
+    assert refusal.instead is None
+
+
+def test_refused_with_a_snippet(run: Run) -> None:
+    """Why, what it means, and YAML that can be pasted: with the GPU words of the container, and no others."""
+    result = run("explain", "-f", "-", stdin=DENIED)
+    assert result.exit_code == 2
+    _, _, snippet = result.stdout.partition("with it the pod is not refused:\n")
+    assert yaml.safe_load(snippet) == {
+        "spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": 9}}}]}
+    }
+    assert "does not divide by 3: write 6 or 9" in " ".join(result.stdout.split())
+
+
+def test_json(run: Run) -> None:
+    """The same as data: outcome, words, meaning with where it comes from, what is written, shim, placement."""
+    result = run("explain", "-f", str(ROOT / "examples/pods/10-vcuda-to-nvidia.yaml"), "-o", "json")
+    assert result.exit_code == 0
+    (pod,) = pods_of(result.stdout)
+    assert (pod["code"], pod["allowed"], pod["mode"], pod["namespace"]) == ("VGW009", True, "enforce", "default")
+    (container,) = pod["containers"]
+    assert container["asked"][1] == {
+        "key": "tencent.com/vcuda-memory",
+        "value": "16",
+        "place": "resource",
+        "says": "16 x 256 MiB = 4096 MiB (4 GiB) of memory per card",
+    }
+    assert [(one["amount"], one["origin"]) for one in container["meaning"]] == [
+        ("1", "form"),
+        ("4096Mi", "pod"),
+        ("50%", "pod"),
+    ]
+    assert container["request"] == {"devices": 1, "memory": "4096Mi", "cores": "50%", "whole": False}
+    assert (container["target"], container["because"]) == (
+        "nvidia",
+        "the pod's annotation vgpu-webhook.io/target",
+    )
+    assert {one["key"]: one["value"] for one in container["written"]} == {
+        "nvidia.com/gpumem": "4096",
+        "nvidia.com/gpucores": "50",
+        "nvidia.com/gpu": "1",
+    }
+    assert container["removed"] == ["tencent.com/vcuda-core", "tencent.com/vcuda-memory"]
+    assert container["shim"]["delivery"] == "hostPath"
+    assert container["shim"]["variables"][1]["name"] == "LD_PRELOAD"
+    assert pod["placed"] == [{"field": "schedulerName", "before": "default-scheduler", "after": "hami-scheduler"}]
+    assert pod["refusal"] is None
+
+
+def test_json_of_a_refusal(run: Run) -> None:
+    """The finding with its field and value, the status, and the correction."""
+    result = run("explain", "-f", "-", "-o", "json", stdin=DENIED)
+    assert result.exit_code == 2
+    (pod,) = pods_of(result.stdout)
+    refusal = pod["refusal"]
+    assert (refusal["told"]["code"], refusal["status"], refusal["enforced"]) == ("VGW305", 422, True)
+    assert (refusal["told"]["field"], refusal["told"]["value"]) == ("aliyun.com/gpu-mem", "8")
+    assert refusal["instead"]["manifest"]["spec"]["containers"][0]["name"] == "main"
+
+
+def test_colour_only_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Elsewhere, and with NO_COLOR, plain text of the same words."""
+    plain = run("explain", "-f", "-", stdin=DENIED).stdout
+    coloured = run("explain", "-f", "-", stdin=DENIED, color=True).stdout
+    assert "\x1b[" not in plain
+    assert "\x1b[31m" in coloured
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert run("explain", "-f", "-", stdin=DENIED, color=True).stdout == plain
+
+
+def test_nothing_in_a_manifest_commands_the_terminal(run: Run) -> None:
+    """Control characters of names and values are replaced."""
+    pod = DENIED.replace("name: main", 'name: "ma\\x1b[2Jin"').replace("name: wrong", 'name: "wr\\x07ong"')
+    output = run("explain", "-f", "-", stdin=pod, color=True).stdout
+    assert "\x1b[2J" not in output
+    assert "\x07" not in output
+
+
+def test_a_target_by_option(run: Run) -> None:
+    """``--to`` is named as what ordered it; roundings are told with their difference."""
+    output = run("explain", "-f", str(ROOT / "examples/pods/02-sizes-given.yaml"), "--to", "vcuda").stdout
+    assert "because: --to vcuda" in output
+    assert "memory per card: 3000 MiB became 3072 MiB, +72 MiB  VGW201" in output
+
+
+def test_modes_that_only_tell(run: Run) -> None:
+    """What would be done is explained, and that it isn't; what would be denied is no denial."""
+    space = "kind: Namespace\napiVersion: v1\nmetadata:\n  name: default\n  labels:\n"
+    space += "    vgpu-webhook.io/inject: enabled\n    vgpu-webhook.io/mode: observe\n---\n"
+    result = run("explain", "-f", "-", stdin=space + DENIED)
+    assert result.exit_code == 0
+    assert "(mode observe): allowed" in result.stdout
+    assert "would be  denied: VGW305" in result.stdout
+
+
+def test_other_kinds_and_templates(run: Run) -> None:
+    """Kinds without pods are named, with what would have them treated."""
+    service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
+    result = run("explain", "-f", "-", stdin=service)
+    assert (result.exit_code, result.stdout) == (0, "service/web: holds no pod that is treated\n")
+    job = "apiVersion: x/v1\nkind: Train\nmetadata: {name: t}\nspec: {podTemplate: {spec: "
+    job += "{containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}}}\n"
+    assert "--template-path spec.podTemplate" in " ".join(run("explain", "-f", "-", stdin=job).stdout.split())
+    treated = run("explain", "-f", "-", "--template-path", "spec.podTemplate", stdin=job).stdout
+    assert treated.startswith("train/t, spec.podTemplate in namespace default: allowed, changed")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        (),
+        ("-f", "-", "--name", "nvidia.com/gpu"),
+        ("--name", "nvidia.com/gpu", "--to", "nvidia"),
+        ("--name", "nvidia.com/gpu", "-n", "x"),
+        ("-f", "/nowhere/pod.yaml"),
+        ("-f", "-", "--to", "nobody"),
+    ],
+)
+def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
+    """Manifests or a word, and one that can be read: else exit 1."""
+    result = run("explain", *arguments, stdin=DENIED)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert result.stderr
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "aliyun.com/gpu-mem",
+        "aliyun.com/gpu-count",
+        "iluvatar.ai/MR-V100.vMem",
+        "nvidia.com/gpumem-percentage",
+        "nvidia.com/mig-1g.10gb",
+        "nvidia.com/priority",
+        "nvidia.com/use-gputype",
+        "tencent.com/vcuda-core",
+    ],
+)
+def test_words(run: Run, golden: Callable[[str, str], None], name: str) -> None:
+    """Which vendors use a word, where, what 1 of it is, what it means that it is missing, and its traps."""
+    result = run("explain", "--name", name)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert all(len(line) <= WIDTH for line in result.stdout.splitlines())
+    golden(f"explain/name-{name.replace('/', '-')}.txt", result.stdout)
+
+
+def test_who_owns_a_word(run: Run, tmp_path: Path) -> None:
+    """The owner follows the settings."""
+    (tmp_path / "settings.yaml").write_text("owners: {aliyun.com/gpu-mem: gpushare}\n")
+    here = json.loads(run("explain", "--name", "aliyun.com/gpu-mem", "-o", "json").stdout)
+    there = json.loads(
+        run(
+            "explain", "--name", "aliyun.com/gpu-mem", "-o", "json", "--settings", str(tmp_path / "settings.yaml")
+        ).stdout
+    )
+    assert (here["owner"], here["choice"]) == ("aliyun", "owners: {aliyun.com/gpu-mem: gpushare}")
+    assert (there["owner"], there["choice"]) == ("gpushare", "owners: {aliyun.com/gpu-mem: aliyun}")
+    assert [(use["vendor"], use["in_force"], use["per"]) for use in here["uses"]] == [
+        ("aliyun", True, "total"),
+        ("gpushare", False, "card"),
+    ]
+
+
+def test_a_name_with_its_variables(run: Run) -> None:
+    """A pattern as the mapping writes it is found like a name that it matches."""
+    named = run("explain", "--name", "iluvatar.ai/MR-V100.vMem").stdout
+    assert run("explain", "--name", "iluvatar.ai/{chip}.vMem").stdout.splitlines()[1:] == named.splitlines()[1:]
+
+
+@pytest.mark.parametrize(
+    "name, near",
+    [
+        ("nvidia.com/gpumme", "did you mean nvidia.com/gpumem"),
+        ("aliyun.com/gpu-men", "did you mean aliyun.com/gpu-mem"),
+        ("gpumem", "nvidia.com/gpumem?"),
+        ("example.com/fpga", "`vgpu-webhook vendors` lists the words"),
+    ],
+)
+def test_unknown_words(run: Run, name: str, near: str) -> None:
+    """Exit 1, with what was probably meant."""
+    result = run("explain", "--name", name)
+    assert (result.exit_code, result.stdout) == (1, "")
+    assert near in result.stderr

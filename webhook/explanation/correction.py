@@ -1,0 +1,168 @@
+"""What to write instead of a pod that is refused: candidates that follow from the reason, each tried before it is shown.
+
+Nothing is guessed: a candidate asks for no less than the pod does, keeps its container's other words, and counts only where
+the corrected pod is not refused any more.
+"""
+
+import difflib
+from collections.abc import Iterator
+from typing import Any, Final, TypeVar
+
+import msgspec
+
+from webhook.admission.context import Context
+from webhook.admission.engine import decide
+from webhook.admission.orders import TARGET
+from webhook.explanation.model import Correction
+from webhook.explanation.numbers import renamed, with_other_numbers
+from webhook.finding import Finding
+from webhook.mapping.policy import Policy
+from webhook.patch import Slot, slots
+from webhook.pod import Container, Pod, QuantityText, View, decode_env
+from webhook.reasons import Reason
+
+MAX_TRIES: Final = 64
+"""Pods that are tried for one correction."""
+
+MAX_STEPS: Final = 3
+"""Refusals that are corrected one after the other."""
+
+_NUMBERS: Final = {
+    Reason.NOT_WHOLE,
+    Reason.NOT_LEGAL,
+    Reason.NOT_DIVISIBLE,
+    Reason.TOO_LARGE,
+    Reason.REFUSED_BY_VENDOR,
+    Reason.ZERO_DEVICES,
+}
+"""Refusals that another number may help."""
+
+
+_View = TypeVar("_View", bound=View)
+
+
+def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> Correction | None:
+    """The least that has to change for the pod not to be refused, if that is known.
+
+    Args:
+        pod: that is refused.
+        context: as for `decide`.
+        policy: as for `decide`.
+        denial: why it is refused.
+    """
+    tries = 0
+    waiting = [(pod, denial)]
+    for _ in range(MAX_STEPS):
+        next_ones: list[tuple[Pod, Finding]] = []
+        for refused, why in waiting:
+            for candidate in _candidates(refused, policy, why):
+                tries += 1
+                if tries > MAX_TRIES:
+                    return None
+                decision = decide(candidate, context, policy)
+                if decision.denial is None and decision.account:
+                    return _difference(pod, candidate, policy)
+                if decision.denial is not None and decision.denial != why:
+                    next_ones.append((candidate, decision.denial))
+        waiting = next_ones
+    return None
+
+
+def _candidates(pod: Pod, policy: Policy, denial: Finding) -> Iterator[Pod]:
+    """Pods that answer the refusal, the likeliest first."""
+    reason = denial.reason
+    spec = pod.spec
+    if reason is Reason.NODE_NAME and spec.node_name:
+        selector = {**(spec.node_selector or {}), "kubernetes.io/hostname": spec.node_name}
+        yield _with_spec(pod, node_name=None, node_selector=selector)
+    elif reason is Reason.SCHEDULER_CONFLICT:
+        yield _with_spec(pod, scheduler_name=None)
+    elif reason is Reason.UNKNOWN_TARGET and denial.field == TARGET and denial.value:
+        names = [vendor.name for vendor in policy.vendors.values() if vendor.target]
+        for name in difflib.get_close_matches(denial.value, names, n=1):
+            annotations = {**(pod.metadata.annotations or {}), TARGET: name}
+            yield _replace(pod, metadata=_replace(pod.metadata, annotations=annotations))
+    for slot in slots(pod):
+        if slot.name == denial.container:
+            for container in _containers(pod, slot, policy, denial):
+                yield _with_container(pod, slot, container)
+
+
+def _containers(pod: Pod, slot: Slot, policy: Policy, denial: Finding) -> Iterator[Container]:
+    """The refused container, corrected in the ways that its reason suggests."""
+    container, reason, field = slot.container, denial.reason, denial.field or ""
+    inside = field.partition("[")[2].removesuffix("]")
+    if reason is Reason.PRIVILEGED:
+        yield _replace(container, security_context=None)
+    elif reason in {Reason.GUARDED, Reason.COLLISION} and field.startswith("env["):
+        kept = [entry for entry in msgspec.json.decode(container.env) if entry.get("name") != inside]
+        yield _replace(container, env=msgspec.Raw(msgspec.json.encode(kept)))
+    elif reason is Reason.NEAR_MISS and (near := policy.near.look(inside)) is not None:
+        yield renamed(container, inside, near.meant)
+    elif reason is Reason.LIMIT_DIFFERS and container.resources is not None:
+        limits = container.resources.limits or {}
+        requests = container.resources.requests or {}
+        same = {
+            key: limits[key] if key in limits and policy.resources.owners(key) else requests[key] for key in requests
+        }
+        yield _replace(container, resources=_replace(container.resources, requests=same))
+    elif reason in _NUMBERS:
+        yield from with_other_numbers(pod, container, policy, denial)
+
+
+def _with_container(pod: Pod, slot: Slot, container: Container) -> Pod:
+    there = pod.spec.containers if slot.kind == "containers" else pod.spec.init_containers or []
+    changed = [container if index == slot.position else one for index, one in enumerate(there)]
+    return _with_spec(pod, **{"containers" if slot.kind == "containers" else "init_containers": changed})
+
+
+def _with_spec(pod: Pod, **members: Any) -> Pod:
+    return _replace(pod, spec=_replace(pod.spec, **members))
+
+
+def _replace(view: _View, **members: Any) -> _View:
+    return msgspec.structs.replace(view, **members)
+
+
+def _difference(before: Pod, after: Pod, policy: Policy) -> Correction:
+    """What is different, as a part of a manifest."""
+    manifest: dict[str, Any] = {}
+    without: list[str] = []
+    annotations = after.metadata.annotations or {}
+    if annotations != (before.metadata.annotations or {}):
+        manifest["metadata"] = {"annotations": {TARGET: annotations[TARGET]}}
+    spec: dict[str, Any] = {}
+    if after.spec.node_name != before.spec.node_name:
+        without.append("spec.nodeName")
+        spec["nodeSelector"] = after.spec.node_selector
+    if after.spec.scheduler_name != before.spec.scheduler_name:
+        without.append("spec.schedulerName")
+    for old, new in zip(slots(before), slots(after), strict=True):
+        if old.container != new.container:
+            shown = _container_difference(old, new, policy, without)
+            if shown:
+                spec.setdefault(new.kind, []).append({"name": new.name, **shown})
+    if spec:
+        manifest["spec"] = spec
+    return Correction(manifest, tuple(dict.fromkeys(without)))
+
+
+def _container_difference(before: Slot, after: Slot, policy: Policy, without: list[str]) -> dict[str, Any]:
+    old, new = before.container, after.container
+    if old.security_context != new.security_context:
+        without.append(f"securityContext.privileged of container {old.name}")
+    kept = [entry.name for entry in decode_env(new.env)]
+    without.extend(
+        f"env {entry.name} of container {old.name}" for entry in decode_env(old.env) if entry.name not in kept
+    )
+    if old.resources == new.resources or new.resources is None:
+        return {}
+    shown: dict[str, dict[str, QuantityText]] = {}
+    for side in ("limits", "requests"):
+        was = getattr(old.resources, side) or {}
+        now = getattr(new.resources, side) or {}
+        words = {key: value for key, value in now.items() if policy.resources.owners(key)}
+        if words:
+            shown[side] = words
+        without.extend(f"{key} of container {old.name}" for key in was if key not in now)
+    return {"resources": shown} if shown else {}

@@ -1,0 +1,306 @@
+"""Whose word a name is in a policy and what it means there, for people."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+from webhook.explanation.worth import amount_in_words, unit_text
+from webhook.mapping.glob import glob_pattern
+from webhook.mapping.names import Owner, index
+from webhook.mapping.nearness import distance
+from webhook.mapping.policy import Policy
+from webhook.mapping.refusal import PLACEHOLDER
+from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word, WordPlace
+from webhook.quantity import number_text
+from webhook.request import Dimension, Memory
+
+MAX_NEAR: Final = 3
+"""Names that are offered for one that nobody knows."""
+
+MAX_DISTANCE: Final = 4
+"""How many letters such a name may differ in."""
+
+_PLACES: Final[tuple[WordPlace, ...]] = ("resource", "label", "annotation")
+
+Mark: TypeAlias = Literal["hint", "owned", "known"]
+"""What a name that is no word is to a vendor; see the keys of that name in a mapping."""
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """What one vendor takes a name for.
+
+    Attributes:
+        vendor, family, about: the vendor.
+        in_force: its words are read here; else it is on standby.
+        place: where the name has to stand.
+        word: the mapping's name of the word.
+        keys: all its spellings; the first is written.
+        container: the container that this key is meant for, where the key names one.
+        says: the dimensions, or ``other``, ``text``, ``container``.
+        unit: what 1 is worth, in words.
+        per: ``card`` or ``total``; None where neither makes sense.
+        legal: the numbers that are taken, in words.
+        missing: what it means that the word is not there.
+        rules: the forms of the vendor, in the order in which they are tried.
+        traps: what is easily misunderstood.
+    """
+
+    vendor: str
+    family: str
+    about: str | None
+    in_force: bool
+    place: WordPlace
+    word: str
+    keys: tuple[str, ...]
+    container: str | None
+    says: tuple[str, ...]
+    unit: str
+    per: Literal["card", "total"] | None
+    legal: str
+    missing: tuple[str, ...]
+    rules: tuple[str, ...]
+    traps: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """All there is to say about a name.
+
+    Attributes:
+        name: as it was asked for.
+        owner: the vendor whose word it is here as a resource, None where that is nobody's.
+        choice: the setting that would put another vendor in force, where several have the word.
+        uses: as a word, those in force first.
+        marks: (vendor, what it is to that vendor) where it is no word.
+        near: known names that resemble it, where nobody knows it.
+    """
+
+    name: str
+    owner: str | None
+    choice: str | None
+    uses: tuple[Use, ...] = ()
+    marks: tuple[tuple[str, Mark], ...] = ()
+    near: tuple[str, ...] = ()
+
+    @property
+    def known(self) -> bool:
+        """Whether any vendor knows the name."""
+        return bool(self.uses or self.marks)
+
+
+def look_up(policy: Policy, name: str) -> Entry:
+    """What the vendors of a policy take a name for: a key, or the spelling of one with its variables (``a/{chip}.vMem``)."""
+    vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.standby)
+    uses = [use for vendor in vendors for use in _uses(vendor, name)]
+    owners = policy.resources.owners(name)
+    marks = [(vendor.name, mark) for vendor in vendors for mark in _marks(vendor, name)] if not uses else []
+    sharing = {use.vendor for use in uses if use.place == "resource"}
+    owner = owners[0].vendor if owners else next((use.vendor for use in uses if use.in_force), None)
+    others = sorted(sharing - {owner})
+    choice = f"owners: {{{name}: {others[0]}}}" if others and owner is not None else None
+    near = () if uses or marks else _near(policy, name)
+    return Entry(name, owner if sharing else None, choice, tuple(uses), tuple(marks), near)
+
+
+def _uses(vendor: Vendor, name: str) -> Iterator[Use]:
+    for place in _PLACES:
+        owners = index([vendor], place).owners(name) or _templates(vendor, place, name)
+        for owner in {one.word: one for one in owners}.values():
+            yield _use(vendor, vendor.words[owner.word], owner)
+
+
+def _templates(vendor: Vendor, place: WordPlace, name: str) -> tuple[Owner, ...]:
+    return tuple(
+        Owner(vendor.name, word.name)
+        for word in vendor.words.values()
+        if word.place == place and any(template.text == name for template in (*word.spellings, word.twin) if template)
+    )
+
+
+def _use(vendor: Vendor, word: Word, owner: Owner) -> Use:
+    sizes = {"memory", "cores"} & set(word.dimensions)
+    return Use(
+        vendor=vendor.name,
+        family=vendor.family,
+        about=vendor.document.about,
+        in_force=not vendor.standby,
+        place=word.place,
+        word=word.name,
+        keys=tuple(template.text for template in (*word.spellings, word.twin) if template is not None),
+        container=owner.container,
+        says=word.dimensions or (word.kind,),
+        unit=_unit(vendor, word, owner),
+        per=None if not sizes else "total" if word.total else "card",
+        legal=_legal(word),
+        missing=tuple(_missing(vendor, word)),
+        rules=tuple(_rules(vendor)),
+        traps=tuple(_traps(vendor, word)),
+    )
+
+
+def _unit(vendor: Vendor, word: Word, owner: Owner) -> str:
+    """What 1 is worth, with what the name itself says."""
+    for variable, value in owner.binding:
+        row = vendor.variables[variable].rows.get(value) if variable in vendor.variables else None
+        if row is not None:
+            sizes: tuple[tuple[Dimension, Memory | None], ...] = (("memory", row.memory), ("cores", row.cores))
+            held = [f"{dimension} {amount_in_words(size, dimension)}" for dimension, size in sizes if size is not None]
+            return f"{unit_text(word)} called {value}: {', '.join(held)}"
+    return unit_text(word)
+
+
+def _legal(word: Word) -> str:
+    if word.kind in {"text", "container"}:
+        return "text"
+    said = (
+        str(word.values)
+        if word.values is not None
+        else "numbers from 0"
+        if word.written == "decimal"
+        else "whole numbers"
+    )
+    if word.written == "quantity":
+        said = "a quantity such as 4Gi"
+    if word.listed:
+        said = f"{said}, one for each container by position"
+    return f"{said}; written in multiples of {number_text(word.step)}" if word.step != 1 else said
+
+
+def _missing(vendor: Vendor, word: Word) -> Iterator[str]:
+    """What it means for each dimension that the word says that it is not there."""
+    for dimension in word.dimensions:
+        others = [vendor.words[name].spellings[0].text for name in vendor.by_dimension[dimension] if name != word.name]
+        beside = f", if {' and '.join(others)} is missing too" if others else ""
+        default = vendor.defaults.get(dimension)
+        meanings = (
+            [f"{amount_in_words(default.value, dimension)}, filled in by the mapping's default"]
+            if default is not None
+            else list(_meanings(vendor, word, dimension)) or ["it has to be said"]
+        )
+        yield from (f"{dimension}: {meaning}{beside}" for meaning in meanings)
+
+
+def _meanings(vendor: Vendor, word: Word, dimension: Dimension) -> Iterator[str]:
+    """What the forms that can hold without the word take the dimension for, each meaning once."""
+    found: dict[str, list[str]] = {}
+    for form in vendor.forms:
+        about = [condition for condition in form.when if word.name in condition.words]
+        if any(not condition.absent for condition in about):
+            continue
+        decides = len(about) == len(form.when)
+        if form.deny is None:
+            found.setdefault(_in_form(form, dimension), []).append(form.name)
+        elif decides:
+            found.setdefault(f"refused: {_denial(vendor, form)}", [])
+        if decides:
+            break
+    for meaning, forms in found.items():
+        yield f"{meaning} ({' and '.join(forms)})" if forms and len(found) > 1 else meaning
+
+
+def _in_form(form: Form, dimension: Dimension) -> str:
+    literal = getattr(form, dimension)
+    meaning = getattr(form.absent, dimension) if literal is None or isinstance(literal, Derived) else literal
+    return "it has to be said" if meaning is None else amount_in_words(meaning, dimension)
+
+
+def _rules(vendor: Vendor) -> Iterator[str]:
+    """The forms in the order in which they are tried; nothing where one takes every combination."""
+    if len(vendor.forms) == 1 and not vendor.forms[0].when:
+        return
+    for form in vendor.forms:
+        when = " and ".join(_condition(vendor, condition) for condition in form.when)
+        where = f"with {when}" if when else "else"
+        yield f"refused {where}: {_denial(vendor, form)}" if form.deny is not None else f"{form.name!r} {where}"
+
+
+def _condition(vendor: Vendor, condition: Condition) -> str:
+    keys = " or ".join(vendor.words[name].spellings[0].text for name in condition.words)
+    values = ["absent"] * condition.absent + ["present"] * condition.present + sorted(condition.texts)
+    if condition.numbers is not None:
+        values.append(str(condition.numbers))
+    return f"{keys} {' or '.join(values)}"
+
+
+def _denial(vendor: Vendor, form: Form) -> str:
+    shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
+    shown |= {word.name: word.spellings[0].text for word in vendor.words.values()}
+    return PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or "")
+
+
+def _traps(vendor: Vendor, word: Word) -> Iterator[str]:
+    note = vendor.document.words[word.name].note
+    if note is not None:
+        yield " ".join(note.split())
+    if word.total:
+        does = "what does not divide is rounded down" if word.rounding == "down" else "has to divide by their number"
+        yield f"It counts over all cards together, and {does}."
+    for dimension in word.dimensions:
+        yield from _not_counting(vendor, word, dimension)
+    if word.place != "resource" and "devices" in word.dimensions:
+        yield f"By itself the {word.place} asks for nothing."
+    if word.per_container:
+        yield "The key names the container that it is meant for."
+    for form in vendor.forms:
+        if form.words[word.name].total != word.total:
+            yield f"In the form {form.name!r} it counts {'over all cards together' if not word.total else 'per card'}."
+
+
+def _not_counting(vendor: Vendor, word: Word, dimension: Dimension) -> Iterator[str]:
+    """Where the word has no effect for a dimension."""
+    first, *_ = vendor.by_dimension[dimension]
+    if first != word.name:
+        yield f"Beside {vendor.words[first].spellings[0].text} it has no effect: that one counts."
+    used = [form for form in vendor.forms if form.literal(dimension) and not _decides(form, word)]
+    if used and len(used) < len(vendor.forms):
+        names = " and ".join(repr(form.name) for form in used)
+        yield f"In the form {names} it is ignored: {dimension} is what the form says."
+
+
+def _decides(form: Form, word: Word) -> bool:
+    """Whether the word leads to the form, so that it is not ignored there."""
+    derives = isinstance(form.devices, Derived) and form.devices.word == word.name
+    return derives or any(word.name in condition.words for condition in form.when)
+
+
+def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
+    if vendor.owned.hint(name):
+        yield "hint"
+    if name in vendor.owned.annotations or name in vendor.owned.labels:
+        yield "owned"
+    if vendor.document.known and _known(vendor, name):
+        yield "known"
+
+
+def _known(vendor: Vendor, name: str) -> bool:
+    return any(re.fullmatch(glob_pattern(one), name, re.DOTALL) for one in vendor.document.known)
+
+
+def _near(policy: Policy, name: str) -> tuple[str, ...]:
+    """Names that were probably meant: those that differ in a few letters, before or behind the slash."""
+    names = {
+        key
+        for vendor in policy.vendors.values()
+        for place in _PLACES
+        for key in (*index([vendor], place).exact, *_open_ended(vendor, place))
+    }
+    ranked = sorted((rank, key) for key in names if (rank := _rank(name, key)) is not None)
+    return tuple(key for rank, key in ranked[:MAX_NEAR] if rank <= ranked[0][0] + 1)
+
+
+def _rank(name: str, key: str) -> int | None:
+    """How far a known key is from a name, in letters; None where it was hardly meant."""
+    away = distance(name, key)
+    if away <= min(MAX_DISTANCE, len(name) // 3):
+        return away
+    (domain, _, local), (its_domain, _, its_local) = name.rpartition("/"), key.rpartition("/")
+    same_begin = its_domain == domain and local != "" and (its_local.startswith(local) or local.startswith(its_local))
+    return MAX_DISTANCE if same_begin or its_local == local else None
+
+
+def _open_ended(vendor: Vendor, place: WordPlace) -> Iterator[str]:
+    for word in vendor.words.values():
+        if word.place == place:
+            yield from (template.text for template in word.spellings if template.variables)

@@ -1,0 +1,236 @@
+"""What became of a pod and why, as plain values for people: the text and the JSON of ``explain`` are made of these.
+
+Names and spellings are those of the account (`webhook.admission.record`): ``4096Mi``, ``50%``, ``free``.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+from webhook.mapping.vendor import WordPlace
+from webhook.request import Dimension
+
+From: TypeAlias = Literal["pod", "namespace", "mapping", "form", "name", "absent"]
+"""Where an amount comes from: said by the pod; filled in for the namespace or by the mapping; said by the form that the words
+take, or by the name of a word; or what it means that nobody says it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A request; amounts are for each card.
+
+    Attributes:
+        whole: whole, exclusive cards.
+    """
+
+    devices: int | None
+    memory: str
+    cores: str
+    whole: bool
+
+
+@dataclass(frozen=True, slots=True)
+class WordShown:
+    """A word with its value, and what that says.
+
+    Attributes:
+        place: where it stands; a resource in limits and requests.
+        says: what the value is worth, in words.
+    """
+
+    key: str
+    value: str
+    place: WordPlace
+    says: str
+
+
+@dataclass(frozen=True, slots=True)
+class WordWritten:
+    """A word that is written, as in `WordShown`.
+
+    Attributes:
+        why: what made it necessary.
+    """
+
+    key: str
+    value: str
+    place: WordPlace
+    says: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Amount:
+    """One dimension of what was asked, for each card, and where it comes from.
+
+    Attributes:
+        origin: who says so.
+        where: the same in words, with the key or annotation.
+    """
+
+    dimension: Dimension
+    amount: str
+    origin: From
+    where: str
+
+
+@dataclass(frozen=True, slots=True)
+class Rounding:
+    """A number that became another one.
+
+    Attributes:
+        what: a key, or a dimension per card.
+        before, after: the numbers with their units.
+        by: the difference, with its sign.
+        code: of the reason under which it is told.
+    """
+
+    what: str
+    before: str
+    after: str
+    by: str
+    code: str
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A finding.
+
+    Attributes:
+        lost: something that was asked for is gone.
+        shown: another part of the explanation says it already.
+    """
+
+    code: str
+    title: str
+    message: str
+    container: str | None
+    field: str | None
+    value: str | None
+    lost: bool
+    shown: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Variable:
+    """A variable of a container that is written (`value`) or taken away (None); `before` is what stood there."""
+
+    name: str
+    value: str | None
+    before: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ShimShown:
+    """How the library that enforces the share gets into a container.
+
+    Attributes:
+        delivery: as in the account; None where there is no shim.
+        why: in words.
+        mounts: mount path: volume.
+        variables: those that change.
+    """
+
+    delivery: str | None
+    why: str
+    mounts: Mapping[str, str] = field(default_factory=dict)
+    variables: tuple[Variable, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class ContainerExplained:
+    """One container that asks.
+
+    Attributes:
+        vendor: in whose words; several, where they are mixed.
+        form: the mapping's name for the combination of words.
+        asked: the words as they stand.
+        meaning: what they mean, dimension by dimension; empty where they mean nothing.
+        request: what the container will hold; None where it is refused or left as it stands.
+        target, because: in whose words it will run, and who says so.
+        written: the words that are written; `removed` the keys that are taken away.
+        rounded: numbers that became others.
+        shim: None where it was not reached.
+        left: the words are let be, as nobody could read them otherwise.
+    """
+
+    name: str
+    init: bool
+    vendor: str
+    asked: tuple[WordShown, ...]
+    form: str | None = None
+    meaning: tuple[Amount, ...] = ()
+    request: Share | None = None
+    target: str | None = None
+    because: str | None = None
+    written: tuple[WordWritten, ...] = ()
+    removed: tuple[str, ...] = ()
+    rounded: tuple[Rounding, ...] = ()
+    shim: ShimShown | None = None
+    left: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """A part of the pod that places it: what stood there and what will; None for nothing."""
+
+    field: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What to write instead: tried, and not refused.
+
+    Attributes:
+        manifest: the parts of the pod that differ, as they should be.
+        without: what has to go, in words.
+    """
+
+    manifest: Mapping[str, Any]
+    without: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a pod is refused, and what to do.
+
+    Attributes:
+        enforced: it is denied; else its namespace only has it told.
+    """
+
+    told: Told
+    status: int
+    remedy: str
+    enforced: bool
+    instead: Correction | None
+
+
+@dataclass(frozen=True, slots=True)
+class PodExplained:
+    """One pod, or the pods of a template.
+
+    Attributes:
+        namespace: where it is created.
+        mode: ``enforce``, ``warn`` or ``observe``, with the namespace's roll-out in it.
+        code, outcome, meaning: the decision in a few words, and in a sentence.
+        allowed: whether it is created.
+        policy: the digest of the documents that this follows from.
+        containers: those that ask.
+        placed: what changes of where it runs.
+        told: what is noticed, in order, the refusal left out.
+        refusal: why it is refused.
+    """
+
+    namespace: str
+    mode: str
+    code: str
+    outcome: str
+    meaning: str
+    allowed: bool
+    policy: str
+    containers: tuple[ContainerExplained, ...] = ()
+    placed: tuple[Placed, ...] = ()
+    told: tuple[Told, ...] = ()
+    refusal: Refusal | None = None

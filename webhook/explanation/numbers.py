@@ -1,0 +1,162 @@
+"""Other numbers for the words of a container that is refused: what its vendor would take, and no less than asked."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+import msgspec
+
+from webhook.finding import Finding
+from webhook.mapping.policy import MIB, Policy
+from webhook.mapping.refusal import spelling
+from webhook.mapping.said import Said, form_of
+from webhook.mapping.vendor import Condition, Form, Vendor, Word
+from webhook.pod import Container, Pod, QuantityText, Resources
+from webhook.quantity import Number, QuantityError, ceil_to, parse_quantity, simplest
+from webhook.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The words of one vendor in a container.
+
+    Attributes:
+        said: its resources.
+        labels: the pod's labels that hold for it: counts of cards.
+    """
+
+    vendor: Vendor
+    said: dict[str, Said]
+    labels: dict[str, Said]
+
+    @property
+    def all(self) -> dict[str, Said]:
+        """Those that are set."""
+        return {name: said for name, said in {**self.labels, **self.said}.items() if said.number}
+
+    @property
+    def counts(self) -> tuple[Number, ...]:
+        """The numbers of cards that they say."""
+        return tuple(one.number for one in self.all.values() if "devices" in self.vendor.words[one.word].dimensions)
+
+
+def _words(pod: Pod, container: Container, policy: Policy) -> _Words | None:
+    resources = container.resources or Resources()
+    said: dict[str, Said] = {}
+    vendor: Vendor | None = None
+    for key, quantity in {**(resources.requests or {}), **(resources.limits or {})}.items():
+        owners = policy.resources.owners(key)
+        if not owners:
+            continue
+        vendor = policy.vendors[owners[0].vendor]
+        try:
+            number = parse_quantity(str(quantity))
+        except QuantityError:
+            continue
+        said[owners[0].word] = Said(owners[0].word, key, str(quantity), number, owners[0].binding)
+    if vendor is None:
+        return None
+    labels: dict[str, Said] = {}
+    for key, text in (pod.metadata.labels or {}).items():
+        for owner in policy.labels.owners(key):
+            if owner.vendor == vendor.name and text.isdigit() and text.isascii():
+                labels[owner.word] = Said(owner.word, key, text, int(text[:9]), owner.binding)
+    return _Words(vendor, said, labels)
+
+
+def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: Finding) -> Iterator[Container]:
+    """The container with other numbers of its words: what the refusal is about first, and the nearest number first."""
+    words = _words(pod, container, policy)
+    if words is None:
+        return
+    vendor = words.vendor
+    refusing = form_of(vendor, words.all)
+    by_form = denial.reason is Reason.REFUSED_BY_VENDOR and refusing is not None and refusing.deny is not None
+    too_large = denial.reason is Reason.TOO_LARGE
+    if not by_form or "{above}" in ((refusing.deny if refusing else None) or ""):
+        for said in sorted(words.said.values(), key=lambda one: one.key != denial.field):
+            for number in sorted(_numbers(vendor, said, words, policy.largest_card, too_large=too_large)):
+                yield _with_number(container, said.key, number)
+    missing = denial.reason is Reason.ZERO_DEVICES
+    conditions: tuple[Condition, ...] = refusing.when if by_form and refusing is not None else ()
+    for name in vendor.by_dimension["devices"]:
+        word = vendor.words[name]
+        if word.place == "resource" and (missing or any(_needs(condition, name) for condition in conditions)):
+            binding = {key: value for said in words.said.values() for key, value in said.binding}
+            key = words.said[name].key if name in words.said else spelling(word, binding)
+            yield _with_number(container, key, 1)
+    for condition in conditions:
+        for name in condition.words:
+            if name in words.said and condition.present:
+                yield _with_number(container, words.said[name].key, None)
+
+
+def _needs(condition: Condition, word: str) -> bool:
+    return word in condition.words and condition.absent and not condition.present
+
+
+def _numbers(vendor: Vendor, said: Said, words: _Words, largest_card: int, *, too_large: bool) -> set[Number]:
+    """Other numbers of a word that could have been meant: never less, unless its unit was taken for another."""
+    found: set[Number] = set()
+    for form in vendor.forms:
+        if form.deny is None:
+            found.update(_legal(form, form.words[said.word], said.number, words.counts))
+    found = {number for number in found if number > said.number}
+    if not too_large:
+        return found
+    word = vendor.words[said.word]
+    if word.unit is not None and word.sized:
+        for meant in (said.number, said.number * MIB):
+            if word.unit <= meant <= largest_card:
+                found.add(ceil_to(Fraction(meant) / word.unit, 1))
+    elif word.unit is not None and not word.sized and "devices" not in word.dimensions:
+        found.add(simplest(Fraction(100) / word.unit))
+    return found - {said.number}
+
+
+def _legal(form: Form, word: Word, number: Number, counts: tuple[Number, ...]) -> Iterator[Number]:
+    """The nearest numbers above that a form takes."""
+    for condition in form.when:
+        if condition.words == (word.name,) and condition.numbers is not None:
+            above = condition.numbers.ceil(number)
+            if above is not None:
+                yield above
+    for devices in (1, *(count for count in counts if word.total and count > 1)):
+        share: Number | None = ceil_to(Fraction(number) / devices, word.step if word.written == "decimal" else 1)
+        if word.values is not None and share is not None:
+            share = word.values.ceil(share)
+        if share is not None:
+            yield simplest(share * devices)
+
+
+def _with_number(container: Container, key: str, number: Number | None) -> Container:
+    """The container with a resource at a number, in limits and wherever else it stands; None takes it away."""
+    resources = container.resources or Resources()
+    limits, requests = dict(resources.limits or {}), dict(resources.requests or {})
+    there = {*limits, *requests}
+    if number is None:
+        limits.pop(key, None)
+        requests.pop(key, None)
+    else:
+        text: QuantityText = number if isinstance(number, int) else str(float(number))
+        if key in requests or (requests and key not in limits):
+            requests[key] = text
+        if key in limits or key not in requests or key not in there:
+            limits[key] = text
+    return _with_resources(container, limits, requests)
+
+
+def renamed(container: Container, key: str, meant: str) -> Container:
+    """The container with another name for one of its resources."""
+    resources = container.resources or Resources()
+    limits, requests = (
+        {meant if name == key else name: value for name, value in (side or {}).items()}
+        for side in (resources.limits, resources.requests)
+    )
+    return _with_resources(container, limits, requests)
+
+
+def _with_resources(
+    container: Container, limits: dict[str, QuantityText], requests: dict[str, QuantityText]
+) -> Container:
+    return msgspec.structs.replace(container, resources=Resources(limits or None, requests or None))

@@ -1,0 +1,158 @@
+"""The words of one container, told for people: what they mean and who says so, what is written, what was rounded."""
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from webhook.admission.asking import Asking
+from webhook.admission.orders import (
+    DEFAULT,
+)
+from webhook.admission.record import amount_text
+from webhook.admission.settle import Settled
+from webhook.explanation.model import (
+    Amount,
+    From,
+    Rounding,
+    Share,
+    WordShown,
+    WordWritten,
+)
+from webhook.explanation.worth import worth
+from webhook.mapping.names import index
+from webhook.mapping.reading import Reading
+from webhook.mapping.said import Said, spoken
+from webhook.mapping.vendor import Derived, Form, Word
+from webhook.quantity import Number, QuantityError, parse_quantity, simplest
+from webhook.reasons import Reason
+from webhook.request import DIMENSIONS, FREE, Dimension, Percent, Request, Size
+
+
+def word_shown(word: Word, said: Said) -> WordShown:
+    """A word as it stands in the pod."""
+    return WordShown(said.key, said.text, word.place, worth(word, said.number))
+
+
+def share_of(request: Request) -> Share:
+    """A request as the account has it."""
+    return Share(request.devices, amount_text(request.memory), amount_text(request.cores), request.whole)
+
+
+def meaning(one: Asking, reading: Reading) -> Iterator[Amount]:
+    """What the words of a container mean, dimension by dimension, and who says so."""
+    for dimension in DIMENSIONS:
+        value = getattr(reading.request, dimension)
+        amount = str(value) if dimension == "devices" else amount_text(value)
+        yield Amount(dimension, amount, *_origin(one, reading, dimension))
+
+
+def _origin(one: Asking, reading: Reading, dimension: Dimension) -> tuple[From, str]:
+    form, vendor = reading.form, one.vendor
+    filled = reading.filled.get(dimension)
+    if filled is not None and filled.origin == "namespace":
+        return "namespace", f"filled in: the namespace's annotation {DEFAULT}{dimension}"
+    if filled is not None:
+        return "mapping", f"filled in: the default of the mapping {vendor.name}"
+    said = _counted(one, form, dimension)
+    if said is not None:
+        return "pod", f"{said}"
+    if form.literal(dimension):
+        return "form", f"{vendor.name} takes these words for {form.name!r}"
+    if any(one.vendor.variables[name].rows for it in one.said.values() for name, _ in it.binding):
+        return "name", "so says the name"
+    if dimension == "cores" and form.absent.cores is FREE and reading.request.whole:
+        return "absent", "where all memory is taken nobody else fits"
+    return "absent", f"not said: that is what it means to {vendor.name}"
+
+
+def _counted(one: Asking, form: Form, dimension: Dimension) -> Said | None:
+    """The word that says a dimension, if one does."""
+    if dimension == "devices" and isinstance(form.devices, Derived):
+        return one.said.get(form.devices.word)
+    if form.literal(dimension):
+        return None
+    return next((one.said[name] for name in one.vendor.by_dimension[dimension] if name in one.said), None)
+
+
+def written(settled: Settled) -> Iterator[WordWritten]:
+    """The words that are written, in the order of the account."""
+    vendor, form = settled.target, next(form for form in settled.target.forms if form.name == settled.form)
+    names = index([vendor], "resource")
+    for key, number in settled.resources.items():
+        if number is not None:
+            word = form.words[names.owners(key)[0].word]
+            yield WordWritten(key, spoken(number), "resource", worth(word, number), _why(settled, key, word))
+    for word, key, text in settled.words:
+        shown = form.words[word.name]
+        yield WordWritten(key, text, word.place, _text_worth(shown, text), _why(settled, key, word))
+
+
+def _why(settled: Settled, key: str, word: Word) -> str:
+    if settled.translated:
+        filled = [dimension for dimension in word.dimensions if dimension in settled.filled]
+        return "filled in" if filled and len(filled) == len(word.dimensions) else "translated"
+    if word.name in settled.reading.corrections:
+        return "rounded up"
+    return "stood in requests only" if key in settled.asking.promoted else "filled in"
+
+
+def _text_worth(word: Word, text: str) -> str:
+    try:
+        return worth(word, parse_quantity(text) if word.kind == "amount" else 0)
+    except QuantityError:
+        return ""
+
+
+def rounded(one: Asking, settled: Settled) -> tuple[Rounding, ...]:
+    """The numbers that became others: first those that the source takes for others, then what is written for them."""
+    return (*_rounded_words(one, settled.reading), *_rounded_amounts(settled))
+
+
+def _rounded_words(one: Asking, reading: Reading) -> Iterator[Rounding]:
+    """Numbers that the source itself takes for others."""
+    codes = {finding.field: finding.reason.code for finding in reading.findings}
+    for dimension in DIMENSIONS:
+        said = _counted(one, reading.form, dimension)
+        number = None if said is None else _number(reading, said, dimension)
+        if said is not None and number is not None and number != said.number:
+            code = codes.get(said.key, Reason.ROUNDED_DOWN.code)
+            yield Rounding(said.key, said.text, spoken(number), _signed(number - said.number, ""), code)
+
+
+def _number(reading: Reading, said: Said, dimension: Dimension) -> Number | None:
+    """The number of a word that would have said exactly what it was taken for."""
+    word, request = reading.form.words[said.word], reading.request
+    devices = request.devices or 1
+    if dimension == "devices":
+        derived = reading.form.devices
+        return devices * derived.per if isinstance(derived, Derived) else devices
+    value = request.memory if dimension == "memory" else request.cores
+    amount = value.bytes if isinstance(value, Size) else value.value if isinstance(value, Percent) else None
+    if amount is None or word.unit is None:
+        return None
+    return simplest(Fraction(amount) / word.unit * (devices if word.total else 1))
+
+
+def _rounded_amounts(settled: Settled) -> Iterator[Rounding]:
+    """Amounts for each card that are written as others."""
+    for dimension in ("memory", "cores"):
+        before, after = getattr(settled.reading.request, dimension), getattr(settled.request, dimension)
+        if before == after or after is FREE:
+            continue
+        reason = (
+            Reason.LIMIT_ADDED if before is FREE else Reason.ROUNDED if settled.translated else Reason.DEFAULT_FILLED
+        )
+        yield Rounding(
+            f"{dimension} per card", amount_text(before), amount_text(after), _difference(before, after), reason.code
+        )
+
+
+def _difference(before: object, after: object) -> str:
+    if isinstance(before, Size) and isinstance(after, Size):
+        return f"+{amount_text(Size(after.bytes - before.bytes))}"
+    if isinstance(before, Percent) and isinstance(after, Percent):
+        return _signed(after.value - before.value, "%")
+    return ""
+
+
+def _signed(number: Number, unit: str) -> str:
+    return f"+{spoken(number)}{unit}" if number > 0 else f"{spoken(number)}{unit}"

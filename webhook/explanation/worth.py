@@ -1,0 +1,76 @@
+"""Words and amounts in sentences, for people: what a number of a word is worth, and what 1 is."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+from typing import Final
+
+from webhook.mapping.vendor import Word
+from webhook.quantity import Number, bytes_text, number_text
+from webhook.request import ALL, FREE, Dimension, Memory, Percent
+
+_MIB: Final = 1024**2
+_OTHER: Final[Mapping[str, str]] = {
+    "other": "belongs to the request, but is no amount",
+    "text": "a text that chooses between forms",
+    "container": "names the container that asks",
+}
+
+
+def worth(word: Word, number: Number) -> str:
+    """What a number of a word says: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per card``."""
+    if word.kind != "amount":
+        return _OTHER[word.kind]
+    if number == 0:
+        return "0: not said"
+    if word.unit is None:
+        return f"its unit has to be configured: {word.why}"
+    return " and ".join(_worth(word, dimension, number) for dimension in word.dimensions)
+
+
+def unit_text(word: Word) -> str:
+    """What 1 of a word is worth."""
+    if word.kind != "amount":
+        return _OTHER[word.kind]
+    if word.unit is None:
+        return f"to be configured: {word.why}"
+    return " and ".join(_unit(word, dimension) for dimension in word.dimensions)
+
+
+def amount_in_words(value: int | Memory, dimension: Dimension) -> str:
+    """An amount of one card, or a count of cards."""
+    if isinstance(value, int):
+        return "1 card" if value == 1 else f"{value} cards"
+    if value is FREE:
+        return "no limit"
+    if isinstance(value, Percent):
+        return "all of the card" if value == ALL else f"{number_text(value.value)} % of the card's {dimension}"
+    return mib_text(value.bytes)
+
+
+def mib_text(amount: Number) -> str:
+    """Bytes as memory of cards is counted everywhere, with a larger unit beside it where one fits."""
+    text = bytes_text(amount)
+    mib = f"{number_text(Fraction(amount) / _MIB)} MiB"
+    return text if amount < _MIB or text == mib else f"{mib} ({text})"
+
+
+def _worth(word: Word, dimension: Dimension, number: Number) -> str:
+    unit = word.unit or 1
+    if dimension == "devices":
+        return amount_in_words(int(number), "devices")
+    per = "over all cards together" if word.total else "per card"
+    if dimension == "memory" and word.sized:
+        total = mib_text(number * unit)
+        amount = total if unit == _MIB else f"{number_text(number)} x {bytes_text(unit)} = {total}"
+    else:
+        amount = f"{number_text(number * unit)} %"
+    return f"{amount} of {dimension} {per}"
+
+
+def _unit(word: Word, dimension: Dimension) -> str:
+    unit = word.unit or 1
+    if dimension == "devices":
+        return "a card"
+    if word.sized and dimension == "memory":
+        return bytes_text(unit)
+    return f"{number_text(unit)} % of a card's {dimension}"
