@@ -9,6 +9,7 @@ import json
 import random
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -49,10 +50,13 @@ REASONS = {
 """Why a request that its own vendor takes is not translated."""
 
 
+@cache
 def policy_for(vendor: str = "") -> Policy:
     """Everything configured that can be a source or a target, and the vendor in force that would stand by."""
     owners = {"gpushare": "aliyun.com/gpu-mem", "mps": "nvidia.com/gpu.shared", "whole": "nvidia.com/gpu"}
-    settings = f"owners: {{{owners[vendor]}: {vendor}}}\n" if vendor in owners else "{}\n"
+    if vendor and vendor not in owners:
+        return policy_for()
+    settings = f"owners: {{{owners[vendor]}: {vendor}}}\n" if vendor else "{}\n"
     return build_policy([*DOCUMENTS, *parse(CONFIGURED, "configured")], parse(settings, "settings")[0])
 
 
