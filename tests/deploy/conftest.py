@@ -1,9 +1,14 @@
 """Helm for the tests of the chart, and the control plane of the run."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.controlplane import build
 from tests.controlplane.conftest import control_plane, controllers
 from tests.go_program import BinariesMissingError
+from tests.kubelet.enclave import why_not
+from tests.kubelet.node_plane import NodePlane
 
 from .charts import Chart, chart
 from .helm import VERSIONS
@@ -30,3 +35,19 @@ def helm(pytestconfig: pytest.Config) -> Chart:
 def helm4(pytestconfig: pytest.Config) -> Chart:
     """The chart, by Helm 4."""
     return _built(VERSIONS[1], pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def node_plane(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodePlane]:
+    """A control plane with a node on which pods really run, and Services that lead to them."""
+    reason = why_not()
+    if reason:
+        pytest.skip(f"no user and network namespaces for pods and Services on this machine: {reason}")
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        try:
+            binaries = build.find()
+        except BinariesMissingError as error:
+            pytest.fail(str(error), pytrace=False)
+    with NodePlane(binaries, tmp_path_factory.mktemp("node")) as plane:
+        yield plane

@@ -1,0 +1,48 @@
+"""The chart installed on a real control plane, its pods really run: registered by Service, and pods are treated."""
+
+import base64
+from collections.abc import Iterator
+
+import pytest
+
+from tests.kubelet.node_plane import NodePlane
+
+from .charts import Chart
+from .releases import NAMESPACE, OPTED_IN, Release, installed, namespace, touched
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
+
+TEAM = "installed-team"
+PLAIN = "installed-plain"
+
+
+@pytest.fixture(scope="module")
+def release(helm: Chart, node_plane: NodePlane) -> Iterator[Release]:
+    """The chart with its defaults, and a namespace that has opted in."""
+    namespace(node_plane, TEAM, OPTED_IN)
+    namespace(node_plane, PLAIN, {})
+    with installed(helm, node_plane) as release:
+        yield release
+
+
+def test_two_replicas_are_ready_and_registered_by_service(release: Release) -> None:
+    """As in a cluster: the API server dials the Service's cluster IP, and verifies the Service's name."""
+    assert len(release.ready()) == 2
+    registration = release.registration()
+    assert registration is not None
+    for webhook in registration["webhooks"]:
+        service = {"namespace": NAMESPACE, "name": "vgpu-webhook", "path": "/mutate", "port": 443}
+        assert webhook["clientConfig"]["service"] == service
+        assert b"BEGIN CERTIFICATE" in base64.b64decode(webhook["clientConfig"]["caBundle"])
+
+
+def test_pods_of_opted_in_namespaces_are_treated_and_no_others(release: Release) -> None:
+    """A pod with a GPU share is changed where the namespace has opted in, and left alone elsewhere."""
+    release.serving(TEAM)
+    answer = release.create(TEAM)
+    answer.accepted()
+    assert touched(answer)
+    assert answer.body["spec"]["schedulerName"] == "hami-scheduler"
+    answer = release.create(PLAIN)
+    answer.accepted()
+    assert not touched(answer)
