@@ -12,6 +12,7 @@ from tests.kubelet.node_plane import NodePlane
 
 from .charts import Chart, chart
 from .helm import VERSIONS
+from .releases import OPTED_IN, TEAM, Release, namespace
 
 __all__ = ["control_plane", "controllers"]
 
@@ -51,3 +52,17 @@ def node_plane(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFac
             pytest.fail(str(error), pytrace=False)
     with NodePlane(binaries, tmp_path_factory.mktemp("node")) as plane:
         yield plane
+
+
+@pytest.fixture(scope="session")
+def any_release(helm: Chart, node_plane: NodePlane) -> Release:
+    """The one release of that cluster, in whatever state tests have left it; and a namespace that has opted in."""
+    namespace(node_plane, TEAM, OPTED_IN)
+    return Release(helm, node_plane)
+
+
+@pytest.fixture
+def release(any_release: Release) -> Release:
+    """The release, installed with the chart's defaults, well and registered."""
+    any_release.ensure()
+    return any_release

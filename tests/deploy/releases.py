@@ -1,8 +1,6 @@
 """The chart as a release on a control plane with a node, and what can be asked of it."""
 
 import itertools
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -10,13 +8,14 @@ from tests.controlplane.client import Answer, Object
 from tests.controlplane.written import STATUS
 from tests.kubelet.node_plane import NodePlane
 
-from .charts import CHART, RELEASE, Chart, HelmError
+from .charts import CHART, RELEASE, Chart
 
 GROUP = "admissionregistration.k8s.io/v1"
 KIND = "mutatingwebhookconfigurations"
 REGISTRATION = "00-vgpu-webhook"
 NAMESPACE = "vgpu-webhook"
 WEBHOOKS = "app.kubernetes.io/component=webhook"
+TEAM = "team"
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 
 
@@ -44,14 +43,31 @@ class Release:
             pod["metadata"]["name"]
             for pod in self.replicas()
             if "deletionTimestamp" not in pod["metadata"]
-            and any(
-                one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", [])
-            )
+            and any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", []))
         ]
 
     def deployment(self) -> Object:
         """As it is now."""
         return self.plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).accepted()
+
+    def ensure(self) -> None:
+        """Install it with the defaults unless it is there, and wait until it is well and registered."""
+        if not self.installed():
+            self.plane.wait_until(lambda: not self.replicas(), "replicas of an earlier one gone", 120)
+            self.run("install", "--create-namespace")
+        self.settled()
+        self.plane.wait_until(self.registration, "registered", 60)
+
+    def installed(self) -> bool:
+        """Whether Helm knows of it."""
+        where = ["--kubeconfig", str(self.plane.kubeconfig), "--namespace", NAMESPACE]
+        return RELEASE in self.helm.run("list", "--short", *where).split()
+
+    def remove(self) -> None:
+        """Uninstall it, if it is there; wait for what has to go, but for replicas, which drain."""
+        if self.installed():
+            self.run("uninstall")
+        self.gone()
 
     def rolled_out(self) -> bool:
         """As `kubectl rollout status` sees it."""
@@ -85,7 +101,7 @@ class Release:
 
     def gone(self) -> None:
         """Wait until nothing is left of what the release and the webhook have made."""
-        self.plane.wait_until(lambda: not self.left(), f"gone: {self.left()}", 120)
+        self.plane.wait_until(lambda: not self.left(), f"gone: {', '.join(self.left())}", 120)
 
     def left(self) -> list[str]:
         """All that is there of the release, or of what the webhook has made, but for pods."""
@@ -110,30 +126,6 @@ class Release:
 def touched(answer: Answer) -> bool:
     """Whether the webhook has left its account on a pod that was created."""
     return STATUS in answer.body.get("metadata", {}).get("annotations", {})
-
-
-@contextmanager
-def installed(helm: Chart, plane: NodePlane, *more: str) -> Iterator[Release]:
-    """A release with ready replicas, registered; afterwards nothing of it is left."""
-    release = Release(helm, plane)
-    release.run("install", "--create-namespace", *more)
-    try:
-        release.settled()
-        plane.wait_until(release.registration, "registered", 60)
-        yield release
-    finally:
-        removed(release)
-
-
-def removed(release: Release) -> None:
-    """Uninstall it, if it is there, and see to it that nothing is left."""
-    try:
-        release.run("uninstall")
-    except HelmError as error:
-        if "not found" not in str(error):
-            raise
-    release.gone()
-    release.plane.wait_until(lambda: not release.replicas(), "replicas gone", 120)
 
 
 def namespace(plane: NodePlane, name: str, labels: dict[str, str]) -> None:

@@ -1,28 +1,14 @@
 """The chart installed on a real control plane, its pods really run: registered by Service, and pods are treated."""
 
 import base64
-from collections.abc import Iterator
 
 import pytest
 
-from tests.kubelet.node_plane import NodePlane
-
-from .charts import Chart
-from .releases import NAMESPACE, OPTED_IN, Release, installed, namespace, touched
+from .releases import NAMESPACE, TEAM, Release, namespace, touched
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
-TEAM = "installed-team"
-PLAIN = "installed-plain"
-
-
-@pytest.fixture(scope="module")
-def release(helm: Chart, node_plane: NodePlane) -> Iterator[Release]:
-    """The chart with its defaults, and a namespace that has opted in."""
-    namespace(node_plane, TEAM, OPTED_IN)
-    namespace(node_plane, PLAIN, {})
-    with installed(helm, node_plane) as release:
-        yield release
+PLAIN = "plain"
 
 
 def test_two_replicas_are_ready_and_registered_by_service(release: Release) -> None:
@@ -38,6 +24,7 @@ def test_two_replicas_are_ready_and_registered_by_service(release: Release) -> N
 
 def test_pods_of_opted_in_namespaces_are_treated_and_no_others(release: Release) -> None:
     """A pod with a GPU share is changed where the namespace has opted in, and left alone elsewhere."""
+    namespace(release.plane, PLAIN, {})
     release.serving(TEAM)
     answer = release.create(TEAM)
     answer.accepted()
@@ -46,3 +33,13 @@ def test_pods_of_opted_in_namespaces_are_treated_and_no_others(release: Release)
     answer = release.create(PLAIN)
     answer.accepted()
     assert not touched(answer)
+
+
+def test_helm_test_passes(release: Release) -> None:
+    """The doctor, run from its own pod with its own rights, finds nothing broken."""
+    release.serving(TEAM)
+    said = release.run("test")
+    assert "Phase:          Succeeded" in said
+    told = release.plane.log("vgpu-webhook-check")
+    for check in ("api-server", "registration", "bundle", "served"):
+        assert f"✓ {check}" in told

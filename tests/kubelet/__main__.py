@@ -2,7 +2,6 @@
 
 import sys
 import threading
-from itertools import count
 from pathlib import Path
 
 from tests.controlplane.client import Client, Object
@@ -26,7 +25,9 @@ def bind(client: Client, pod: Object, node: str) -> None:
 def run(node: Node, selector: str) -> None:
     """Look after the pods of a label for ever."""
     here: dict[str, Running] = {}
-    addresses = (f"10.244.{1 + number // 250}.{1 + number % 250}" for number in count())
+    # Unlike those before: a node that comes back must not be taken for its own past.
+    began = sum(1 for _ in node.folder.parent.iterdir())
+    addresses = (f"10.244.{began}.{number}" for number in range(1, 255))
     while True:
         found = {pod["metadata"]["uid"]: pod for pod in node.client.list("v1", "pods", selector=selector)}
         for uid, pod in found.items():

@@ -39,7 +39,7 @@ def main() -> None:
 
 def _network(box: Any) -> None:
     """An address on the bridge of the node; everything else is reached by the node."""
-    port = f"pod{box['address'].rpartition('.')[2]}"
+    port = "pod{2}-{3}".format(*box["address"].split("."))
     node = ["nsenter", f"--target={box['node']}", "--net"]
     for command in (
         ["ip", "link", "set", "lo", "up"],

@@ -36,6 +36,7 @@ class NodePlane(ControlPlane):
         self.pods = folder / "pods"
         self.pods.mkdir()
         self._agent: Process | None = None
+        self._starts = 0
         policy = folder / "audit.yaml"
         policy.write_text(yaml.safe_dump(AUDIT))
         self._audit = (f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}")
@@ -49,9 +50,17 @@ class NodePlane(ControlPlane):
             self.__exit__()
             raise
 
+    @property
+    def has_agent(self) -> bool:
+        """Whether the node is there."""
+        return self._agent is not None
+
     def start_agent(self) -> None:
         """Start the node's agent."""
-        node = (NODE, str(self._enclave.pid), str(self.pods), SELECTOR)
+        folder = self.pods / str(self._starts)
+        folder.mkdir()
+        self._starts += 1
+        node = (NODE, str(self._enclave.pid), str(folder), SELECTOR)
         self._agent = self._start_inside("kubelet", "-m", "tests.kubelet", *self._api(), *node)
 
     def lose_node(self) -> None:
@@ -68,7 +77,7 @@ class NodePlane(ControlPlane):
 
     def log(self, pod: str) -> str:
         """What a pod has written; empty if it never ran."""
-        return "\n".join(path.read_text(errors="replace") for path in self.pods.glob(f"{pod}-????????/log"))
+        return "\n".join(path.read_text(errors="replace") for path in self.pods.glob(f"*/{pod}-????????/log"))
 
     def _api(self) -> tuple[str, str, str]:
         return self.client.server, self.client.token, self.client.ca_file

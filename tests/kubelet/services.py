@@ -46,7 +46,8 @@ class Proxy:
             for front in [front for front in self._servers if not backs.get(front)]:
                 self._servers.pop(front).close()
             for front in [front for front, found in backs.items() if found and front not in self._servers]:
-                subprocess.run(["ip", "address", "replace", f"{front.address}/32", "dev", "lo"], check=True)
+                assign = ["ip", "address", "replace", f"{front.address}/32", "dev", "lo"]
+                await asyncio.to_thread(subprocess.run, assign, check=True)
                 self._servers[front] = await self._listen(front, lambda front=front: random.choice(self._backs[front]))
             await asyncio.sleep(INTERVAL)
 

@@ -106,9 +106,7 @@ class Volumes:
         """The files of a ConfigMap or Secret: those of `items`, or all."""
         found = self.client.get("v1", resource, given["name"], self.pod["metadata"]["namespace"]).accepted()
         data = found.get("data") or {}
-        whole = {
-            key: base64.b64decode(text) if resource == "secrets" else text.encode() for key, text in data.items()
-        }
+        whole = {key: base64.b64decode(text) if resource == "secrets" else text.encode() for key, text in data.items()}
         items = given.get("items")
         return whole if items is None else {item["path"]: whole[item["key"]] for item in items}
 
