@@ -28,10 +28,10 @@ class Release:
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def run(self, command: str, *more: str) -> str:
-        """Run Helm on it: `install`, `upgrade`, `rollback`, `test`, `uninstall`."""
+        """Run Helm on it: `install`, `upgrade`, `rollback`, `test`, `uninstall`, `get hooks`."""
         chart = [str(CHART)] if command in {"install", "upgrade"} else []
         where = ["--kubeconfig", str(self.plane.kubeconfig), "--namespace", NAMESPACE]
-        return self.helm.run(command, RELEASE, *chart, *where, *more)
+        return self.helm.run(*command.split(), RELEASE, *chart, *where, *more)
 
     def replicas(self) -> list[Object]:
         """The webhook's pods, those that end included."""

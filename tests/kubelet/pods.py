@@ -67,7 +67,7 @@ class Running:
     def live(self) -> None:
         """Start the pod's container, look after it, and end it when the pod is deleted; meant for a thread."""
         try:
-            if not self.ending:
+            if not self.ending and self.pod["status"].get("phase") not in {"Succeeded", "Failed"}:
                 self._run()
         except Exception:  # noqa: BLE001 (a stand-in that goes silent is hard to find)
             sys.stderr.write(f"{self.pod['metadata']['name']}: {traceback.format_exc()}\n")

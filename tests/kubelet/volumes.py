@@ -58,37 +58,36 @@ class Volumes:
         return made
 
     def _source(self, volume: Object) -> Path | None:
-        folder = self.folder / volume["name"]
-        match volume:
-            case {"emptyDir": _}:
-                return None
-            case {"projected": {"sources": sources, "defaultMode": mode}}:
-                files: dict[str, bytes] = {}
-                for source in sources:
-                    files |= self._projected(source)
-            case {"secret": {"secretName": name, "defaultMode": mode}}:
-                files = self._data("secrets", {"name": name})
-            case {"configMap": {"defaultMode": mode, **given}}:
-                files = self._data("configmaps", given)
-            case _:
-                raise UnsupportedError(f"volume {volume}")
+        """The folder that a volume is; None for an empty one in memory."""
+        if "emptyDir" in volume:
+            return None
+        if "projected" in volume:
+            given = volume["projected"]
+            files: dict[str, bytes] = {}
+            for source in given["sources"]:
+                files |= self._projected(source)
+        elif "secret" in volume:
+            given = volume["secret"]
+            files = self._data("secrets", {**given, "name": given["secretName"]})
+        elif "configMap" in volume:
+            given = volume["configMap"]
+            files = self._data("configmaps", given)
+        else:
+            raise UnsupportedError(f"volume {volume}")
+        folder = self.folder / str(volume["name"])
         folder.mkdir(parents=True)
         for path, content in files.items():
             (folder / path).write_bytes(content)
-            (folder / path).chmod(mode)
+            (folder / path).chmod(given["defaultMode"])
         return folder
 
     def _projected(self, source: Object) -> dict[str, bytes]:
-        match source:
-            case {"serviceAccountToken": {"path": path, **given}}:
-                return {path: self._token(given).encode()}
-            case {"configMap": given}:
-                return self._data("configmaps", given)
-            case {"secret": given}:
-                return self._data("secrets", given)
-            case {"downwardAPI": {"items": items}}:
-                return {item["path"]: self._field(item["fieldRef"], "").encode() for item in items}
-        raise UnsupportedError(f"projected source {source}")
+        [(kind, given)] = source.items()
+        if kind == "serviceAccountToken":
+            return {given["path"]: self._token(given).encode()}
+        if kind == "downwardAPI":
+            return {item["path"]: self._field(item["fieldRef"], "").encode() for item in given["items"]}
+        return self._data(_resource(kind, {"configMap", "secret"}), given)
 
     def _token(self, given: Object) -> str:
         """A token that ends, and that is good only as long as the pod is there."""
@@ -111,14 +110,11 @@ class Volumes:
         return whole if items is None else {item["path"]: whole[item["key"]] for item in items}
 
     def _value(self, source: Object, address: str) -> str:
-        match source:
-            case {"fieldRef": given}:
-                return self._field(given, address)
-            case {"configMapKeyRef": {"name": name, "key": key}}:
-                return self._data("configmaps", {"name": name})[key].decode()
-            case {"secretKeyRef": {"name": name, "key": key}}:
-                return self._data("secrets", {"name": name})[key].decode()
-        raise UnsupportedError(f"value from {source}")
+        [(kind, given)] = source.items()
+        if kind == "fieldRef":
+            return self._field(given, address)
+        resource = _resource(kind.removesuffix("KeyRef"), {"configMap", "secret"})
+        return self._data(resource, {"name": given["name"]})[given["key"]].decode()
 
     def _field(self, given: Object, address: str) -> str:
         path = given["fieldPath"]
@@ -131,6 +127,13 @@ class Volumes:
         for part in path.split("."):
             value = value[part]
         return str(value)
+
+
+def _resource(kind: str, kinds: set[str]) -> str:
+    """The plural of a kind; fail if it is none of these."""
+    if kind not in kinds:
+        raise UnsupportedError(kind)
+    return f"{kind.lower()}s"
 
 
 def known(given: Object, keys: set[str]) -> None:
