@@ -1,12 +1,18 @@
 """Helm for the tests of the chart, and the control plane of the run."""
 
+from collections.abc import Iterator
+
 import pytest
 
+from tests.controlplane import build
 from tests.controlplane.conftest import control_plane, controllers
 from tests.go_program import BinariesMissingError
+from tests.kubelet.enclave import why_not
+from tests.kubelet.node_plane import NodePlane
 
 from .charts import Chart, chart
 from .helm import VERSIONS
+from .releases import OPTED_IN, TEAM, Release, namespace
 
 __all__ = ["control_plane", "controllers"]
 
@@ -30,3 +36,33 @@ def helm(pytestconfig: pytest.Config) -> Chart:
 def helm4(pytestconfig: pytest.Config) -> Chart:
     """The chart, by Helm 4."""
     return _built(VERSIONS[1], pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def node_plane(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodePlane]:
+    """A control plane with a node on which pods really run, and Services that lead to them."""
+    reason = why_not()
+    if reason:
+        pytest.skip(f"no user and network namespaces for pods and Services on this machine: {reason}")
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        try:
+            binaries = build.find()
+        except BinariesMissingError as error:
+            pytest.fail(str(error), pytrace=False)
+    with NodePlane(binaries, tmp_path_factory.mktemp("node")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def any_release(helm: Chart, node_plane: NodePlane) -> Release:
+    """The one release of that cluster, in whatever state tests have left it; and a namespace that has opted in."""
+    namespace(node_plane, TEAM, OPTED_IN)
+    return Release(helm, node_plane)
+
+
+@pytest.fixture
+def release(any_release: Release) -> Release:
+    """The release, installed with the chart's defaults, well and registered."""
+    any_release.ensure()
+    return any_release

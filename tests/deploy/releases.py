@@ -1,0 +1,140 @@
+"""The chart as a release on a control plane with a node, and what can be asked of it."""
+
+import itertools
+from dataclasses import dataclass, field
+from functools import partial
+
+from tests.controlplane.client import Answer, Object
+from tests.controlplane.written import STATUS
+from tests.kubelet.node_plane import NodePlane
+
+from .charts import CHART, RELEASE, Chart
+
+GROUP = "admissionregistration.k8s.io/v1"
+KIND = "mutatingwebhookconfigurations"
+REGISTRATION = "00-vgpu-webhook"
+NAMESPACE = "vgpu-webhook"
+WEBHOOKS = "app.kubernetes.io/component=webhook"
+TEAM = "team"
+OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release, whether it is installed or not."""
+
+    helm: Chart
+    plane: NodePlane
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def run(self, command: str, *more: str) -> str:
+        """Run Helm on it: `install`, `upgrade`, `rollback`, `test`, `uninstall`, `get hooks`."""
+        chart = [str(CHART)] if command in {"install", "upgrade"} else []
+        where = ["--kubeconfig", str(self.plane.kubeconfig), "--namespace", NAMESPACE]
+        return self.helm.run(*command.split(), RELEASE, *chart, *where, *more)
+
+    def replicas(self) -> list[Object]:
+        """The webhook's pods, those that end included."""
+        return self.plane.client.list("v1", "pods", NAMESPACE, WEBHOOKS)
+
+    def ready(self) -> list[str]:
+        """Names of those that are ready, and not about to end."""
+        return [
+            pod["metadata"]["name"]
+            for pod in self.replicas()
+            if "deletionTimestamp" not in pod["metadata"]
+            and any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", []))
+        ]
+
+    def deployment(self) -> Object:
+        """As it is now."""
+        return self.plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).accepted()
+
+    def ensure(self) -> None:
+        """Install it with the defaults unless it is there, and wait until it is well and registered."""
+        if not self.installed():
+            self.plane.wait_until(lambda: not self.replicas(), "replicas of an earlier one gone", 120)
+            self.run("install", "--create-namespace")
+        self.settled()
+        self.plane.wait_until(self.registration, "registered", 60)
+
+    def installed(self) -> bool:
+        """Whether Helm knows of it."""
+        where = ["--kubeconfig", str(self.plane.kubeconfig), "--namespace", NAMESPACE]
+        return RELEASE in self.helm.run("list", "--short", *where).split()
+
+    def remove(self) -> None:
+        """Uninstall it, if it is there; wait for what has to go, but for replicas, which drain."""
+        if self.installed():
+            self.run("uninstall")
+        self.gone()
+
+    def rolled_out(self) -> bool:
+        """As `kubectl rollout status` sees it."""
+        found = self.deployment()
+        wanted, status = found["spec"]["replicas"], found["status"]
+        told = [status.get(key, 0) for key in ("updatedReplicas", "replicas", "readyReplicas", "availableReplicas")]
+        return status.get("observedGeneration") == found["metadata"]["generation"] and told == [wanted] * 4
+
+    def settled(self) -> None:
+        """Wait until it is rolled out, and nothing ends any more."""
+        self.plane.wait_until(self.rolled_out, "rolled out", 120)
+        wanted = self.deployment()["spec"]["replicas"]
+        self.plane.wait_until(lambda: len(self.replicas()) == wanted, "old replicas gone", 120)
+
+    def registration(self) -> Object | None:
+        """The registration, None where there is none."""
+        answer = self.plane.client.get(GROUP, KIND, REGISTRATION)
+        return answer.body if answer.status == 200 else None
+
+    def create(self, namespace: str, *, dry_run: bool = False) -> Answer:
+        """Create a pod that asks for a share of a GPU."""
+        limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
+        container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
+        metadata = {"name": f"share-{next(self.numbers)}"}
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+        return self.plane.client.create(pod, namespace, dry_run=dry_run)
+
+    def serving(self, namespace: str) -> None:
+        """Wait until pods of a namespace are treated."""
+        self.plane.wait_until(lambda: touched(self.create(namespace, dry_run=True)), f"pods of {namespace} treated", 60)
+
+    def gone(self) -> None:
+        """Wait until nothing is left of what the release and the webhook have made."""
+        self.plane.wait_until(lambda: not self.left(), f"gone: {', '.join(self.left())}", 120)
+
+    def left(self) -> list[str]:
+        """All that is there of the release, or of what the webhook has made, but for pods."""
+        client = self.plane.client
+        found = [*client.list(GROUP, KIND)]
+        for resource in ("clusterroles", "clusterrolebindings", "roles", "rolebindings"):
+            found += client.list("rbac.authorization.k8s.io/v1", resource, selector="app.kubernetes.io/managed-by=Helm")
+        for resource in ("configmaps", "secrets", "services", "serviceaccounts"):
+            found += client.list("v1", resource, NAMESPACE)
+        for version, resource in (
+            ("apps/v1", "deployments"),
+            ("apps/v1", "daemonsets"),
+            ("policy/v1", "poddisruptionbudgets"),
+            ("networking.k8s.io/v1", "networkpolicies"),
+            ("discovery.k8s.io/v1", "endpointslices"),
+        ):
+            found += client.list(version, resource, NAMESPACE)
+        names = [each["metadata"]["name"] for each in found]
+        return [name for name in names if name not in {"kube-root-ca.crt", "default"}]
+
+
+def touched(answer: Answer) -> bool:
+    """Whether the webhook has left its account on a pod that was created."""
+    return STATUS in answer.body.get("metadata", {}).get("annotations", {})
+
+
+def namespace(plane: NodePlane, name: str, labels: dict[str, str]) -> None:
+    """A namespace, unless it is there."""
+    if plane.client.get("v1", "namespaces", name).status == 404:
+        metadata = {"name": name, "labels": labels}
+        plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    plane.wait_until(partial(_has_account, plane, name), f"service account of {name}")
+
+
+def _has_account(plane: NodePlane, name: str) -> bool:
+    return plane.client.get("v1", "serviceaccounts", "default", name).status == 200

@@ -1,0 +1,193 @@
+"""Least rights, proven: what the chart grants is what its processes use, and what it does not grant is refused."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.controlplane.client import Client, Object
+
+from .releases import GROUP, KIND, NAMESPACE, REGISTRATION, TEAM, Release
+from .rights import Right, Used, granted, missing, rights_of, unused, used
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
+
+ACCOUNT = "vgpu-webhook"
+CHECK = "vgpu-webhook-check"
+
+NEVER_SEEN = {
+    # Used by the server-side apply that makes the Secret: it is authorized as `patch` and as `create`, and the log has
+    # only the first. Without it that is refused: tests/controlplane/test_secret.py.
+    "create secrets vgpu-webhook-certificates in vgpu-webhook": "server-side apply of a Secret that is not there",
+    # A pod that comes before the news of its namespace: tests/controlplane/test_cluster_mode.py.
+    "get namespaces": "used only if the watch is slower than a pod",
+}
+"""What is granted, needed, and cannot be seen in the log."""
+
+
+class Scene:
+    """A fresh release, and what its replicas have asked of the API server."""
+
+    def __init__(self, release: Release) -> None:
+        """Remember its replicas: those of an earlier release may still be ending."""
+        self.release = release
+        self.client = release.plane.client
+        self._pods: set[str] = set()
+
+    def uses(self) -> list[Used]:
+        """All requests so far of the replicas that there are, or were."""
+        self._pods |= {pod["metadata"]["name"] for pod in self.release.replicas()}
+        return [use for use in used(self.release.plane.audit_log, NAMESPACE, ACCOUNT) if use.pod in self._pods]
+
+    def wait_for(self, *lines: str) -> None:
+        """Wait until all of this was used."""
+
+        def lacking() -> list[str]:
+            seen = {str(use.right) for use in self.uses()}
+            return [line for line in lines if line not in seen]
+
+        try:
+            self.release.plane.wait_until(lambda: not lacking(), "used", 60)
+        except TimeoutError:
+            pytest.fail(f"not used: {lacking()}")
+
+
+@pytest.fixture(scope="module")
+def scene(any_release: Release) -> Iterator[Scene]:
+    """A release that was just installed, and goes through all that makes it ask for something."""
+    any_release.remove()
+    any_release.ensure()
+    scene = Scene(any_release)
+    any_release.serving(TEAM)
+    mapping_comes_and_goes_bad(scene)
+    registration_is_taken_over(scene)
+    yield scene
+    scene.client.delete("v1", "configmaps", "acme", NAMESPACE)
+
+
+def config_map(text: str) -> Object:
+    """A mapping in a ConfigMap."""
+    labels = {"vgpu-webhook.io/mapping": "true"}
+    metadata = {"name": "acme", "namespace": NAMESPACE, "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {"mapping.yaml": text}}
+
+
+def mapping_comes_and_goes_bad(scene: Scene) -> None:
+    """A new word: the registration and the record are written. Then nonsense, twice: an Event, and another count of it."""
+    good = {
+        "vendor": "acme",
+        "family": "acme",
+        "words": {"card": {"resource": "acme.example/card", "is": "devices"}},
+        "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "free"}}],
+    }
+    scene.client.create(config_map(json.dumps(good))).accepted()
+    scene.wait_for(
+        f"update configmaps vgpu-webhook-last-good in {NAMESPACE}", f"update {KIND}.{GROUP[:-3]} {REGISTRATION}"
+    )
+    bad = {"data": {"mapping.yaml": json.dumps({**good, "wrods": {}})}}
+    scene.client.patch("v1", "configmaps", "acme", bad, NAMESPACE).accepted()
+    scene.wait_for(f"create events in {NAMESPACE}")
+    again = {"metadata": {"annotations": {"again": "true"}}}
+    scene.client.patch("v1", "configmaps", "acme", again, NAMESPACE).accepted()
+
+
+def registration_is_taken_over(scene: Scene) -> None:
+    """By a newer version, which is left alone and told; then it is deleted, and comes back."""
+    registration = scene.release.registration()
+    assert registration is not None
+    newer = {"metadata": {"annotations": {"vgpu-webhook.io/written-by": "99.0 0123456789ab"}}}
+    theirs = {**newer, "webhooks": registration["webhooks"][:1]}
+    scene.client.patch(GROUP, KIND, REGISTRATION, theirs).accepted()
+    scene.wait_for("create events in default")
+    scene.client.delete(GROUP, KIND, REGISTRATION).accepted()
+    scene.release.plane.wait_until(scene.release.registration, "registered again", 60)
+
+
+def test_nothing_is_lacking_and_nothing_too_much(scene: Scene) -> None:
+    """Every request of the replicas was granted, and every grant was used; what the log can't show is explained."""
+    grants = granted(scene.client, NAMESPACE, ACCOUNT)
+    assert len(grants) > 20
+
+    def left() -> list[str]:
+        return sorted(set(unused(grants, (use.right for use in scene.uses()))) - NEVER_SEEN.keys())
+
+    try:
+        scene.release.plane.wait_until(lambda: not left(), "all grants used", 60)
+    except TimeoutError:
+        pytest.fail(f"granted and never used: {left()}")
+    uses = scene.uses()
+    assert not missing(grants, (use.right for use in uses))
+    assert not [use for use in uses if use.status in {401, 403}]
+    assert {str(grant) for grant in grants} >= NEVER_SEEN.keys()
+
+
+def test_each_replica_uses_the_token_of_its_own_pod(scene: Scene) -> None:
+    """The projected one: it is bound to the pod, and ends."""
+    assert {use.pod for use in scene.uses()} >= set(scene.release.ready())
+
+
+REFUSED = [
+    ("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets"),
+    ("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets/sh.helm.release.v1.vgpu-webhook.v1"),
+    ("GET", "/api/v1/secrets"),
+    ("GET", "/api/v1/namespaces/kube-system/secrets/vgpu-webhook-certificates"),
+    ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/secrets/vgpu-webhook-certificates"),
+    ("GET", "/api/v1/namespaces/kube-system/configmaps"),
+    ("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-settings"),
+    ("PUT", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-settings"),
+    ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-last-good"),
+    ("POST", f"/api/v1/namespaces/{TEAM}/configmaps"),
+    ("GET", "/api/v1/pods"),
+    ("GET", f"/api/v1/namespaces/{NAMESPACE}/pods"),
+    ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods"),
+    ("PATCH", f"/api/v1/namespaces/{TEAM}"),
+    ("GET", "/api/v1/nodes"),
+    ("POST", f"/api/v1/namespaces/{TEAM}/events"),
+    ("GET", f"/apis/{GROUP}/{KIND}"),
+    ("GET", f"/apis/{GROUP}/{KIND}/another"),
+    ("PUT", f"/apis/{GROUP}/{KIND}/another"),
+    ("DELETE", f"/apis/{GROUP}/{KIND}/{REGISTRATION}"),
+    ("GET", f"/apis/{GROUP}/validatingwebhookconfigurations"),
+    ("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin"),
+    ("PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/vgpu-webhook"),
+    ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
+    ("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/vgpu-webhook/token"),
+]
+
+
+def test_everything_else_is_refused(scene: Scene) -> None:
+    """With a real token of the account: other Secrets, other namespaces, other registrations, any pod."""
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
+    token = scene.client.call("POST", path, body).accepted()["status"]["token"]
+    account = Client(scene.client.server, token, scene.client.ca_file)
+    assert account.get("v1", "namespaces", TEAM).status == 200
+    said = [
+        (method, path, account.call(method, path, {} if method != "GET" else None).status) for method, path in REFUSED
+    ]
+    assert [each for each in said if each[2] != 403] == []
+
+
+# It holds keys: certificates are looked at where they are served.
+NEVER_GRANTED = f"get secrets vgpu-webhook-certificates in {NAMESPACE}"
+
+
+def test_the_doctors_rights_are_those_that_it_uses(scene: Scene) -> None:
+    """While `helm test` runs it may do what its checks ask for, and nothing more; afterwards nothing."""
+    release = scene.release
+    scene.client.delete("v1", "configmaps", "acme", NAMESPACE).accepted()
+    release.run("upgrade", "--reuse-values", "--set", f"test.namespaces={{{TEAM}}}")
+    hooks = [each for each in yaml.safe_load_all(release.run("get hooks")) if each]
+    grants: set[Right] = set()
+    for each in hooks:
+        if "rules" in each:
+            grants |= rights_of(each, each["metadata"].get("namespace", ""))
+    before = len(list(used(release.plane.audit_log, NAMESPACE, CHECK)))
+    release.serving(TEAM)
+    release.run("test")
+    uses = list(used(release.plane.audit_log, NAMESPACE, CHECK))[before:]
+    assert missing(grants, (use.right for use in uses)) == [NEVER_GRANTED]
+    assert {str(use.right) for use in uses if use.status in {401, 403}} == {NEVER_GRANTED}
+    assert unused(grants, (use.right for use in uses)) == []
+    assert granted(scene.client, NAMESPACE, CHECK) == set()
