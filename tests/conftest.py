@@ -8,7 +8,7 @@ import hypothesis
 import pytest
 from blockbuster import blockbuster_ctx
 
-pytest_plugins = ["pytester"]
+pytest_plugins = ["pytester", "tests.controlplane.fixtures"]
 
 # Not a slow machine's business: a generator that is too slow shows in the duration of the run.
 hypothesis.settings.register_profile(

@@ -1,11 +1,10 @@
-"""Helm for the tests of the chart, and the control plane of the run."""
+"""Helm for the tests of the chart, and releases of it."""
 
 from collections.abc import Iterator
 
 import pytest
 
 from tests.controlplane import build
-from tests.controlplane.conftest import control_plane, controllers
 from tests.go_program import BinariesMissingError
 from tests.kubelet.enclave import why_not
 from tests.kubelet.node_plane import NodePlane
@@ -13,8 +12,6 @@ from tests.kubelet.node_plane import NodePlane
 from .charts import Chart, chart
 from .helm import VERSIONS
 from .releases import OPTED_IN, TEAM, Release, namespace
-
-__all__ = ["control_plane", "controllers"]
 
 
 def _built(version: str, pytestconfig: pytest.Config) -> Chart:

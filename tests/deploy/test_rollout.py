@@ -1,6 +1,7 @@
 """Replicas replaced, added, taken away and evicted while pods are created all the time: no creation notices."""
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 
@@ -39,13 +40,17 @@ def test_new_version_and_back(release: Release, pods: Load) -> None:
     assert pods.created > created
 
 
+def _as_many(release: Release, replicas: int) -> bool:
+    return len(release.ready()) == replicas
+
+
 def test_scaled_out_and_in(release: Release, pods: Load) -> None:
     """From 2 to 5 to 1 to 2: who goes drains, who comes is ready before it is asked."""
     for replicas in (5, 1, 2):
         scale = {"spec": {"replicas": replicas}}
         release.plane.client.patch("apps/v1", "deployments", f"{RELEASE}/scale", scale, NAMESPACE).accepted()
         release.plane.wait_until(release.rolled_out, f"{replicas} replicas", 120)
-        release.plane.wait_until(lambda replicas=replicas: len(release.ready()) == replicas, f"{replicas} ready", 120)
+        release.plane.wait_until(partial(_as_many, release, replicas), f"{replicas} ready", 120)
     assert pods.created > 20
     release.settled()
 
