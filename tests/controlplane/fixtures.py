@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from webhook.mapping.load import load_policy
+
 from . import build
 from .plane import ControlPlane
 
@@ -39,7 +41,9 @@ def controllers(control_plane: ControlPlane) -> ControlPlane:
 def scheduler(controllers: ControlPlane) -> ControlPlane:
     """The same with the scheduler too: pods are bound to nodes that tests create as objects."""
     try:
-        controllers.start_scheduler()
+        controllers.start_scheduler(
+            place for vendor in load_policy().vendors.values() if (place := vendor.place.scheduler)
+        )
     except build.BinariesMissingError as error:
         pytest.fail(str(error), pytrace=False)
     return controllers

@@ -3,7 +3,7 @@
 import json
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Self, TypeVar
@@ -65,9 +65,22 @@ class ControlPlane:
             "--node-startup-grace-period=24h",
         )
 
-    def start_scheduler(self) -> None:
-        """Start the scheduler, which binds pods to the nodes that a test has created, unless it runs already."""
-        self._start_optional("kube-scheduler")
+    def start_scheduler(self, names: Iterable[str]) -> None:
+        """Start the scheduler, which binds pods to the nodes that a test has created, unless it runs already.
+
+        Args:
+            names: by which pods may ask for it, besides `default-scheduler`; stand-ins for vendors' own schedulers.
+        """
+        configuration = {
+            "apiVersion": "kubescheduler.config.k8s.io/v1",
+            "kind": "KubeSchedulerConfiguration",
+            "leaderElection": {"leaderElect": False},
+            "clientConnection": {"kubeconfig": str(self.kubeconfig)},
+            "profiles": [{"schedulerName": name} for name in sorted({"default-scheduler", *names})],
+        }
+        file = self.folder / "scheduler.json"
+        file.write_text(json.dumps(configuration))
+        self._start_optional("kube-scheduler", f"--config={file}")
 
     def create_namespace(self, manifest: Object) -> None:
         """Create a namespace with the service account that pods in it run as."""
