@@ -5,6 +5,7 @@ from typing import Final
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import Mode, firmness, skip_reason
+from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
 from webhook.admission.orders import orders
 from webhook.admission.outcome import Outcome
@@ -86,6 +87,7 @@ def _carry_out(pod: Pod, context: Context, policy: Policy, seen: Survey, resolut
         guard_pod(work)
         place_pod(work)
         inject_shim(work)
+        keep_environment(work, resolution)
     except Refused as refusal:
         return Outcome(NO_PATCH, tuple(work.findings), {}, {}, refusal.finding)
     _tell_hints(work)
