@@ -229,6 +229,20 @@ class Reason(enum.Enum):
         "The request had no limit of cores; the target's slice has one.",
         "Choose another target if that matters.",
     )
+    VARIABLE_KEPT = _(
+        "VGW208",
+        Kind.WARNING,
+        "variable kept",
+        "The source's device plugin sets this variable and the target's does not; what it would say was written to the pod.",
+        "Nothing; a variable of that name in the pod is left as it is.",
+    )
+    VARIABLE_MISSING = _(
+        "VGW209",
+        Kind.WARNING,
+        "variables missing",
+        "The source's device plugin sets these variables, the target's does not, and what they say is known on the node only.",
+        "Do without them in the program, or set them in the pod.",
+    )
     BAD_QUANTITY = _(
         "VGW301",
         Kind.DENIAL,

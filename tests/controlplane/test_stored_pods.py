@@ -77,7 +77,12 @@ CHANGED = [
     ),
     Row("05", nvidia(1, 16384, 50), shim(16384, 50), {"VGW202": "image"}),
     Row("06", {"iluvatar.ai/vgpu": 2, "iluvatar.ai/vcuda-core": 200}, {}, {"VGW108": r"\b50\b.*\b200\b"}),
-    Row("08", nvidia(4, 2048), shim(2048)),
+    Row(
+        "08",
+        nvidia(4, 2048),
+        {**shim(2048), "ALIYUN_COM_GPU_MEM_CONTAINER": "2"},
+        {"VGW208": "ALIYUN_COM_GPU_MEM_CONTAINER=2", "VGW209": "ALIYUN_COM_GPU_MEM_DEV"},
+    ),
     Row("10", nvidia(1, 4096, 50), shim(4096, 50)),
     Row("13", nvidia(1, 3000), shim(3000, path=f"{SHIM}:/opt/lib"), {"VGW609": "LD_LIBRARY_PATH"}),
     Row("21", nvidia(1, 3000), shim(3000)),

@@ -196,3 +196,9 @@ def test_mistakes_of_all_documents_at_once() -> None:
         ("1.yaml", "default"),
         ("settings.yaml", "targets"),
     ]
+
+
+def test_variables_are_said_by_words() -> None:
+    """What the device plugin sets is a word's number, or nothing that is known."""
+    (problem,) = problems("extends: aliyun\nenvironment: {A: gpu-memory}\n")
+    assert (problem.path, problem.message) == (("environment", "A"), "no word is called 'gpu-memory'")

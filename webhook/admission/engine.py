@@ -5,6 +5,7 @@ from typing import Final
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import Mode, firmness, skip_reason
+from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
 from webhook.admission.orders import orders
 from webhook.admission.outcome import Outcome
@@ -71,7 +72,7 @@ def _outcome(pod: Pod, context: Context, policy: Policy, seen: Survey, resolutio
     """Writes a resolution and does everything that a share needs besides."""
     work = begin(pod, context, policy, seen, resolution)
     try:
-        carry_out(work)
+        carry_out(work, resolution)
     except Refused as refusal:
         return Outcome(NO_PATCH, tuple(work.findings), {}, {}, refusal.finding)
     told = account(work, resolution)
@@ -100,8 +101,8 @@ def begin(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
     return work
 
 
-def carry_out(work: Work) -> None:
-    """Everything that a share needs besides its words: guard, placement, shim.
+def carry_out(work: Work, resolution: Resolution) -> None:
+    """Everything that a share needs besides its words: guard, placement, shim, what programs read.
 
     Raises:
         Refused: one of them is impossible; what was found until then is in `Work.findings`.
@@ -109,6 +110,7 @@ def carry_out(work: Work) -> None:
     guard_pod(work)
     place_pod(work)
     inject_shim(work)
+    keep_environment(work, resolution)
     _tell_hints(work)
 
 

@@ -56,12 +56,13 @@ class Remembered(NamedTuple):
     Attributes:
         outcome: what becomes of them.
         resolution: of their words.
-        asking: index among the init containers or containers, and the guard there, of each container that asks.
+        asking: index among the init containers or containers, the guard there, and whether variables of the source's are kept,
+            of each container that asks.
     """
 
     outcome: Outcome
     resolution: Resolution
-    asking: tuple[tuple[bool, int, Guards], ...]
+    asking: tuple[tuple[bool, int, Guards, bool], ...]
 
     def serves(self, pod: Pod) -> bool:
         """Whether a pod with the same facts is plain."""
@@ -76,9 +77,9 @@ class Remembered(NamedTuple):
             for container in (*init_containers, *spec.containers):
                 if marks.search(bytes(container.volume_mounts)):
                     return False
-        for init, index, guard in self.asking:
+        for init, index, guard, keeps in self.asking:
             container = init_containers[index] if init else spec.containers[index]
-            if guard.concerns(container.env):
+            if guard.concerns(container.env) or (keeps and present(container.env)):
                 return False
         return True
 
@@ -114,7 +115,8 @@ def remembered(outcome: Outcome, resolution: Resolution, seen: Survey) -> Rememb
     asking = []
     for one in resolution.settled:
         position, init = one.asking.position, one.asking.words.init
-        asking.append((init, position if init else position - before, one.target.guard))
+        keeps = one.translated and bool(one.asking.vendor.document.environment)
+        asking.append((init, position if init else position - before, one.target.guard, keeps))
     return Remembered(outcome, resolution, tuple(asking))
 
 

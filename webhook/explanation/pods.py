@@ -141,7 +141,7 @@ def _containers(
             resolution = resolve(seen.words, given, policy)
             settled = {one.asking.position: one for one in resolution.settled}
             work = begin(pod, context, policy, seen, resolution)
-            carry_out(work)
+            carry_out(work, resolution)
         except Refused:
             work = None
     teller = _Teller(given, policy, ordered)

@@ -49,6 +49,9 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
     problems.extend(found)
     owned, found = compile_owned(document.owned, document.hints, document.variables, ("owned",))
     problems.extend(found)
+    for variable, said in document.environment.items():
+        if said is not None and said not in words:
+            problems.add(("environment", variable), f"no word is called {said!r}", f"words are {', '.join(words)}")
     problems.stop_if_any()
     _check_owned(owned, words, problems)
     problems.stop_if_any()

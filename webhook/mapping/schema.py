@@ -235,6 +235,9 @@ class Mapping(Strict):
     place: Place = Place()
     shim: Shim | None = None
     guard: list[Guard] = []
+    environment: dict[str, str | None] = Field(
+        {}, description="variables that the device plugin sets: the word whose number per card it is, or null"
+    )
     privileged: Literal["deny", "allow"] = "deny"
     owned: list[str | OwnedLabel] = Field([], description="annotation patterns that only a scheduler may write")
     owned_by: list[str] = Field([], description="users (service accounts) that may write them")
