@@ -381,6 +381,24 @@ async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) ->
     assert api.writes == 3
 
 
+async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping, clock: Clock) -> None:
+    """A replica that still drains, and may still write, must not leave one behind that nobody collects."""
+    replica = Replica(api, clock, owner="release")
+    api.role = "uid-1"
+    await replica.look()
+    api.role = api.stored = None
+    await replica.look()
+    await replica.look()
+    assert api.stored is None
+    assert replica.kinds == [Kind.WRITTEN, Kind.REMOVED]
+    assert not replica.told[-1].warning
+    api.role = "uid-2"
+    await replica.look()
+    assert replica.kinds[-1] is Kind.WRITTEN
+    assert api.stored is not None
+    assert api.stored["metadata"]["ownerReferences"][0]["uid"] == "uid-2"
+
+
 async def test_trouble_is_told_once_and_tried_again(api: Keeping, clock: Clock) -> None:
     """Refused or unreachable: the pauses grow up to a bound, and it goes on when the trouble is over."""
     replica = Replica(api, clock)

@@ -35,19 +35,32 @@ def helm4(pytestconfig: pytest.Config) -> Chart:
     return _built(VERSIONS[1], pytestconfig)
 
 
+def _binaries(pytestconfig: pytest.Config) -> build.Binaries:
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        try:
+            return build.find()
+        except BinariesMissingError as error:
+            pytest.fail(str(error), pytrace=False)
+
+
 @pytest.fixture(scope="session")
 def node_plane(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodePlane]:
     """A control plane with a node on which pods really run, and Services that lead to them."""
     reason = why_not()
     if reason:
-        pytest.skip(f"no user and network namespaces for pods and Services on this machine: {reason}")
-    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
-    with capture.global_and_fixture_disabled():
-        try:
-            binaries = build.find()
-        except BinariesMissingError as error:
-            pytest.fail(str(error), pytrace=False)
-    with NodePlane(binaries, tmp_path_factory.mktemp("node")) as plane:
+        pytest.skip(
+            "no namespaces for pods and Services on this machine, so the release is tried by URL only, in "
+            f"test_installation_by_url.py: {reason}"
+        )
+    with NodePlane(_binaries(pytestconfig), tmp_path_factory.mktemp("node")) as plane:
+        yield plane
+
+
+@pytest.fixture(scope="session")
+def open_node_plane(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodePlane]:
+    """The same without an enclave, which any machine can have: no Service leads anywhere."""
+    with NodePlane(_binaries(pytestconfig), tmp_path_factory.mktemp("open-node"), enclosed=False) as plane:
         yield plane
 
 

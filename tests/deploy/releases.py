@@ -21,10 +21,11 @@ OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A release, whether it is installed or not."""
+    """A release, whether it is installed or not; `options` are those of its installation."""
 
     helm: Chart
     plane: NodePlane
+    options: tuple[str, ...] = ()
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
     def run(self, command: str, *more: str) -> str:
@@ -51,10 +52,10 @@ class Release:
         return self.plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).accepted()
 
     def ensure(self) -> None:
-        """Install it with the defaults unless it is there, and wait until it is well and registered."""
+        """Install it unless it is there, and wait until it is well and registered."""
         if not self.installed():
             self.plane.wait_until(lambda: not self.replicas(), "replicas of an earlier one gone", 120)
-            self.run("install", "--create-namespace")
+            self.run("install", "--create-namespace", *self.options)
         self.settled()
         self.plane.wait_until(self.registration, "registered", 60)
 

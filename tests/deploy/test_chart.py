@@ -167,7 +167,7 @@ def test_rights_are_the_least(helm: Chart) -> None:
     )
     secret = rights(NAMESPACE, "get list watch create patch update", "secrets", "vgpu-webhook-certificates")
     watched = rights("", "get list watch", "mutatingwebhookconfigurations", REGISTRATION) | rights(
-        "default", "create get update", "events"
+        "default", "create get", "events"
     )
     written = rights("", "update", "mutatingwebhookconfigurations", REGISTRATION) | rights(
         "", "create", "mutatingwebhookconfigurations"

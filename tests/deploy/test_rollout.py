@@ -1,7 +1,6 @@
 """Replicas replaced, added, taken away and evicted while pods are created all the time: no creation notices."""
 
 from collections.abc import Iterator
-from functools import partial
 
 import pytest
 
@@ -40,17 +39,12 @@ def test_new_version_and_back(release: Release, pods: Load) -> None:
     assert pods.created > created
 
 
-def _as_many(release: Release, replicas: int) -> bool:
-    return len(release.ready()) == replicas
-
-
 def test_scaled_out_and_in(release: Release, pods: Load) -> None:
     """From 2 to 5 to 1 to 2: who goes drains, who comes is ready before it is asked."""
     for replicas in (5, 1, 2):
         scale = {"spec": {"replicas": replicas}}
         release.plane.client.patch("apps/v1", "deployments", f"{RELEASE}/scale", scale, NAMESPACE).accepted()
         release.plane.wait_until(release.rolled_out, f"{replicas} replicas", 120)
-        release.plane.wait_until(partial(_as_many, release, replicas), f"{replicas} ready", 120)
     assert pods.created > 20
     release.settled()
 
@@ -62,6 +56,11 @@ def evict(release: Release, pod: str) -> Answer:
     return release.plane.client.call("POST", f"/api/v1/namespaces/{NAMESPACE}/pods/{pod}/eviction", body)
 
 
+def evict_when_possible(release: Release, pod: str) -> None:
+    """As `kubectl drain` does: it asks until it may."""
+    release.plane.wait_until(lambda: evict(release, pod).status == 201, f"{pod} evicted", 120)
+
+
 def test_evicted_one_at_a_time(release: Release, pods: Load) -> None:
     """A drain of the node gets the second replica only when there is another one again."""
     first, second = release.ready()
@@ -69,7 +68,48 @@ def test_evicted_one_at_a_time(release: Release, pods: Load) -> None:
     refused = evict(release, second)
     assert refused.status == 429
     assert "disruption budget" in refused.message
-    release.plane.wait_until(lambda: evict(release, second).status == 201, "the other one, too", 120)
+    evict_when_possible(release, second)
     release.settled()
     assert {first, second}.isdisjoint(release.ready())
     assert pods.created > 20
+
+
+GOOD = "extends: nvidia\nplace: {scheduler: our-scheduler}\n"
+MAPPING = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "nvidia", "namespace": NAMESPACE, "labels": {"vgpu-webhook.io/mapping": "true"}},
+    "data": {"mapping.yaml": GOOD},
+}
+
+
+def test_mapping_of_a_newer_version(release: Release, pods: Load) -> None:
+    """After a roll-back there may be keys that this version does not know: its last good policy stays, also in new pods."""
+    client = release.plane.client
+
+    def scheduler() -> str:
+        return str(release.create(TEAM, dry_run=True).accepted()["spec"]["schedulerName"])
+
+    client.create(MAPPING).accepted()
+    try:
+        release.plane.wait_until(lambda: scheduler() == "our-scheduler", "mapping in force", 60)
+        kept = ("v1", "configmaps", "vgpu-webhook-last-good", NAMESPACE)
+        release.plane.wait_until(lambda: "nvidia" in client.get(*kept).accepted()["data"], "kept", 60)
+        newer = {"data": {"mapping.yaml": f"{GOOD}ofTheFuture: 1\n"}}
+        client.patch("v1", "configmaps", "nvidia", newer, NAMESPACE).accepted()
+
+        def told() -> list[str]:
+            events = client.list("v1", "events", NAMESPACE)
+            return [each["message"] for each in events if each["reason"] == "MappingRejected"]
+
+        release.plane.wait_until(told, "told", 60)
+        assert any(
+            "In force: its last good version." in each and "unknown key 'ofTheFuture'" in each for each in told()
+        )
+        for pod in release.ready():
+            evict_when_possible(release, pod)
+        release.settled()
+        assert scheduler() == "our-scheduler"
+    finally:
+        client.delete("v1", "configmaps", "nvidia", NAMESPACE)
+    release.plane.wait_until(lambda: scheduler() == "hami-scheduler", "built-in mapping in force", 60)

@@ -6,9 +6,12 @@ from pathlib import Path
 
 from tests.controlplane.client import Client, Object
 
+from .enclave import NODE_ADDRESS
+from .logs import serve_logs
 from .pods import Node, Running
 
 INTERVAL = 0.1
+LOOPBACK = "127.0.0.1"
 
 
 def bind(client: Client, pod: Object, node: str) -> None:
@@ -27,7 +30,7 @@ def run(node: Node, selector: str) -> None:
     here: dict[str, Running] = {}
     # Unlike those before: a node that comes back must not be taken for its own past.
     began = sum(1 for _ in node.folder.parent.iterdir())
-    addresses = (f"10.244.{began}.{number}" for number in range(1, 255))
+    addresses = (LOOPBACK if node.pid == 0 else f"10.244.{began}.{number}" for number in range(1, 255))
     while True:
         found = {pod["metadata"]["uid"]: pod for pod in node.client.list("v1", "pods", selector=selector)}
         for uid, pod in found.items():
@@ -45,9 +48,16 @@ def run(node: Node, selector: str) -> None:
 
 
 def main() -> None:
-    """Arguments: URL, token and authority of the API server; name, pid and folder of the node; selector of pods."""
+    """Run the node.
+
+    Arguments: URL, token and authority of the API server; name, pid (0 if there is no enclave) and folder of the node;
+    selector of pods.
+    """
     url, token, authority, name, pid, folder, selector = sys.argv[1:]
-    run(Node(Client(url, token, authority), name, int(pid), Path(folder)), selector)
+    node = Node(Client(url, token, authority), name, int(pid), Path(folder))
+    if node.pid:
+        serve_logs(NODE_ADDRESS, node.folder, node.folder.parent.parent)
+    run(node, selector)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """Becomes a container's process: what a runtime does between a pod's sandbox and `exec`. Run as a script, in the enclave.
 
-It reads one JSON document: see `Sandbox`. The process gets a network namespace with an address on the node's bridge, a
+It reads the JSON document that `pods.py` writes. The process gets a network namespace with an address on the node's bridge, a
 mount namespace with the pod's volumes at the paths that the pod says, a root that cannot be written if the pod says so,
 and the pod's user without any capability. The file system beneath is this machine's: it stands for the image.
+On a node without an enclave it gets nothing of this.
 """
 
 import ctypes
@@ -28,11 +29,12 @@ def main() -> None:
     LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit("the kubelet is gone already")
-    _call("unshare", CLONE_NEWNS | CLONE_NEWNET)
-    _mount(None, "/", None, MS_REC | MS_PRIVATE)
-    _network(box)
-    _volumes(box)
-    _become(box["user"])
+    if box["node"]:
+        _call("unshare", CLONE_NEWNS | CLONE_NEWNET)
+        _mount(None, "/", None, MS_REC | MS_PRIVATE)
+        _network(box)
+        _volumes(box)
+        _become(box["user"])
     os.chdir("/")
     os.execve(box["command"][0], box["command"], box["environment"])
 

@@ -1,4 +1,4 @@
-"""A control plane with a node: pods of one label really run, Services really lead to them."""
+"""A control plane with a node: pods of one label really run, and Services lead to them where there is an enclave."""
 
 import os
 import sys
@@ -11,7 +11,8 @@ from tests.controlplane.build import Binaries
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 
-from .enclave import Enclave
+from .enclave import NODE_ADDRESS, Enclave
+from .logs import PORT
 
 NODE: Final = "node-1"
 ROOT: Final = Path(__file__).parents[2]
@@ -27,11 +28,14 @@ AUDIT: Final = {
 
 
 class NodePlane(ControlPlane):
-    """A control plane in an enclave, reached from outside under the same address; and a node of it."""
+    """A control plane in an enclave, reached from outside under the same address; and a node of it.
 
-    def __init__(self, binaries: Binaries, folder: Path) -> None:
+    Without an enclave pods are processes on this machine's network, and no Service leads to them.
+    """
+
+    def __init__(self, binaries: Binaries, folder: Path, *, enclosed: bool = True) -> None:
         """Start everything; the node is ready, and has the shared GPUs that its capacity says."""
-        self._enclave = Enclave(folder)
+        self._enclave = Enclave(folder) if enclosed else None
         self.audit_log = folder / "audit.log"
         self.pods = folder / "pods"
         self.pods.mkdir()
@@ -43,7 +47,8 @@ class NodePlane(ControlPlane):
         try:
             super().__init__(binaries, folder)
             self.start_controller_manager()
-            self._start_inside("services", "-m", "tests.kubelet.services", *self._api())
+            if enclosed:
+                self._start_inside("services", "-m", "tests.kubelet.services", *self._api())
             self._create_node()
             self.start_agent()
         except BaseException:
@@ -60,7 +65,7 @@ class NodePlane(ControlPlane):
         folder = self.pods / str(self._starts)
         folder.mkdir()
         self._starts += 1
-        node = (NODE, str(self._enclave.pid), str(folder), SELECTOR)
+        node = (NODE, str(self._enclave.pid if self._enclave else 0), str(folder), SELECTOR)
         self._agent = self._start_inside("kubelet", "-m", "tests.kubelet", *self._api(), *node)
 
     def lose_node(self) -> None:
@@ -73,11 +78,13 @@ class NodePlane(ControlPlane):
     def __exit__(self, *_: object) -> None:
         """Stop everything, and leave the enclave."""
         self.stop()
-        self._enclave.__exit__()
+        if self._enclave is not None:
+            self._enclave.__exit__()
 
-    def log(self, pod: str) -> str:
-        """What a pod has written; empty if it never ran."""
-        return "\n".join(path.read_text(errors="replace") for path in self.pods.glob(f"*/{pod}-????????/log"))
+    def pid_of(self, pod: str) -> int:
+        """The process of a pod that runs."""
+        [found] = self.pods.glob(f"*/{pod}-????????/pid")
+        return int(found.read_text())
 
     def _api(self) -> tuple[str, str, str]:
         return self.client.server, self.client.token, self.client.ca_file
@@ -86,7 +93,13 @@ class NodePlane(ControlPlane):
         capacity = {"cpu": "64", "memory": "64Gi", "pods": "1000", "nvidia.com/gpu": "100", "nvidia.com/gpumem": "8M"}
         self.client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": NODE}}).accepted()
         ready = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
-        status = {"capacity": capacity, "allocatable": capacity, "conditions": ready}
+        status = {
+            "capacity": capacity,
+            "allocatable": capacity,
+            "conditions": ready,
+            "addresses": [{"type": "InternalIP", "address": NODE_ADDRESS}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": PORT}},
+        }
         self.client.patch("v1", "nodes", f"{NODE}/status", {"status": status}).accepted()
         # Until the controllers have seen that it is ready, it counts as not ready.
         self.wait_until(self._untainted, "node without taints")
@@ -95,7 +108,7 @@ class NodePlane(ControlPlane):
         return not self.client.get("v1", "nodes", NODE).accepted()["spec"].get("taints")
 
     def _start_inside(self, name: str, *arguments: str) -> Process:
-        command = self._enclave.inside([sys.executable, *arguments])
+        command = self._inside([sys.executable, *arguments])
         environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         process = self._running.enter_context(Process(command, self.folder / f"{name}.log", environment))
         self._processes.append(process)
@@ -104,8 +117,12 @@ class NodePlane(ControlPlane):
     def _run(self, component: str, *arguments: str) -> None:
         if component == "kube-apiserver":
             arguments = (*arguments, *self._audit)
-            [port] = [each.partition("=")[2] for each in arguments if each.startswith("--secure-port=")]
-            door = [sys.executable, "-I", "-S", str(DOOR), port, str(self._enclave.pid)]
-            self._processes.append(self._running.enter_context(Process(door, self.folder / "door.log")))
-        command = self._enclave.inside([str(self.binaries.path(component)), *arguments])
+            if self._enclave is not None:
+                [port] = [each.partition("=")[2] for each in arguments if each.startswith("--secure-port=")]
+                door = [sys.executable, "-I", "-S", str(DOOR), port, str(self._enclave.pid)]
+                self._processes.append(self._running.enter_context(Process(door, self.folder / "door.log")))
+        command = self._inside([str(self.binaries.path(component)), *arguments])
         self._processes.append(self._running.enter_context(Process(command, self.folder / f"{component}.log")))
+
+    def _inside(self, command: list[str]) -> list[str]:
+        return command if self._enclave is None else self._enclave.inside(command)

@@ -23,6 +23,7 @@ from .volumes import UnsupportedError, Volumes
 TICK = 0.05
 RUNTIME = Path(__file__).with_name("container.py")
 ROOT = Path(__file__).parents[2]
+SERVICE_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 ENTRYPOINT = [sys.executable, "-m", "webhook"]
 """In the place of the image's."""
 
@@ -99,6 +100,9 @@ class Running:
         command = [*(container.get("command") or ENTRYPOINT), *container.get("args", [])]
         if any("$(" in part for part in command):
             raise UnsupportedError(f"variables in {command}")
+        mounts, environment = volumes.mounts(container), volumes.environment(container, self.address)
+        if not self.node.pid:
+            environment |= self._without_mounts(mounts)
         box = {
             "node": self.node.pid,
             "address": self.address,
@@ -106,15 +110,31 @@ class Running:
             "bridge": BRIDGE,
             "image": sorted({str(ROOT), sys.prefix, sys.base_prefix}),
             "scratch": str(scratch),
-            "mounts": volumes.mounts(container),
+            "mounts": mounts,
             "readOnlyRoot": context.get("readOnlyRootFilesystem", False),
             "user": context.get("runAsUser"),
             "command": command,
-            "environment": volumes.environment(container, self.address),
+            "environment": environment,
         }
         path = self._folder / "sandbox.json"
         path.write_text(json.dumps(box))
         return path
+
+    def _without_mounts(self, mounts: list[Object]) -> dict[str, str]:
+        """What tells the program where the files of the account are, for they can't be where a pod has them."""
+        [account] = [Path(each["source"]) for each in mounts if each["target"] == SERVICE_ACCOUNT]
+        names = {"name": "pod", "cluster": "pod", "user": "pod"}
+        cluster = {"server": self.node.client.server, "certificate-authority": str(account / "ca.crt")}
+        config = {
+            "current-context": "pod",
+            "clusters": [{"name": "pod", "cluster": cluster}],
+            "users": [{"name": "pod", "user": {"tokenFile": str(account / "token")}}],
+            "contexts": [{"name": "pod", "context": names}],
+        }
+        path = self._folder / "kubeconfig"
+        path.write_text(json.dumps(config))
+        namespace = (account / "namespace").read_text()
+        return {"KUBECONFIG": str(path), "VGPU_WEBHOOK_SERVE_RELEASE_NAMESPACE": namespace}
 
     def _start(self, box: Path) -> "subprocess.Popen[bytes]":
         with self._log.open("ab") as output:

@@ -41,12 +41,13 @@ class Mode(enum.Enum):
 
 
 class Kind(enum.Enum):
-    """What a notice is about; a warning unless it is `WRITTEN` or `FOREIGN`."""
+    """What a notice is about; a warning unless it is `WRITTEN`, `FOREIGN` or `REMOVED`."""
 
     WRITTEN = "written"
     FOREIGN = "foreign terms kept"
     LACKING = "lacking"
     NEWER = "written by a newer version"
+    REMOVED = "goes with its release"
     GAVE_UP = "changed too often by others"
     FAILED = "failed"
 
@@ -61,7 +62,7 @@ class Notice:
     @property
     def warning(self) -> bool:
         """Whether somebody should look at it."""
-        return self.kind not in {Kind.WRITTEN, Kind.FOREIGN}
+        return self.kind not in {Kind.WRITTEN, Kind.FOREIGN, Kind.REMOVED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +128,7 @@ class Registrar:
         self._changed = clock()
         self._repairs: deque[float] = deque()
         self._failures = 0
+        self._owned = False
         self._told: dict[Kind, str] = {}
         self._wake = asyncio.Event()
         self._pass = asyncio.Lock()
@@ -193,7 +195,15 @@ class Registrar:
             if self._mode is Mode.STATIC or self._newer(read):
                 self._compare(found)
                 return self._some_time()
-            writer = replace(self._writer, owner=await owner_reference(self._api, self._owner))
+            owner = await owner_reference(self._api, self._owner)
+            if found is None and owner is None and self._owned:
+                # Written now, it would outlive its release, and hold back pods for ever.
+                self._say(
+                    Kind.REMOVED, f"the registration {NAME} is not made again: the ClusterRole {self._owner} is gone"
+                )
+                return self._some_time()
+            self._owned = self._owned or owner is not None
+            writer = replace(self._writer, owner=owner)
             change = amendment(found, read, writer, quiet=await self._may_narrow(read))
             repair = writer.announced and not self._moved
             if change is not None and repair and not self._permitted(change.change):
@@ -254,6 +264,7 @@ class Registrar:
             self._repairs.append(self._clock())
         self._observe(written)
         self._told.pop(Kind.WRITTEN, None)
+        self._told.pop(Kind.REMOVED, None)
         self._told.pop(Kind.GAVE_UP, None)
         self._say(Kind.WRITTEN, f"the registration {NAME} was {change.change.value}")
         return True
