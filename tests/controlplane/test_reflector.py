@@ -223,13 +223,16 @@ def _forget(plane: OwnPlane) -> None:
 
 async def test_a_connection_goes_silent(plane: OwnPlane, tmp_path: Path) -> None:
     """A watch through which nothing comes any more, though nobody ends it, is given up and opened again."""
-    write(plane, "stays", "1")
+    write(plane, "stays", "0")
     pace = Pace(longest=1.0, settled=0.5, silence=2.0)
     async with (
         relayed(plane) as relay,
         following(kubeconfig(plane, tmp_path / "relayed", port=relay.port), pace) as follower,
     ):
-        await until(lambda: follower.held == {"stays": "1"}, "what was there")
+        await until(lambda: follower.held == {"stays": "0"}, "what was there")
+        await asyncio.to_thread(write, plane, "stays", "1")
+        # Only an open watch can go silent.
+        await until(lambda: follower.held == {"stays": "1"}, "what the watch told")
         relay.hush()
         await asyncio.to_thread(write, plane, "stays", "2")
         await until(lambda: "watch_silent" in follower.told, "silence is noticed")
