@@ -9,8 +9,8 @@ from tests.controlplane.client import Answer
 
 from .releases import TEAM, Release, touched
 
-CLIENTS = 2
-PAUSE = 0.02
+CLIENTS = 4
+PAUSE = 0.05
 
 
 @dataclass

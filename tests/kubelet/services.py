@@ -16,7 +16,8 @@ from tests.controlplane.client import Client, Object
 from tests.kubelet.carry import Streams, carry
 from tests.kubelet.enclave import KUBERNETES
 
-INTERVAL = 0.1
+INTERVAL = 1.0
+"""Seconds by which a node may be late to hear of endpoints: as in a busy cluster, and less than the drain."""
 SERVICE_NAME = "kubernetes.io/service-name"
 
 
