@@ -22,8 +22,8 @@ CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
 
 MIB: Final = 1024**2
 
-MAX_REMEMBERED: Final = 1024
-"""Results kept: two for a pod template, of about 4 KiB together; more templates than most clusters run at a time."""
+MAX_REMEMBERED: Final = 256
+"""Results kept: two for a pod template, of about 40 KiB together, so that a server stays below 80 MiB in all."""
 
 
 @dataclass(frozen=True)
