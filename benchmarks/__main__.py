@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.client import CONNECTIONS, Client, Sample
+from benchmarks.five import FIVE
 from benchmarks.mappings import write_mappings
 from benchmarks.processes import CLIENT_CORE, Server, started, webhook
 from benchmarks.reviews import LARGE, SMALL, Load, load
+from webhook.mapping.load import builtin
 
 ROUNDS: Final = 7
 SECONDS: Final = 1.2
 WARM_UP: Final = 0.2
-BUILT_IN: Final = 5
+BUILT_IN: Final = len(builtin())
 MANY: Final = 50
 SOAK: Final = 100_000
 STARTS: Final = 5
@@ -77,9 +79,12 @@ def compare(servers: Sequence[Server], authority: Path) -> None:
                 f"{sent.name:<17} {name:<22} {one.cpu * 1e6:>8.1f} {one.ratio:>6.2f} {one.rate:>10,.0f}"
                 f" {one.median * 1e3:>7.2f} {one.p99 * 1e3:>7.2f}"
             )
-        pairs = zip(samples[sent.name, servers[2].name], samples[sent.name, servers[1].name], strict=True)
-        cost = statistics.median(many.cpu_each / few.cpu_each for many, few in pairs) - 1
-        print(f"{'':<17} {MANY} mappings cost {cost:+.1%} over {BUILT_IN}\n")
+        few = samples[sent.name, servers[1].name]
+        for server in servers[2:]:
+            pairs = zip(samples[sent.name, server.name], few, strict=True)
+            cost = statistics.median(many.cpu_each / one.cpu_each for many, one in pairs) - 1
+            print(f"{'':<17} {server.name} cost {cost:+.1%} over {servers[1].name}")
+        print()
     sizes = ", ".join(f"{sent.name}: {sent.body:,} bytes" for sent in loads[::2])
     print(f"({sizes})")
 
@@ -121,10 +126,11 @@ def main() -> None:
         soak(state, authority)
         with (
             started("empty handler", "benchmarks.empty", str(state)) as empty,
-            webhook(f"webhook, {BUILT_IN} mappings", state) as few,
-            webhook(f"webhook, {MANY} mappings", state, mappings) as many,
+            webhook(f"{len(FIVE)} mappings", state, module="benchmarks.five") as five,
+            webhook(f"all {BUILT_IN} mappings", state) as every,
+            webhook(f"{MANY} mappings", state, mappings) as many,
         ):
-            compare([empty, few, many], authority)
+            compare([empty, five, every, many], authority)
 
 
 if __name__ == "__main__":

@@ -69,10 +69,10 @@ def started(name: str, *arguments: str) -> Iterator[Server]:
 
 
 @contextlib.contextmanager
-def webhook(name: str, state: Path, mappings: Path | None = None) -> Iterator[Server]:
-    """Start the webhook."""
+def webhook(name: str, state: Path, mappings: Path | None = None, module: str = "webhook") -> Iterator[Server]:
+    """Start the webhook, or a module that stands for it."""
     ports = ["--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0"]
     more = [] if mappings is None else ["--mappings", str(mappings)]
-    arguments = ["webhook", "serve", "--standalone", "--state-dir", str(state), *ports, *more]
+    arguments = [module, "serve", "--standalone", "--state-dir", str(state), *ports, *more]
     with started(name, *arguments) as server:
         yield server
