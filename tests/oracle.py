@@ -118,6 +118,11 @@ def _vcuda(words: dict[str, Fraction]) -> Meaning | None:
     return _settled("vcuda", 1, None if units is None else ("size", units * 256 * MIB), cores)
 
 
-def at_least(got: Amount, asked: Amount) -> bool:
-    """Whether an amount gives what was asked: no limit stays so, a size stays a size, a part of a card a part."""
+def at_least(got: Amount, asked: Amount, card: Fraction | None = None) -> bool:
+    """Whether an amount gives what was asked: no limit stays so, a size stays a size, a part of a card a part.
+
+    On a card of so many bytes a size and a part are the same, unless the part is all of it.
+    """
+    if card is not None and asked != ALL and {got[0], asked[0]} == {"size", "percent"}:
+        got, asked = (one if one[0] == "size" else ("size", one[1] * card / 100) for one in (got, asked))
     return got[0] == asked[0] and got[1] >= asked[1]

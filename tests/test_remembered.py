@@ -23,6 +23,15 @@ def everywhere(change: Callable[[dict[str, Any]], object]) -> Twin:
     return lambda pod, _: [change(container) for container in all_containers(pod)]
 
 
+CARD_BY_AFFINITY = {
+    "nodeAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": {
+            "nodeSelectorTerms": [
+                {"matchExpressions": [{"key": "nvidia.com/gpu.product", "operator": "In", "values": ["A100"]}]}
+            ]
+        }
+    }
+}
 TWINS: dict[str, Twin] = {
     "namespace": lambda _, context: replace(context, namespace=replace(context.namespace, name="elsewhere")),
     "no annotations": lambda _, context: replace(context, namespace=replace(context.namespace, annotations={})),
@@ -44,6 +53,9 @@ TWINS: dict[str, Twin] = {
         lambda container: container.update(volumeMounts=[{"name": "vgpu-shim", "mountPath": "/x"}])
     ),
     "node": lambda pod, _: pod["spec"].update(nodeName="n"),
+    "card": lambda pod, _: pod["spec"].update(nodeSelector={"nvidia.com/gpu.product": "T4"}),
+    "other card": lambda pod, _: pod["spec"].update(nodeSelector={"nvidia.com/gpu.product": "A100"}),
+    "card by affinity": lambda pod, _: pod["spec"].update(affinity=CARD_BY_AFFINITY),
     "scheduler": lambda pod, _: pod["spec"].update(schedulerName="mine"),
     "volume": lambda pod, _: pod["spec"].update(volumes=[{"name": "vgpu-shim", "emptyDir": {}}]),
     "empty volumes": lambda pod, _: pod["spec"].update(volumes=[]),

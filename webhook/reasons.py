@@ -243,6 +243,14 @@ class Reason(enum.Enum):
         "The source's device plugin sets these variables, the target's does not, and what they say is known on the node only.",
         "Do without them in the program, or set them in the pod.",
     )
+    CARD_ASSUMED = _(
+        "VGW210",
+        Kind.WARNING,
+        "card assumed",
+        "A percentage of memory became a size, or a size a percentage: the pod selects nodes by their card, and the setting "
+        "`cards` says what memory it has.",
+        "Nothing, if the setting `cards` is right for the pod's nodes.",
+    )
     BAD_QUANTITY = _(
         "VGW301",
         Kind.DENIAL,

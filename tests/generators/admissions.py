@@ -1,6 +1,7 @@
 """Pods with what was decided on them."""
 
 import json
+from fractions import Fraction
 from typing import Any
 
 from hypothesis import event
@@ -13,6 +14,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, decide
 from webhook.mapping.policy import Policy
 from webhook.pod import decode_pod
+from webhook.quantity import parse_quantity
 
 
 class Admitted:
@@ -32,6 +34,13 @@ class Admitted:
     def containers(self) -> list[tuple[dict[str, Any], dict[str, Any]]]:
         """Every container as it was sent and as it is stored."""
         return list(zip(all_containers(self.pod), all_containers(self.stored), strict=True))
+
+    @property
+    def card(self) -> Fraction | None:
+        """The bytes of the card that the pod selects; None where it selects none, or one that the settings do not know."""
+        selected = (self.pod["spec"].get("nodeSelector") or {}).get("nvidia.com/gpu.product")
+        size = self.policy.settings.cards.get(selected or "")
+        return None if size is None else Fraction(parse_quantity(str(size)))
 
     def meaning(self, pod: dict[str, Any], container: dict[str, Any]) -> Meaning | None:
         """What the container gets by the vendors' documentation."""

@@ -194,7 +194,10 @@ def _pod(draw: st.DrawFn, metadata: Json, spec: Json) -> Json:
         ("schedulerName", ["default-scheduler", "hami-scheduler", "volcano"]),
         ("volumes", [None, [], [{"name": "own", "emptyDir": {}, "futureField": 1}]]),
         ("tolerations", [None, [], [{"operator": "Exists"}]]),
-        ("nodeSelector", [None, {}, {"gpu": "true"}]),
+        (
+            "nodeSelector",
+            [None, {}, {"gpu": "true"}, *[{"nvidia.com/gpu.product": card} for card in ("A100", "T4", "H20")]],
+        ),
     ):
         if draw(st.booleans()):
             spec[key] = draw(st.sampled_from(values))

@@ -18,6 +18,7 @@ SETTINGS = st.fixed_dictionaries(
         "target": st.sampled_from(["nvidia", "aliyun", "vcuda", "iluvatar"]),
         "owners": st.just({"aliyun.com/gpu-mem": "gpushare"}),
         "nodeName": st.just("affinity"),
+        "cards": st.just({"A100": "40Gi", "T4": "15109Mi"}),
         "podSecurityDefault": st.sampled_from(["baseline", "privileged"]),
     },
 )

@@ -35,6 +35,7 @@ def test_a_label_of_ones_own_opts_in(label: str) -> None:
         ("optInLabel: Corp.example/gpu", "optInLabel"),
         (f"optInLabel: {'g' * 64}", "optInLabel"),
         ("optInLabel: [a]", "optInLabel"),
+        ("cardLabels: [a/b/c]", "cardLabels"),
         ("timeoutSeconds: 0", "timeoutSeconds"),
         ("timeoutSeconds: 31", "timeoutSeconds"),
         ("timeoutSeconds: 5s", "timeoutSeconds"),
@@ -43,5 +44,35 @@ def test_a_label_of_ones_own_opts_in(label: str) -> None:
 def test_what_kubernetes_would_refuse(settings: str, path: str) -> None:
     """A label key, and a time-out from 1 to 30."""
     (problem,) = problems(settings=settings)
-    assert problem.path == (path,)
+    assert problem.path[:1] == (path,)
     assert problem.line == 1
+
+
+@pytest.mark.parametrize(
+    "written, message, hint",
+    [
+        ("40", "ambiguous without a suffix", "such as `40Gi`"),
+        ("4e10", "ambiguous without a suffix", "such as `40Gi`"),
+        ("all", "is not a Kubernetes quantity", "such as `40Gi`"),
+        ("1500m", "is no card", "such as `40Gi`"),
+        ("-40Gi", "is no card", "such as `40Gi`"),
+        ("999Ki", "is no card", "such as `40Gi`"),
+        ("2Ti", "is more than the 1 TiB of `largestCard`", "raise `largestCard`"),
+    ],
+)
+def test_memory_of_a_card(written: str, message: str, hint: str) -> None:
+    """A size with its suffix, at most that of the largest card; the problem is told at its place."""
+    (problem,) = problems(settings=f"target: nvidia\ncards:\n  A: 40Gi\n  B: {written}\n")
+    assert problem.path == ("cards", "B")
+    assert (problem.source, problem.line) == ("settings.yaml", 4)
+    assert message in problem.message
+    assert hint in (problem.hint or "")
+
+
+def test_labels_that_name_the_card() -> None:
+    """Those of the mappings of a hardware family, and after them the cluster's own, which hold for all."""
+    found = policy(settings="cardLabels: [corp.example/card]\n").card_labels
+    assert found["nvidia"] == ("nvidia.com/gpu.product", "corp.example/card")
+    assert found["iluvatar"] == ("corp.example/card",)
+    with_own = policy("extends: iluvatar\ncardLabels: [iluvatar.example/chip]\n").card_labels
+    assert with_own["iluvatar"] == ("iluvatar.example/chip",)

@@ -39,7 +39,8 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
-    facts = facts_of(pod, context)
+    given = orders(pod, context, policy)
+    facts = facts_of(pod, context, given)
     known: Remembered | None = policy.memo.get(facts)
     if known is not None and known.serves(pod):
         return _told(known.outcome, pod, context, known.resolution)
@@ -50,7 +51,7 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if not seen.asks:
         return _untouched(Reason.NO_GPU_WORDS, pod, context, seen)
     try:
-        resolution = resolve(seen.words, orders(pod, context), policy, remember=small)
+        resolution = resolve(seen.words, given, policy, remember=small)
     except Refused as refusal:
         return _denied(refusal.finding, pod, context, seen.findings, ())
     if not resolution.settled:

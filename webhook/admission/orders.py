@@ -3,6 +3,7 @@
 import re
 from typing import Final, Literal, NamedTuple, TypeAlias
 
+from webhook.admission.cards import Card, cards_of
 from webhook.admission.context import Context
 from webhook.finding import Finding, refuse
 from webhook.mapping.amounts import parse_cores, parse_default_memory
@@ -25,17 +26,19 @@ Origin: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "itself"]
 
 
 class Orders(NamedTuple):
-    """The annotations that order something, as text.
+    """What decides beside the words: the annotations that order something, as text, and the cards that the pod selects.
 
     Attributes:
         pod_target: the pod's annotation `vgpu-webhook.io/target`.
         namespace_target: the namespace's.
         defaults: the namespace's annotations `vgpu-webhook.io/default-*`, in the order of `DIMENSIONS`.
+        cards: what the pod says of its card.
     """
 
     pod_target: str | None = None
     namespace_target: str | None = None
     defaults: tuple[str | None, str | None, str | None] = (None, None, None)
+    cards: tuple[Card, ...] = ()
 
     @property
     def any_default(self) -> bool:
@@ -43,7 +46,7 @@ class Orders(NamedTuple):
         return self.defaults != (None, None, None)
 
 
-def orders(pod: Pod, context: Context) -> Orders:
+def orders(pod: Pod, context: Context, policy: Policy) -> Orders:
     """The orders that stand at a pod and its namespace."""
     annotations = context.namespace.annotations
     return Orders(
@@ -54,6 +57,7 @@ def orders(pod: Pod, context: Context) -> Orders:
             annotations.get(f"{DEFAULT}memory"),
             annotations.get(f"{DEFAULT}cores"),
         ),
+        cards_of(pod, policy),
     )
 
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 from webhook.admission.context import Context
 from webhook.admission.delivery import ENFORCE_LABEL, SHIM_ANNOTATION
 from webhook.admission.guard import GUARD_ANNOTATION
-from webhook.admission.orders import orders
+from webhook.admission.orders import Orders
 from webhook.admission.outcome import Outcome
 from webhook.admission.resolve import Resolution
 from webhook.admission.survey import Survey
@@ -84,8 +84,8 @@ class Remembered(NamedTuple):
         return True
 
 
-def facts_of(pod: Pod, context: Context) -> Facts:
-    """The facts of a pod."""
+def facts_of(pod: Pod, context: Context, given: Orders) -> Facts:
+    """The facts of a pod; `given` are the orders at it, among them the cards that its affinity names."""
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
     return Facts(
         tuple([_container(container) for container in spec.containers]),
@@ -99,7 +99,7 @@ def facts_of(pod: Pod, context: Context) -> Facts:
         present(spec.volumes),
         metadata is NO_METADATA,
         (
-            *orders(pod, context)[1:],
+            *given[1:],
             namespace.labels.get(ENFORCE_LABEL),
             namespace.annotations.get(SHIM_ANNOTATION),
             namespace.annotations.get(GUARD_ANNOTATION),

@@ -4,16 +4,17 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 
 from webhook.admission.asking import Asking
+from webhook.admission.cards import card_under, missing_card, too_large
 from webhook.admission.orders import DEFAULT, Orders, defaults_for, namespace_defaults, target_of
 from webhook.finding import Finding
-from webhook.mapping.conversion import number_for, value_of
+from webhook.mapping.conversion import by_card, number_for, value_of
 from webhook.mapping.policy import Policy
 from webhook.mapping.reading import Defaults, Reading, read
 from webhook.mapping.refusal import spelling
 from webhook.mapping.said import Said, spoken
 from webhook.mapping.vendor import Vendor, Word
 from webhook.mapping.writing import NoEquivalent, Written, write
-from webhook.quantity import Number
+from webhook.quantity import Number, bytes_text
 from webhook.reasons import Reason
 from webhook.request import FREE, Dimension, Memory, Request, Size
 
@@ -194,8 +195,9 @@ class _Settler:
         one, target = self._one, self._target
         namespace, _ = namespace_defaults(self._given, self._policy)
         later, _ = defaults_for(target, target, namespace)
+        asked_memory = request.memory
         try:
-            return request, write(target, request, later, self._policy.largest_card, one.name)
+            return self._write_one(request, later, findings)
         except NoEquivalent as why:
             refusal = why
         for dimension in target.drop:
@@ -204,7 +206,7 @@ class _Settler:
                 continue
             request = _with(request, dimension, FREE)
             try:
-                written = write(target, request, later, self._policy.largest_card, one.name)
+                written_as, written = self._write_one(request, later, findings)
             except NoEquivalent as why:
                 refusal = why
                 continue
@@ -212,10 +214,45 @@ class _Settler:
                 f"{dimension} {wanted} cannot be carried by {target.name} and was dropped: nothing limits it there"
             )
             findings.append(Finding(Reason.DIMENSION_DROPPED, message, one.name))
-            return request, written
+            return written_as, written
         asked = ", ".join(str(said) for said in one.said.values())
-        message = f"{target.name} cannot express {asked} ({request}): {_first_reasons(refusal)}"
+        remedy = self._missing_card(asked_memory)
+        # What to write instead comes first: a message has room for little more.
+        said, nearest = (f"{asked} ({request})", "") if remedy is None else (asked, f"{remedy}; ")
+        message = f"{target.name} cannot express {said}: {nearest}{_first_reasons(refusal)}"
         raise one.refuse(Reason.NO_EQUIVALENT, message)
+
+    def _write_one(self, request: Request, later: Defaults, findings: list[Finding]) -> tuple[Request, Written]:
+        """As it is asked, or else with memory in the other unit, where the pod says its card; what is read back is that."""
+        target, largest, name = self._target, self._policy.largest_card, self._one.name
+        try:
+            return request, write(target, request, later, largest, name)
+        except NoEquivalent as why:
+            refusal = why
+        card = card_under(target, self._given.cards, self._policy)
+        if card is None or card.memory is None:
+            raise refusal
+        other = by_card(request, card.memory)
+        if other is None:
+            beyond = too_large(request.memory, card)
+            raise refusal if beyond is None else NoEquivalent((beyond, *refusal.reasons))
+        try:
+            written = write(target, other, later, largest, name)
+        except NoEquivalent as why:
+            raise NoEquivalent((*why.reasons, *refusal.reasons)) from None
+        message = (
+            f"memory {request.memory} per card is {other.memory} on {card.names} ({card.place} {card.label}), "
+            f"which has {bytes_text(card.memory)} by the setting `cards`"
+        )
+        findings.append(Finding(Reason.CARD_ASSUMED, message, name, card.label, card.names))
+        return other, written
+
+    def _missing_card(self, memory: Memory | None) -> str | None:
+        """What has to be said for the target to be able to say this memory, unless the card is known."""
+        cards = self._given.cards
+        if card_under(self._target, cards, self._policy) is not None:
+            return None
+        return missing_card(self._target, memory, cards, self._policy)
 
     def _tell_filled(self, settled: Settled, reading: Reading, written: Written) -> None:
         for dimension, default in reading.filled.items():

@@ -26,8 +26,8 @@ def configured(command: Command) -> Command:
         "--settings",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="The settings document: target, owners, largestCard, podSecurityDefault, nodeName, neverTouched, optInLabel, "
-        "timeoutSeconds.",
+        help="The settings document: target, owners, largestCard, cards, cardLabels, podSecurityDefault, nodeName, "
+        "neverTouched, optInLabel, timeoutSeconds.",
     )
     return mappings(settings(command))
 

@@ -50,3 +50,19 @@ def settle(request: Request, absent: Request) -> Request:
     if memory == ALL and cores is FREE:
         cores = ALL
     return Request(request.devices if request.devices is not None else absent.devices, memory, cores)
+
+
+def by_card(request: Request, card: int) -> Request | None:
+    """The request with memory in the other unit, on cards of so many bytes: never less than asked.
+
+    None for whole cards, which are no share of any size, for memory without a limit, and for more than the card has.
+    """
+    memory = request.memory
+    if request.whole or not isinstance(memory, Size | Percent):
+        return None
+    if isinstance(memory, Percent):
+        return Request(request.devices, Size(ceil_to(Fraction(memory.value) * card / 100, 1)), request.cores)
+    if memory.bytes > card:
+        return None
+    percent = Percent(simplest(Fraction(memory.bytes) * 100 / card))
+    return settle(Request(request.devices, percent, request.cores), Request())

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Final
 
+from webhook.mapping.cards import compile_cards, labels_of_cards
 from webhook.mapping.names import Names, Owner, conflicts, index
 from webhook.mapping.nearness import Nearness, nearness
 from webhook.mapping.problem import MappingError, Problem, nearest_known
@@ -38,6 +39,8 @@ class Policy:
         standby: resource names whose vendor is not in force, and the name in dispute that put it there.
         near: what resembles a known resource name.
         largest_card: bytes; more memory per device is refused.
+        cards: bytes of a card by the name that a label of nodes gives it; without any no pod is searched for one.
+        card_labels: those labels, by hardware family.
         never_touched: namespaces whose pods are left alone.
         memo: results of pure functions of this policy, kept because pods come from templates: see `remember`.
     """
@@ -51,6 +54,8 @@ class Policy:
     standby: Mapping[str, tuple[Owner, str]]
     near: Nearness
     largest_card: int
+    cards: Mapping[str, int]
+    card_labels: Mapping[str, tuple[str, ...]]
     never_touched: frozenset[str]
     memo: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
 
@@ -87,6 +92,8 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         *_chains(vendors, settings),
     ]
     largest = _largest_card(settings.largest_card, problems)
+    cards, wrong = compile_cards(settings.cards, largest, SETTINGS)
+    problems += wrong
     if problems:
         raise MappingError(problems)
     return Policy(
@@ -99,6 +106,8 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         standby=_standby_names(vendors, resources, disputes),
         near=nearness(vendors.values()),
         largest_card=largest,
+        cards=cards,
+        card_labels=labels_of_cards(vendors.values(), settings),
         never_touched=CLUSTER_NAMESPACES | frozenset(settings.never_touched),
     )
 

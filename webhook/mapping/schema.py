@@ -4,7 +4,7 @@ Strict: an unknown key is an error. ``docs/mapping.md`` explains every key by ex
 `webhook.mapping.vendor`, which compiles a document into immutable values.
 """
 
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
@@ -15,6 +15,12 @@ Amount: TypeAlias = str | int
 """A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a card: ``1%``, ``6.25%``."""
 Numbers: TypeAlias = str | int | Annotated[list[str | int], Field(min_length=1)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
+_LABEL: Final = (
+    r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+)
+LabelKey: TypeAlias = Annotated[str, Field(pattern=_LABEL, max_length=253 + 1 + 63)]
+"""The key of a label: a name of 63 characters at most, perhaps after a DNS name of 253 at most and a slash."""
 
 
 class Strict(BaseModel):
@@ -237,6 +243,9 @@ class Mapping(Strict):
     guard: list[Guard] = []
     environment: dict[str, str | None] = Field(
         {}, description="variables that the device plugin sets: the word whose number per card it is, or null"
+    )
+    card_labels: list[LabelKey] = Field(
+        [], description="labels of nodes that name the card, for all vendors of the hardware family"
     )
     privileged: Literal["deny", "allow"] = "deny"
     owned: list[str | OwnedLabel] = Field([], description="annotation patterns that only a scheduler may write")

@@ -1,17 +1,10 @@
 """The settings document: what a cluster speaks and permits, beside the mappings."""
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Literal
 
 from pydantic import Field
 
-from webhook.mapping.schema import Amount, Name, Strict
-
-_LABEL: Final = (
-    r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
-)
-LabelKey: TypeAlias = Annotated[str, Field(pattern=_LABEL, max_length=253 + 1 + 63)]
-"""The key of a label: a name of 63 characters at most, perhaps after a DNS name of 253 at most and a slash."""
+from webhook.mapping.schema import Amount, LabelKey, Name, Strict
 
 
 class Settings(Strict):
@@ -20,6 +13,8 @@ class Settings(Strict):
     target: Name | None = Field(None, description="what this cluster speaks; for vendors of the same hardware family")
     owners: dict[str, Name] = Field({}, description="resource name: the vendor that owns it, where two share it")
     largest_card: Amount = Field("1Ti", description="more memory per card than this is refused: a wrong unit")
+    cards: dict[str, Amount] = Field({}, description="what a label of nodes calls a card: the memory that it has")
+    card_labels: list[LabelKey] = Field([], description="labels of nodes that name the card, beside the mappings' own")
     pod_security_default: Literal["privileged", "baseline", "restricted"] | None = Field(
         None, description="what a namespace without an `enforce` label permits"
     )

@@ -1,0 +1,97 @@
+"""Any vendor's requests in any other's words, where the pod selects its card: never less than asked there either."""
+
+import json
+from dataclasses import replace
+from fractions import Fraction
+from functools import cache
+
+import pytest
+
+from tests.test_any_to_any import (
+    CONFIGURED,
+    DOCUMENTS,
+    REASONS,
+    VENDORS,
+    check_least,
+    check_stored,
+    policy_for,
+    requests,
+    translated,
+)
+from webhook.mapping.load import build_policy
+from webhook.mapping.policy import Policy
+from webhook.mapping.strict_yaml import parse
+from webhook.reasons import Reason
+from webhook.request import Percent, Request, Size
+
+LABEL = "team.example/card"
+CARDS = {"big": 80 * 1024**3, "odd": 15109 * 1024**2}
+PARTS = """\
+vendor: parts
+family: nvidia
+words:
+  card: {resource: parts.example/card, is: devices}
+  part: {resource: parts.example/part, is: memory, unit: 1%}
+  core: {resource: parts.example/core, is: cores}
+forms:
+- {name: share, absent: {devices: 1, cores: free}}
+"""
+
+
+@cache
+def policy_with_cards(source: str) -> Policy:
+    """As the policy without, and a target that says memory in percent only."""
+    settings = policy_for(source).settings.model_dump(by_alias=True, exclude_defaults=True)
+    settings |= {"cards": {name: f"{size // 1024**2}Mi" for name, size in CARDS.items()}, "cardLabels": [LABEL]}
+    documents = [*DOCUMENTS, *parse(CONFIGURED, "configured"), *parse(PARTS, "parts")]
+    return build_policy(documents, parse(json.dumps(settings), "settings")[0])
+
+
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("source", VENDORS)
+def test_any_to_any_on_a_known_card(source: str, requests_per_pair: int) -> None:
+    """Only what cannot be said otherwise is converted; it is enough, the least that is, and at home."""
+    policy = policy_with_cards(source)
+    for target in (*VENDORS, "parts"):
+        if target == source:
+            continue
+        for number, (pod, asked) in enumerate(requests(source, target, policy, requests_per_pair)):
+            card = sorted(CARDS)[number % 2]
+            _, without = translated(pod, target, policy)
+            pod["spec"]["nodeSelector"] = {LABEL: card}
+            stored, decision = translated(pod, target, policy)
+            try:
+                if decision.denial is not None:
+                    assert decision.reason in REASONS
+                    continue
+                if all(finding.reason is not Reason.CARD_ASSUMED for finding in decision.warnings):
+                    assert without.patch == decision.patch
+                    continue
+                assert without.reason is Reason.NO_EQUIVALENT
+                converted = in_the_other_unit(asked, CARDS[card])
+                check_stored(pod, stored, converted, policy)
+                check_least(policy.vendors[target], converted, stored, policy)
+            except AssertionError as error:
+                raise AssertionError(f"{source} to {target}: {json.dumps(pod)} ({asked}): {decision}") from error
+
+
+def in_the_other_unit(asked: Request, card: int) -> Request:
+    """The request on a card of so many bytes, exactly."""
+    memory = asked.memory
+    if isinstance(memory, Size):
+        assert memory.bytes <= card
+        return replace(asked, memory=Percent(Fraction(memory.bytes) * 100 / card))
+    assert isinstance(memory, Percent)
+    return replace(asked, memory=Size(Fraction(memory.value) * card / 100))
+
+
+def test_some_requests_need_the_card(requests_per_pair: int) -> None:
+    """Both ways are taken."""
+    for source, target in (("nvidia", "aliyun"), ("aliyun", "parts")):
+        policy = policy_with_cards(source)
+        told = 0
+        for pod, _ in requests(source, target, policy, max(requests_per_pair, 20)):
+            pod["spec"]["nodeSelector"] = {LABEL: "big"}
+            _, decision = translated(pod, target, policy)
+            told += any(finding.reason is Reason.CARD_ASSUMED for finding in decision.warnings)
+        assert told, source
