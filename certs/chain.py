@@ -38,7 +38,7 @@ def check_use(leaf: x509.Certificate, names: Collection[str], what: str) -> None
     Raises:
         UnusablePairError: it is not.
     """
-    missing = [name for name in names if not covers(leaf, [name])]
+    missing = [name for name in names if not _names(leaf, name)]
     if missing:
         held = ", ".join(names_of(leaf)) or "no name"
         raise UnusablePairError(what, f"is not for {', '.join(missing)}: it names {held}")
@@ -62,21 +62,43 @@ def path_to(
     Raises:
         UnusablePairError: there is no such way, or one of these is not valid.
     """
-    trusted = list(authorities)
+    trusted = [one for one in authorities if may_sign(one, 0)]
     way: list[x509.Certificate] = []
     lower = leaf
     for _ in range(LONGEST):
-        authority = _issuer(lower, trusted, now)
+        authority = _issuer(lower, [one for one in trusted if may_sign(one, len(way))], now)
         if authority is not None:
             check_time(authority, now, "the authority")
             return [*way, authority]
-        intermediate = _issuer(lower, [one for one in intermediates if one not in way], now)
+        others = [one for one in intermediates if one not in way and may_sign(one, len(way))]
+        intermediate = _issuer(lower, others, now)
         if intermediate is None:
             break
         check_time(intermediate, now, "an intermediate")
         way.append(intermediate)
         lower = intermediate
     raise UnusablePairError(what, "is not signed by an authority of the bundle, nor by way of the chain beside it")
+
+
+def may_sign(certificate: x509.Certificate, below: int) -> bool:
+    """Whether clients take a certificate for an authority (RFC 5280 §6.1.4), so many intermediates being below it."""
+    extensions = certificate.extensions
+    try:
+        constraints = extensions.get_extension_for_class(x509.BasicConstraints).value
+    except x509.ExtensionNotFound:
+        return False
+    try:
+        signs = extensions.get_extension_for_class(x509.KeyUsage).value.key_cert_sign
+    except x509.ExtensionNotFound:
+        signs = True
+    return constraints.ca and signs and (constraints.path_length is None or constraints.path_length >= below)
+
+
+def _names(leaf: x509.Certificate, name: str) -> bool:
+    """Whether a leaf is for a name: case does not count, and ``*`` stands for one whole first label (RFC 6125 §6.4)."""
+    held = {one.lower() for one in names_of(leaf)}
+    _, dot, parent = name.lower().partition(".")
+    return covers(leaf, [name]) or name.lower() in held or (bool(dot) and f"*.{parent}" in held)
 
 
 def _issuer(

@@ -35,8 +35,8 @@ def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, word: bytes | N
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
 
-def intermediate_under(root: Pair, now: dt.datetime, days: float = 365) -> Pair:
-    """An authority that another one signed, as companies have them."""
+def intermediate_under(root: Pair, now: dt.datetime, days: float = 365, *, ca: bool = True) -> Pair:
+    """An authority that another one signed, as companies have them; or something that may sign nothing."""
     key = ec.generate_private_key(ec.SECP384R1())
     certificate = (
         x509.CertificateBuilder()
@@ -46,7 +46,7 @@ def intermediate_under(root: Pair, now: dt.datetime, days: float = 365) -> Pair:
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - DAY)
         .not_valid_after(now + days * DAY)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(x509.BasicConstraints(ca=ca, path_length=0 if ca else None), critical=True)
         .sign(root.key, hashes.SHA256())
     )
     return Pair(certificate, key)

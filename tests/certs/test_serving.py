@@ -315,3 +315,40 @@ def test_authorities_of_clients_that_are_none() -> None:
     for text in (b"", b"garbage", b"\xff"):
         with pytest.raises(UnusablePairError, match="the authorities of clients are no PEM"):
             Serving(text)
+
+
+NO_AUTHORITY = intermediate_under(COMPANY, NOW, ca=False)
+BELOW_OUR_OWN = intermediate_under(AUTHORITY, NOW)
+
+
+@pytest.mark.parametrize(
+    "intermediate, trusted",
+    [(NO_AUTHORITY, COMPANY), (BELOW_OUR_OWN, AUTHORITY)],
+    ids=["no authority", "path too long"],
+)
+def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
+    """What may not sign, or only leaves, is no way to an authority (RFC 5280); Go and OpenSSL see it alike."""
+    one = issue(intermediate, ["localhost"], NOW)
+    chain = one.certificate_pem + intermediate.certificate_pem
+    with pytest.raises(UnusablePairError, match="is not signed by an authority of the bundle"):
+        Serving().swap(chain, one.key_pem, NOW, Demands(["localhost"], [trusted.certificate]))
+
+
+@pytest.mark.parametrize(
+    "held, name, good",
+    [
+        ("*.ours.svc", "webhook.ours.svc", True),
+        ("*.ours.svc", "a.webhook.ours.svc", False),
+        ("*.svc", "webhook.ours.svc", False),
+        ("Webhook.ours.svc", "webhook.OURS.svc", True),
+    ],
+)
+def test_names_are_compared_as_clients_do(held: str, name: str, good: bool) -> None:  # noqa: FBT001
+    """Letter case does not count, and a wildcard is one whole first label (RFC 6125)."""
+    one = issue(AUTHORITY, [held], NOW)
+    demands = Demands([name], [AUTHORITY.certificate])
+    if good:
+        Serving().swap(one.certificate_pem, one.key_pem, NOW, demands)
+        return
+    with pytest.raises(UnusablePairError, match="is not for"):
+        Serving().swap(one.certificate_pem, one.key_pem, NOW, demands)

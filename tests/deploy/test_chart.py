@@ -178,6 +178,22 @@ def test_rights_are_the_least(helm: Chart) -> None:
     assert rules(helm.render(VALUES["secret"]), names) == always | watched | written
 
 
+def test_without_rights_there_is_still_an_owner(helm: Chart) -> None:
+    """What the webhook writes goes with the ClusterRole, whoever gives the rights: else a registration would stay behind."""
+    rendered = helm.render({"rbac": {"create": False}})
+    assert rules(rendered, {"vgpu-webhook", "vgpu-webhook-events"}) == set()
+    assert next(one["metadata"]["name"] for one in rendered if one["kind"] == "ClusterRole") == "vgpu-webhook"
+
+
+def test_ports_of_the_node_are_not_needed_twice(helm: Chart) -> None:
+    """With the nodes' network a replica goes before another comes, for two of them find no room on one node."""
+    for given, expected in ({}, (0, 1)), ({"hostNetwork": True}, (1, 0)):
+        rendered = helm.render(given)
+        [deployment] = [one for one in rendered if one["kind"] == "Deployment"]
+        update = deployment["spec"]["strategy"]["rollingUpdate"]
+        assert (update["maxUnavailable"], update["maxSurge"]) == expected
+
+
 def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
     """What `helm test` needs is a hook, goes with it, and is bound to its account alone."""
     objects = helm.render({"test": {"namespaces": ["demo"]}})

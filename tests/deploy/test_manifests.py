@@ -32,6 +32,9 @@ def kubectl(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess
 @pytest.fixture
 def applied(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     """The control plane, on which what a test has applied is deleted again."""
+    # Another test may have made the namespace by other means, and kubectl would warn of that.
+    mark = {"kubectl.kubernetes.io/last-applied-configuration": "{}"}
+    control_plane.client.patch("v1", "namespaces", NAMESPACE, {"metadata": {"annotations": mark}})
     yield control_plane
     deleted = kubectl(control_plane, "delete", "-k", str(OVERLAY), "--wait=false", "--ignore-not-found")
     assert deleted.returncode == 0, deleted.stderr

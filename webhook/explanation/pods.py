@@ -129,7 +129,7 @@ def _containers(
 ) -> tuple[Work | None, tuple[ContainerExplained, ...]]:
     """The containers that ask, and the work on the pod if it came to its end."""
     seen = survey(pod, policy)
-    given = orders(pod, context)
+    given = orders(pod, context, policy)
     try:
         asking = collect(seen.words, policy)
     except Refused:
