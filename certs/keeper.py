@@ -178,9 +178,9 @@ class Keeper:
             self._say(Kind.RESTORED, "certificates that were missing in the store were written again from memory")
         if planned.made:
             self._tell(Notice(Kind.MADE, ", ".join(one.value for one in planned.made)))
-        if not found.problems:
-            self._told.pop(Kind.REFUSED, None)
-        self._told.pop(Kind.STORE, None)
+        over = {Kind.STORE, Kind.BUG} if found.problems else {Kind.STORE, Kind.BUG, Kind.REFUSED}
+        if any([self._told.pop(kind, None) for kind in over]):
+            self._tell(Notice(Kind.RECOVERED, "the certificates are looked after again"))
         self._kept = planned.kept
         # After a write the version is not known; the next read tells it.
         self._version = "" if stale else snapshot.version

@@ -10,6 +10,8 @@ class Kind(enum.Enum):
     SERVED = "served"
     MADE = "made"
     RESTORED = "restored"
+    RECOVERED = "recovered"
+    """What was told as a failure is over."""
     WAITING = "waiting"
     """A new leaf is not served yet, for not everybody trusts its authority."""
     REFUSED = "refused"

@@ -104,6 +104,9 @@ class Outside:
         snapshot = await self._directory.read()
         if snapshot.version != self._version:
             self._take(snapshot)
+        elif self._wrong:
+            self._wrong, self._told = 0, ""
+            self._tell(Notice(Kind.RECOVERED, "the certificates are looked after again"))
 
     def _take(self, snapshot: Snapshot) -> None:
         files = snapshot.files or {}

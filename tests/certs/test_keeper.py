@@ -279,6 +279,7 @@ async def test_nothing_kills_the_keeper() -> None:
     world.store.trouble = None
     async with asyncio.timeout(60):
         await replica.keeper.served.wait()
+    assert Kind.RECOVERED in replica.kinds
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert all("s3cr3t" not in notice.message for notice in replica.told)

@@ -259,6 +259,7 @@ def test_nobody_notices(place: Place) -> None:
                     place.plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
                     wait(lambda: place.kept() is not None, "the Secret is back")
             wait(lambda: time.monotonic() - began > SECONDS and load.created >= PODS, "a minute of pods", 600)
+        check_shown(place)
         log.info(
             "%d pods, %d leaves, %d authorities, %d restarts in %.0f s",
             load.created,
@@ -290,6 +291,20 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Watcher) -> None:
     assert kept is not None
     assert old.authority.certificate in kept.authorities
     assert all(old.authority.certificate_pem.strip() in bundle for bundle in place.bundles())
+
+
+def check_shown(place: Place) -> None:
+    """What `certs show` says of all that: what is served, and who trusts what."""
+    command = [*PROGRAM, "certs", "show", "--kubeconfig", str(place.plane.kubeconfig), "--release-namespace", OWN]
+    shown = subprocess.run([*command, "-o", "json"], check=True, capture_output=True, text=True)
+    told = json.loads(shown.stdout)
+    assert told["served"]["address"] == f"127.0.0.1:{place.port}"
+    assert told["served"]["stored"] is True
+    states = [one["state"] for one in told["authorities"]]
+    assert (states.count("current"), states.count("retired")) == (1, AUTHORITIES)
+    both = ["enforce.vgpu-webhook.io", "tell.vgpu-webhook.io"]
+    assert all(one["trustedBy"] == both for one in told["authorities"])
+    assert "PRIVATE KEY" not in shown.stdout
 
 
 def spoil(place: Place) -> None:

@@ -64,6 +64,7 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
         ({"registration": {"url": "http://x"}}, "/registration/url"),
         ({"certificates": {"mode": "secret"}}, "/certificates/secretName': minLength"),
         ({"settings": {"nodeNmae": "deny"}}, "additional properties 'nodeNmae' not allowed"),
+        ({"shim": {"installer": {"image": {"tag": ""}}}}, "needs a tag or a digest"),
         ({"settings": {"timeoutSeconds": 31}}, "/settings/timeoutSeconds': maximum: got 31, want 30"),
         ({"mappings": {"nvidia": {"deflauts": {}}}}, "/mappings/nvidia': additional properties 'deflauts' not allowed"),
         ({"mappings": {"acme": {"defaults": {}}}}, "/mappings/acme': missing property 'extends'"),

@@ -7,14 +7,14 @@ from webhook import __version__
 from webhook.cluster.match import WORDS, parse
 from webhook.cluster.reach import Reach
 from webhook.cluster.registered import read_registered
-from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Site, registration, wanted
-from webhook.doctor.facts import Facts
+from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Service, Site, registration, wanted
+from webhook.doctor.facts import Facts, address_of
 from webhook.doctor.result import Missing, Result, error, listed, ok, unread, warning
 from webhook.doctor.selector import selects
 from webhook.doctor.targets import opted_in_namespaces
 
 NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
-LOGS: Final = "kubectl logs --namespace {release} deployment/vgpu-webhook"
+LOGS: Final = "kubectl logs --namespace {release} --selector app.kubernetes.io/component=webhook"
 _SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
 
 _SERIOUS: Final = ("namespaceSelector", "rules", "admissionReviewVersions", "sideEffects")
@@ -218,7 +218,12 @@ def _short(value: Any) -> str:
 
 
 def _printed(facts: Facts) -> str:
-    return f"vgpu-webhook registration --service {facts.release}/vgpu-webhook"
+    """The command that prints what should be there, for the address that is there."""
+    webhooks = [] if isinstance(facts.registered, Missing | None) else [*webhooks_of(facts.registered).values()]
+    address = address_of(webhooks[0]) if webhooks else None
+    if isinstance(address, Service):
+        return f"vgpu-webhook registration --service {address.namespace}/{address.name}"
+    return f"vgpu-webhook registration --{f'url {address}' if address else 'service NS/NAME'}"
 
 
 def _after_change(facts: Facts) -> str:

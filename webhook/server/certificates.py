@@ -199,6 +199,8 @@ class Certificates:
                 self._rotations["leaf"] += 1
                 self._rotations["authority"] += notice.authority
             self._served_before, self._state, self._reminded = True, "", None
+        elif notice.kind is Kind.RECOVERED:
+            self._state = ""
         elif notice.failure or notice.kind is Kind.WAITING:
             self._state = notice.message
         if notice.failure:

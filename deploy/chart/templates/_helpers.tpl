@@ -51,7 +51,8 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- if $image.digest -}}
 {{- printf "%s@%s" $image.repository $image.digest -}}
 {{- else -}}
-{{- printf "%s:%s" $image.repository (default (index . 1) $image.tag) -}}
+{{- $tag := default (index . 1) $image.tag | required (printf "the image %s needs a tag or a digest" $image.repository) -}}
+{{- printf "%s:%s" $image.repository $tag -}}
 {{- end -}}
 {{- end -}}
 
