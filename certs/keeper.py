@@ -18,7 +18,7 @@ from typing import Final
 from cryptography import x509
 
 from certs.kept import Asked, Decoded, Kept, Retired, decode, der, fingerprint
-from certs.notice import Kind, Notice
+from certs.notice import FAILURES, Kind, Notice
 from certs.pair import Pair
 from certs.plan import JITTER, Rules, step
 from certs.problem import CertificateError, StoreError, UnusablePairError
@@ -178,8 +178,10 @@ class Keeper:
             self._say(Kind.RESTORED, "certificates that were missing in the store were written again from memory")
         if planned.made:
             self._tell(Notice(Kind.MADE, ", ".join(one.value for one in planned.made)))
-        over = {Kind.STORE, Kind.BUG} if found.problems else {Kind.STORE, Kind.BUG, Kind.REFUSED}
-        if any([self._told.pop(kind, None) for kind in over]):
+        lasting = {Kind.REFUSED, Kind.WAITING} if found.problems else {Kind.WAITING}
+        over = self._told.keys() - lasting
+        self._told = {kind: message for kind, message in self._told.items() if kind in lasting}
+        if over & FAILURES:
             self._tell(Notice(Kind.RECOVERED, "the certificates are looked after again"))
         self._kept = planned.kept
         # After a write the version is not known; the next read tells it.
