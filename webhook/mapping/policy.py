@@ -23,8 +23,8 @@ CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
 
 MIB: Final = 1024**2
 
-MAX_REMEMBERED: Final = 256
-"""Results kept: two for a pod template, of about 40 KiB together, so that a server stays below 80 MiB in all."""
+MAX_REMEMBERED: Final = 1024
+"""Results kept: two for a pod template, of about 20 KiB together; fewer cost more CPU than the memory is worth."""
 
 
 @dataclass(frozen=True)
