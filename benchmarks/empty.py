@@ -12,10 +12,10 @@ from pathlib import Path
 from aiohttp import web
 
 from certs.serving import Serving
-from webhook.review import encode_untouched
+from webhook.response import UNTOUCHED, encode_answer
 from webhook.server.memory import settle_memory
 
-ANSWER = encode_untouched("00000000-0000-0000-0000-000000000000")
+ANSWER = encode_answer("00000000-0000-0000-0000-000000000000", UNTOUCHED)
 
 
 async def handle(request: web.Request) -> web.Response:

@@ -53,7 +53,10 @@ def started(name: str, *arguments: str) -> Iterator[Server]:
     """Start a module of ours on the server's core, and end it afterwards."""
     begin = time.monotonic()
     process = subprocess.Popen(
-        [sys.executable, "-m", *arguments], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        [sys.executable, "-m", "benchmarks.installed", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
     )
     try:
         os.sched_setaffinity(process.pid, {SERVER_CORE})

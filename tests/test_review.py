@@ -1,6 +1,5 @@
-"""The wire format of reviews, both ways."""
+"""The wire format of reviews."""
 
-import base64
 import json
 from typing import Any
 
@@ -8,21 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.admission.decision import Decision
-from webhook.finding import MAX_WARNING, Finding
-from webhook.patch import Patch
-from webhook.reasons import Kind, Reason
-from webhook.review import (
-    MAX_DENIAL,
-    MAX_WARNINGS,
-    NotAReviewError,
-    ReviewError,
-    UndecodablePodError,
-    decode_review,
-    encode_decision,
-    encode_untouched,
-    warning_texts,
-)
+from webhook.review import NotAReviewError, ReviewError, UndecodablePodError, decode_review
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 SECRET = "hunter2-do-not-tell"
@@ -195,92 +180,3 @@ def test_any_value_in_any_field(field: str, value: Any) -> None:
     except ReviewError:
         return
     assert review.pod is not None or not review.creates_pod
-
-
-def response(body: bytes) -> dict[str, Any]:
-    """Give the response in an answer, checked for what the API server insists on."""
-    answer = json.loads(body)
-    assert (answer["apiVersion"], answer["kind"]) == ("admission.k8s.io/v1", "AdmissionReview")
-    found: dict[str, Any] = answer["response"]
-    assert found["uid"] == UID
-    assert ("patch" in found) == ("patchType" in found)
-    assert found.get("patchType", "JSONPatch") == "JSONPatch"
-    return found
-
-
-def test_untouched_says_nothing() -> None:
-    """What passes as it is gets uid and allowed, and no patch, not even an empty one."""
-    assert response(encode_untouched(UID)) == {"uid": UID, "allowed": True}
-    assert response(encode_decision(UID, Decision(allowed=True, reason=Reason.NO_GPU_WORDS))) == {
-        "uid": UID,
-        "allowed": True,
-    }
-
-
-def test_patch_warnings_and_audit_are_told() -> None:
-    """The patch travels as base64 of its JSON, with its type."""
-    operation = {"op": "add", "path": "/metadata/labels/a~1b", "value": "ä"}
-    decision = Decision(
-        allowed=True,
-        reason=Reason.CHANGED,
-        patch=Patch([operation]),
-        warnings=(Finding(Reason.DEFAULT_FILLED, "memory 5 GiB", "c"),),
-        audit={"reason": "changed"},
-    )
-    found = response(encode_decision(UID, decision))
-    assert json.loads(base64.b64decode(found["patch"])) == [operation]
-    assert found["warnings"] == ["VGW101: container c: memory 5 GiB"]
-    assert found["auditAnnotations"] == {"reason": "changed"}
-    assert "status" not in found
-
-
-@pytest.mark.parametrize("reason", [reason for reason in Reason if reason.value.kind is Kind.DENIAL], ids=str)
-def test_denial_has_code_reason_and_message(reason: Reason) -> None:
-    """Every reason to deny has an HTTP code that the API server passes on as it is, and a name for it."""
-    decision = Decision(allowed=False, reason=reason, denial=Finding(reason, "because", "c"))
-    found = response(encode_decision(UID, decision))
-    assert found["allowed"] is False
-    status = found["status"]
-    names = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
-    assert status == {
-        "code": reason.value.status,
-        "reason": names[reason.value.status],
-        "message": f"{reason.code}: container c: because",
-        "status": "Failure",
-    }
-
-
-def test_endless_denial_is_cut() -> None:
-    """A message stays bounded whatever it lists."""
-    denial = Finding(Reason.NEAR_MISS, "x" * 10_000)
-    found = response(encode_decision(UID, Decision(allowed=False, reason=denial.reason, denial=denial)))
-    assert len(found["status"]["message"]) == MAX_DENIAL
-
-
-findings = st.builds(
-    Finding,
-    st.sampled_from([reason for reason in Reason if reason.value.kind is Kind.WARNING]),
-    st.text(max_size=300),
-    st.none() | st.text(max_size=63),
-)
-
-
-@given(st.lists(findings, max_size=60).map(tuple))
-def test_warnings_fit_the_limits(told: tuple[Finding, ...]) -> None:
-    """The API server passes on what it is given, and what is left out is counted."""
-    texts = warning_texts(told)
-    everything = list(dict.fromkeys(finding.text for finding in told))
-    assert sum(map(len, texts)) < MAX_WARNINGS
-    assert all(len(text) <= MAX_WARNING for text in texts)
-    if texts != everything:
-        *kept, last = texts
-        assert kept == everything[: len(kept)]
-        assert last.startswith(f"… and {len(everything) - len(kept)} more")
-
-
-def test_many_warnings_fill_the_room() -> None:
-    """As many are told as fit, no fewer."""
-    told = tuple(Finding(Reason.DEFAULT_FILLED, f"{number} " + "x" * 300) for number in range(20))
-    *kept, last = warning_texts(told)
-    assert len(kept) == 15
-    assert last.startswith("… and 5 more")

@@ -7,8 +7,7 @@ and changes inside a list from its end to its beginning, so that earlier indexes
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Final, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -26,16 +25,8 @@ def escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1")
 
 
-class Patch(tuple[Operation, ...]):  # noqa: SLOT001  (the text is kept in its dictionary)
-    """A JSON Patch. The same one may serve many pods of a template, so its text is made once."""
-
-    @cached_property
-    def json(self) -> bytes:
-        """As it is sent."""
-        return msgspec.json.encode(self)
-
-
-NO_PATCH: Final = Patch()
+Patch: TypeAlias = tuple[Operation, ...]
+"""A JSON Patch."""
 
 
 class Slot(NamedTuple):
@@ -202,7 +193,7 @@ class PodEdits:
             self.annotations.write(operations)
         if self._pod.metadata is NO_METADATA and any(one["path"].startswith("/metadata/") for one in operations):
             operations.insert(0, {"op": "add", "path": "/metadata", "value": {}})
-        return Patch(operations)
+        return tuple(operations)
 
     def _write_spec(self, operations: list[Operation]) -> None:
         spec = self._pod.spec

@@ -1,4 +1,4 @@
-"""The wire format of AdmissionReview ``admission.k8s.io/v1``, both ways: bytes to a `Review`, a `Decision` to bytes.
+"""The wire format of a review, ``request`` of AdmissionReview ``admission.k8s.io/v1``: bytes to a `Review`.
 
 Exceptions, all of them for the sender of the bytes:
 
@@ -8,30 +8,18 @@ ReviewError                 cannot be answered as a review
     .uid                    the review's
 """
 
-from typing import Any, Final, Literal
+from typing import Final
 
 import msgspec
 
-from webhook.admission.decision import Decision
-from webhook.finding import Finding
 from webhook.pod import Pod
-
-API_VERSION: Final = "admission.k8s.io/v1"
-KIND: Final = "AdmissionReview"
+from webhook.response import API_VERSION, KIND
 
 UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises: bad JSON or a field of another type, bad UTF-8, nesting deeper than the interpreter's stack.
 
 Parts of a pod are decoded when they are needed, so `decide` can raise them too.
 """
-
-MAX_WARNINGS: Final = 4096
-"""Characters of all warnings together up to which the API server passes each on whole (``filters/warning.go``)."""
-
-MAX_DENIAL: Final = 2048
-"""Characters of a denial's message: room for any list of what could be written instead, none for a flood."""
-
-_STATUS_REASONS: Final = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
 
 
 class ReviewError(Exception):
@@ -166,81 +154,3 @@ def _why(error: Exception) -> str:
             return "invalid UTF-8"
         case _:
             return "nested too deeply"
-
-
-class _Status(msgspec.Struct, frozen=True, gc=False):
-    code: int
-    reason: str
-    message: str
-    status: str = "Failure"
-
-
-class _Response(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    uid: str
-    allowed: bool
-    patch_type: Literal["JSONPatch"] | None = None
-    patch: bytes | None = None
-    warnings: list[str] = []
-    status: _Status | None = None
-    audit_annotations: dict[str, Any] = {}
-
-
-class _Answer(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    response: _Response
-    api_version: str = API_VERSION
-    kind: str = KIND
-
-
-_encoder = msgspec.json.Encoder()
-
-
-def encode_untouched(uid: str) -> bytes:
-    """The answer that lets the object pass as it is, saying nothing."""
-    return _encoder.encode(_Answer(_Response(uid, allowed=True)))
-
-
-def encode_decision(uid: str, decision: Decision) -> bytes:
-    """The answer to the review `uid`.
-
-    ``patch`` (base64 of the operations) and ``patchType`` are there together or not at all: the API server takes one
-    without the other for a broken webhook, and an empty patch costs it a round.
-    """
-    patch = decision.patch
-    denial = decision.denial
-    response = _Response(
-        uid,
-        decision.allowed,
-        "JSONPatch" if patch else None,
-        patch.json if patch else None,
-        warning_texts(decision.warnings) if decision.warnings else [],
-        None if denial is None else _status(denial),
-        dict(decision.audit) if decision.audit else {},
-    )
-    return _encoder.encode(_Answer(response))
-
-
-def _status(denial: Finding) -> _Status:
-    code = denial.reason.value.status
-    message = f"{denial.reason.code}: {denial.sentence}"
-    if len(message) > MAX_DENIAL:
-        message = message[: MAX_DENIAL - 1] + "…"
-    return _Status(code, _STATUS_REASONS.get(code, "Invalid"), message)
-
-
-def warning_texts(findings: tuple[Finding, ...]) -> list[str]:
-    """What the user is told: each once, as much as fits the API server's limit, and how many more there are."""
-    texts = list(dict.fromkeys([finding.text for finding in findings]))
-    if sum(map(len, texts)) < MAX_WARNINGS:
-        return texts
-    kept: list[str] = []
-    room = MAX_WARNINGS - len(_more(len(texts))) - 1
-    for text in texts:
-        room -= len(text)
-        if room < 0:
-            break
-        kept.append(text)
-    return [*kept, _more(len(texts) - len(kept))]
-
-
-def _more(count: int) -> str:
-    return f"… and {count} more; the audit log and `vgpu-webhook mutate` have them all"

@@ -15,6 +15,7 @@ from tests.mapping.vendors import policy
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.context import PodSecurityLevel
 from webhook.mapping.load import load_policy
+from webhook.mapping.memo import MAX_SEEN
 from webhook.mapping.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
@@ -116,8 +117,29 @@ def test_second_pod_of_a_template_is_remembered() -> None:
     POLICY.memo.clear()
     context = Context(opted_in())
     made = [decided(template(token), context, POLICY) for token in ("kube-api-access-a1", "kube-api-access-b2")]
-    assert made[0].patch is made[1].patch
+    assert made[0] is made[1]
     assert made[0].patch
+
+
+def test_known_variables_are_kept_while_there_is_room() -> None:
+    """Variables are kept to be known again, as many bytes as there is room for; with none left pods are plain all the same."""
+    context = Context(opted_in())
+    pod = template("kube-api-access-a1")
+    variables = len(json.dumps(container(pod)["env"]))
+    for room, kept in ((MAX_SEEN, variables), (variables, variables), (variables - 1, 0)):
+        POLICY.memo.clear()
+        POLICY.memo.room = room
+        first = decided(pod, context, POLICY)
+        assert POLICY.memo.room == room - kept
+        assert decided(pod, context, POLICY) is first
+    POLICY.memo.clear()
+
+
+def test_number_beyond_64_bits_is_refused_as_ever() -> None:
+    """A quantity that is too long for the text of a pod's facts is no reason to fail."""
+    pod = template("kube-api-access-a1")
+    container(pod)["resources"] = {"limits": {"nvidia.com/gpumem": 10**30}}
+    assert decided(pod, Context(opted_in()), POLICY).denial is not None
 
 
 def template(token: str) -> dict[str, Any]:

@@ -33,7 +33,9 @@ class Decider:
         edits.labels.values["l"] = "1"
         edits.annotations.values["a/b"] = "2"
         warning = Finding(Reason.CORRECTED, "corrected", container=pod.spec.containers[0].name)
-        return Decision(allowed=True, reason=Reason.CHANGED, patch=edits.operations(), warnings=(warning,))
+        return Decision(
+            allowed=True, reason=Reason.CHANGED, patch_json=msgspec.json.encode(edits.operations()), warnings=(warning,)
+        )
 
 
 def treated(text: str, wishes: Wishes | None = None) -> tuple[Outcome, Decider]:

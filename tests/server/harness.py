@@ -10,13 +10,14 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+import msgspec
+
 from certs.authority import issue, make_authority
 from certs.serving import Serving
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.finding import Finding
 from webhook.mapping.policy import Policy
-from webhook.patch import Patch
 from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.server.certificates import Certificates
@@ -88,7 +89,7 @@ def engine(pod: Pod, context: Context, policy: Policy) -> Decision:
     return Decision(
         allowed=True,
         reason=Reason.CHANGED,
-        patch=Patch([operation]),
+        patch_json=msgspec.json.encode([operation]),
         warnings=(Finding(Reason.DEFAULT_FILLED, "filled"),),
         audit={"reason": "changed"},
         vendors=("acme",),

@@ -39,6 +39,14 @@ class Firmness(NamedTuple):
     mode: Mode
     findings: tuple[Finding, ...] = ()
 
+    @property
+    def plain(self) -> bool:
+        """Enforced, and nothing to be told about that: nearly always."""
+        return self.mode is Mode.ENFORCE and not self.findings
+
+
+_PLAIN: Final = Firmness(Mode.ENFORCE)
+
 
 def opted_in(namespace: Namespace, policy: Policy) -> bool:
     """Whether a namespace wants its pods treated."""
@@ -70,12 +78,14 @@ def firmness(pod: Pod, context: Context) -> Firmness:
     """The mode of a pod: its namespace's, or only warnings for what is outside the namespace's roll-out."""
     labels = context.namespace.labels
     written = labels.get(MODE)
+    rollout = labels.get(ROLLOUT)
+    if written is None and rollout is None:
+        return _PLAIN
     mode = Mode.ENFORCE if written is None else _MODES.get(written)
     if mode is None:
         message = f"the namespace's label {MODE}: {written!r} was passed over: write enforce, warn or observe"
         unreadable = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=MODE, value=written)
         return Firmness(Mode.ENFORCE, (unreadable,))
-    rollout = labels.get(ROLLOUT)
     if mode is not Mode.ENFORCE or rollout is None:
         return Firmness(mode)
     if _PERCENT.fullmatch(rollout) is None:

@@ -2,13 +2,14 @@
 
 from typing import Final
 
+import msgspec
+
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import Mode, firmness, skip_reason
 from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
 from webhook.admission.orders import orders
-from webhook.admission.outcome import Outcome
 from webhook.admission.place import place_pod
 from webhook.admission.plain import Remembered, facts_of, remembered
 from webhook.admission.record import STATUS, account, account_text
@@ -18,7 +19,7 @@ from webhook.admission.survey import Survey, survey
 from webhook.admission.work import Holding, Work
 from webhook.finding import Finding, Refused
 from webhook.mapping.policy import Policy
-from webhook.patch import NO_PATCH, PodEdits
+from webhook.patch import PodEdits
 from webhook.pod import Pod
 from webhook.reasons import Reason
 
@@ -39,28 +40,27 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
-    given = orders(pod, context, policy)
-    facts = facts_of(pod, context, given)
+    facts = facts_of(pod, context, policy)
     known: Remembered | None = policy.memo.get(facts)
     if known is not None and known.serves(pod):
-        return _told(known.outcome, pod, context, known.resolution)
-    small = facts.small
+        return _as_wanted(known.decision, pod, context)
     seen = survey(pod, policy)
     if seen.refusal is not None:
-        return _denied(seen.refusal, pod, context, seen.findings, ())
+        return _as_wanted(_denied(seen.refusal, seen.findings), pod, context)
     if not seen.asks:
         return _untouched(Reason.NO_GPU_WORDS, pod, context, seen)
     try:
-        resolution = resolve(seen.words, given, policy, remember=small)
+        resolution = resolve(seen.words, orders(pod, context, policy), policy, remember=facts is not None)
     except Refused as refusal:
-        return _denied(refusal.finding, pod, context, seen.findings, ())
+        return _as_wanted(_denied(refusal.finding, seen.findings), pod, context)
     if not resolution.settled:
         return _untouched(Reason.NO_GPU_WORDS, pod, context, seen)
-    outcome = _outcome(pod, context, policy, seen, resolution)
-    new = remembered(outcome, resolution, seen)
-    if small and new.serves(pod):
-        policy.remember(facts, new)
-    return _told(outcome, pod, context, resolution)
+    decision = _enforced(pod, context, policy, seen, resolution)
+    new = remembered(decision, resolution, seen)
+    if facts is not None and new.serves(pod):
+        new = new.having_seen(pod, policy.memo.room)
+        policy.memo.keep(facts, new, new.bytes_seen)
+    return _as_wanted(decision, pod, context)
 
 
 def _untouched(reason: Reason, pod: Pod, context: Context, seen: Survey) -> Decision:
@@ -69,19 +69,26 @@ def _untouched(reason: Reason, pod: Pod, context: Context, seen: Survey) -> Deci
     return untouched(reason, seen.findings)
 
 
-def _outcome(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Outcome:
-    """Writes a resolution and does everything that a share needs besides."""
+def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Decision:
+    """Writes a resolution and does everything that a share needs besides: the decision where a namespace enforces."""
     work = begin(pod, context, policy, seen, resolution)
     try:
         carry_out(work, resolution)
     except Refused as refusal:
-        return Outcome(NO_PATCH, tuple(work.findings), {}, {}, refusal.finding)
-    told = account(work, resolution)
-    text = account_text(told)
+        return _denied(refusal.finding, tuple(work.findings), resolution.vendor_names)
+    text = account_text(account(work, resolution))
     operations = work.edits.operations(lambda: (STATUS, text))
     findings = tuple(work.findings)
     audit = {"account": text} if len(text) <= MAX_AUDITED else {}
-    return Outcome(operations, findings, told, {**audit, **_reasons(findings)})
+    return Decision(
+        allowed=True,
+        reason=Reason.CHANGED if operations else Reason.ALREADY_RIGHT,
+        patch_json=msgspec.json.encode(operations) if operations else b"",
+        warnings=findings,
+        account_json=text,
+        audit={**audit, **_reasons(findings)},
+        vendors=resolution.vendor_names,
+    )
 
 
 def begin(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Work:
@@ -139,40 +146,29 @@ def _tell_hints(work: Work) -> None:
                     work.findings.append(finding)
 
 
-def _told(outcome: Outcome, pod: Pod, context: Context, resolution: Resolution) -> Decision:
-    """An outcome as the pod's namespace wants it: done, told as warnings, or only written down."""
-    vendors = resolution.vendor_names
-    if outcome.denial is not None:
-        return _denied(outcome.denial, pod, context, outcome.findings, vendors)
+def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, ...] = ()) -> Decision:
+    audit = {**_reasons((*findings, denial)), "denied": denial.text}
+    return Decision(allowed=False, reason=denial.reason, warnings=findings, denial=denial, audit=audit, vendors=vendors)
+
+
+def _as_wanted(decision: Decision, pod: Pod, context: Context) -> Decision:
+    """A decision as the pod's namespace wants it: done, told as warnings, or only written down."""
     firm = firmness(pod, context)
-    enforced = firm.mode is Mode.ENFORCE
-    changed = Reason.CHANGED if enforced else Reason.WOULD_CHANGE
-    findings = (*firm.findings, *outcome.findings)
-    audit = {**outcome.audit, **_reasons(findings)} if firm.findings else outcome.audit
+    if firm.plain:
+        return decision
+    findings = (*firm.findings, *decision.warnings)
+    told = findings if decision.denial is None else (*findings, decision.denial)
+    audit = {**decision.audit, **_reasons(told)}
+    if firm.mode is Mode.ENFORCE:
+        return msgspec.structs.replace(decision, warnings=findings, audit=audit)
     return Decision(
         allowed=True,
-        reason=changed if outcome.operations else Reason.ALREADY_RIGHT,
-        patch=outcome.operations if enforced else NO_PATCH,
-        warnings=() if firm.mode is Mode.OBSERVE else findings,
-        account=outcome.account,
+        reason=Reason.WOULD_CHANGE if decision.reason is Reason.CHANGED else decision.reason,
+        warnings=() if firm.mode is Mode.OBSERVE else told,
+        account_json=decision.account_json,
         audit=audit,
-        vendors=vendors,
+        vendors=decision.vendors,
     )
-
-
-def _denied(
-    denial: Finding, pod: Pod, context: Context, findings: tuple[Finding, ...], vendors: tuple[str, ...]
-) -> Decision:
-    """A refusal; outside `enforce` it is only told, and the pod is left as it is."""
-    firm = firmness(pod, context)
-    findings = (*firm.findings, *findings)
-    audit = {**_reasons((*findings, denial)), "denied": denial.text}
-    if firm.mode is Mode.ENFORCE:
-        return Decision(
-            allowed=False, reason=denial.reason, warnings=findings, denial=denial, audit=audit, vendors=vendors
-        )
-    told = () if firm.mode is Mode.OBSERVE else (*findings, denial)
-    return Decision(allowed=True, reason=denial.reason, warnings=told, audit=audit, vendors=vendors)
 
 
 def _reasons(findings: tuple[Finding, ...]) -> dict[str, str]:

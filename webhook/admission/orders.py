@@ -18,6 +18,8 @@ from webhook.request import DIMENSIONS, FREE, Dimension, Size
 PREFIX: Final = "vgpu-webhook.io/"
 TARGET: Final = f"{PREFIX}target"
 DEFAULT: Final = f"{PREFIX}default-"
+ORDERS: Final = (TARGET, *(f"{DEFAULT}{dimension}" for dimension in DIMENSIONS))
+"""Annotations of a namespace that order something."""
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
 
 

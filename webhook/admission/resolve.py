@@ -3,7 +3,6 @@
 This part depends only on the words, the orders and the policy, and pods come from templates: results are remembered.
 """
 
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -41,11 +40,10 @@ class Resolution:
         return tuple(found.values())
 
     @cached_property
-    def marks(self) -> re.Pattern[bytes] | None:
-        """Finds in undecoded volumes or mounts what could meet the shim of any of these vendors."""
+    def marks(self) -> tuple[bytes, ...]:
+        """What stands in undecoded volumes or mounts that could meet the shim of any of these vendors."""
         shims = [vendor.shim for vendor in self.vendors if vendor.shim is not None]
-        patterns = [one.marks.pattern for shim in shims for one in shim.deliveries if one.marks is not None]
-        return re.compile(b"|".join(patterns)) if patterns else None
+        return tuple(dict.fromkeys(mark for shim in shims for one in shim.deliveries for mark in one.marks))
 
     @cached_property
     def vendor_names(self) -> tuple[str, ...]:
@@ -65,14 +63,14 @@ def resolve(words: PodWords, given: Orders, policy: Policy, *, remember: bool = 
         Refused: a container is refused, or what would be written would be read differently.
     """
     key = (words, given)
-    known = policy.memo.get(key)
+    known: Resolution | Finding | None = policy.memo.get(key)
     if known is None:
         try:
             known = _resolve(words, given, policy)
         except Refused as refusal:
             known = refusal.finding
         if remember:
-            policy.remember(key, known)
+            policy.memo.keep(key, known)
     if isinstance(known, Finding):
         raise Refused(known)
     return known

@@ -60,7 +60,7 @@ def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> C
                 if tries > MAX_TRIES:
                     return None
                 decision = decide(candidate, context, policy)
-                if decision.denial is None and decision.account:
+                if decision.denial is None and decision.account_json:
                     return _difference(pod, candidate, policy)
                 if decision.denial is not None and decision.denial != why:
                     next_ones.append((candidate, decision.denial))

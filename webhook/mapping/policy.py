@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 from webhook.mapping.cards import compile_cards, labels_of_cards
+from webhook.mapping.memo import Memo
 from webhook.mapping.names import Names, Owner, conflicts, index
 from webhook.mapping.nearness import Nearness, nearness
 from webhook.mapping.problem import MappingError, Problem, nearest_known
@@ -23,9 +24,6 @@ CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
 
 MIB: Final = 1024**2
 
-MAX_REMEMBERED: Final = 1024
-"""Results kept: two for a pod template, of about 20 KiB together; fewer cost more CPU than the memory is worth."""
-
 
 @dataclass(frozen=True)
 class Policy:
@@ -42,7 +40,7 @@ class Policy:
         cards: bytes of a card by the name that a label of nodes gives it; without any no pod is searched for one.
         card_labels: those labels, by hardware family.
         never_touched: namespaces whose pods are left alone.
-        memo: results of pure functions of this policy, kept because pods come from templates: see `remember`.
+        memo: results of pure functions of this policy.
     """
 
     vendors: Mapping[str, Vendor]
@@ -57,13 +55,7 @@ class Policy:
     cards: Mapping[str, int]
     card_labels: Mapping[str, tuple[str, ...]]
     never_touched: frozenset[str]
-    memo: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
-
-    def remember(self, key: Any, result: Any) -> None:
-        """Keeps a result of a pure function; when there are too many, all of them are dropped at once."""
-        if len(self.memo) >= MAX_REMEMBERED:
-            self.memo.clear()
-        self.memo[key] = result
+    memo: Memo = field(default_factory=Memo, repr=False, compare=False)
 
     @cached_property
     def request_keys(self) -> frozenset[str]:

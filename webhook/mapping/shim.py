@@ -56,8 +56,8 @@ class Delivery:
         mount_path: where the library is mounted; empty for ``none``.
         volumes: entries of the pod's ``volumes``, with the writable state.
         mounts: entries of the container's ``volumeMounts``.
-        marks: finds in undecoded JSON what stands in every list that could collide: names of the volumes, last parts of
-            the mount paths, or an escape, which may hide any of them.
+        marks: what stands, in undecoded JSON, in every list that could collide: names of the volumes, last parts of the
+            mount paths, or an escape, which may hide any of them.
     """
 
     kind: Literal["hostPath", "none"]
@@ -65,14 +65,15 @@ class Delivery:
     mount_path: str = ""
     volumes: tuple[Entry, ...] = ()
     mounts: tuple[Entry, ...] = ()
-    marks: re.Pattern[bytes] | None = None
+    marks: tuple[bytes, ...] = ()
 
     def meets(self, raw: bytes) -> bool:
         """Whether a list of volumes or mounts, undecoded, could hold something of its names or at its paths.
 
         Like `Guards.concerns`: a quick look that never says no for something.
         """
-        return self.marks is not None and self.marks.search(raw) is not None
+        text = bytes(raw)
+        return any(mark in text for mark in self.marks)
 
 
 NO_DELIVERY: Final = Delivery("none")
@@ -198,5 +199,7 @@ def _delivery(model: schema.Delivery, state: schema.State | None) -> Delivery:
             for mount_path, sub_path in state.mounts.items()
         ]
     names = {volume["name"] for volume in volumes} | {posixpath.basename(mount["mountPath"]) for mount in mounts}
-    marks = re.compile("|".join(["\\\\", *map(re.escape, sorted(names))]).encode())
-    return Delivery("hostPath", host.volume, host.mount_path, tuple(volumes), tuple(mounts), marks)
+    marks = ("\\", *sorted(name for name in names if not any(other in name for other in names - {name})))
+    return Delivery(
+        "hostPath", host.volume, host.mount_path, tuple(volumes), tuple(mounts), tuple(map(str.encode, marks))
+    )

@@ -119,7 +119,7 @@ def outcome_of(decision: Decision) -> Outcome:
     """The outcome that a decision counts as."""
     if not decision.allowed:
         return "denied"
-    return "patched" if decision.patch else "untouched"
+    return "patched" if decision.patch_json else "untouched"
 
 
 def vendor_label(vendors: tuple[str, ...]) -> str:

@@ -18,7 +18,8 @@ from webhook.admission.decision import Decision
 from webhook.mapping.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
-from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, encode_decision, encode_untouched
+from webhook.response import UNTOUCHED, encode_answer
+from webhook.review import UNDECODABLE, Review, ReviewError, decode_review
 from webhook.server.body import read_body
 from webhook.server.lifecycle import Lifecycle, Phase
 from webhook.server.limits import InFlight, Limits
@@ -131,7 +132,7 @@ class Mutate:
         try:
             pod = review.pod
             if pod is None or not review.creates_pod:
-                answer = _Answer("untouched", Reason.NOT_A_POD_CREATION, (), encode_untouched(review.uid))
+                answer = _Answer("untouched", Reason.NOT_A_POD_CREATION, (), encode_answer(review.uid, UNTOUCHED))
             else:
                 name = review.namespace or pod.metadata.namespace or "default"
                 answer = self._answer(review, pod, self.namespaces.lookup(name) or await self.namespaces.fetch(name))
@@ -152,7 +153,9 @@ class Mutate:
             raise NotNowError("another replica knows words of this pod that this one has yet to learn")
         context = Context(namespace, self.pod_security_default, review.user_info.username)
         decision = self.decide(pod, context, policy)
-        answer = _Answer(outcome_of(decision), decision.reason, decision.vendors, encode_decision(review.uid, decision))
+        answer = _Answer(
+            outcome_of(decision), decision.reason, decision.vendors, encode_answer(review.uid, decision.rest)
+        )
         self._tell(review, pod, decision, answer.outcome)
         return answer
 

@@ -1,0 +1,13 @@
+"""What a policy remembers is bounded."""
+
+from webhook.mapping.memo import MAX_RESULTS, MAX_SEEN, Memo
+
+
+def test_too_many_results_are_dropped_at_once() -> None:
+    """There are never more than the bound, and what was seen goes with them."""
+    memo = Memo()
+    for number in range(MAX_RESULTS):
+        memo.keep(number, -number, 10)
+    assert (len(memo), memo.get(7), memo.room) == (MAX_RESULTS, -7, MAX_SEEN - 10 * MAX_RESULTS)
+    memo.keep("one more", 1)
+    assert (len(memo), memo.get(7), memo.get("one more"), memo.room) == (1, None, 1, MAX_SEEN)

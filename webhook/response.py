@@ -1,0 +1,102 @@
+"""The wire format of an answer, ``response`` of AdmissionReview ``admission.k8s.io/v1``.
+
+The answers to all pods of a template differ in the review's uid only, so everything but that is written once.
+"""
+
+from collections.abc import Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from webhook.finding import Finding
+
+API_VERSION: Final = "admission.k8s.io/v1"
+KIND: Final = "AdmissionReview"
+
+MAX_WARNINGS: Final = 4096
+"""Characters of all warnings together up to which the API server passes each on whole (``filters/warning.go``)."""
+
+MAX_DENIAL: Final = 2048
+"""Characters of a denial's message: room for any list of what could be written instead, none for a flood."""
+
+_STATUS_REASONS: Final = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
+_HEAD: Final = f'{{"apiVersion":"{API_VERSION}","kind":"{KIND}","response":{{"uid":'.encode()
+
+
+class _Status(msgspec.Struct, frozen=True, gc=False):
+    code: int
+    reason: str
+    message: str
+    status: str = "Failure"
+
+
+class _Rest(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    allowed: bool
+    patch_type: Literal["JSONPatch"] | None = None
+    patch: bytes | None = None
+    warnings: list[str] = []
+    status: _Status | None = None
+    audit_annotations: dict[str, str] = {}
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def encode_rest(
+    *,
+    allowed: bool,
+    patch: bytes = b"",
+    warnings: tuple[Finding, ...] = (),
+    denial: Finding | None = None,
+    audit: Mapping[str, str] | None = None,
+) -> bytes:
+    """An answer after its uid, for `encode_answer`.
+
+    ``patch`` (base64 of the operations) and ``patchType`` are there together or not at all: the API server takes one
+    without the other for a broken webhook, and an empty patch costs it a round.
+    """
+    rest = _Rest(
+        allowed,
+        "JSONPatch" if patch else None,
+        patch or None,
+        warning_texts(warnings),
+        None if denial is None else _status(denial),
+        dict(audit or {}),
+    )
+    return b"," + _encode(rest)[1:] + b"}"
+
+
+def encode_answer(uid: str, rest: bytes) -> bytes:
+    """The answer to the review `uid`."""
+    return b"".join((_HEAD, _encode(uid), rest))
+
+
+def _status(denial: Finding) -> _Status:
+    code = denial.reason.value.status
+    message = f"{denial.reason.code}: {denial.sentence}"
+    if len(message) > MAX_DENIAL:
+        message = message[: MAX_DENIAL - 1] + "…"
+    return _Status(code, _STATUS_REASONS.get(code, "Invalid"), message)
+
+
+def warning_texts(findings: tuple[Finding, ...]) -> list[str]:
+    """What the user is told: each once, as much as fits the API server's limit, and how many more there are."""
+    texts = list(dict.fromkeys([finding.text for finding in findings]))
+    if sum(map(len, texts)) < MAX_WARNINGS:
+        return texts
+    kept: list[str] = []
+    room = MAX_WARNINGS - len(_more(len(texts))) - 1
+    for text in texts:
+        room -= len(text)
+        if room < 0:
+            break
+        kept.append(text)
+    return [*kept, _more(len(texts) - len(kept))]
+
+
+def _more(count: int) -> str:
+    return f"… and {count} more; the audit log and `vgpu-webhook mutate` have them all"
+
+
+UNTOUCHED: Final = encode_rest(allowed=True)
+"""Lets the object pass as it is, saying nothing."""
