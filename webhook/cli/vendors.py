@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from webhook.mapping.vendor import Vendor
 
 _STANDBY = " (standby)"
+_TO_BE_SET = "to be set"
 _HEADINGS = ("VENDOR", "FAMILY", "WORD", "SAYS", "UNIT", "PER", "TARGET", "SCHEDULER")
 
 
@@ -107,16 +108,20 @@ def rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
     for vendor in policy.vendors.values():
         about = (f"{vendor.name}{_STANDBY}" if vendor.standby else vendor.name, vendor.family)
         where = (_target(vendor, policy), vendor.place.scheduler or "any")
-        for word in _words(vendor.document):
+        for word in _words(vendor):
             yield (*about, *word, *where)
             about, where = ("", ""), ("", "")
 
 
-def _words(document: "Document") -> Iterator[tuple[str, str, str, str]]:
+def _words(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
+    from webhook.mapping.said import unset
+
+    document = vendor.document
     for key, word in document.words.items():
         first, *others = _spellings(word)
         kinds = [word.kind] if isinstance(word.kind, str) else word.kind
-        yield first, " and ".join(kinds), _unit(word, kinds), _per(key, word, kinds, document)
+        unit = _TO_BE_SET if "devices" in kinds and unset(vendor) is not None else _unit(word, kinds)
+        yield first, " and ".join(kinds), unit, _per(key, word, kinds, document)
         for other in others:
             yield f"or {other}", "", "", ""
 
@@ -139,7 +144,7 @@ def _unit(word: "Word", kinds: list[Any]) -> str:
     if word.unit is not None:
         return f"{word.unit} B" if str(word.unit).isdigit() else str(word.unit)
     if "unit" in word.model_fields_set:
-        return "to be set"
+        return _TO_BE_SET
     if "cores" in kinds:
         return "1%"
     return "1" if "devices" in kinds else ""
