@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 _STANDBY = " (standby)"
 _TO_BE_SET = "to be set"
 _HEADINGS = ("VENDOR", "FAMILY", "WORD", "SAYS", "UNIT", "PER", "TARGET", "SCHEDULER")
+_SHARED = ("NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY")
 
 
 @click.command()
@@ -52,6 +53,8 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
 ) -> None:
     """Show the mappings in force: the words of each vendor, what they count in, and where its requests go.
 
+    Below: the names that several vendors use, who owns each, and who stands by.
+
     With NAME: that vendor's whole document as YAML, a good start for one of your own. What it overrides of the built-in one
     that it extends is marked. With NAME and --matrix: what the others can say of its requests, and why not the rest.
     """
@@ -78,6 +81,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         return
     if name is None:
         click.echo(columns(list(_table(policy, origin=cluster))), nl=False)
+        click.echo(_shared(policy), nl=False)
         return
     from webhook.mapping.problem import nearest_known
 
@@ -92,7 +96,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         return
     from webhook.cli.overridden import as_document
 
-    click.echo(as_document(vendor), nl=False)
+    click.echo(as_document(vendor, list(_standing(policy, name))), nl=False)
 
 
 def _table(policy: "Policy", *, origin: bool) -> Iterator[tuple[str, ...]]:
@@ -111,6 +115,29 @@ def rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
         for word in _words(vendor):
             yield (*about, *word, *where)
             about, where = ("", ""), ("", "")
+
+
+def _shared(policy: "Policy") -> str:
+    """The names that several vendors use, each with its owner, and how another becomes it; nothing where there are none."""
+    from webhook.mapping.shared import shared_names
+
+    names = list(shared_names(policy))
+    if not names:
+        return ""
+    rows = [(one.name, one.owner or "nobody", ", ".join(one.others)) for one in names]
+    how = f"The setting `owners` puts another in force, for instance {names[0].choice(names[0].others[0])}"
+    return f"\n{columns([_SHARED, *rows])}\n{how}\n"
+
+
+def _standing(policy: "Policy", vendor: str) -> Iterator[str]:
+    """What a vendor is to the names that it shares with others."""
+    from webhook.mapping.shared import shared_names
+
+    for one in shared_names(policy):
+        if one.owner == vendor:
+            yield f"{one.name}: owned here; on standby {', '.join(one.others)}"
+        elif vendor in one.others:
+            yield f"{one.name}: on standby, the owner is {one.owner or 'nobody'}; to change it, {one.choice(vendor)}"
 
 
 def _words(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
