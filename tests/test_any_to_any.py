@@ -51,13 +51,26 @@ REASONS = {
 
 
 @cache
-def policy_for(vendor: str = "") -> Policy:
-    """Everything configured that can be a source or a target, and the vendor in force that would stand by."""
-    owners = {"gpushare": "aliyun.com/gpu-mem", "mps": "nvidia.com/gpu.shared", "whole": "nvidia.com/gpu"}
+def policy_for(vendor: str = "", changes: str = "") -> Policy:
+    """Everything configured that can be a source or a target, and the vendor in force that would stand by.
+
+    Args:
+        vendor: who has to be in force.
+        changes: a document in place of the one that configures the same vendor.
+    """
+    owners = {
+        "gpushare": "aliyun.com/gpu-mem",
+        "mig-single": "nvidia.com/gpu",
+        "mps": "nvidia.com/gpu.shared",
+        "whole": "nvidia.com/gpu",
+    }
     if vendor and vendor not in owners:
-        return policy_for()
+        return policy_for("", changes)
     settings = f"owners: {{{owners[vendor]}: {vendor}}}\n" if vendor else "{}\n"
-    return build_policy([*DOCUMENTS, *parse(CONFIGURED, "configured")], parse(settings, "settings")[0])
+    own = parse(changes, "changes")
+    changed = {document.data["extends"] for document in own}
+    kept = [one for one in (*DOCUMENTS, *parse(CONFIGURED, "configured")) if one.data["extends"] not in changed]
+    return build_policy([*kept, *own], parse(settings, "settings")[0])
 
 
 POLICY = policy_for()
@@ -197,7 +210,7 @@ def check_least_name(target: Vendor, asked: Request, asking: Asking) -> None:
             continue
         for other in (variable.rows[name] for name in variable.write):
             if isinstance(other.least, Size) and other.least.bytes < row.least.bytes:
-                assert not (at_least(other.least, asked.memory) and at_least(other.cores, asked.cores)), chosen
+                assert not (at_least(other.least, asked.memory) and at_least(other.least_cores, asked.cores)), chosen
 
 
 def too_little(target: Vendor, said: dict[str, Said], asked: Request, policy: Policy) -> bool:

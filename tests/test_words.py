@@ -1,7 +1,8 @@
 """What vendors' public documentation says that their words mean, number by number: one file for each vendor in `words/`.
 
 A case is a line: where the number is from (`source`), what stands in the pod (`limits`, `labels`, `annotations`), and what it
-`means` (devices x memory cores of each), or the code with which it is `refused`. A key that is a vendor's name says what is
+`means` (devices x memory cores of each), or the code with which it is `refused`; `with` is what the cluster configures (a
+document that extends the vendor's). A key that is a vendor's name says what is
 written there, or the code with which that is refused. `trap` is the number of a known trap (see docs/traps.md).
 """
 
@@ -23,7 +24,7 @@ CASES = [
     for file in sorted(WORDS.iterdir())
     for number, case in enumerate(yaml.safe_load(file.read_text()), start=1)
 ]
-PLAIN = {"source", "trap", "limits", "labels", "annotations", "means", "refused"}
+PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "means", "refused"}
 WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}
 """Vendors whose words have no size."""
 
@@ -48,7 +49,7 @@ def meaning(account: Any) -> str:
 @pytest.mark.parametrize("vendor, case", CASES)
 def test_words(vendor: str, case: dict[str, Any]) -> None:
     """Read as the source says, and written as its own source says there."""
-    policy = policy_for(vendor)
+    policy = policy_for(vendor, json.dumps({"extends": vendor, **case["with"]}) if "with" in case else "")
     assert set(case) <= PLAIN | set(VENDORS)
     if "means" in case or "refused" in case:
         decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)

@@ -416,7 +416,7 @@ class Reason(enum.Enum):
         Kind.DENIAL,
         "size not known",
         "The name is known, what it holds is not.",
-        "Add a row for it in a mapping that extends this one.",
+        "Say it in a mapping that extends this one: add a row for the name, or name the model of the cards.",
         422,
     )
     TWINS_DIFFER = _(

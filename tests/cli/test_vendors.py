@@ -34,9 +34,62 @@ def test_table_under_settings(run: Run, golden: Callable[[str, str], None], tmp_
     golden("vendors-configured.txt", rows_of(result.stdout, "acme", "aliyun", "gpushare", "kai", "iluvatar", "nvidia"))
 
 
+def test_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
+    """Below the table: who owns each, who stands by, and how that is changed; no line is longer than a terminal."""
+    _, names, how = run("vendors").stdout.split("\n\n")
+    assert [re.split(" {2,}", row) for row in names.splitlines()] == [
+        ["NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY"],
+        ["aliyun.com/gpu-mem", "aliyun", "gpushare"],
+        ["nvidia.com/gpu", "nvidia", "mig-single, whole"],
+        ["nvidia.com/gpu.shared", "timeslicing", "mps"],
+    ]
+    assert "owners: {aliyun.com/gpu-mem: gpushare}" in how
+    assert max(map(len, [*names.splitlines(), *how.splitlines()])) <= 100
+    (tmp_path / "settings.yaml").write_text("owners: {nvidia.com/gpu: whole}\n")
+    _, names, _ = run("vendors", "--settings", str(tmp_path / "settings.yaml")).stdout.split("\n\n")
+    assert ["nvidia.com/gpu", "whole", "mig-single, nvidia"] in [re.split(" {2,}", row) for row in names.splitlines()]
+
+
+def test_a_name_without_an_owner(run: Run, tmp_path: Path) -> None:
+    """Where all who use it stand by."""
+    (tmp_path / "timeslicing.yaml").write_text("extends: timeslicing\nstandby: true\n")
+    assert re.search(
+        "^nvidia.com/gpu.shared +nobody +mps, timeslicing$",
+        run("vendors", "--mappings", str(tmp_path)).stdout,
+        re.MULTILINE,
+    )
+    text = run("vendors", "mps", "--mappings", str(tmp_path)).stdout
+    assert "on standby, the owner is nobody; to change it, owners: {nvidia.com/gpu.shared: mps}" in text
+
+
+def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
+    """Nothing is said where every name has one vendor."""
+    for vendor, word in {"gpushare": "gpu-mem", "mig-single": "slices", "mps": "gpu", "whole": "gpu"}.items():
+        other = {"extends": vendor, "words": {word: {"resource": f"own.example/{vendor}"}}}
+        (tmp_path / f"{vendor}.yaml").write_text(json.dumps(other))
+    result = run("vendors", "--mappings", str(tmp_path))
+    assert (result.exit_code, "\n\n" in result.stdout) == (0, False)
+
+
+def test_a_document_says_what_the_vendor_owns(run: Run) -> None:
+    """In a comment: what it shares with others, and how to put it in force."""
+    assert (
+        run("vendors", "nvidia").stdout.splitlines()[1] == "# nvidia.com/gpu: owned here; on standby mig-single, whole"
+    )
+    assert run("vendors", "gpushare").stdout.splitlines()[1] == (
+        "# aliyun.com/gpu-mem: on standby, the owner is aliyun; to change it, owners: {aliyun.com/gpu-mem: gpushare}"
+    )
+    assert run("vendors", "cce").stdout.splitlines()[1].startswith("vendor: ")
+
+
+def test_what_is_to_be_set(run: Run) -> None:
+    """Slices whose profile the cluster has to say are no cards."""
+    assert re.search("^mig-single .* devices +to be set ", run("vendors").stdout, re.MULTILINE)
+
+
 def rows_of(table: str, *vendors: str) -> str:
     """The headings and the rows of some vendors, without the blanks by which the others widen the columns."""
-    headings, *rows = table.splitlines()
+    headings, *rows = table.partition("\n\n")[0].splitlines()
     kept, here = [headings], False
     for row in rows:
         here = row.split()[0] in vendors if not row.startswith(" ") else here
@@ -118,7 +171,7 @@ def test_what_is_overridden_is_marked(run: Run, tmp_path: Path) -> None:
     text = run("vendors", "nvidia", "--mappings", str(tmp_path)).stdout
     marked = [line for line in text.splitlines() if line.endswith("# overridden")]
     assert marked == ["about: |  # overridden", "  memory: 8000Mi  # overridden", "guard: []  # overridden"]
-    assert text.splitlines()[1] == "# removed: words.gpucores"
+    assert text.splitlines()[2] == "# removed: words.gpucores"
     (document,) = parse(text, "stdout")
     assert Mapping.model_validate(document.data) == load_policy(tmp_path).vendors["nvidia"].document
 

@@ -13,6 +13,7 @@ from deploy.generate import CHART
 from deploy.generate.schema import values_schema
 from deploy.generate.table import readme, values
 from webhook.cli import main
+from webhook.mapping.load import builtin
 from webhook.server.limits import InFlight
 from webhook.server.metrics import Metrics
 
@@ -53,8 +54,8 @@ def test_every_value_is_in_the_schema() -> None:
 def test_mappings_are_checked_by_the_code_s_own_schema() -> None:
     """The built-in mappings, whole, and their changes are values; what the webhook would reject is none."""
     validator = jsonschema.Draft7Validator(SCHEMA)
-    for path in (ROOT / "webhook/mapping/builtin").glob("*.yaml"):
-        document = yaml.safe_load(path.read_text())
+    for built_in in builtin().values():
+        document = built_in.data
         validator.validate({"mappings": {document["vendor"]: document}})
         changes = {key: document[key] for key in ("place", "shim") if key in document}
         validator.validate({"mappings": {document["vendor"]: changes}})

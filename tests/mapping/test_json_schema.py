@@ -29,6 +29,11 @@ def test_built_in_documents_are_valid(vendor: str) -> None:
         {"extends": "nvidia", "defaults": {"memory": "8000Mi"}},
         {"extends": "nvidia", "words": {"gpumem": {"unit": "10Mi"}, "priority": None}, "shim": None},
         {"extends": "iluvatar", "place": {"scheduler": "other"}},
+        {"extends": "mig", "variables": {"profile": {"write": ["1g.10gb"], "model": ["H100-80", "A100-80"]}}},
+        {
+            "extends": "mig",
+            "variables": {"profile": {"rows": {"1g.10gb": {"memory": {"H100-80": "9Gi", "A30": None}}}}},
+        },
     ],
 )
 def test_extension_writes_only_what_differs(document: dict[str, Any]) -> None:
@@ -42,6 +47,8 @@ def test_extension_writes_only_what_differs(document: dict[str, Any]) -> None:
         {"vendor": "x"},
         {"extends": "nvidia", "defalts": {}},
         {"extends": "nvidia", "words": {"gpumem": {"unt": "1Mi"}}},
+        {"extends": "mig", "variables": {"profile": {"modl": "H100-80"}}},
+        {"extends": "mig", "variables": {"profile": {"rows": {"1g.10gb": {"memory": {"H100-80": {"A": "9Gi"}}}}}}},
         {**builtin()["vcuda"].data, "unknown": 1},
     ],
 )

@@ -69,4 +69,5 @@ def test_built_in_documents() -> None:
     """Each under its own name; those in force own their names alone."""
     files = {file.name for file in (resources.files("webhook.mapping") / "builtin").iterdir()}
     assert files == {f"{vendor}.yaml" for vendor in builtin()}
-    assert [vendor.name for vendor in load_policy().vendors.values() if vendor.standby] == ["gpushare", "mps", "whole"]
+    standby = [vendor.name for vendor in load_policy().vendors.values() if vendor.standby]
+    assert standby == ["gpushare", "mig-single", "mps", "whole"]

@@ -23,6 +23,9 @@ CONTAINER = "nvidia.com/container.main.gpu-memory"
 OURS = "vgpu-webhook.io/container.main"
 NEUTRAL = {TARGET: "nvidia"}
 
+READ_OTHERWISE = {"mig-single"}
+"""Vendors on standby whose words mean something else to the owner of their names, whatever is asked."""
+
 Meaning = tuple[int, str, str]
 Sample = tuple[str, dict[str, str], dict[str, str], Meaning]
 """Vendor, resources, annotations (and labels), and what is meant: devices, memory and cores of each."""
@@ -319,7 +322,7 @@ def test_any_to_any(target: str) -> None:
     done = 0
     for vendor, resources, annotations, asked in SAMPLES:
         done += check(pod_of(vendor, resources, annotations), asked, target) is not None
-    if POLICY.vendors[target].target:
+    if POLICY.vendors[target].target and target not in READ_OTHERWISE:
         assert done
     else:
         assert not done

@@ -73,6 +73,10 @@ def test_labels_that_name_the_card() -> None:
     """Those of the mappings of a hardware family, and after them the cluster's own, which hold for all."""
     found = policy(settings="cardLabels: [corp.example/card]\n").card_labels
     assert found["nvidia"] == ("nvidia.com/gpu.product", "corp.example/card")
+    assert found["amd"] == ("amd.com/gpu.product-name", "corp.example/card")
+    assert found["ascend"] == ("node.kubernetes.io/npu.chip.name", "corp.example/card")
+    assert found["hygon"] == ("hygon.com/dcu.name", "corp.example/card")
+    assert found["intel"] == ("gpu.intel.com/product", "corp.example/card")
     assert found["iluvatar"] == ("corp.example/card",)
     with_own = policy("extends: iluvatar\ncardLabels: [iluvatar.example/chip]\n").card_labels
     assert with_own["iluvatar"] == ("iluvatar.example/chip",)

@@ -10,12 +10,18 @@ if TYPE_CHECKING:
 MARK: Final = "  # overridden"
 
 
-def as_document(vendor: "Vendor") -> str:
-    """A vendor's document, with what it extends put in, as YAML: a comment marks what is not the built-in one's."""
+def as_document(vendor: "Vendor", notes: Iterable[str] = ()) -> str:
+    """A vendor's document, with what it extends put in, as YAML: a comment marks what is not the built-in one's.
+
+    Args:
+        vendor: whose document.
+        notes: lines for the comment at its beginning, which says where it is from.
+    """
     from webhook.cli.yaml_text import yaml_text
 
     text = yaml_text(vendor.document.model_dump(mode="json", by_alias=True, exclude_unset=True))
-    return f"# {vendor.source}\n{marked(text, vendor.overridden)}"
+    head = "".join(f"# {line}\n" for line in (vendor.source, *notes))
+    return f"{head}{marked(text, vendor.overridden)}"
 
 
 def marked(text: str, overridden: Iterable["Path"]) -> str:

@@ -72,7 +72,7 @@ def _word_rows(vendor: "Vendor") -> Iterator[tuple[str, ...]]:
     for word in vendor.words.values():
         place = "" if word.place == "resource" else f"pod {word.place} "
         keys = ", ".join(f"`{template.text}`" for template in word.spellings)
-        yield name, f"{place}{keys}", _says(word), _worth(word), _over(word)
+        yield name, f"{place}{keys}", _says(word), _worth(vendor, word), _over(word)
         name = ""
 
 
@@ -81,13 +81,14 @@ def _says(word: "Word") -> str:
     return other.get(word.kind) or " and ".join(word.dimensions)
 
 
-def _worth(word: "Word") -> str:
+def _worth(vendor: "Vendor", word: "Word") -> str:
+    from webhook.mapping.said import unset
     from webhook.quantity import bytes_text, number_text
 
     if word.kind != "amount":
         return ""
     if "devices" in word.dimensions:
-        return "a card"
+        return "a card" if unset(vendor) is None else "a card; what it holds is to be configured"
     if word.unit is None:
         return "to be configured"
     unit = bytes_text(word.unit) if word.sized else f"{number_text(word.unit)} % of a card"

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
     from webhook.mapping.vendor import Vendor
 
 _STANDBY = " (standby)"
+_TO_BE_SET = "to be set"
 _HEADINGS = ("VENDOR", "FAMILY", "WORD", "SAYS", "UNIT", "PER", "TARGET", "SCHEDULER")
+_SHARED = ("NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY")
 
 
 @click.command()
@@ -51,6 +53,8 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
 ) -> None:
     """Show the mappings in force: the words of each vendor, what they count in, and where its requests go.
 
+    Below: the names that several vendors use, who owns each, and who stands by.
+
     With NAME: that vendor's whole document as YAML, a good start for one of your own. What it overrides of the built-in one
     that it extends is marked. With NAME and --matrix: what the others can say of its requests, and why not the rest.
     """
@@ -77,6 +81,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         return
     if name is None:
         click.echo(columns(list(_table(policy, origin=cluster))), nl=False)
+        click.echo(_shared(policy), nl=False)
         return
     from webhook.mapping.problem import nearest_known
 
@@ -91,7 +96,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         return
     from webhook.cli.overridden import as_document
 
-    click.echo(as_document(vendor), nl=False)
+    click.echo(as_document(vendor, list(_standing(policy, name))), nl=False)
 
 
 def _table(policy: "Policy", *, origin: bool) -> Iterator[tuple[str, ...]]:
@@ -107,16 +112,43 @@ def rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
     for vendor in policy.vendors.values():
         about = (f"{vendor.name}{_STANDBY}" if vendor.standby else vendor.name, vendor.family)
         where = (_target(vendor, policy), vendor.place.scheduler or "any")
-        for word in _words(vendor.document):
+        for word in _words(vendor):
             yield (*about, *word, *where)
             about, where = ("", ""), ("", "")
 
 
-def _words(document: "Document") -> Iterator[tuple[str, str, str, str]]:
+def _shared(policy: "Policy") -> str:
+    """The names that several vendors use, each with its owner, and how another becomes it; nothing where there are none."""
+    from webhook.mapping.shared import shared_names
+
+    names = list(shared_names(policy))
+    if not names:
+        return ""
+    rows = [(one.name, one.owner or "nobody", ", ".join(one.others)) for one in names]
+    how = f"The setting `owners` puts another in force, for instance {names[0].choice(names[0].others[0])}"
+    return f"\n{columns([_SHARED, *rows])}\n{how}\n"
+
+
+def _standing(policy: "Policy", vendor: str) -> Iterator[str]:
+    """What a vendor is to the names that it shares with others."""
+    from webhook.mapping.shared import shared_names
+
+    for one in shared_names(policy):
+        if one.owner == vendor:
+            yield f"{one.name}: owned here; on standby {', '.join(one.others)}"
+        elif vendor in one.others:
+            yield f"{one.name}: on standby, the owner is {one.owner or 'nobody'}; to change it, {one.choice(vendor)}"
+
+
+def _words(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
+    from webhook.mapping.said import unset
+
+    document = vendor.document
     for key, word in document.words.items():
         first, *others = _spellings(word)
         kinds = [word.kind] if isinstance(word.kind, str) else word.kind
-        yield first, " and ".join(kinds), _unit(word, kinds), _per(key, word, kinds, document)
+        unit = _TO_BE_SET if "devices" in kinds and unset(vendor) is not None else _unit(word, kinds)
+        yield first, " and ".join(kinds), unit, _per(key, word, kinds, document)
         for other in others:
             yield f"or {other}", "", "", ""
 
@@ -139,7 +171,7 @@ def _unit(word: "Word", kinds: list[Any]) -> str:
     if word.unit is not None:
         return f"{word.unit} B" if str(word.unit).isdigit() else str(word.unit)
     if "unit" in word.model_fields_set:
-        return "to be set"
+        return _TO_BE_SET
     if "cores" in kinds:
         return "1%"
     return "1" if "devices" in kinds else ""

@@ -11,6 +11,7 @@ from webhook.mapping.names import Owner, index
 from webhook.mapping.nearness import distance
 from webhook.mapping.policy import Policy
 from webhook.mapping.refusal import PLACEHOLDER
+from webhook.mapping.said import unset
 from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word, WordPlace
 from webhook.quantity import number_text
 from webhook.request import Dimension, Memory
@@ -141,14 +142,17 @@ def _use(vendor: Vendor, word: Word, owner: Owner) -> Use:
 
 
 def _unit(vendor: Vendor, word: Word, owner: Owner) -> str:
-    """What 1 is worth, with what the name itself says."""
-    for variable, value in owner.binding:
-        row = vendor.variables[variable].rows.get(value) if variable in vendor.variables else None
+    """What 1 is worth, with what the name itself says, or what the cluster says of every device."""
+    chosen = dict(owner.binding)
+    for variable in vendor.variables.values():
+        value = next(iter(variable.write), None) if variable.everywhere else chosen.get(variable.name)
+        row = variable.rows.get(value) if value is not None else None
         if row is not None:
             sizes: tuple[tuple[Dimension, Memory | None], ...] = (("memory", row.memory), ("cores", row.cores))
             held = [f"{dimension} {amount_in_words(size, dimension)}" for dimension, size in sizes if size is not None]
             return f"{unit_text(word)} called {value}: {', '.join(held)}"
-    return unit_text(word)
+    why = unset(vendor) if "devices" in word.dimensions else None
+    return unit_text(word) if why is None else f"{unit_text(word)}; what it holds has to be configured: {why}"
 
 
 def _legal(word: Word) -> str:

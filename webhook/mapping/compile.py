@@ -4,7 +4,8 @@ from collections.abc import Mapping
 
 from webhook.mapping import schema
 from webhook.mapping.compile_forms import FormCompiler
-from webhook.mapping.compile_words import compile_variable, compile_word
+from webhook.mapping.compile_variables import compile_variable
+from webhook.mapping.compile_words import compile_word
 from webhook.mapping.guard import compile_guards
 from webhook.mapping.owned import Owned, compile_owned
 from webhook.mapping.problem import Path
@@ -27,8 +28,11 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
         MappingError: a rule of the schema that its types cannot express is broken; all problems at once.
     """
     problems = Problems(source)
-    variables = {name: compile_variable(name, variable, problems) for name, variable in document.variables.items()}
     words = {name: compile_word(name, word, document.variables, problems) for name, word in document.words.items()}
+    keys = {key for word in words.values() for key in (*word.variables, word.picks)}
+    variables = {
+        name: compile_variable(name, variable, keys, problems) for name, variable in document.variables.items()
+    }
     _check_names(words, problems)
     problems.stop_if_any()
     by_dimension: dict[Dimension, tuple[str, ...]] = {

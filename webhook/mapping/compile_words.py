@@ -1,6 +1,5 @@
-"""Words and variables of a document, compiled."""
+"""Words of a document, compiled."""
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Literal
@@ -10,41 +9,9 @@ from webhook.mapping.amounts import parse_unit
 from webhook.mapping.problem import Path
 from webhook.mapping.problems import Problems
 from webhook.mapping.template import CONTAINER, Template
-from webhook.mapping.vendor import Row, Variable, Word, WordPlace
+from webhook.mapping.vendor import Word, WordPlace
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Dimension
-
-
-def compile_variable(name: str, variable: schema.Variable, problems: Problems) -> Variable:
-    """A variable part of names, with its rows."""
-    path: Path = ("variables", name)
-    write = [variable.write] if isinstance(variable.write, str) else variable.write or []
-    listed = variable.values if isinstance(variable.values, list) else list(variable.rows or {})
-    if variable.values is None and variable.rows is None:
-        problems.add(path, "needs `values` or `rows`")
-    for one in write:
-        if variable.rows is not None and one not in variable.rows:
-            problems.add((*path, "write"), f"{one!r} has no row", f"rows are {', '.join(variable.rows)}")
-        elif listed and one not in listed:
-            problems.add((*path, "write"), f"{one!r} is none of {', '.join(listed)}")
-    for key, pattern in (("values", variable.values), ("others", variable.others)):
-        if isinstance(pattern, str) and not _is_pattern(pattern):
-            problems.add((*path, key), f"{pattern!r} is no regular expression without groups of its own names")
-    rows = {key: _row((*path, "rows", key), row, problems) for key, row in (variable.rows or {}).items()}
-    return Variable(name, rows, tuple(write))
-
-
-def _row(path: Path, row: schema.Row, problems: Problems) -> Row:
-    sizes = row.memory if isinstance(row.memory, list) else [row.memory]
-    memories = [problems.memory((*path, "memory"), size) for size in sizes]
-    values = {word: problems.numbers((*path, "values", word), numbers) for word, numbers in row.values.items()}
-    return Row(
-        memory=memories[-1],
-        least=memories[0],
-        cores=problems.cores((*path, "cores"), row.cores),
-        devices=row.devices,
-        values={word: numbers for word, numbers in values.items() if numbers is not None},
-    )
 
 
 def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Variable], problems: Problems) -> Word:
@@ -144,10 +111,3 @@ def _unit(
     if sized and not memory:
         problems.add((*path, "unit"), "only memory has a size", "write a percentage such as `1%`")
     return unit, sized
-
-
-def _is_pattern(text: str) -> bool:
-    try:
-        return not re.compile(text).groupindex
-    except re.error:
-        return False

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from webhook.mapping import schema
 from webhook.mapping.compile import compile_vendor
-from webhook.mapping.extends import Merged, resolve
+from webhook.mapping.extends import EXTENDS, Merged, resolve
 from webhook.mapping.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.probes import probe
 from webhook.mapping.problem import MappingError, Problem
@@ -178,15 +178,16 @@ def digest_of(documents: Mapping[str, Mapping[str, Any]], settings: Settings) ->
 
 @cache
 def builtin() -> Mapping[str, Document]:
-    """The built-in documents by vendor."""
+    """The built-in documents by vendor; one that extends another, which itself extends none, with that put in."""
     folder = resources.files("webhook.mapping") / "builtin"
-    documents = [
-        document
+    documents = {
+        document.data["vendor"]: document
         for file in sorted(folder.iterdir(), key=lambda file: file.name)
         if file.name.endswith(".yaml")
         for document in parse(file.read_text(), BUILT_IN)
-    ]
-    return {document.data["vendor"]: document for document in documents}
+    }
+    whole = {name: document for name, document in documents.items() if EXTENDS not in document.data}
+    return {name: replace(document, data=dict(resolve(document, whole).data)) for name, document in documents.items()}
 
 
 @cache

@@ -22,6 +22,9 @@ from webhook.request import ALL, FREE, Request
 MAX_ALIKE: Final = 8
 """Requests of one source that are alike in kind: spread evenly over all that its probes read."""
 
+NOTHING_READ: Final = "none of its words can be read until it is configured"
+"""Why nothing can be said of a source without a request."""
+
 _PROBED: Final = 1500
 _CONTAINER: Final = "main"
 
@@ -70,6 +73,8 @@ def matrix(policy: Policy) -> Mapping[tuple[str, str], Cell]:
 
 def _cell(target: Vendor, requests: Sequence[Request], largest_card: int) -> Cell:
     """How many of the requests can be written, and whether as they are."""
+    if not requests:
+        return Cell(Outcome.REFUSED, 0, 0, (NOTHING_READ,))
     exact = written = 0
     why: Counter[str] = Counter()
     for request in requests:

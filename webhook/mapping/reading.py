@@ -9,7 +9,7 @@ from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.conversion import number_for, settle, value_of
 from webhook.mapping.numbers import Numbers
 from webhook.mapping.refusal import denied
-from webhook.mapping.said import Said, SaidWords, form_of, row_of, spoken
+from webhook.mapping.said import Said, SaidWords, form_of, row_of, spoken, unset
 from webhook.mapping.vendor import Default, Derived, Form, Vendor, Word
 from webhook.quantity import Number, bytes_text, ceil_to, number_text, simplest
 from webhook.reasons import Reason
@@ -19,6 +19,9 @@ Defaults = Mapping[Dimension, Default]
 
 MAX_DEVICES: Final = 4096
 """Devices of one container; more is a size that was written for a count (``nvidia.com/gpu: 8Gi``)."""
+
+MAX_LISTED: Final = 20
+"""Names with a size that a refusal lists."""
 
 _MIB: Final = 1024**2
 
@@ -133,6 +136,9 @@ class _Reader:
     def _missing(self, request: Request) -> Refused:
         if self._unknown is not None:
             return self._no_row(self._unknown)
+        if (why := unset(self._vendor)) is not None:
+            one = next(iter(self._said.values()))
+            return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: what that holds has to be configured: {why}", one)
         names = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
         words = ", ".join(
             self._vendor.words[word].spellings[0].text for name in names for word in self._vendor.by_dimension[name]
@@ -142,8 +148,11 @@ class _Reader:
     def _no_row(self, one: Said) -> Refused:
         """A name without a row: a word that picks one always means it, a key only where nothing else says the amounts."""
         rows = [name for variable in self._vendor.variables.values() for name in variable.rows]
+        more = f" … ({len(rows)} in all)" if rows[MAX_LISTED:] else ""
         known = (
-            f"known are {', '.join(rows)}" if rows else f"none is defined: `extends: {self._vendor.name}` adds `rows`"
+            f"known are {', '.join(rows[:MAX_LISTED])}{more}"
+            if rows
+            else f"none is defined: `extends: {self._vendor.name}` adds `rows`"
         )
         return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: what that holds is not known; {known}", one)
 

@@ -61,6 +61,10 @@ def form_of(vendor: Vendor, said: SaidWords) -> Form | None:
 def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, Said | None]:
     """What the names say by themselves: the row, and the word whose name has no row although its variable is made of rows."""
     for variable in vendor.variables.values():
+        if variable.everywhere:
+            if variable.write:
+                return variable.rows.get(variable.write[0]), None
+            continue
         for one in said.values():
             picks = vendor.words[one.word].picks == variable.name
             chosen = one.text if picks else dict(one.binding).get(variable.name)
@@ -69,3 +73,11 @@ def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, Said | None]:
             row = variable.rows.get(chosen)
             return (row, None) if row is not None else (None, one)
     return None, None
+
+
+def unset(vendor: Vendor) -> str | None:
+    """What the cluster has to say of what every device of the vendor holds, and does not; None where nothing is missing."""
+    for variable in vendor.variables.values():
+        if variable.everywhere and not variable.write:
+            return variable.why or f"set `variables: {{{variable.name}: {{write: …}}}}` with `extends: {vendor.name}`"
+    return None

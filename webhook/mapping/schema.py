@@ -13,6 +13,8 @@ Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$
 Texts: TypeAlias = str | Annotated[list[str], Field(min_length=1)]
 Amount: TypeAlias = str | int
 """A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a card: ``1%``, ``6.25%``."""
+Held: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
+"""What one device holds: an amount, or [least, most] that was seen."""
 Numbers: TypeAlias = str | int | Annotated[list[str | int], Field(min_length=1)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
 _LABEL: Final = (
@@ -32,10 +34,12 @@ class Strict(BaseModel):
 class Row(Strict):
     """What one device of a name holds, where the name says the size (MIG profiles, chips, our own profiles)."""
 
-    memory: Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)] | None = Field(
-        None, description="a size, `all`, or [least, most] that was seen"
+    memory: Held | Annotated[dict[str, Held], Field(min_length=1)] | None = Field(
+        None, description="a size, `all`, or [least, most] that was seen; or model of the card: one of these"
     )
-    cores: Amount | None = Field(None, description="percent of a card")
+    cores: Amount | Annotated[dict[str, Amount], Field(min_length=1)] | None = Field(
+        None, description="percent of a card, or model of the card: percent"
+    )
     devices: int | None = None
     values: dict[str, Numbers] = Field({}, description="legal numbers of words, for this name")
 
@@ -46,7 +50,13 @@ class Variable(Strict):
     values: list[str] | str | None = Field(None, description="a list of what it can be, or one pattern")
     rows: dict[str, Row] | None = Field(None, description="what it can be, and what a device of that name holds")
     others: str | None = Field(None, description="pattern of names that are known, but not what they hold")
-    write: Texts | None = Field(None, description="what may be written; without it nothing")
+    write: Texts | None = Field(
+        None, description="what may be written, without it nothing; if it stands in no key, what every device holds"
+    )
+    model: Texts | None = Field(
+        None, description="models of the cluster's cards, as rows name them; without it what may be of any"
+    )
+    why: str | None = Field(None, description="why `write` has to be configured, where it stands in no key")
 
 
 class WordRule(Strict):

@@ -125,17 +125,27 @@ class Row:
     memory: Memory | None
     least: Memory | None
     cores: Cores | None
+    least_cores: Cores | None
     devices: int | None
     values: Mapping[str, Numbers]
 
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable part of names, and what the names hold."""
+    """A variable part of names, and what the names hold.
+
+    Attributes:
+        rows: by name, those that the cluster's models of cards have.
+        write: what may be written.
+        everywhere: it stands in no key: what `write` names is what every device holds.
+        why: what the user is to find out, where `write` has to be configured.
+    """
 
     name: str
     rows: Mapping[str, Row]
     write: tuple[str, ...]
+    everywhere: bool = False
+    why: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

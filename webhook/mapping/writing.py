@@ -8,7 +8,7 @@ from webhook.finding import Refused
 from webhook.mapping.conversion import number_for, settle, value_of
 from webhook.mapping.reading import Defaults, Reading, read
 from webhook.mapping.refusal import spelling
-from webhook.mapping.said import Said, spoken
+from webhook.mapping.said import Said, spoken, unset
 from webhook.mapping.template import Binding
 from webhook.mapping.vendor import Condition, Derived, Form, Row, Vendor, Word
 from webhook.quantity import Number
@@ -205,6 +205,8 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
             raise NoEquivalent((f"none of {', '.join(variable.write)} holds {request}",))
         name, row = min(holding, key=lambda one: _room(one[1]))
         return ((variable.name, name),), row
+    if (why := unset(target)) is not None:
+        raise NoEquivalent((f"what one of its devices holds has to be configured: {why}",))
     if any(variable.rows for variable in target.variables.values()):
         raise NoEquivalent(
             (f"which of its names may be written is not configured (`variables` of {target.name}: `write`)",)
@@ -217,13 +219,13 @@ def _holds(row: Row, request: Request) -> bool:
         isinstance(row.least, Size) and isinstance(request.memory, Size) and row.least.bytes >= request.memory.bytes
     )
     wanted = request.cores.value if isinstance(request.cores, Percent) else 0
-    return memory and (not isinstance(row.cores, Percent) or row.cores.value >= wanted)
+    return memory and (not isinstance(row.least_cores, Percent) or row.least_cores.value >= wanted)
 
 
 def _room(row: Row) -> tuple[Number, Number]:
     return (
         row.least.bytes if isinstance(row.least, Size) else 0,
-        row.cores.value if isinstance(row.cores, Percent) else 0,
+        row.least_cores.value if isinstance(row.least_cores, Percent) else 0,
     )
 
 

@@ -1,0 +1,231 @@
+"""What names hold by model of the card: the cluster names its models once, and rows are of them alone."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.mapping.vendors import LARGEST, policy, problems, reading
+from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.vendor import Row, Vendor
+from webhook.mapping.writing import NoEquivalent, write
+from webhook.request import FREE, Percent, Request, Size
+
+MIB = 1024**2
+MODELS = {
+    model: None for row in builtin()["mig"].data["variables"]["profile"]["rows"].values() for model in row["memory"]
+}
+SLICES = """\
+vendor: slices
+family: nvidia
+variables:
+  size:
+    rows:
+      a: {memory: {one: 4Gi, two: [5Gi, 6Gi]}, cores: {one: 50, two: 25}}
+      b: {memory: {two: 8Gi}, cores: 50}
+      c: {memory: 10Gi, cores: 100}
+words: {slice: {resource: "slices.example/{size}", is: devices}}
+forms: [{name: slice, when: {slice: present}}]
+"""
+
+
+def slices(**variable: Any) -> str:
+    """The document of slices in a cluster that says this of its cards."""
+    said = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in variable.items())
+    return SLICES.replace("  size:\n", f"  size:\n{said}")
+
+
+def vendor_of_slices(**variable: Any) -> Vendor:
+    """The same, compiled."""
+    return policy(slices(**variable)).vendors["slices"]
+
+
+def configured(vendor: str, **variable: Any) -> Vendor:
+    """A built-in vendor of slices in a cluster that says this of its profiles."""
+    return policy(json.dumps({"extends": vendor, "variables": {"profile": variable}})).vendors[vendor]
+
+
+def held(row: Row) -> tuple[Any, ...]:
+    """What a row says: memory and cores, the most and the least."""
+    return row.memory, row.least, row.cores, row.least_cores
+
+
+def size(number: int) -> Size:
+    """So many GiB."""
+    return Size(number * 1024**3)
+
+
+@pytest.mark.parametrize(
+    "variable, expected",
+    [
+        (
+            {},
+            {
+                "a": (size(6), size(4), Percent(50), Percent(25)),
+                "b": (size(8), size(8), Percent(50), Percent(50)),
+                "c": (size(10), size(10), Percent(100), Percent(100)),
+            },
+        ),
+        (
+            {"model": "one"},
+            {
+                "a": (size(4), size(4), Percent(50), Percent(50)),
+                "c": (size(10), size(10), Percent(100), Percent(100)),
+            },
+        ),
+        ({"model": "two", "write": ["b"]}, {"a": (size(6), size(5), Percent(25), Percent(25))}),
+        ({"model": ["two", "one"], "write": "b"}, {"a": (size(6), size(4), Percent(50), Percent(25))}),
+    ],
+)
+def test_rows_are_of_the_models(variable: dict[str, Any], expected: dict[str, Any]) -> None:
+    """The least and the most over the models that the cluster has, or over all; names of others are known without a size."""
+    rows = vendor_of_slices(**variable).variables["size"].rows
+    assert {name: held(rows[name]) for name in expected} == expected
+    assert ("b" in rows) == (variable.get("model") != "one")
+
+
+def test_names_of_other_models_are_known() -> None:
+    """They are the vendor's still: refused where they have to be understood, and not taken for a misspelt word."""
+    in_force = policy(json.dumps({"extends": "mig", "variables": {"profile": {"model": "A30"}}}))
+    (owner,) = in_force.resources.owners("nvidia.com/mig-3g.71gb")
+    assert owner.vendor == "mig"
+    assert "3g.71gb" not in in_force.vendors["mig"].variables["profile"].rows
+
+
+def test_what_is_written_holds_the_request_on_every_model() -> None:
+    """Without a model the least counts, of memory and of cores; with one its own."""
+    asked = Request(1, size(4), Percent(50))
+    assert (
+        next(iter(write(vendor_of_slices(write=["a", "c"]), asked, {}, LARGEST, "main").words.values())).key
+        == "slices.example/c"
+    )
+    with_model = write(vendor_of_slices(write=["a", "c"], model="one"), asked, {}, LARGEST, "main")
+    assert next(iter(with_model.words.values())).key == "slices.example/a"
+    assert with_model.reading.request == asked
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_models_of_slices(model: str) -> None:
+    """Every model of cards is cut in sevenths or in fourths, and more memory never comes with a smaller profile of it."""
+    rows = configured("mig", model=model).variables["profile"].rows
+    parts = {name: int(name[0]) for name in rows}
+    whole = 4 if max(parts.values()) == 4 and model in {"A30", "RTX-PRO-6000"} else 7
+    for name, row in rows.items():
+        assert row.cores == row.least_cores == Percent(parts[name] * 100 // whole), name
+        assert isinstance(row.memory, Size)
+        assert isinstance(row.least, Size)
+        nominal = int(name.partition(".")[2].partition("gb")[0]) * 1024 * MIB
+        assert 0.8 * nominal < row.least.bytes <= row.memory.bytes < nominal, name
+        assert row.memory.bytes % (128 * MIB) in {0, 64 * MIB}, name
+
+
+def test_every_profile_of_a_model_may_be_written() -> None:
+    """And each is the least that holds what it holds."""
+    for model in MODELS:
+        names = list(configured("mig", model=model).variables["profile"].rows)
+        plain = [name for name in names if not name.endswith(("me", "gfx", "all"))]
+        vendor = configured("mig", model=model, write=plain)
+        for name in plain:
+            row = vendor.variables["profile"].rows[name]
+            assert isinstance(row.least, Size)
+            found = write(vendor, Request(1, row.least, row.cores), {}, LARGEST, "main")
+            assert [one.key for one in found.words.values()] == [f"nvidia.com/mig-{name}"]
+
+
+MISTAKES = [
+    ({"model": "three"}, "variables.size.model", "no row knows the model 'three'", "known are one, two"),
+    ({"model": ["one", "twoo"]}, "variables.size.model", "no row knows the model 'twoo'", "did you mean `two`?"),
+    ({"model": "one", "write": "b"}, "variables.size.write", "'b' is not of one", "of one are a, c"),
+    ({"model": "one", "write": ["a", "d"]}, "variables.size.write", "'d' has no row", "rows are a, b, c"),
+]
+
+
+@pytest.mark.parametrize("variable, path, message, hint", MISTAKES)
+def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str, hint: str) -> None:
+    """A model that no row knows, and a profile that the model has not."""
+    (problem,) = problems(slices(**variable))
+    assert (".".join(map(str, problem.path)), problem.message, problem.hint) == (path, message, hint)
+    assert problem.line is not None
+
+
+@pytest.mark.parametrize(
+    "old, new, path, message",
+    [
+        (
+            "one: 4Gi, two: [5Gi, 6Gi]",
+            "one: 4Gi, two: [6Gi, 5Gi]",
+            "variables.size.rows.a.memory.two",
+            "is [least, most]",
+        ),
+        (
+            "one: 4Gi, two: [5Gi, 6Gi]",
+            "one: all, two: 4Gi",
+            "variables.size.rows.a.memory",
+            "one model has a size and another",
+        ),
+        ("one: 4Gi, two: [5Gi, 6Gi]", "one: 4Zi, two: 4Gi", "variables.size.rows.a.memory.one", "4Zi"),
+        ("one: 4Gi, two: [5Gi, 6Gi]", "one: [4Gi, 5Gi, 6Gi]", "variables.size.rows.a.memory.one", "at most 2"),
+        ("{one: 4Gi, two: [5Gi, 6Gi]}", "{}", "variables.size.rows.a.memory", "at least 1"),
+        ("one: 50, two: 25", "one: 50, two: 250", "variables.size.rows.a.cores.two", "250 is no percentage"),
+        (
+            "one: 50, two: 25",
+            "one: 50",
+            "variables.size.rows.a",
+            "`memory` and `cores` name different models: two is in one",
+        ),
+        ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "is [least, most]"),
+        ("slices.example/{size}", "slices.example/gpu", "variables.size.write", "one name only"),
+    ],
+)
+def test_mistakes_in_rows(old: str, new: str, path: str, message: str) -> None:
+    """Each is told at its place."""
+    text = slices(write=["a", "c"])
+    assert old in text
+    found = [one for one in problems(text.replace(old, new)) if ".".join(map(str, one.path)) == path]
+    assert found
+    assert message in found[0].message
+    assert found[0].line is not None
+
+
+def test_model_without_rows_by_model() -> None:
+    """Said where nothing depends on it, it would be believed to matter."""
+    (problem,) = problems("extends: ascend\nvariables: {chip: {model: big}}\n")
+    assert (problem.message, problem.hint) == ("no row says what is held by model", "leave `model` out")
+
+
+def test_a_size_of_ones_own() -> None:
+    """A cluster whose driver says otherwise writes its own, for all models or for one; models can be added."""
+    own = {"rows": {"1g.10gb": {"memory": "9500Mi"}, "3g.90gb": {"memory": {"B200": "90000Mi"}, "cores": 42}}}
+    rows = configured("mig", model="B200", **own).variables["profile"].rows
+    assert rows["3g.90gb"].memory == Size(90000 * MIB)
+    assert rows["1g.10gb"].least == Size(9500 * MIB)  # said for all models
+
+
+def test_one_profile_for_every_device() -> None:
+    """A variable that stands in no key: what is configured is what each device holds, read and written."""
+    vendor = configured("mig-single", write="3g.40gb", model="H100-80")
+    assert reading(vendor, {"nvidia.com/gpu": 1}).request == Request(1, Size(40448 * MIB), Percent(42))
+    found = write(vendor, Request(1, Size(40192 * MIB), FREE), {}, LARGEST, "main")
+    assert [str(one) for one in found.words.values()] == ["nvidia.com/gpu: 1"]
+    for asked in (
+        Request(1, Size(40193 * MIB), FREE),  # more than the least that was seen
+        Request(1, Size(MIB), Percent(43)),
+        Request(2, Size(MIB), FREE),  # two slices may lie on one card
+    ):
+        with pytest.raises(NoEquivalent):
+            write(vendor, asked, {}, LARGEST, "main")
+
+
+def test_the_profile_of_every_device_has_to_be_configured() -> None:
+    """Until then nothing is guessed, and what to write is said."""
+    vendor = load_policy().vendors["mig-single"]
+    with pytest.raises(
+        NoEquivalent, match=r"what one of its devices holds has to be configured: .*`extends: mig-single`"
+    ):
+        write(vendor, Request(1, Size(MIB), FREE), {}, LARGEST, "main")
+
+
+def test_the_single_and_the_mixed_names_share_their_sizes() -> None:
+    """The built-in document of the one extends that of the other."""
+    mixed, single = (load_policy().vendors[name].variables["profile"].rows for name in ("mig", "mig-single"))
+    assert mixed == single
