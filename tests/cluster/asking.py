@@ -13,7 +13,14 @@ from webhook.mapping.vendor import Vendor, Word
 
 HERE = Path(__file__).parent
 DOCUMENTS = HERE.parent / "mapping" / "documents"
-SAMPLES = {"container": "main", "model": "a10_24g", "resource": "gpu-a100", "profile": "1g.12gb", "chip": "X"}
+SAMPLES = {
+    "container": "main",
+    "card": "mlu370",
+    "model": "a10_24g",
+    "resource": "gpu-a100",
+    "profile": "1g.12gb",
+    "chip": "X",
+}
 """A value for each variable that cannot be listed."""
 
 Pod = dict[str, Any]

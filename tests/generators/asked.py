@@ -10,7 +10,7 @@ from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word
 from webhook.quantity import Number, simplest
 
 MIB = 1024**2
-PATTERNED = {"model": "a10_24g", "resource": "gpu-a100"}
+PATTERNED = {"card": "mlu370", "model": "a10_24g", "resource": "gpu-a100"}
 """A value for each variable that is a pattern."""
 
 Json = dict[str, Any]
