@@ -266,6 +266,43 @@ def test_certificates_from_elsewhere(helm: Chart) -> None:
     }
 
 
+DAY = 86400
+
+
+@pytest.mark.parametrize(
+    "values,life,left,told",
+    [
+        ({}, 90 * DAY, 14.1 * DAY, False),
+        ({}, 90 * DAY, 13.9 * DAY, True),
+        # serve --leaf-days=7: made anew after two thirds.
+        ({}, 7 * DAY, 7 / 3 * DAY, False),
+        ({}, 7 * DAY, 7 / 5 * DAY, True),
+        ({"prometheusRule": {"certificateDays": 30}}, 365 * DAY, 29.9 * DAY, True),
+        ({"prometheusRule": {"certificateDays": 0.5}}, 90 * DAY, 0.6 * DAY, False),
+        ({"certificates": {"mode": "certManager"}}, 90 * DAY, 13.9 * DAY, True),
+        ({"certificates": {"mode": "certManager", "certManager": {"renewBefore": "240h"}}}, 90 * DAY, 9 * DAY, False),
+        ({"certificates": {"mode": "certManager", "certManager": {"renewBefore": "239h60m"}}}, 90 * DAY, 4.9 * DAY, True),
+    ],
+)  # fmt: skip
+def test_certificates_that_are_renewed_in_time_are_not_told_of(
+    helm: Chart, values: Object, life: float, left: float, *, told: bool
+) -> None:
+    """The alert knows how long a certificate lives, and when cert-manager renews it."""
+    rule = one(
+        helm.render({**values, "prometheusRule": {"enabled": True, **values.get("prometheusRule", {})}}),
+        "PrometheusRule",
+    )
+    [alert] = [each for each in rule["spec"]["groups"][0]["rules"] if each["alert"] == "VgpuWebhookCertificateExpires"]
+    expression = alert["expr"].removeprefix("min by (namespace, kind) ").replace("time()", "now")
+    names = {
+        "now": life - left,
+        "vgpu_webhook_certificate_not_before_seconds": 0,
+        "vgpu_webhook_certificate_not_after_seconds": life,
+    }
+    # For one series the operators mean in Python what they do in PromQL.
+    assert eval(expression, {}, names) is told
+
+
 def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: Path) -> None:
     """The whole output of `vgpu-webhook registration` goes through --set-file unchanged."""
     command = ["registration", "--service", f"{NAMESPACE}/vgpu-webhook"]

@@ -60,6 +60,7 @@ async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path
     leaf = told.certificates.tls.leaf
     assert leaf is not None
     assert samples["vgpu_webhook_certificate_not_after_seconds", "leaf"] == leaf.not_valid_after_utc.timestamp()
+    assert samples["vgpu_webhook_certificate_not_before_seconds", "leaf"] == leaf.not_valid_before_utc.timestamp()
 
 
 async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read() -> None:

@@ -156,9 +156,16 @@ class Certificates:
             "Until when a certificate is valid, as Unix time.",
             labels=("kind",),
         )
+        not_before = GaugeMetricFamily(
+            "vgpu_webhook_certificate_not_before_seconds",
+            "From when on a certificate is valid, as Unix time.",
+            labels=("kind",),
+        )
         for kind, one in self._shown():
             not_after.add_metric((kind,), one.not_valid_after_utc.timestamp())
+            not_before.add_metric((kind,), one.not_valid_before_utc.timestamp())
         yield not_after
+        yield not_before
         rotations = CounterMetricFamily(
             "vgpu_webhook_certificate_rotations",
             "How often another certificate was served than before, and how often under another authority.",

@@ -65,6 +65,16 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- end -}}
 {{- end -}}
 
+{{/* Seconds of a duration such as 1h30m. */}}
+{{- define "vgpu-webhook.seconds" -}}
+{{- $unit := dict "h" 3600 "m" 60 "s" 1 "ms" 0.001 -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+[a-z]+" . -1 -}}
+{{- $sum = addf $sum (mulf (regexFind "[0-9]+" .) (get $unit (regexFind "[a-z]+" .))) -}}
+{{- end -}}
+{{- $sum -}}
+{{- end -}}
+
 {{/* Seconds until a pod is killed: never before it has drained. */}}
 {{- define "vgpu-webhook.terminationGracePeriodSeconds" -}}
 {{- $least := add (ceil .Values.drain.preStopSeconds) (ceil .Values.drain.graceSeconds) 15 -}}
