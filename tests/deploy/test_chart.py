@@ -15,7 +15,7 @@ from webhook.cluster.registration import NAME as REGISTRATION
 from webhook.mapping.load import build_policy
 from webhook.mapping.strict_yaml import parse
 
-from .charts import CHART, NAMESPACE, VALUES, WHOLE, Chart, HelmError, one, pod_of
+from .charts import CHART, NAMESPACE, PROXY, VALUES, WHOLE, Chart, HelmError, one, pod_of
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
@@ -71,6 +71,7 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
         ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'words', 'forms'"),
         ({"shim": {"mode": "off"}}, "/shim/mode': value must be one of 'inject', 'plugin'"),
         ({"networkPolicy": {"apiServerCidrs": ["192.0.2.1"]}}, "/networkPolicy/apiServerCidrs/0"),
+        ({"networkPolicy": {"extraEgress": [3128]}}, "/networkPolicy/extraEgress/0': got number, want object"),
         ({"containerPorts": {"webhook": 70000}}, "maximum: got 70,?000, want 65,?535"),
         ({"terminationGracePeriodSeconds": 20}, "terminationGracePeriodSeconds 20 is too short: .* make 27"),
         ({"registration": {"manifest": "kind: Pod"}}, "registration.manifest goes with registration.mode static"),
@@ -264,6 +265,13 @@ def test_certificates_from_elsewhere(helm: Chart) -> None:
     assert registration["metadata"]["annotations"] == {
         "cert-manager.io/inject-ca-from": f"{NAMESPACE}/vgpu-webhook-tls"
     }
+
+
+def test_network_policy_lets_out_what_is_needed(helm: Chart) -> None:
+    """The API server's ports and DNS, and then what the cluster needs beyond that; nothing goes for it."""
+    usual = one(helm.render({}), "NetworkPolicy")["spec"]["egress"]
+    assert [[each["port"] for each in rule["ports"]] for rule in usual] == [[443, 6443], [53, 53]]
+    assert one(helm.render(VALUES["everything"]), "NetworkPolicy")["spec"]["egress"] == [*usual, PROXY]
 
 
 DAY = 86400
