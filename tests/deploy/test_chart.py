@@ -81,6 +81,14 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
         ({"dashboard": {"enabled": True, "labels": {"helm.sh/chart": "x"}}}, "dashboard.labels: .*helm.sh/chart"),
         ({"containerPorts": {"webhook": 8080}}, "webhook and metrics are both 8080: write two different ports"),
         ({"containerPorts": {"metrics": 443}}, "containerPorts.metrics is 443, the port of the Service for reviews"),
+        (
+            {"certificates": {"mode": "certManager", "certManager": {"duration": "24h"}}},
+            "certManager: renewBefore 720h has to be less than duration 24h",
+        ),
+        (
+            {"certificates": {"mode": "certManager", "certManager": {"duration": "90m", "renewBefore": "1h29m60s"}}},
+            "renewBefore 1h29m60s has to be less than duration 90m",
+        ),
         ({"terminationGracePeriodSeconds": 20}, "terminationGracePeriodSeconds 20 is too short: .* make 27"),
         ({"registration": {"manifest": "kind: Pod"}}, "registration.manifest goes with registration.mode static"),
         ({"registration": {"mode": "static", "manifest": "kind: Pod"}}, "not the output of `vgpu-webhook registration`"),
