@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from certs.authority import issue, make_authority
 from certs.directory import Directory
 from certs.kept import der
+from certs.outside import Outside
 from certs.plan import Rules
 from certs.problem import StoreError
 from certs.serving import Serving
@@ -125,3 +127,31 @@ async def test_the_end_is_warned_of(tmp_path: Path, days: int, *, warned: bool) 
     warnings = [line for line in told.log if line["event"] == "certificate_ending"]
     assert len(warnings) == (2 if warned else 0)
     assert all(line["level"] == "warning" and line["kind"] == "leaf" for line in warnings)
+
+
+async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
+    """A leaf that ends keeps nobody from hearing that its authority does; another leaf brings no more of that, but its own."""
+    moment = dt.datetime.now(dt.UTC)
+    authority = make_authority("theirs", moment, dt.timedelta(days=8))
+    told = Told()
+    told.certificates.follow(Directory(tmp_path), ["localhost"], trusting=True)
+    outside = told.certificates.upkeep
+    assert isinstance(outside, Outside)
+
+    def warned_after(days: float) -> list[str]:
+        before = len(told.log)
+        told.certificates.remind(moment + dt.timedelta(days=days))
+        return [line["kind"] for line in told.log[before:] if line["event"] == "certificate_ending"]
+
+    for hours in (0, 1):
+        leaf = issue(authority, ["localhost"], moment, dt.timedelta(days=8, hours=-hours))
+        for name, content in (("ca.crt", authority.certificate_pem), ("tls.crt", leaf.certificate_pem)):
+            (tmp_path / name).write_bytes(content)
+        (tmp_path / "tls.key").write_bytes(leaf.key_pem)
+        await outside.once()
+        if hours == 0:
+            assert warned_after(5) == []
+            assert warned_after(6.5) == ["leaf", "authority"]
+            assert warned_after(7) == []
+    assert warned_after(7.1) == ["leaf"]
+    assert warned_after(7.6) == ["authority"]

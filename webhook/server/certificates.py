@@ -91,7 +91,7 @@ class Certificates:
         self._rotations = {"leaf": 0, "authority": 0}
         self._failures = dict.fromkeys(FAILURES, 0)
         self._state = ""
-        self._reminded: dt.datetime | None = None
+        self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
 
     def keep(self, store: Store, rules: Rules) -> None:
@@ -205,7 +205,7 @@ class Certificates:
             if self._served_before:
                 self._rotations["leaf"] += 1
                 self._rotations["authority"] += notice.authority
-            self._served_before, self._state, self._reminded = True, "", None
+            self._served_before, self._state = True, ""
         elif notice.kind is Kind.RECOVERED:
             self._state = ""
         elif notice.failure or notice.kind is Kind.WAITING:
@@ -220,12 +220,14 @@ class Certificates:
             await asyncio.sleep(REMINDER)
 
     def remind(self, now: dt.datetime) -> None:
-        """Warn, once a day, of a certificate that is near its end."""
-        for kind, one in self._shown():
+        """Warn, once a day, of each certificate that is near its end."""
+        shown = list(self._shown())
+        self._reminded = {one: self._reminded[one] for _, one in shown if one in self._reminded}
+        for kind, one in shown:
             begin, end = one.not_valid_before_utc, one.not_valid_after_utc
             near = now > end - min(WARNED, (end - begin) * WARNED_LIFE)
-            if near and (self._reminded is None or now - self._reminded >= dt.timedelta(days=1)):
-                self._reminded = now
+            if near and (one not in self._reminded or now - self._reminded[one] >= dt.timedelta(days=1)):
+                self._reminded[one] = now
                 self._log.warning("certificate_ending", kind=kind, until=end.isoformat(), days=(end - now).days)
 
 
