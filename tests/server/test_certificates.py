@@ -27,9 +27,9 @@ RULES = Rules("test", ["localhost"])
 class Told:
     """Certificates, and what they told."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, clients: bytes | None = None, **options: Any) -> None:
         self._file = io.BytesIO()
-        self.certificates = Certificates(Serving(), make_logger("debug", self._file), **options)
+        self.certificates = Certificates(Serving(clients), make_logger("debug", self._file), **options)
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -155,3 +155,28 @@ async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
             assert warned_after(7) == []
     assert warned_after(7.1) == ["leaf"]
     assert warned_after(7.6) == ["authority"]
+
+
+async def test_trouble_with_authorities_of_clients_stands_for_itself(tmp_path: Path) -> None:
+    """It is counted and shown beside that of the pair, and takes nobody's certificate for bad."""
+    file, first = tmp_path / "clients.pem", make_authority("clients", dt.datetime.now(dt.UTC)).certificate_pem
+    file.write_bytes(first)
+    told = Told(clients=first)
+    told.certificates.follow_clients(file)
+    running = asyncio.create_task(told.certificates.run())
+    try:
+        async with asyncio.timeout(60):
+            file.write_bytes(b"garbage")
+            while not told.log:  # noqa: ASYNC110  (there is no event)
+                await asyncio.sleep(0.01)
+            [line] = told.certificates.lines()
+            assert line.startswith("certificates of clients: the authorities of clients are no PEM in")
+            assert told.certificates.failure() == "no certificate is served yet"
+            assert told.samples()["vgpu_webhook_certificate_failures_total", "refused"] == 1
+            file.write_bytes(first)
+            while told.certificates.lines():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert [line["kind"] for line in told.log] == ["refused", "recovered"]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

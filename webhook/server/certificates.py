@@ -5,12 +5,14 @@ import datetime as dt
 import ssl
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Final, Protocol
 
 from cryptography import x509
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
+from certs.clients import Clients
 from certs.directory import Directory
 from certs.keeper import Keeper, spread
 from certs.kept import fingerprint
@@ -91,6 +93,8 @@ class Certificates:
         self._rotations = {"leaf": 0, "authority": 0}
         self._failures = dict.fromkeys(FAILURES, 0)
         self._state = ""
+        self._clients: Clients | None = None
+        self._clients_state = ""
         self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
 
@@ -111,6 +115,10 @@ class Certificates:
         trust = None if trusting else lambda: self._trust
         self.upkeep = Outside(directory, self.tls, names, trust=trust, publish=self._publish, tell=self._tell)
 
+    def follow_clients(self, file: Path) -> None:
+        """Have clients asked for certificates under what a file holds, whenever that changes."""
+        self._clients = Clients(file, self.tls, tell=self._tell_clients)
+
     def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
         """Take notice of the authorities (DER) that each webhook of the registration holds; None: there is none."""
         before, self._trust = self._trust, self._trust.observed(bundles, time.monotonic())
@@ -119,11 +127,12 @@ class Certificates:
 
     async def run(self) -> None:
         """Keep it up until cancelled."""
-        if self.upkeep is None:
-            return
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.upkeep.run())
-            tasks.create_task(self._remind())
+            if self.upkeep is not None:
+                tasks.create_task(self.upkeep.run())
+                tasks.create_task(self._remind())
+            if self._clients is not None:
+                tasks.create_task(self._clients.run())
 
     async def served(self) -> None:
         """Return once there is something to be served."""
@@ -147,7 +156,8 @@ class Certificates:
             f"for {(one.not_valid_after_utc - now).days} days more"
             for kind, one in self._shown()
         ]
-        return [*lines, *([f"certificate: {self._state}"] if self._state else [])]
+        states = {"certificate": self._state, "certificates of clients": self._clients_state}
+        return [*lines, *(f"{about}: {state}" for about, state in states.items() if state)]
 
     def metrics(self) -> Iterator[Metric]:
         """What is served and what has happened, for Prometheus."""
@@ -198,9 +208,11 @@ class Certificates:
             self.published.set()
             self.republished(bundle)
 
+    def _tell_clients(self, notice: Notice) -> None:
+        self._clients_state = notice.message if notice.failure else ""
+        self._log_and_count(notice)
+
     def _tell(self, notice: Notice) -> None:
-        log = self._log.error if notice.failure else self._log.info
-        log("certificates", kind=notice.kind.value, message=notice.message)
         if notice.kind is Kind.SERVED:
             if self._served_before:
                 self._rotations["leaf"] += 1
@@ -210,6 +222,11 @@ class Certificates:
             self._state = ""
         elif notice.failure or notice.kind is Kind.WAITING:
             self._state = notice.message
+        self._log_and_count(notice)
+
+    def _log_and_count(self, notice: Notice) -> None:
+        log = self._log.error if notice.failure else self._log.info
+        log("certificates", kind=notice.kind.value, message=notice.message)
         if notice.failure:
             self._failures[notice.kind] += 1
             self.troubled(notice)
