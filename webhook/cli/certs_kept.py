@@ -22,9 +22,8 @@ from webhook.cli.clusters import RELEASE_NAMESPACE
 from webhook.cli.failure import Failure
 from webhook.cluster.api import Api, ApiError, connect, in_cluster_namespace
 from webhook.cluster.bundles import authorities, bundle_of
-from webhook.cluster.registrar import COLLECTION
+from webhook.cluster.registration import COLLECTION, Object
 from webhook.cluster.registration import NAME as REGISTRATION
-from webhook.cluster.registration import Object
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 
