@@ -18,12 +18,13 @@ from typing import Final
 from cryptography import x509
 
 from certs.kept import Asked, Decoded, Kept, Retired, decode, der, fingerprint
-from certs.notice import FAILURES, Kind, Notice
+from certs.notice import Kind, Notice
 from certs.pair import Pair
 from certs.plan import JITTER, Rules, step
-from certs.problem import CertificateError, StoreError, UnusablePairError
+from certs.problem import StoreError
 from certs.serving import Demands, Serving
 from certs.store import Snapshot, Store
+from certs.telling import Telling, failure, pause_after
 from certs.trust import Trust
 
 ATTEMPTS: Final = 10
@@ -34,10 +35,6 @@ LONGEST_REST: Final = 3600.0
 
 WRITES: Final = 60
 """Writes of one replica within a minute. Replicas whose clocks are months apart undo each other's work for ever."""
-
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 30.0
-"""Seconds after a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +81,11 @@ class Keeper:
         self._rules = rules
         self._trust = trust
         self._publish = publish
-        self._tell = tell
+        self._telling = Telling(tell)
         self._clocks = clocks or Clocks()
         self._kept: Kept | None = None
         self._version = ""
         self._in_force: _Served | None = None
-        self._told: dict[Kind, str] = {}
         self._wake = asyncio.Event()
         self._writes: deque[float] = deque(maxlen=WRITES)
 
@@ -130,7 +126,7 @@ class Keeper:
                     rest = min(await self.once(), LONGEST_REST)
                     failures = 0
                 except Exception as error:  # noqa: BLE001  (what is served must go on being renewed)
-                    self._failed(error)
+                    self._telling.say(*failure(error))
                     rest = pause_after(failures)
                     failures += 1
                 with suppress(TimeoutError):
@@ -148,7 +144,7 @@ class Keeper:
             snapshot = await self._store.read()
             found = decode(snapshot.files)
             for problem in found.problems:
-                self._say(Kind.REFUSED, f"what is kept cannot be used as it is: {problem}")
+                self._telling.say(Kind.REFUSED, f"what is kept cannot be used as it is: {problem}")
             due = await self._brought_up_to_date(snapshot, found)
             if due is not None:
                 return min(due, self._offer())
@@ -175,14 +171,13 @@ class Keeper:
         if stale and not await self._write(files, snapshot.version):
             return None
         if stale and restored is not None and restored is not found.kept:
-            self._say(Kind.RESTORED, "certificates that were missing in the store were written again from memory")
+            self._telling.say(
+                Kind.RESTORED, "certificates that were missing in the store were written again from memory"
+            )
         if planned.made:
-            self._tell(Notice(Kind.MADE, ", ".join(one.value for one in planned.made)))
+            self._telling.tell(Notice(Kind.MADE, ", ".join(one.value for one in planned.made)))
         lasting = {Kind.REFUSED, Kind.WAITING} if found.problems else {Kind.WAITING}
-        over = self._told.keys() - lasting
-        self._told = {kind: message for kind, message in self._told.items() if kind in lasting}
-        if over & FAILURES:
-            self._tell(Notice(Kind.RECOVERED, "the certificates are looked after again"))
+        self._telling.over(lasting=lasting)
         self._kept = planned.kept
         # After a write the version is not known; the next read tells it.
         self._version = "" if stale else snapshot.version
@@ -221,14 +216,14 @@ class Keeper:
         # Another leaf under the same authority changes nothing for anybody.
         same = served is not None and served.authority == authority
         if not same and not trust.servable(der(authority), at, first=served is None):
-            self._say(Kind.WAITING, _waiting(authority, trust))
+            self._telling.say(Kind.WAITING, _waiting(authority, trust))
             return trust.rest(der(authority), at)
         demands = Demands(self._rules.names, kept.authorities)
         self._serving.swap(leaf.certificate_pem, leaf.key_pem, self._clocks.now(), demands)
         self._in_force = _Served(leaf, authority)
         self.served.set()
-        self._told.pop(Kind.WAITING, None)
-        self._tell(
+        self._telling.forget(Kind.WAITING)
+        self._telling.tell(
             Notice(
                 Kind.SERVED,
                 f"the leaf {fingerprint(leaf.certificate)[:16]} is served until {leaf.not_after:%Y-%m-%d %H:%M} UTC, "
@@ -246,33 +241,14 @@ class Keeper:
                 failures = 0
                 self.check()
             except Exception as error:  # noqa: BLE001  (the store may be there again later)
-                self._failed(error)
+                self._telling.say(*failure(error))
                 await asyncio.sleep(pause_after(failures))
                 failures += 1
-
-    def _failed(self, error: Exception) -> None:
-        if isinstance(error, UnusablePairError):
-            self._say(Kind.REFUSED, f"not served: {error}")
-        elif isinstance(error, CertificateError):
-            self._say(Kind.STORE, str(error))
-        else:
-            # Its text is not told: nobody knows what is in it.
-            self._say(Kind.BUG, f"the certificates were not looked after: {type(error).__name__}")
-
-    def _say(self, kind: Kind, message: str) -> None:
-        if self._told.get(kind) != message:
-            self._told[kind] = message
-            self._tell(Notice(kind, message))
 
 
 def spread(rules: Rules) -> Rules:
     """The same rules for one replica of several: it makes things anew a little earlier or later than others."""
     return replace(rules, lead=random.uniform(-JITTER, JITTER))  # noqa: S311  (no secret)
-
-
-def pause_after(failures: int) -> float:
-    """Seconds to wait after so many failures in a row."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))
 
 
 def completed(found: Kept | None, remembered: Kept | None) -> Kept | None:

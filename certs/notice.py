@@ -14,6 +14,8 @@ class Kind(enum.Enum):
     """What was told as a failure is over."""
     WAITING = "waiting"
     """A new leaf is not served yet, for not everybody trusts its authority."""
+    CLIENTS = "clients"
+    """Clients have to show a certificate under other authorities than before."""
     REFUSED = "refused"
     """A pair that cannot be served, or kept; what is served stays."""
     STORE = "store"

@@ -18,6 +18,7 @@ from certs.notice import Kind, Notice
 from certs.problem import CertificateError, UnusablePairError
 from certs.serving import Demands, Serving
 from certs.store import Snapshot
+from certs.telling import Telling, failure
 from certs.trust import Trust
 
 PATIENCE: Final = 2
@@ -54,11 +55,10 @@ class Outside:
         self._names = names
         self._trust = trust
         self._publish = publish
-        self._tell = tell
+        self._telling = Telling(tell)
         self._clocks = clocks or Clocks()
         self._version = ""
         self._wrong = 0
-        self._told = ""
         self._authority: x509.Certificate | None = None
 
     @property
@@ -105,8 +105,8 @@ class Outside:
         if snapshot.version != self._version:
             self._take(snapshot)
         elif self._wrong:
-            self._wrong, self._told = 0, ""
-            self._tell(Notice(Kind.RECOVERED, "the certificates are looked after again"))
+            self._wrong = 0
+            self._telling.over()
 
     def _take(self, snapshot: Snapshot) -> None:
         files = snapshot.files or {}
@@ -123,11 +123,14 @@ class Outside:
         if authorities is not None:
             self._authority = path_to(leaf, chain[1:], authorities, self._clocks.now(), LEAF)[-1]
         self._version = snapshot.version
-        self._wrong, self._told = 0, ""
+        self._wrong = 0
+        self._telling.forget(*Kind)
         self.served.set()
         end = f"{leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
         changed = before is not None and before != self._authority
-        self._tell(Notice(Kind.SERVED, f"the leaf {fingerprint(leaf)[:16]} is served until {end}", authority=changed))
+        self._telling.tell(
+            Notice(Kind.SERVED, f"the leaf {fingerprint(leaf)[:16]} is served until {end}", authority=changed)
+        )
         if changed and authorities is not None:
             self._publish(pem(in_order(authorities)))
 
@@ -137,7 +140,7 @@ class Outside:
             return True
         trust, at, first = self._trust(), self._clocks.seconds(), not self.served.is_set()
         if not trust.looked or (trust.nobody and not first):
-            self._say(Kind.WAITING, "the leaf is not served before there is a registration to be read")
+            self._telling.only(Kind.WAITING, "the leaf is not served before there is a registration to be read")
             return False
         if trust.nobody or (trust.bare and authorities is None):
             return True
@@ -145,7 +148,7 @@ class Outside:
         try:
             path_to(chain[0], chain[1:], usable, self._clocks.now(), LEAF)
         except UnusablePairError:
-            self._say(
+            self._telling.only(
                 Kind.WAITING,
                 "the leaf is not served: no authority of it stands in the registration's caBundle, or not for long enough",
             )
@@ -154,19 +157,8 @@ class Outside:
 
     def _failed(self, error: Exception) -> None:
         self._wrong += 1
-        if self._wrong < PATIENCE:
-            return
-        if isinstance(error, UnusablePairError):
-            self._say(Kind.REFUSED, f"not served: {error}")
-        elif isinstance(error, CertificateError):
-            self._say(Kind.STORE, str(error))
-        else:
-            self._say(Kind.BUG, f"the certificates were not looked after: {type(error).__name__}")
-
-    def _say(self, kind: Kind, message: str) -> None:
-        if self._told != message:
-            self._told = message
-            self._tell(Notice(kind, message))
+        if self._wrong >= PATIENCE:
+            self._telling.only(*failure(error))
 
 
 def _certificates(text: bytes, what: str) -> list[x509.Certificate]:

@@ -10,7 +10,7 @@ import datetime as dt
 import os
 import ssl
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from cryptography import x509
@@ -44,6 +44,8 @@ class Demands:
 class _InForce:
     context: ssl.SSLContext
     leaf: x509.Certificate
+    chain_pem: bytes
+    key_pem: bytes = field(repr=False)
 
 
 class Serving:
@@ -94,7 +96,30 @@ class Serving:
         check_use(leaf, demands.names, LEAF)
         if demands.authorities is not None:
             path_to(leaf, intermediates, demands.authorities, now, LEAF)
-        self._in_force = _InForce(context, leaf)
+        self._in_force = _InForce(context, leaf, chain_pem, key_pem)
+
+    def ask_clients(self, authorities: bytes) -> None:
+        """Ask clients for certificates under other authorities from the next handshake on.
+
+        Args:
+            authorities: PEM, in the place of those before.
+
+        Raises:
+            UnusablePairError: they are no PEM; those before stay.
+            ValueError: nobody was asked for a certificate at the start, and that cannot be changed in a live context.
+        """
+        if self._client_authorities is None:
+            raise ValueError("clients are not asked for certificates")
+        context = _context(authorities)
+        if self._in_force is not None:
+            _load(context, self._in_force.chain_pem, self._in_force.key_pem)
+            self._in_force = replace(self._in_force, context=context)
+        self._client_authorities = authorities
+
+    @property
+    def client_authorities(self) -> bytes | None:
+        """Under which clients have to show a certificate, PEM; None if nobody is asked for one."""
+        return self._client_authorities
 
     @property
     def leaf(self) -> x509.Certificate | None:
@@ -121,6 +146,9 @@ def _context(client_authorities: bytes | None) -> ssl.SSLContext:
     if client_authorities is not None:
         # In the front context too: a handshake that is handed over keeps whether it verifies.
         context.verify_mode = ssl.CERT_REQUIRED
+        # A session that is resumed is not verified again, although its authority may be gone meanwhile.
+        context.num_tickets = 0
+        context.options |= ssl.OP_NO_TICKET
         try:
             context.load_verify_locations(cadata=client_authorities.decode("ascii"))
         except (ssl.SSLError, ValueError):

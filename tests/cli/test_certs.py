@@ -1,5 +1,6 @@
 """``certs show`` and ``certs rotate`` on a folder; what they do in a cluster stands with the control plane's tests."""
 
+import base64
 import datetime as dt
 import json
 import socket
@@ -7,6 +8,7 @@ import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +18,7 @@ from certs.kept import Asked, Kept, Retired, decode, fingerprint
 from certs.pair import Pair
 from certs.serving import Demands, Serving
 from tests.cli.conftest import Run
+from tests.cluster.answering import Answering
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -172,3 +175,91 @@ def test_nobody_there(run: Run, tmp_path: Path, kept: Kept) -> None:
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
     assert result.exit_code == 0
     assert f"{address} serves what cannot be seen from here: " in result.stdout
+
+
+SECRETS = "/api/v1/namespaces/gpu/secrets/vgpu-webhook-certificates"
+DEPLOYMENTS = "/apis/apps/v1/namespaces/gpu/deployments"
+CERTIFICATES = "/apis/cert-manager.io/v1/namespaces/gpu/certificates"
+REGISTRATION = "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations/00-vgpu-webhook"
+
+
+def deployment(*args: str, secret: str | None = "their-secret") -> dict[str, Any]:
+    """A Deployment of the webhook, as the chart makes it; a Secret is mounted as /theirs."""
+    source = {"emptyDir": {}} if secret is None else {"secret": {"secretName": secret}}
+    container = {"name": "webhook", "args": ["serve", *args], "volumeMounts": [{"name": "c", "mountPath": "/theirs"}]}
+    spec = {"containers": [container], "volumes": [{"name": "tmp", "emptyDir": {}}, {"name": "c", **source}]}
+    return {"metadata": {"name": "shares"}, "spec": {"template": {"spec": spec}}}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> Answering:
+    """A cluster with a registration, and without a Secret of the webhook's own."""
+    api = Answering({SECRETS: 404, REGISTRATION: {"metadata": {"name": "00-vgpu-webhook"}, "webhooks": []}})
+
+    async def connected(kubeconfig: Path | None) -> Answering:
+        return api
+
+    monkeypatch.setattr("webhook.cli.certs_kept.connect", connected)
+    return api
+
+
+@pytest.mark.parametrize("args", [("--certificate-dir=/theirs",), ("--certificate-dir", "/theirs/")])
+@pytest.mark.parametrize(
+    "secret, certificates, said",
+    [
+        (
+            "their-secret",
+            [{"metadata": {"name": "tls"}, "spec": {"secretName": "their-secret"}}],
+            "the Secret their-secret (--certificate-dir): cert-manager keeps it; a new one is had by `cmctl renew tls --names",
+        ),
+        ("their-secret", [{"metadata": {"name": "x"}, "spec": {"secretName": "x"}}], "the Secret their-secret (--cert"),
+        ("their-secret", 404, "serves the Secret their-secret (--certificate-dir): somebody else keeps it, and has to"),
+        (None, 404, "serves what is in /theirs"),
+    ],
+)
+@pytest.mark.parametrize("old", [False, True])
+def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest passes them by name)
+    run: Run,
+    cluster: Answering,
+    kept: Kept,
+    args: tuple[str, ...],
+    secret: str | None,
+    certificates: Any,
+    said: str,
+    old: bool,  # noqa: FBT001
+) -> None:
+    """It is said whose they are, and how they are renewed there; nothing is asked of a Secret from an earlier time."""
+    cluster.answers |= {DEPLOYMENTS: [deployment(*args, secret=secret)], CERTIFICATES: certificates}
+    if old:
+        data = {name: base64.b64encode(content).decode() for name, content in kept.files().items()}
+        cluster.answers[SECRETS] = {"metadata": {"name": "s", "resourceVersion": "1"}, "data": data}
+    result = run("certs", "rotate", "--release-namespace", "gpu")
+    assert result.exit_code == 1
+    assert result.stderr.startswith("error: the Deployment gpu/shares ")
+    assert said in result.stderr
+    assert {method for method, _, _ in cluster.asked} == {"GET"}
+    assert said in run("certs", "show", "--release-namespace", "gpu").stdout
+
+
+@pytest.mark.parametrize("deployments", [403, [deployment("--log-level=debug")], []])
+def test_a_registration_and_no_certificates(run: Run, cluster: Answering, deployments: Any) -> None:
+    """Where it cannot be known whose certificate is served, that is said."""
+    cluster.answers[DEPLOYMENTS] = deployments
+    for command in ("rotate", "show"):
+        result = run("certs", command, "--release-namespace", "gpu")
+        assert "holds no certificates, and there is a registration 00-vgpu-webhook: either" in result.output
+        assert "cmctl renew CERTIFICATE --namespace gpu" in result.output
+    cluster.answers[REGISTRATION] = 404
+    assert "start the webhook first" in run("certs", "rotate", "--release-namespace", "gpu").stderr
+    assert "there is no registration" in run("certs", "show", "--release-namespace", "gpu").stdout
+
+
+def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, kept: Kept) -> None:
+    """A pair without its authority's key is not the webhook's: nothing is written beside it."""
+    for name in ("ca.crt", "tls.crt", "tls.key"):
+        (tmp_path / name).write_bytes(kept.files()[name])
+    result = run("certs", "rotate", "--state-dir", str(tmp_path))
+    assert result.exit_code == 1
+    assert f"{tmp_path} holds a certificate without the key of its authority: somebody else keeps it" in result.stderr
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
+    assert "somebody else keeps it" in run("certs", "show", "--state-dir", str(tmp_path)).stdout

@@ -2,25 +2,23 @@
 
 import asyncio
 import copy
-import json
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
 
+from tests.cluster.storing import Storing
 from webhook.cluster.api import Answer, UnreachableError
 from webhook.cluster.owner import CLUSTER_ROLES
-from webhook.cluster.registrar import COLLECTION
-from webhook.cluster.registration import NAME
+from webhook.cluster.registration import COLLECTION, NAME
 
 ONE = f"{COLLECTION}/{NAME}"
+ROLE = f"{CLUSTER_ROLES}/release"
 
 
 class Keeping:
-    """An `Api` that does what an API server does with objects: versions, conflicts, 404.
+    """An `Api` before a `Storing` one: what is asked is one of the two objects, and trouble and other hands come in between.
 
     Attributes:
-        stored: the registration as it is kept, None if there is none.
-        role: the uid of the role `release`, None if there is none.
         calls: methods and paths, in order.
         trouble: raised, or answered, in place of anything else.
         wrote: set whenever the registration was written, by whomever.
@@ -28,13 +26,30 @@ class Keeping:
     """
 
     def __init__(self) -> None:
-        self.stored: dict[str, Any] | None = None
-        self.role: str | None = None
         self.calls: list[str] = []
         self.trouble: Answer | Exception | None = None
         self.before_write: Callable[[], None] = lambda: None
         self.wrote = asyncio.Event()
-        self._version = 0
+        self._server = Storing()
+
+    @property
+    def stored(self) -> dict[str, Any] | None:
+        """The registration as it is kept, None if there is none."""
+        return self._server.stored.get(ONE)
+
+    @stored.setter
+    def stored(self, registration: dict[str, Any] | None) -> None:
+        self._keep(ONE, registration)
+
+    @property
+    def role(self) -> str | None:
+        """The uid of the role `release`, None if there is none."""
+        found = self._server.stored.get(ROLE)
+        return None if found is None else found["metadata"]["uid"]
+
+    @role.setter
+    def role(self, uid: str | None) -> None:
+        self._keep(ROLE, None if uid is None else {"metadata": {"name": "release", "uid": uid}})
 
     @property
     def writes(self) -> int:
@@ -43,10 +58,11 @@ class Keeping:
 
     def change(self, change: Callable[[dict[str, Any]], object]) -> None:
         """What another hand does to the registration."""
-        assert self.stored is not None
         changed = copy.deepcopy(self.stored)
+        assert changed is not None
         change(changed)
-        self._store(changed)
+        self._server.put(ONE, changed)
+        self.wrote.set()
 
     async def request(
         self,
@@ -59,17 +75,21 @@ class Keeping:
         seconds: float = 10.0,
     ) -> Answer:
         """Answer as an API server does."""
-        await asyncio.sleep(0)
         self.calls.append(f"{method} {path}")
-        if isinstance(self.trouble, Exception):
-            raise self.trouble
+        assert (method, path) in {("GET", ONE), ("GET", ROLE), ("PUT", ONE), ("POST", COLLECTION)}
         if self.trouble is not None:
+            await asyncio.sleep(0)
+            if isinstance(self.trouble, Exception):
+                raise self.trouble
             return self.trouble
         if method == "GET":
-            return self._read(path)
-        assert body is not None
+            return await self._server.request(method, path)
         self.before_write()
-        return self._write(method, path, json.loads(body))
+        before = self.stored
+        answer = await self._server.request(method, path, body=body)
+        if self.stored is not before:
+            self.wrote.set()
+        return answer
 
     def lines(
         self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
@@ -80,31 +100,8 @@ class Keeping:
     async def close(self) -> None:
         """Nothing to be done."""
 
-    def _read(self, path: str) -> Answer:
-        found: dict[str, Any] | None
-        if path == ONE:
-            found = self.stored
+    def _keep(self, path: str, body: dict[str, Any] | None) -> None:
+        if body is None:
+            self._server.stored.pop(path, None)
         else:
-            assert path == f"{CLUSTER_ROLES}/release"
-            found = None if self.role is None else {"metadata": {"name": "release", "uid": self.role}}
-        return Answer(404, b"{}") if found is None else Answer(200, json.dumps(found).encode())
-
-    def _write(self, method: str, path: str, body: dict[str, Any]) -> Answer:
-        if method == "POST":
-            assert path == COLLECTION
-            if self.stored is not None:
-                return Answer(409, b"{}")
-        else:
-            assert (method, path) == ("PUT", ONE)
-            if self.stored is None:
-                return Answer(404, b"{}")
-            if body["metadata"]["resourceVersion"] != self.stored["metadata"]["resourceVersion"]:
-                return Answer(409, b"{}")
-        self._store(body)
-        return Answer(200, json.dumps(self.stored).encode())
-
-    def _store(self, body: dict[str, Any]) -> None:
-        self._version += 1
-        body["metadata"]["resourceVersion"] = str(self._version)
-        self.stored = body
-        self.wrote.set()
+            self._server.put(path, body)

@@ -12,9 +12,10 @@ import pytest
 
 from tests.cluster.keeping import ONE, Keeping
 from webhook.cluster.api import Answer, UnreachableError
+from webhook.cluster.notice import Kind, Notice
 from webhook.cluster.reach import reach
-from webhook.cluster.registrar import COLLECTION, Kind, Mode, Notice, Registrar, Timing
-from webhook.cluster.registration import ENFORCE, WRITTEN_BY, Service, Site, Wanted, registration
+from webhook.cluster.registrar import Mode, Registrar, Timing
+from webhook.cluster.registration import COLLECTION, ENFORCE, WRITTEN_BY, Service, Site, Wanted, registration
 
 SITE = Site(Service("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
 OLD = Wanted("0" * 12, reach(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))

@@ -16,9 +16,9 @@ from cryptography import x509
 from certs.kept import Kept, decode, fingerprint
 
 from .client import Answer
+from .in_cluster import serve_command
 from .plane import ControlPlane
 from .processes import Process, free_ports
-from .product import PROGRAM
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -44,15 +44,9 @@ class Site:
         """The webhook outside a pod, ready when this begins."""
         self._number += 1
         [plain] = free_ports(1)
-        command = [
-            *PROGRAM,
-            "serve",
-            *("--kubeconfig", str(self.plane.kubeconfig), "--release-namespace", OWN, "--reuse-port"),
-            *("--url", f"https://127.0.0.1:{self.port}/mutate", "--ca-settle", "1", "--drain-grace", "0"),
-            *("--listen", f"127.0.0.1:{self.port}", "--plain-listen", f"127.0.0.1:{plain}", *arguments),
-        ]
+        options = ("--release-namespace", OWN, "--reuse-port", "--ca-settle", "1", "--drain-grace", "0", *arguments)
         log = self.folder / f"webhook-{self._number}.log"
-        with Process(command, log) as process:
+        with Process(serve_command(self.plane, self.port, *options, plain=plain), log) as process:
             replica = Replica(self, process, plain)
             if ready:
                 self.plane.wait_until(replica.ready, "webhook ready", 60)

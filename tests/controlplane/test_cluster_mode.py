@@ -4,15 +4,15 @@ import subprocess
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.controlplane.client import Answer, Client
+from tests.controlplane.in_cluster import serving
 from tests.controlplane.plane import ControlPlane
-from tests.controlplane.processes import Process, free_ports
+from tests.controlplane.processes import Process
 from tests.controlplane.product import PROGRAM
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
@@ -23,30 +23,7 @@ GROUP = "admissionregistration.k8s.io/v1"
 KIND = "mutatingwebhookconfigurations"
 NAME = "00-vgpu-webhook"
 MEMORY = "nvidia.com/gpumem"
-
-
-@contextmanager
-def serving(plane: ControlPlane, folder: Path) -> Iterator[Process]:
-    """The webhook as a user starts it outside a pod: a kubeconfig and a URL."""
-    port, plain = free_ports(2)
-    command = [
-        *PROGRAM,
-        "serve",
-        *("--kubeconfig", str(plane.kubeconfig), "--url", f"https://127.0.0.1:{port}/mutate"),
-        *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
-        *("--ca-settle", "1", "--drain-grace", "0"),
-    ]
-    with Process(command, folder / "webhook.log") as process:
-
-        def ready() -> bool:
-            process.check()
-            return "ready:" in process.tail()
-
-        plane.wait_until(ready, "webhook ready", 30)
-        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered", 10)
-        yield process
-        process.check()
-        assert process.stop() == 0
+SETTLE = ("--ca-settle", "1")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +38,7 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
 @pytest.fixture(scope="module")
 def webhook(plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Process]:
     """A webhook that has registered itself."""
-    with serving(plane, tmp_path_factory.mktemp("cluster-mode")) as process:
+    with serving(plane, tmp_path_factory.mktemp("cluster-mode"), *SETTLE) as process:
         plane.wait_until(lambda: memory_of(create(plane.client, "probe")) is not None, "called", 10)
         yield process
 
@@ -104,7 +81,7 @@ def test_dead_webhook_holds_back_only_pods_with_gpu_words(plane: ControlPlane, t
 
     It comes before the tests that have a webhook running, which would take the registration over.
     """
-    with serving(plane, tmp_path):
+    with serving(plane, tmp_path, *SETTLE):
         plane.wait_until(lambda: memory_of(create(plane.client, "alive")) == "5k", "called", 10)
     plane.create_namespace(namespace("watched", {"vgpu-webhook.io/inject": "enabled", "vgpu-webhook.io/mode": "warn"}))
     began = time.monotonic()

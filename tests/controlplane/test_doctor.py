@@ -8,9 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from tests.controlplane import in_cluster
 from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
@@ -58,30 +60,17 @@ def examine(kubeconfig: Path) -> Diagnosis:
     return Diagnosis(done.returncode, {one["name"]: one for one in told["checks"]})
 
 
+def options(folder: Path) -> tuple[str, ...]:
+    """Where the webhook is at home, and keeps its certificate."""
+    return "--release-namespace", OWN, "--state-dir", str(folder / "state")
+
+
 @contextmanager
-def serving(plane: ControlPlane, folder: Path, registration: str = "managed") -> Iterator[Process]:
-    """The webhook as a user starts it outside a pod, in a cluster without a registration."""
+def serving(plane: ControlPlane, folder: Path) -> Iterator[Process]:
+    """The webhook in a cluster without a registration, until it has made one."""
     plane.client.delete(GROUP, KIND, NAME)
-    port, plain = free_ports(2)
-    command = [
-        *PROGRAM,
-        "serve",
-        *("--kubeconfig", str(plane.kubeconfig), "--url", f"https://127.0.0.1:{port}/mutate"),
-        *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
-        *("--state-dir", str(folder / "state"), "--drain-grace", "0", "--release-namespace", OWN),
-        *("--registration", registration),
-    ]
-    with Process(command, folder / "webhook.log") as process:
-
-        def ready() -> bool:
-            process.check()
-            return "ready:" in process.tail()
-
-        plane.wait_until(ready, "webhook ready", 60)
-        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered", 30)
+    with in_cluster.serving(plane, folder, *options(folder)) as process:
         yield process
-        process.check()
-        assert process.stop() == 0
 
 
 @pytest.fixture(scope="module")
@@ -287,15 +276,13 @@ def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> 
     with serving(plane, tmp_path):
         configuration = plane.client.get(GROUP, KIND, NAME).accepted()
     url = configuration["webhooks"][0]["clientConfig"]["url"]
-    host = url.removeprefix("https://").partition("/")[0]
+    port = urlsplit(url).port or 0
     for one in configuration["webhooks"]:
         one["clientConfig"].pop("caBundle")
     replace(plane, configuration)
-    command = [
-        *(*PROGRAM, "serve", "--kubeconfig", str(plane.kubeconfig), "--url", url, "--listen", host),
-        *("--plain-listen", "127.0.0.1:0", "--state-dir", str(tmp_path / "state"), "--drain-grace", "0"),
-        *("--release-namespace", OWN, "--registration", "static"),
-    ]
+    command = in_cluster.serve_command(
+        plane, port, *options(tmp_path), "--registration", "static", "--drain-grace", "0"
+    )
     with Process(command, tmp_path / "static.log") as process:
         plane.wait_until(lambda: "does not hold it yet" in process.log.read_text(), "told", 60)
         diagnosis = examine(plane.kubeconfig)

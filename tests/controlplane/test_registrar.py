@@ -10,9 +10,10 @@ import pytest
 import structlog
 
 from webhook.cluster.api import Api, connect
+from webhook.cluster.notice import Kind, Notice
 from webhook.cluster.reach import reach, reach_of
 from webhook.cluster.registered import Registered, read_registered
-from webhook.cluster.registrar import Kind, Mode, Notice, Registrar, Timing
+from webhook.cluster.registrar import Mode, Registrar, Timing
 from webhook.cluster.registration import API_VERSION, NAME, Site, Wanted, registration
 from webhook.cluster.registration_watch import watch_registration
 from webhook.mapping.load import load_policy

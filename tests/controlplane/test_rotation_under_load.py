@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import pytest
 from cryptography import x509
@@ -22,7 +22,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from certs.kept import Asked, Kept, decode
+from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer
+from tests.controlplane.in_cluster import serve_command, wait_ready
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.product import PROGRAM
@@ -57,25 +59,10 @@ class Place:
 
     def replica(self) -> Process:
         """A new process of the webhook on the same port; the kernel gives each connection to one of them."""
-        (plain,) = free_ports(1)
-        command = [
-            *PROGRAM,
-            "serve",
-            *("--kubeconfig", str(self.plane.kubeconfig), "--release-namespace", OWN),
-            *("--url", f"https://127.0.0.1:{self.port}/mutate"),
-            *("--reuse-port", "--listen", f"127.0.0.1:{self.port}", "--plain-listen", f"127.0.0.1:{plain}"),
-            *("--ca-settle", str(SETTLE), "--drain-grace", "1"),
-        ]
-        return Process(command, self.folder / f"replica-{next(self.numbers)}.log")
-
-    def ready(self, process: Process) -> None:
-        """Wait until it serves."""
-
-        def serves() -> bool:
-            process.check()
-            return "ready:" in process.log.read_text()
-
-        self.plane.wait_until(serves, "ready", 60)
+        options = ("--release-namespace", OWN, "--reuse-port", "--ca-settle", str(SETTLE), "--drain-grace", "1")
+        return Process(
+            serve_command(self.plane, self.port, *options), self.folder / f"replica-{next(self.numbers)}.log"
+        )
 
     def kept(self) -> Kept | None:
         """What the Secret holds, if it can be used whole."""
@@ -137,102 +124,67 @@ def ended(processes: list[Process]) -> Iterator[None]:
                 stack.enter_context(process)
 
 
+@dataclass(slots=True)
 class Load:
-    """Threads that create pods, faster than twenty a second if the machine lets them."""
+    """Pods that are created, and what became of them."""
 
-    THREADS = 2
-    PACE = 1 / 15
+    place: Place
+    created: int = 0
+    failed: list[str] = field(default_factory=list)
+    untouched: list[str] = field(default_factory=list)
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
-    def __init__(self, place: Place) -> None:
-        self.created = 0
-        self.failed: list[str] = []
-        self.untouched: list[str] = []
-        self._place = place
-        self._numbers = itertools.count()
-        self._ended = threading.Event()
-        self._threads = [threading.Thread(target=self._run, daemon=True) for _ in range(self.THREADS)]
-
-    def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        for thread in self._threads:
-            thread.join(60)
-
-    def _run(self) -> None:
-        while not self._ended.is_set():
+    def run(self, over: threading.Event) -> None:
+        """Create one after the other; in two threads more than twenty a second, if the machine lets them."""
+        while not over.wait(1 / 15):
             name = f"pod-{next(self._numbers)}"
-            answer = self._place.create(name)
+            answer = self.place.create(name)
             if answer.status != 201:
                 self.failed.append(f"{name}: {answer.status} {answer.message}")
             elif "nvidia.com/gpumem" not in answer.body["spec"]["containers"][0]["resources"]["limits"]:
                 self.untouched.append(name)
             self.created += 1
-            self._ended.wait(self.PACE)
 
 
-class Watcher:
-    """A client that looks at what is served all the time, as the API server does, and remembers."""
+@dataclass(slots=True)
+class Seen:
+    """What a client has seen of what is served."""
 
-    def __init__(self, place: Place) -> None:
-        self.leaves: set[bytes] = set()
-        self.authorities: set[bytes] = set()
-        self.current: x509.Certificate | None = None
-        self._place = place
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+    place: Place
+    leaves: set[bytes] = field(default_factory=set)
+    authorities: set[bytes] = field(default_factory=set)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(60)
-
-    def _run(self) -> None:
-        while not self._ended.wait(0.05):
+    def run(self, over: threading.Event) -> None:
+        """Look all the time, as the API server does."""
+        while not over.wait(0.05):
             try:
-                leaf = self._place.leaf()
+                leaf = self.place.leaf()
             except OSError:
                 continue
-            self.current = leaf
             self.leaves.add(leaf.public_bytes(serialization.Encoding.DER))
             issuer = leaf.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value.key_identifier
             self.authorities.add(issuer or b"")
 
 
+@dataclass(slots=True)
 class Restarts:
-    """One of two replicas ends gracefully and starts again, every few seconds, in turn."""
+    """How often one of two replicas was started again, and how those before it ended."""
 
-    def __init__(self, place: Place, processes: list[Process]) -> None:
-        self.count = 0
-        self.statuses: list[int] = []
-        self._place = place
-        self._processes = processes
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
+    place: Place
+    processes: list[Process]
+    count: int = 0
+    statuses: list[int] = field(default_factory=list)
 
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._ended.set()
-        self._thread.join(120)
-
-    def _run(self) -> None:
+    def run(self, over: threading.Event) -> None:
+        """Every few seconds one of them ends gracefully and starts again, in turn."""
         for turn in itertools.cycle((0, 1)):
-            if self._ended.wait(RESTART_EVERY):
+            if over.wait(RESTART_EVERY):
                 return
-            self.statuses.append(self._processes[turn].stop(grace=60))
-            new = self._place.replica()
-            # The process that a fixture ends is always the one that runs.
-            self._processes[turn] = new
-            self._place.ready(new)
+            self.statuses.append(self.processes[turn].stop(grace=60))
+            new = self.place.replica()
+            # The process that is ended at last is always the one that runs.
+            self.processes[turn] = new
+            wait_ready(self.place.plane, new)
             self.count += 1
 
 
@@ -242,13 +194,14 @@ def test_nobody_notices(place: Place) -> None:
     processes = [place.replica(), place.replica()]
     with ended(processes):
         for process in processes:
-            place.ready(process)
+            wait_ready(place.plane, process)
         place.plane.wait_until(
             lambda: "gpumem" in json.dumps(place.create(f"first-{next(place.numbers)}").body), "called", 30
         )
         began = time.monotonic()
-        # The thread that started a process has to outlive it: this one does, so `Restarts` is entered first.
-        with Restarts(place, processes) as restarts, Watcher(place) as seen, Load(place) as load:
+        restarts, seen, load = Restarts(place, processes), Seen(place), Load(place)
+        # The thread that started a process has to outlive it, so the restarts begin first and end last.
+        with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
             for number in range(LEAVES):
                 before = len(seen.leaves)
                 ask(cluster, Asked.LEAF)
@@ -278,7 +231,7 @@ def test_nobody_notices(place: Place) -> None:
         assert set(restarts.statuses) == {0}
 
 
-def rotate_authority(place: Place, cluster: Cluster, seen: Watcher) -> None:
+def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     """Ask as a person would, and wait until a leaf under the new authority is seen and the old one is still trusted."""
     before, old = len(seen.authorities), place.kept()
     assert old is not None

@@ -40,6 +40,12 @@ WHOLE: Object = {
     "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "free"}}],
 }
 
+PROXY: Object = {
+    "to": [{"ipBlock": {"cidr": "192.0.2.3/32"}}],
+    "ports": [{"port": 3128, "protocol": "TCP"}],
+}
+"""A rule that lets pods out to a proxy."""
+
 VALUES: dict[str, Object] = {
     "default": {},
     "plugin": {"shim": {"mode": "plugin"}},
@@ -132,7 +138,10 @@ VALUES: dict[str, Object] = {
                 }
             }
         },
-        "networkPolicy": {"metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}]},
+        "networkPolicy": {
+            "metricsFrom": [{"namespaceSelector": {"matchLabels": {"name": "monitoring"}}}],
+            "extraEgress": [PROXY],
+        },
         "test": {"namespaces": [NAMESPACE], "extraArgs": ["--help"]},
     },
 }

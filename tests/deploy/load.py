@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer
 
 from .releases import TEAM, Release, touched
@@ -42,25 +43,19 @@ class Load:
 @contextmanager
 def load(release: Release) -> Iterator[Load]:
     """Create pods with a GPU share in the opted-in namespace until the end of the block; then they are deleted."""
-    done, total = threading.Event(), Load()
+    total = Load()
 
-    def work() -> None:
-        while not done.is_set():
+    def work(over: threading.Event) -> None:
+        while not over.wait(PAUSE):
             try:
                 total.add(release.create(TEAM))
             except OSError as error:
                 total.add(error)
-            done.wait(PAUSE)
 
-    threads = [threading.Thread(target=work) for _ in range(CLIENTS)]
-    for thread in threads:
-        thread.start()
     try:
-        yield total
+        with beside(work, CLIENTS):
+            yield total
     finally:
-        done.set()
-        for thread in threads:
-            thread.join()
         delete_pods(release)
 
 

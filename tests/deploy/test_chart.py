@@ -15,7 +15,7 @@ from webhook.cluster.registration import NAME as REGISTRATION
 from webhook.mapping.load import build_policy
 from webhook.mapping.strict_yaml import parse
 
-from .charts import CHART, NAMESPACE, VALUES, WHOLE, Chart, HelmError, one, pod_of
+from .charts import CHART, NAMESPACE, PROXY, VALUES, WHOLE, Chart, HelmError, one, pod_of
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
@@ -71,7 +71,24 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
         ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'words', 'forms'"),
         ({"shim": {"mode": "off"}}, "/shim/mode': value must be one of 'inject', 'plugin'"),
         ({"networkPolicy": {"apiServerCidrs": ["192.0.2.1"]}}, "/networkPolicy/apiServerCidrs/0"),
+        ({"networkPolicy": {"extraEgress": [3128]}}, "/networkPolicy/extraEgress/0': got number, want object"),
         ({"containerPorts": {"webhook": 70000}}, "maximum: got 70,?000, want 65,?535"),
+        ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels: the chart writes the label app.kubernetes.io/name"),
+        ({"commonLabels": {"app.kubernetes.io/instance": "x"}}, "commonLabels: .*/instance itself.*: leave it out"),
+        ({"commonLabels": {"a": "b"}, "podLabels": {"a": "c"}}, "podLabels: the label a is in commonLabels, too"),
+        ({"serviceMonitor": {"enabled": True, "labels": {"helm.sh/chart": "x"}}}, "serviceMonitor.labels: .*helm.sh/chart"),
+        ({"prometheusRule": {"enabled": True, "labels": {"helm.sh/chart": "x"}}}, "prometheusRule.labels: .*helm.sh/chart"),
+        ({"dashboard": {"enabled": True, "labels": {"helm.sh/chart": "x"}}}, "dashboard.labels: .*helm.sh/chart"),
+        ({"containerPorts": {"webhook": 8080}}, "webhook and metrics are both 8080: write two different ports"),
+        ({"containerPorts": {"metrics": 443}}, "containerPorts.metrics is 443, the port of the Service for reviews"),
+        (
+            {"certificates": {"mode": "certManager", "certManager": {"duration": "24h"}}},
+            "certManager: renewBefore 720h has to be less than duration 24h",
+        ),
+        (
+            {"certificates": {"mode": "certManager", "certManager": {"duration": "90m", "renewBefore": "1h29m60s"}}},
+            "renewBefore 1h29m60s has to be less than duration 90m",
+        ),
         ({"terminationGracePeriodSeconds": 20}, "terminationGracePeriodSeconds 20 is too short: .* make 27"),
         ({"registration": {"manifest": "kind: Pod"}}, "registration.manifest goes with registration.mode static"),
         ({"registration": {"mode": "static", "manifest": "kind: Pod"}}, "not the output of `vgpu-webhook registration`"),
@@ -264,6 +281,50 @@ def test_certificates_from_elsewhere(helm: Chart) -> None:
     assert registration["metadata"]["annotations"] == {
         "cert-manager.io/inject-ca-from": f"{NAMESPACE}/vgpu-webhook-tls"
     }
+
+
+def test_network_policy_lets_out_what_is_needed(helm: Chart) -> None:
+    """The API server's ports and DNS, and then what the cluster needs beyond that; nothing goes for it."""
+    usual = one(helm.render({}), "NetworkPolicy")["spec"]["egress"]
+    assert [[each["port"] for each in rule["ports"]] for rule in usual] == [[443, 6443], [53, 53]]
+    assert one(helm.render(VALUES["everything"]), "NetworkPolicy")["spec"]["egress"] == [*usual, PROXY]
+
+
+DAY = 86400
+
+
+@pytest.mark.parametrize(
+    "values,life,left,told",
+    [
+        ({}, 90 * DAY, 14.1 * DAY, False),
+        ({}, 90 * DAY, 13.9 * DAY, True),
+        # serve --leaf-days=7: made anew after two thirds.
+        ({}, 7 * DAY, 7 / 3 * DAY, False),
+        ({}, 7 * DAY, 7 / 5 * DAY, True),
+        ({"prometheusRule": {"certificateDays": 30}}, 365 * DAY, 29.9 * DAY, True),
+        ({"prometheusRule": {"certificateDays": 0.5}}, 90 * DAY, 0.6 * DAY, False),
+        ({"certificates": {"mode": "certManager"}}, 90 * DAY, 13.9 * DAY, True),
+        ({"certificates": {"mode": "certManager", "certManager": {"renewBefore": "240h"}}}, 90 * DAY, 9 * DAY, False),
+        ({"certificates": {"mode": "certManager", "certManager": {"renewBefore": "239h60m"}}}, 90 * DAY, 4.9 * DAY, True),
+    ],
+)  # fmt: skip
+def test_certificates_that_are_renewed_in_time_are_not_told_of(
+    helm: Chart, values: Object, life: float, left: float, *, told: bool
+) -> None:
+    """The alert knows how long a certificate lives, and when cert-manager renews it."""
+    rule = one(
+        helm.render({**values, "prometheusRule": {"enabled": True, **values.get("prometheusRule", {})}}),
+        "PrometheusRule",
+    )
+    [alert] = [each for each in rule["spec"]["groups"][0]["rules"] if each["alert"] == "VgpuWebhookCertificateExpires"]
+    expression = alert["expr"].removeprefix("min by (namespace, kind) ").replace("time()", "now")
+    names = {
+        "now": life - left,
+        "vgpu_webhook_certificate_not_before_seconds": 0,
+        "vgpu_webhook_certificate_not_after_seconds": life,
+    }
+    # For one series the operators mean in Python what they do in PromQL.
+    assert eval(expression, {}, names) is told
 
 
 def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """Replicas replaced, added, taken away and evicted while pods are created all the time: no creation notices."""
 
+import datetime as dt
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -13,14 +16,44 @@ from .releases import NAMESPACE, TEAM, Release
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
 
+GRACE = 10.0
+"""Seconds, the chart's default of `drain.graceSeconds`."""
+
+
 @pytest.fixture
 def pods(release: Release) -> Iterator[Load]:
-    """Pods that are created during a test: none may be refused, each has to be treated."""
+    """Pods that are created during a test: none may be refused, each has to be treated, and every replica that goes drains."""
     release.serving(TEAM)
+    gone_before = set(release.plane.logs()) - alive(release)
     with load(release) as pods:
         yield pods
     assert pods.refused == []
     assert pods.untouched == 0
+    gone = {pod: log for pod, log in release.plane.logs().items() if pod not in gone_before | alive(release)}
+    assert len(gone) >= 2
+    for pod, log in gone.items():
+        assert drained(log), f"{pod} has not drained: {log.read_text()}"
+
+
+def alive(release: Release) -> set[str]:
+    """Return the names of the replicas that have not gone."""
+    return {pod["metadata"]["name"] for pod in release.replicas()}
+
+
+def drained(log: Path) -> bool:
+    """Whether a replica answered for the whole grace after it was told to end, left nothing unanswered, and ended itself.
+
+    Whoever creates pods would not notice: an API server repeats a call that is cut off, and keeps a connection for the next.
+    """
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    ends = [line for line in lines if line["event"] in {"draining", "refusing", "stopped"}]
+    if [line["event"] for line in ends] != ["draining", "refusing", "stopped"]:
+        return False
+    begin, end = (dt.datetime.fromisoformat(line["timestamp"]) for line in ends[:2])
+    # The log has the wall's clock, the grace another one.
+    whole = (end - begin).total_seconds() > GRACE * 0.9
+    troubled = any(line["level"] == "error" for line in lines[lines.index(ends[0]) :])
+    return whole and ends[1]["in_flight"] == 0 and not troubled
 
 
 def test_new_version_and_back(release: Release, pods: Load) -> None:

@@ -2,18 +2,16 @@
 
 import base64
 import datetime as dt
-import json
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from certs.authority import issue, make_authority
+from tests.cluster.answering import Answering
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
 from tests.doctor.test_handshake import server
-from webhook.cluster.api import Answer, UnreachableError
+from webhook.cluster.api import UnreachableError
 from webhook.doctor.facts import Backend, Scheduler, Shown
 from webhook.doctor.look import look
 from webhook.doctor.read import SecretObject, one_of
@@ -21,48 +19,6 @@ from webhook.doctor.result import Missing
 
 TEAM = {"name": "team", "labels": {"vgpu-webhook.io/inject": "enabled", "kubernetes.io/metadata.name": "team"}}
 LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()
-
-
-class Answering:
-    """An `Api` with an answer for each path: an object, a list of objects, a status or an error; 403 for others."""
-
-    def __init__(self, answers: Mapping[str, Any]) -> None:
-        self.answers = {"/version": {"gitVersion": "v1.36.3"}, **answers}
-        self.asked: list[tuple[str, str, dict[str, str]]] = []
-
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        seconds: float = 10.0,
-    ) -> Answer:
-        """The answer for the path; lists come in pages of one."""
-        self.asked.append((method, path, dict(query or {})))
-        answer = self.answers.get(path, 403)
-        if isinstance(answer, Exception):
-            raise answer
-        if isinstance(answer, int):
-            return Answer(answer, json.dumps({"message": f"no {path}"}).encode())
-        if isinstance(answer, list):
-            at = int((query or {}).get("continue", "0"))
-            more = {"continue": str(at + 1)} if at + 1 < len(answer) else {}
-            return Answer(200, json.dumps({"metadata": more, "items": answer[at : at + 1]}).encode())
-        return Answer(201 if method == "POST" else 200, json.dumps(answer).encode())
-
-    @asynccontextmanager
-    async def lines(
-        self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Nobody watches here."""
-        raise AssertionError
-        yield
-
-    async def close(self) -> None:
-        """Nothing is kept."""
 
 
 async def test_without_any_right() -> None:

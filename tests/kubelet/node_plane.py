@@ -86,6 +86,10 @@ class NodePlane(ControlPlane):
         [found] = self.pods.glob(f"*/{pod}-????????/pid")
         return int(found.read_text())
 
+    def logs(self) -> dict[str, Path]:
+        """By pod, of those that have ended, too, the file of what it has written."""
+        return {path.parent.name.rpartition("-")[0]: path for path in self.pods.glob("*/*-????????/log")}
+
     def _api(self) -> tuple[str, str, str]:
         return self.client.server, self.client.token, self.client.ca_file
 

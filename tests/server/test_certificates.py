@@ -10,8 +10,10 @@ from typing import Any
 import pytest
 from cryptography import x509
 
+from certs.authority import issue, make_authority
 from certs.directory import Directory
 from certs.kept import der
+from certs.outside import Outside
 from certs.plan import Rules
 from certs.problem import StoreError
 from certs.serving import Serving
@@ -25,9 +27,9 @@ RULES = Rules("test", ["localhost"])
 class Told:
     """Certificates, and what they told."""
 
-    def __init__(self, **options: Any) -> None:
+    def __init__(self, clients: bytes | None = None, **options: Any) -> None:
         self._file = io.BytesIO()
-        self.certificates = Certificates(Serving(), make_logger("debug", self._file), **options)
+        self.certificates = Certificates(Serving(clients), make_logger("debug", self._file), **options)
 
     @property
     def log(self) -> list[dict[str, Any]]:
@@ -60,6 +62,7 @@ async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path
     leaf = told.certificates.tls.leaf
     assert leaf is not None
     assert samples["vgpu_webhook_certificate_not_after_seconds", "leaf"] == leaf.not_valid_after_utc.timestamp()
+    assert samples["vgpu_webhook_certificate_not_before_seconds", "leaf"] == leaf.not_valid_before_utc.timestamp()
 
 
 async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read() -> None:
@@ -124,3 +127,56 @@ async def test_the_end_is_warned_of(tmp_path: Path, days: int, *, warned: bool) 
     warnings = [line for line in told.log if line["event"] == "certificate_ending"]
     assert len(warnings) == (2 if warned else 0)
     assert all(line["level"] == "warning" and line["kind"] == "leaf" for line in warnings)
+
+
+async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
+    """A leaf that ends keeps nobody from hearing that its authority does; another leaf brings no more of that, but its own."""
+    moment = dt.datetime.now(dt.UTC)
+    authority = make_authority("theirs", moment, dt.timedelta(days=8))
+    told = Told()
+    told.certificates.follow(Directory(tmp_path), ["localhost"], trusting=True)
+    outside = told.certificates.upkeep
+    assert isinstance(outside, Outside)
+
+    def warned_after(days: float) -> list[str]:
+        before = len(told.log)
+        told.certificates.remind(moment + dt.timedelta(days=days))
+        return [line["kind"] for line in told.log[before:] if line["event"] == "certificate_ending"]
+
+    for hours in (0, 1):
+        leaf = issue(authority, ["localhost"], moment, dt.timedelta(days=8, hours=-hours))
+        for name, content in (("ca.crt", authority.certificate_pem), ("tls.crt", leaf.certificate_pem)):
+            (tmp_path / name).write_bytes(content)
+        (tmp_path / "tls.key").write_bytes(leaf.key_pem)
+        await outside.once()
+        if hours == 0:
+            assert warned_after(5) == []
+            assert warned_after(6.5) == ["leaf", "authority"]
+            assert warned_after(7) == []
+    assert warned_after(7.1) == ["leaf"]
+    assert warned_after(7.6) == ["authority"]
+
+
+async def test_trouble_with_authorities_of_clients_stands_for_itself(tmp_path: Path) -> None:
+    """It is counted and shown beside that of the pair, and takes nobody's certificate for bad."""
+    file, first = tmp_path / "clients.pem", make_authority("clients", dt.datetime.now(dt.UTC)).certificate_pem
+    file.write_bytes(first)
+    told = Told(clients=first)
+    told.certificates.follow_clients(file)
+    running = asyncio.create_task(told.certificates.run())
+    try:
+        async with asyncio.timeout(60):
+            file.write_bytes(b"garbage")
+            while not told.log:  # noqa: ASYNC110  (there is no event)
+                await asyncio.sleep(0.01)
+            [line] = told.certificates.lines()
+            assert line.startswith("certificates of clients: the authorities of clients are no PEM in")
+            assert told.certificates.failure() == "no certificate is served yet"
+            assert told.samples()["vgpu_webhook_certificate_failures_total", "refused"] == 1
+            file.write_bytes(first)
+            while told.certificates.lines():  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+        assert [line["kind"] for line in told.log] == ["refused", "recovered"]
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)

@@ -77,6 +77,7 @@ async def test_every_metric_has_our_name() -> None:
         "vgpu_webhook_body_bytes_sum",
         "vgpu_webhook_bugs_total",
         "vgpu_webhook_certificate_not_after_seconds",
+        "vgpu_webhook_certificate_not_before_seconds",
         "vgpu_webhook_certificate_rotations_total",
         "vgpu_webhook_certificate_failures_total",
         "vgpu_webhook_in_flight",

@@ -19,7 +19,7 @@ from cryptography import x509
 from certs.kept import fingerprint
 from tests.certs.made import root, rsa_leaf
 from tests.server.harness import connected, pod, request, review
-from tests.server.process import started
+from tests.server.process import Process, started
 from webhook.cli.serve import serve
 from webhook.cli.serving import names_of
 from webhook.server.listener import Endpoint
@@ -129,6 +129,15 @@ def test_certificates_that_cannot_be(monkeypatch: pytest.MonkeyPatch, arguments:
     assert message in result.stderr
 
 
+async def answers(server: Process, caller: ssl.SSLContext) -> bool:
+    """Whether a caller that shows a certificate is answered."""
+    try:
+        async with connected(server.mutate, caller) as connection:
+            return (await connection.call(request(review()))).status == 200
+    except (ssl.SSLError, ConnectionError, EOFError):
+        return False
+
+
 async def test_pair_from_outside_with_client_certificates(tmp_path: Path) -> None:
     """A company's pair is served and followed by content, and only clients with a certificate are answered."""
     now = dt.datetime.now(dt.UTC)
@@ -155,6 +164,9 @@ async def test_pair_from_outside_with_client_certificates(tmp_path: Path) -> Non
         second = await asyncio.to_thread(write, "second")
         async with asyncio.timeout(60):
             while second[:16] not in (await server.get("/readyz?verbose")).body.decode():  # noqa: ASYNC110  (there is no event)
+                await asyncio.sleep(0.1)
+            (tmp_path / "callers.pem").write_bytes(root(now).certificate_pem)
+            while await answers(server, caller):  # noqa: ASYNC110
                 await asyncio.sleep(0.1)
 
 

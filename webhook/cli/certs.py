@@ -75,7 +75,8 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     """Ask for a new leaf, or a new authority; the running replicas make it.
 
     Returns at once. A new leaf is served within seconds. A new authority is first made known to the API servers, and leaves
-    under it are served once they have had the settle time to learn of it (serve --ca-settle).
+    under it are served once they have had the settle time to learn of it (serve --ca-settle). A certificate that somebody else
+    keeps (serve --certificate-dir) is left to them: the command says where it is from, and how it is renewed there.
     """
     from certs.kept import Asked
     from webhook.cli.certs_kept import ask

@@ -17,13 +17,13 @@ from certs.directory import Directory
 from certs.kept import Asked, Decoded, decode
 from certs.problem import CertificateError
 from certs.store import Store
+from webhook.cli.certs_given import given, given_in_folder, perhaps_given, renewed_there
 from webhook.cli.clusters import RELEASE_NAMESPACE
 from webhook.cli.failure import Failure
 from webhook.cluster.api import Api, ApiError, connect, in_cluster_namespace
 from webhook.cluster.bundles import authorities, bundle_of
-from webhook.cluster.registrar import COLLECTION
+from webhook.cluster.registration import COLLECTION, Object
 from webhook.cluster.registration import NAME as REGISTRATION
-from webhook.cluster.registration import Object
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 
@@ -76,7 +76,7 @@ def ask(where: Where, wanted: Asked) -> str:
     """Leave a request with what is kept; a sentence that says what comes of it.
 
     Raises:
-        Failure: nothing is kept there, or it cannot be written.
+        Failure: nothing is kept there, somebody else keeps the certificate, or it cannot be written.
     """
     return _run(_ask(where, wanted))
 
@@ -89,24 +89,41 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def _read(where: Where) -> Found:
-    async with _store(where) as (store, place, api):
-        decoded = decode((await store.read()).files)
-        if api is None:
-            return Found(place, decoded)
-        try:
-            registration = await _registration(api)
-        except ApiError as error:
-            return Found(place, decoded, notes=(f"who trusts it is not known: {error}",))
+    async with _store(where) as (store, place, installed):
+        files = (await store.read()).files
+        if installed is None:
+            foreign = given_in_folder(files)
+            return (
+                Found(place, Decoded(None), notes=(renewed_there(place),)) if foreign else Found(place, decode(files))
+            )
+        api, namespace = installed
+        return await _read_cluster(api, namespace, place, decode(files))
+
+
+async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) -> Found:
+    theirs = await given(api, namespace)
+    notes = () if theirs is None else (theirs,)
+    try:
+        registration = await _registration(api)
+    except ApiError as error:
+        return Found(place, decoded, notes=(*notes, f"who trusts it is not known: {error}"))
     if registration is None:
-        return Found(place, decoded, trusted={}, notes=(f"there is no registration {REGISTRATION}: nobody calls",))
+        return Found(
+            place, decoded, trusted={}, notes=(*notes, f"there is no registration {REGISTRATION}: nobody calls")
+        )
+    if theirs is None and decoded.kept is None:
+        notes = (perhaps_given(place, REGISTRATION, namespace),)
     webhooks = [one for one in registration.get("webhooks") or () if isinstance(one, dict)]
     trusted = {str(one.get("name")): frozenset(authorities(bundle_of(one))) for one in webhooks}
     addresses = [_address(one.get("clientConfig") or {}) for one in webhooks]
-    return Found(place, decoded, trusted, next(iter(addresses), None))
+    return Found(place, decoded, trusted, next(iter(addresses), None), notes)
 
 
 async def _ask(where: Where, wanted: Asked) -> str:
-    async with _store(where) as (store, place, _):
+    async with _store(where) as (store, place, installed):
+        foreign = await _foreign(store, place, installed)
+        if foreign is not None:
+            raise Failure([foreign])
         kept = await leave_request(store, wanted)
     if kept.coming is not None and wanted is Asked.AUTHORITY:
         return (
@@ -114,6 +131,21 @@ async def _ask(where: Where, wanted: Asked) -> str:
             "the time to learn of it (certs show)"
         )
     return _promise(place, wanted)
+
+
+async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) -> str | None:
+    """Why nobody would do what is asked of the webhook; None if its replicas keep the certificates."""
+    if installed is None:
+        return renewed_there(place) if given_in_folder((await store.read()).files) else None
+    api, namespace = installed
+    theirs = await given(api, namespace)
+    if theirs is not None or decode((await store.read()).files).kept is not None:
+        return theirs
+    try:
+        registration = await _registration(api)
+    except ApiError:
+        return None
+    return None if registration is None else perhaps_given(place, REGISTRATION, namespace)
 
 
 def _promise(place: str, asked: Asked) -> str:
@@ -126,7 +158,8 @@ def _promise(place: str, asked: Asked) -> str:
 
 
 @asynccontextmanager
-async def _store(where: Where) -> AsyncIterator[tuple[Store, str, Api | None]]:
+async def _store(where: Where) -> AsyncIterator[tuple[Store, str, tuple[Api, str] | None]]:
+    """The store, its name for people, and in a cluster the way to its API server with the release's namespace."""
     if isinstance(where, Path):
         yield Directory(where), str(where), None
         return
@@ -134,7 +167,7 @@ async def _store(where: Where) -> AsyncIterator[tuple[Store, str, Api | None]]:
     api = await connect(where.kubeconfig)
     try:
         store = SecretStore(api, namespace, SECRET, structlog.get_logger())
-        yield store, store.place, api
+        yield store, store.place, (api, namespace)
     finally:
         await api.close()
 

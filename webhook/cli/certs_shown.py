@@ -52,7 +52,7 @@ def text(told: dict[str, Any]) -> str:
         lines += [f"  {line}" for line in columns(rows).splitlines()]
     served = told["served"]
     if served is not None:
-        lines.append(f"{served['address']} serves {_what_is_served(served)}")
+        lines.append(f"{served['address']} serves {_what_is_served(served, stored=leaf is not None)}")
     if told["asked"] is not None:
         lines.append(f"a new {told['asked']} was asked for: the running replicas make it")
     lines += [f"problem: {problem}" for problem in told["problems"]]
@@ -134,9 +134,10 @@ def _trust(one: dict[str, Any]) -> str:
     return ", ".join(parts)
 
 
-def _what_is_served(served: dict[str, Any]) -> str:
+def _what_is_served(served: dict[str, Any], *, stored: bool) -> str:
     if "error" in served:
         return f"what cannot be seen from here: {served['error']}"
     if served["stored"]:
         return "this leaf"
-    return f"another leaf, {served['fingerprint'][:SHORT]}, until {served['notAfter'][:10]}"
+    other = "another leaf" if stored else "a leaf"
+    return f"{other}, {served['fingerprint'][:SHORT]}, until {served['notAfter'][:10]}"

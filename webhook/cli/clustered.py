@@ -9,14 +9,13 @@ from certs.directory import Directory
 from certs.kept import BUNDLE
 from webhook.admission import decide
 from webhook.cli.failure import Failure
-from webhook.cli.serving import LOOPBACK, Material, announce_to, logger, names_of, run_to_end, started, tls_of
+from webhook.cli.serving import LOOPBACK, Material, announce_to, certificates_of, logger, names_of, run_to_end, started
 from webhook.cluster import registration
 from webhook.cluster.api import ConfigurationError, connect, in_cluster_namespace
 from webhook.cluster.registrar import Mode
 from webhook.cluster.registration import Site
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.server.certificates import Certificates
 from webhook.server.in_cluster import InCluster, Place
 from webhook.server.run import Options, Service, serve
 
@@ -47,12 +46,12 @@ def serve_clustered(options: Options, where: Where, material: Material, log_leve
     address = _address(where, own)
     mode = Mode(where.registration)
     place = Place(release_namespace, Site(address, b"", release_namespace, material.inject_ca_from), mode, NAME)
-    tls, log = tls_of(material), logger(log_level)
     # Where nobody asks for the registration and somebody else keeps the pair, whether they fit is theirs to see to.
     watched = material.certificate_dir is None or mode is not Mode.OFF
+    log = logger(log_level)
+    certificates = certificates_of(material, log, watched=watched)
 
     async def work() -> None:
-        certificates = Certificates(tls, log, settle=material.settle, watched=watched)
         secret, trusted = None, ""
         if material.certificate_dir is not None:
             directory = Directory(material.certificate_dir)

@@ -129,7 +129,8 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
     "--client-ca-file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Authorities (PEM) of the certificates that callers have to show; without it nobody is asked for one.",
+    help="Authorities (PEM) of the certificates that callers have to show; without it nobody is asked for one. The file is "
+    "followed.",
 )
 @click.option(
     "--inject-ca-from",

@@ -79,19 +79,23 @@ class Material:
             raise Failure([f"--inject-ca-from {self.inject_ca_from}: write NAMESPACE/NAME of a Certificate"])
 
 
-def tls_of(material: Material) -> Serving:
-    """A TLS context that serves nothing yet.
+def certificates_of(material: Material, log: "FilteringBoundLogger", *, watched: bool = False) -> Certificates:
+    """Certificates that nobody keeps up yet, but for the authorities of callers; `watched` as for `Certificates`.
 
     Raises:
         Failure: the file of the authorities of callers cannot be used.
     """
     file = material.client_ca_file
     try:
-        return Serving(None if file is None else file.read_bytes())
+        tls = Serving(None if file is None else file.read_bytes())
     except OSError as error:
         raise Failure([f"--client-ca-file {file}: {error.strerror}"]) from error
     except CertificateError as error:
         raise Failure([f"--client-ca-file {file}: {error}"]) from error
+    certificates = Certificates(tls, log, settle=material.settle, watched=watched)
+    if file is not None:
+        certificates.follow_clients(file)
+    return certificates
 
 
 async def started(certificates: Certificates) -> None:

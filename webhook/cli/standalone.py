@@ -7,10 +7,9 @@ from certs.directory import Directory
 from certs.kept import BUNDLE
 from webhook.admission import decide
 from webhook.cli.failure import Failure
-from webhook.cli.serving import Material, announce_to, logger, names_of, run_to_end, started, tls_of
+from webhook.cli.serving import Material, announce_to, certificates_of, logger, names_of, run_to_end, started
 from webhook.mapping.load import load_policy
 from webhook.mapping.problem import MappingError
-from webhook.server.certificates import Certificates
 from webhook.server.mutate import Current
 from webhook.server.namespaces import load_namespaces
 from webhook.server.run import Options, Service, serve
@@ -47,10 +46,10 @@ def serve_standalone(
     except OSError as error:
         raise Failure([f"{error.filename}: {error.strerror}"]) from error
     directory = Directory(material.certificate_dir or material.state_dir or Path(STATE_DIR))
-    tls, log = tls_of(material), logger(log_level)
+    log = logger(log_level)
+    certificates = certificates_of(material, log)
 
     async def work() -> None:
-        certificates = Certificates(tls, log, settle=material.settle)
         if material.certificate_dir is not None:
             certificates.follow(directory, material.extra_names, trusting=True)
         else:

@@ -20,6 +20,9 @@ from typing import Final, Protocol, Self
 
 import msgspec
 
+FIELD_MANAGER: Final = "vgpu-webhook"
+"""By whom an object says that it was written."""
+
 SHOWN: Final = 256
 """Characters of a body without a Status that are told: it may be a proxy's page."""
 

@@ -8,7 +8,6 @@ import asyncio
 import enum
 import random
 import time
-from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -18,18 +17,17 @@ from typing import Final
 import msgspec
 
 from webhook import __version__
-from webhook.cluster.amendment import Amendment, Change, Writer, amendment
-from webhook.cluster.api import Answer, Api, StatusError, UnreachableError
+from webhook.cluster.amendment import Amendment, Writer, amendment
+from webhook.cluster.api import FIELD_MANAGER, Answer, Api, StatusError, UnreachableError
 from webhook.cluster.bundles import authorities
+from webhook.cluster.notice import Kind, Notice
 from webhook.cluster.owner import owner_reference
 from webhook.cluster.registered import Registered, Version, lacks, read_registered
-from webhook.cluster.registration import API_VERSION, NAME, Object, Site, Wanted
+from webhook.cluster.registration import COLLECTION, NAME, Object, Site, Wanted
+from webhook.cluster.repairs import Repairs
 
-COLLECTION: Final = f"/apis/{API_VERSION}/mutatingwebhookconfigurations"
 ATTEMPTS: Final = 5
 """Tries of one pass that lose against another writer: as many replicas as may start at once."""
-
-FIELD_MANAGER: Final = "vgpu-webhook"
 
 
 class Mode(enum.Enum):
@@ -40,31 +38,6 @@ class Mode(enum.Enum):
     OFF = "off"
 
 
-class Kind(enum.Enum):
-    """What a notice is about; a warning unless it is `WRITTEN`, `FOREIGN` or `REMOVED`."""
-
-    WRITTEN = "written"
-    FOREIGN = "foreign terms kept"
-    LACKING = "lacking"
-    NEWER = "written by a newer version"
-    REMOVED = "goes with its release"
-    GAVE_UP = "changed too often by others"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Notice:
-    """Something to tell: a log line, and an Event on the registration for warnings. Nothing is told twice in a row."""
-
-    kind: Kind
-    message: str
-
-    @property
-    def warning(self) -> bool:
-        """Whether somebody should look at it."""
-        return self.kind not in {Kind.WRITTEN, Kind.FOREIGN, Kind.REMOVED}
-
-
 @dataclass(frozen=True, slots=True)
 class Timing:
     """Seconds, and how many repairs are made in which time.
@@ -73,7 +46,7 @@ class Timing:
         quiet: without any change before something is taken away: longer than any replica takes to learn of a ConfigMap.
         period: between looks when nothing is told; a watch tells of changes, so this only makes up for a missed one.
         retry, retry_at_most: the first and the longest wait after a failure.
-        repairs, window: repairs in any such time. Two hands that undo each other's work would go on for ever.
+        repairs, window: repairs in any such time.
     """
 
     quiet: float = 60.0
@@ -126,7 +99,7 @@ class Registrar:
         self._sure = sure
         self._moved = False
         self._changed = clock()
-        self._repairs: deque[float] = deque()
+        self._repairs = Repairs(self._timing.repairs, self._timing.window)
         self._failures = 0
         self._owned = False
         self._told: dict[Kind, str] = {}
@@ -206,7 +179,7 @@ class Registrar:
             writer = replace(self._writer, owner=owner)
             change = amendment(found, read, writer, quiet=await self._may_narrow(read))
             repair = writer.announced and not self._moved
-            if change is not None and repair and not self._permitted(change.change):
+            if change is not None and repair and not self._repairs.permitted(change.change, self._clock()):
                 return self._give_up(change)
             if change is None or await self._write(change, new=found is None, repair=repair):
                 # Only if no other policy was adopted meanwhile.
@@ -261,7 +234,7 @@ class Registrar:
             return False
         written = _object(answer)
         if repair:
-            self._repairs.append(self._clock())
+            self._repairs.made(self._clock())
         self._observe(written)
         self._told.pop(Kind.WRITTEN, None)
         self._told.pop(Kind.REMOVED, None)
@@ -281,22 +254,13 @@ class Registrar:
     def _quiet(self) -> bool:
         return self._clock() - self._changed >= self._timing.quiet
 
-    def _permitted(self, change: Change) -> bool:
-        """Whether a repair is within bounds. Narrowing has half of them: at the end of a fight all are let through."""
-        while self._repairs and self._repairs[0] <= self._clock() - self._timing.window:
-            self._repairs.popleft()
-        limit = self._timing.repairs // 2 if change is Change.NARROWED else self._timing.repairs
-        return len(self._repairs) < limit
-
     def _give_up(self, change: Amendment) -> float:
-        hours = self._timing.window / 3600
         self._say(
             Kind.GAVE_UP,
-            f"the registration {NAME} was repaired {len(self._repairs)} times within {hours:g} h and is left as it is: "
+            f"the registration {NAME} was repaired {self._repairs} and is left as it is: "
             f"somebody keeps changing it, or replicas keep to different policies (it would be {change.change.value})",
         )
-        oldest = self._repairs[0] if self._repairs else self._clock()
-        return max(1.0, oldest + self._timing.window - self._clock())
+        return self._repairs.rest(self._clock())
 
     def _some_time(self) -> float:
         """Until the next look: something may be waiting for the quiet."""

@@ -19,6 +19,7 @@ NAME: Final = "00-vgpu-webhook"
 """Configurations are called in the order of their names, and the vendors' own webhooks have to see what we wrote."""
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
+COLLECTION: Final = f"/apis/{API_VERSION}/mutatingwebhookconfigurations"
 KIND: Final = "MutatingWebhookConfiguration"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
 TELL: Final = "tell.vgpu-webhook.io"

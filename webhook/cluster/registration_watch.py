@@ -9,8 +9,7 @@ from structlog.typing import FilteringBoundLogger
 from webhook.cluster.api import Api
 from webhook.cluster.bundles import authorities, bundle_of
 from webhook.cluster.reflector import Reflector
-from webhook.cluster.registrar import COLLECTION
-from webhook.cluster.registration import NAME
+from webhook.cluster.registration import COLLECTION, NAME
 
 
 class _Metadata(msgspec.Struct, frozen=True, rename="camel"):

@@ -15,8 +15,7 @@ from cryptography import x509
 from webhook.admission.context import Namespace
 from webhook.admission.record import STATUS
 from webhook.cluster.api import Api, StatusError, UnreachableError
-from webhook.cluster.registrar import COLLECTION
-from webhook.cluster.registration import Object
+from webhook.cluster.registration import COLLECTION, Object
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.snapshot import policy_now
 from webhook.doctor.address import look_there

@@ -5,12 +5,14 @@ import datetime as dt
 import ssl
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
 from typing import Final, Protocol
 
 from cryptography import x509
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
+from certs.clients import Clients
 from certs.directory import Directory
 from certs.keeper import Keeper, spread
 from certs.kept import fingerprint
@@ -91,7 +93,9 @@ class Certificates:
         self._rotations = {"leaf": 0, "authority": 0}
         self._failures = dict.fromkeys(FAILURES, 0)
         self._state = ""
-        self._reminded: dt.datetime | None = None
+        self._clients: Clients | None = None
+        self._clients_state = ""
+        self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
 
     def keep(self, store: Store, rules: Rules) -> None:
@@ -111,6 +115,10 @@ class Certificates:
         trust = None if trusting else lambda: self._trust
         self.upkeep = Outside(directory, self.tls, names, trust=trust, publish=self._publish, tell=self._tell)
 
+    def follow_clients(self, file: Path) -> None:
+        """Have clients asked for certificates under what a file holds, whenever that changes."""
+        self._clients = Clients(file, self.tls, tell=self._tell_clients)
+
     def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
         """Take notice of the authorities (DER) that each webhook of the registration holds; None: there is none."""
         before, self._trust = self._trust, self._trust.observed(bundles, time.monotonic())
@@ -119,11 +127,12 @@ class Certificates:
 
     async def run(self) -> None:
         """Keep it up until cancelled."""
-        if self.upkeep is None:
-            return
         async with asyncio.TaskGroup() as tasks:
-            tasks.create_task(self.upkeep.run())
-            tasks.create_task(self._remind())
+            if self.upkeep is not None:
+                tasks.create_task(self.upkeep.run())
+                tasks.create_task(self._remind())
+            if self._clients is not None:
+                tasks.create_task(self._clients.run())
 
     async def served(self) -> None:
         """Return once there is something to be served."""
@@ -147,7 +156,8 @@ class Certificates:
             f"for {(one.not_valid_after_utc - now).days} days more"
             for kind, one in self._shown()
         ]
-        return [*lines, *([f"certificate: {self._state}"] if self._state else [])]
+        states = {"certificate": self._state, "certificates of clients": self._clients_state}
+        return [*lines, *(f"{about}: {state}" for about, state in states.items() if state)]
 
     def metrics(self) -> Iterator[Metric]:
         """What is served and what has happened, for Prometheus."""
@@ -156,9 +166,16 @@ class Certificates:
             "Until when a certificate is valid, as Unix time.",
             labels=("kind",),
         )
+        not_before = GaugeMetricFamily(
+            "vgpu_webhook_certificate_not_before_seconds",
+            "From when on a certificate is valid, as Unix time.",
+            labels=("kind",),
+        )
         for kind, one in self._shown():
             not_after.add_metric((kind,), one.not_valid_after_utc.timestamp())
+            not_before.add_metric((kind,), one.not_valid_before_utc.timestamp())
         yield not_after
+        yield not_before
         rotations = CounterMetricFamily(
             "vgpu_webhook_certificate_rotations",
             "How often another certificate was served than before, and how often under another authority.",
@@ -191,18 +208,25 @@ class Certificates:
             self.published.set()
             self.republished(bundle)
 
+    def _tell_clients(self, notice: Notice) -> None:
+        self._clients_state = notice.message if notice.failure else ""
+        self._log_and_count(notice)
+
     def _tell(self, notice: Notice) -> None:
-        log = self._log.error if notice.failure else self._log.info
-        log("certificates", kind=notice.kind.value, message=notice.message)
         if notice.kind is Kind.SERVED:
             if self._served_before:
                 self._rotations["leaf"] += 1
                 self._rotations["authority"] += notice.authority
-            self._served_before, self._state, self._reminded = True, "", None
+            self._served_before, self._state = True, ""
         elif notice.kind is Kind.RECOVERED:
             self._state = ""
         elif notice.failure or notice.kind is Kind.WAITING:
             self._state = notice.message
+        self._log_and_count(notice)
+
+    def _log_and_count(self, notice: Notice) -> None:
+        log = self._log.error if notice.failure else self._log.info
+        log("certificates", kind=notice.kind.value, message=notice.message)
         if notice.failure:
             self._failures[notice.kind] += 1
             self.troubled(notice)
@@ -213,12 +237,14 @@ class Certificates:
             await asyncio.sleep(REMINDER)
 
     def remind(self, now: dt.datetime) -> None:
-        """Warn, once a day, of a certificate that is near its end."""
-        for kind, one in self._shown():
+        """Warn, once a day, of each certificate that is near its end."""
+        shown = list(self._shown())
+        self._reminded = {one: self._reminded[one] for _, one in shown if one in self._reminded}
+        for kind, one in shown:
             begin, end = one.not_valid_before_utc, one.not_valid_after_utc
             near = now > end - min(WARNED, (end - begin) * WARNED_LIFE)
-            if near and (self._reminded is None or now - self._reminded >= dt.timedelta(days=1)):
-                self._reminded = now
+            if near and (one not in self._reminded or now - self._reminded[one] >= dt.timedelta(days=1)):
+                self._reminded[one] = now
                 self._log.warning("certificate_ending", kind=kind, until=end.isoformat(), days=(end - now).days)
 
 

@@ -19,8 +19,9 @@ from webhook.cluster.elsewhere import known_elsewhere
 from webhook.cluster.events import Events, Subject
 from webhook.cluster.live import LivePolicy
 from webhook.cluster.namespaces import Namespaces, NamespaceView
+from webhook.cluster.notice import Notice
 from webhook.cluster.reach import Reach, reach_of
-from webhook.cluster.registrar import Mode, Notice, Registrar
+from webhook.cluster.registrar import Mode, Registrar
 from webhook.cluster.registration import NAME, Site, wanted
 from webhook.cluster.registration_watch import bundles_in, watch_registration
 from webhook.cluster.secret import NAME as SECRET

@@ -41,8 +41,38 @@ app.kubernetes.io/version: {{ $top.Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ $top.Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+" "_" | trunc 63 | trimSuffix "-" }}
 {{- with $top.Values.commonLabels }}
-{{ toYaml . }}
+{{ include "vgpu-webhook.givenLabels" (list $top "commonLabels" .) }}
 {{- end }}
+{{- end -}}
+
+{{/* Labels from a value: (list . "podLabels" labels). One of the chart's own would be there twice, and select other pods. */}}
+{{- define "vgpu-webhook.givenLabels" -}}
+{{- $top := index . 0 -}}
+{{- $value := index . 1 -}}
+{{- $own := list "helm.sh/chart" "vgpu-webhook.io/mapping" -}}
+{{- range list "name" "instance" "component" "version" "managed-by" -}}
+{{- $own = append $own (printf "app.kubernetes.io/%s" .) -}}
+{{- end -}}
+{{- range $label, $_ := index . 2 -}}
+{{- if has $label $own -}}
+{{- fail (printf "%s: the chart writes the label %s itself, and objects are found by it: leave it out" $value $label) -}}
+{{- end -}}
+{{- if and (ne $value "commonLabels") (hasKey $top.Values.commonLabels $label) -}}
+{{- fail (printf "%s: the label %s is in commonLabels, too: leave it out in one of them" $value $label) -}}
+{{- end -}}
+{{- end -}}
+{{- toYaml (index . 2) -}}
+{{- end -}}
+
+{{/* Refuses ports that cannot both be had. */}}
+{{- define "vgpu-webhook.checkPorts" -}}
+{{- $ports := .Values.containerPorts -}}
+{{- if eq (int $ports.webhook) (int $ports.metrics) -}}
+{{- fail (printf "containerPorts: webhook and metrics are both %d: write two different ports" (int $ports.webhook)) -}}
+{{- end -}}
+{{- if eq (int $ports.metrics) 443 -}}
+{{- fail "containerPorts.metrics is 443, the port of the Service for reviews: write another one, such as 8080" -}}
+{{- end -}}
 {{- end -}}
 
 {{/* An image: (list image-values default-tag). */}}
@@ -63,6 +93,16 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- else if eq .Values.certificates.mode "secret" -}}
 {{- required "certificates.mode is secret: name a Secret with tls.crt, tls.key and ca.crt in certificates.secretName" .Values.certificates.secretName -}}
 {{- end -}}
+{{- end -}}
+
+{{/* Seconds of a duration such as 1h30m. */}}
+{{- define "vgpu-webhook.seconds" -}}
+{{- $unit := dict "h" 3600 "m" 60 "s" 1 "ms" 0.001 -}}
+{{- $sum := 0 -}}
+{{- range regexFindAll "[0-9]+[a-z]+" . -1 -}}
+{{- $sum = addf $sum (mulf (regexFind "[0-9]+" .) (get $unit (regexFind "[a-z]+" .))) -}}
+{{- end -}}
+{{- $sum -}}
 {{- end -}}
 
 {{/* Seconds until a pod is killed: never before it has drained. */}}

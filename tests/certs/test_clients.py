@@ -1,0 +1,134 @@
+"""A file with the authorities of clients, followed."""
+
+import asyncio
+import ssl
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from certs.authority import make_authority
+from certs.clients import Clients
+from certs.notice import Kind, Notice
+from certs.problem import StoreError, UnusablePairError
+from certs.serving import Serving
+from tests.certs.test_serving import AUTHORITY, NOW, client_leaf, der, leaf
+
+FIRST, SECOND = (make_authority(name, NOW).certificate_pem for name in ("first", "second"))
+
+
+class File:
+    """A file that is followed, and what is told of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "clients.pem"
+        self.path.write_bytes(FIRST)
+        self.serving = Serving(FIRST)
+        self.told: list[Notice] = []
+        self.clients = Clients(self.path, self.serving, tell=self.told.append, poll=0.01)
+
+    async def looks(self, times: int = 2) -> None:
+        """Look so many times."""
+        for _ in range(times):
+            await self.clients.once()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> File:
+    """It holds the first authority."""
+    return File(tmp_path)
+
+
+async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
+    """A file that is half written does not; nor is anything told of one that does not change."""
+    await file.looks()
+    assert file.told == []
+    file.path.write_bytes(FIRST + SECOND)
+    await file.looks(1)
+    file.path.write_bytes(SECOND)
+    await file.looks(1)
+    assert file.serving.client_authorities == FIRST
+    await file.looks(1)
+    assert file.serving.client_authorities == SECOND
+    assert [notice.kind for notice in file.told] == [Kind.CLIENTS]
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage", None])
+async def test_what_is_no_authority_changes_nothing(file: File, content: bytes | None) -> None:
+    """It is told once, and so is its end."""
+    if content is None:
+        file.path.unlink()
+    else:
+        file.path.write_bytes(content)
+    await file.looks(1)
+    with pytest.raises(StoreError if content is None else UnusablePairError, match=r"clients.pem.*go on counting"):
+        await file.looks(1)
+    assert file.serving.client_authorities == FIRST
+    running = asyncio.create_task(file.clients.run())
+    try:
+        async with asyncio.timeout(60):
+            while not file.told:  # noqa: ASYNC110  (there is no event)
+                await asyncio.sleep(0.01)
+            assert file.told[0].kind is (Kind.STORE if content is None else Kind.REFUSED)
+            file.path.write_bytes(FIRST)
+            while len(file.told) < 2:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert [notice.kind for notice in file.told[1:]] == [Kind.RECOVERED]
+
+
+async def test_where_nobody_is_asked_nobody_will_be(file: File) -> None:
+    """That is for the start to say."""
+    with pytest.raises(ValueError, match="not asked"):
+        Serving().ask_clients(FIRST)
+
+
+def handshake(tls: Serving, context: ssl.SSLContext, session: ssl.SSLSession | None) -> ssl.SSLObject:
+    """The client's end of a connection that both have agreed to, without a network."""
+    out, back = ssl.MemoryBIO(), ssl.MemoryBIO()
+    client = context.wrap_bio(back, out, server_hostname="localhost", session=session)
+    server = tls.context.wrap_bio(out, back, server_side=True)
+    pending = [client, server]
+    while pending:
+        for end in tuple(pending):
+            with suppress(ssl.SSLWantReadError):
+                end.do_handshake()
+                pending.remove(end)
+    server.write(b"ping")
+    assert client.read(4) == b"ping"
+    return client
+
+
+@pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
+def test_other_authorities_of_clients(version: ssl.TLSVersion, tmp_path: Path) -> None:
+    """From the next handshake on, also for who has a session from before, and before and after a swap."""
+    first, second = make_authority("first", NOW), make_authority("second", NOW)
+    contexts = []
+    for authority in (first, second):
+        shown = client_leaf(authority)
+        (tmp_path / "client.pem").write_bytes(shown.key_pem + shown.certificate_pem)
+        context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
+        context.minimum_version = context.maximum_version = version
+        context.load_cert_chain(tmp_path / "client.pem")
+        contexts.append(context)
+    old, new = contexts
+    pair = leaf()
+    tls = Serving(first.certificate_pem)
+    tls.swap(pair.certificate_pem, pair.key_pem, NOW)
+    session = handshake(tls, old, None).session
+    with pytest.raises(ssl.SSLError, match="VERIFY"):
+        handshake(tls, new, None)
+    tls.ask_clients(second.certificate_pem)
+    assert tls.client_authorities == second.certificate_pem
+    for _ in range(2):
+        assert handshake(tls, new, None).getpeercert(binary_form=True) == der(pair)
+        for held in (None, session):
+            with pytest.raises(ssl.SSLError, match="VERIFY"):
+                handshake(tls, old, held)
+        pair = leaf()
+        tls.swap(pair.certificate_pem, pair.key_pem, NOW)
+    with pytest.raises(UnusablePairError, match="the authorities of clients are no PEM"):
+        tls.ask_clients(b"garbage")
+    handshake(tls, new, None)

@@ -1,0 +1,44 @@
+"""The webhook as a user starts it outside a pod, for a cluster: with a kubeconfig and a URL."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from webhook.cluster.registration import COLLECTION, NAME
+
+from .plane import ControlPlane
+from .processes import Process, free_ports
+from .product import PROGRAM
+
+
+def serve_command(plane: ControlPlane, port: int, *options: str, plain: int = 0) -> list[str]:
+    """Return what starts it; it serves on one port, and is registered under that."""
+    return [
+        *PROGRAM,
+        "serve",
+        *("--kubeconfig", str(plane.kubeconfig), "--url", f"https://127.0.0.1:{port}/mutate"),
+        *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
+        *options,
+    ]
+
+
+def wait_ready(plane: ControlPlane, process: Process) -> None:
+    """Return when it serves."""
+
+    def ready() -> bool:
+        process.check()
+        return "ready:" in process.log.read_text()
+
+    plane.wait_until(ready, "webhook ready", 60)
+
+
+@contextmanager
+def serving(plane: ControlPlane, folder: Path, *options: str) -> Iterator[Process]:
+    """Run it until the end of the block; it is ready and registered, and nothing may end it but us."""
+    (port,) = free_ports(1)
+    with Process(serve_command(plane, port, *options, "--drain-grace", "0"), folder / "webhook.log") as process:
+        wait_ready(plane, process)
+        plane.wait_until(lambda: plane.client.call("GET", f"{COLLECTION}/{NAME}").status == 200, "registered", 30)
+        yield process
+        process.check()
+        assert process.stop() == 0
