@@ -2,13 +2,16 @@
 
 import json
 import time
+import tracemalloc
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from webhook.admission import Context, Namespace, decide
+from webhook.mapping import memo
 from webhook.mapping.load import build_policy
+from webhook.mapping.memo import MAX_RESULTS
 from webhook.mapping.policy import Policy
 from webhook.mapping.strict_yaml import Document
 from webhook.pod import decode_pod
@@ -151,4 +154,31 @@ def test_remembered_results_are_bounded(policy: Policy) -> None:
     for number in range(5000):
         sent = pod(container(0, {"nvidia.com/gpumem": str(number + 1)}))
         decide(decode_pod(json.dumps(sent).encode()), Context(OPTED_IN), policy)
-    assert len(policy.memo) <= 4096
+    assert len(policy.memo) <= MAX_RESULTS
+
+
+def test_remembered_results_are_bounded_in_bytes(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nor do a few of the largest that are remembered: the estimates hold."""
+    most = 4 * 1024 * 1024
+    monkeypatch.setattr(memo, "MAX_BYTES", most)
+    policy.memo.clear()
+    context = Context(Namespace(OPTED_IN.name, OPTED_IN.labels, {"vgpu-webhook.io/target": "nvidia"}))
+    asked = {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-core": 50}
+    kept, held = [], []
+    tracemalloc.start(1)
+    try:
+        for number in range(40):
+            sent = pod(
+                *(
+                    {**container(one, {**asked, "iluvatar.ai/vcuda-memory": 64 + number}), "name": f"{one}-{'x' * 100}"}
+                    for one in range(32)
+                )
+            )
+            decide(decode_pod(json.dumps(sent).encode()), context, policy).rest  # noqa: B018  (made when it is sent)
+            kept.append(len(policy.memo))
+            held.append(tracemalloc.get_traced_memory()[0])
+    finally:
+        tracemalloc.stop()
+    assert max(kept) > 4
+    assert kept != sorted(kept)
+    assert 0.5 * most < max(held) < 1.25 * most

@@ -1,13 +1,23 @@
 """What a policy remembers is bounded."""
 
-from webhook.mapping.memo import MAX_RESULTS, MAX_SEEN, Memo
+from webhook.mapping.memo import MAX_BYTES, MAX_RESULTS, MAX_SEEN, Memo
 
 
 def test_too_many_results_are_dropped_at_once() -> None:
     """There are never more than the bound, and what was seen goes with them."""
     memo = Memo()
     for number in range(MAX_RESULTS):
-        memo.keep(number, -number, 10)
+        memo.keep(number, -number, 100, seen=10)
     assert (len(memo), memo.get(7), memo.room) == (MAX_RESULTS, -7, MAX_SEEN - 10 * MAX_RESULTS)
-    memo.keep("one more", 1)
+    memo.keep("one more", 1, 100)
     assert (len(memo), memo.get(7), memo.get("one more"), memo.room) == (1, None, 1, MAX_SEEN)
+
+
+def test_too_large_results_are_dropped_at_once() -> None:
+    """Few large results are as many as small ones."""
+    memo = Memo()
+    for number in range(8):
+        memo.keep(number, number, MAX_BYTES // 8)
+    assert len(memo) == 8
+    memo.keep("one more", 1, 1)
+    assert len(memo) == 1

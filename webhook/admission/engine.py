@@ -59,7 +59,7 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     new = remembered(decision, resolution, seen)
     if facts is not None and new.serves(pod):
         new = new.having_seen(pod, policy.memo.room)
-        policy.memo.keep(facts, new, new.bytes_seen)
+        policy.memo.keep(facts, new, len(facts) + new.size, new.bytes_seen)
     return _as_wanted(decision, pod, context)
 
 

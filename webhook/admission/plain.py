@@ -91,6 +91,11 @@ class Remembered(NamedTuple):
         return self._replace(asking=tuple(askers))
 
     @property
+    def size(self) -> int:
+        """Bytes that it takes, about, without what was seen; measured: texts and findings grow as the patch does."""
+        return 2048 + 5 * len(self.decision.patch_json)
+
+    @property
     def bytes_seen(self) -> int:
         """How much is kept to know variables again."""
         return sum(len(one.seen or b"") for one in self.asking)

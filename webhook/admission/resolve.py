@@ -70,10 +70,16 @@ def resolve(words: PodWords, given: Orders, policy: Policy, *, remember: bool = 
         except Refused as refusal:
             known = refusal.finding
         if remember:
-            policy.memo.keep(key, known)
+            policy.memo.keep(key, known, _size(words))
     if isinstance(known, Finding):
         raise Refused(known)
     return known
+
+
+def _size(words: PodWords) -> int:
+    """Bytes that a resolution takes, about; measured."""
+    texts = sum(len(key) + len(text) for key, text in (*words.labels, *words.annotations))
+    return 1024 + texts + sum(len(one.name) + (4096 if one.resources else 128) for one in words.containers)
 
 
 def _resolve(words: PodWords, given: Orders, policy: Policy) -> Resolution:
