@@ -375,8 +375,8 @@ class Reason(enum.Enum):
         "VGW316",
         Kind.DENIAL,
         "two spellings in one container",
-        "The words of one container name different models or chips.",
-        "Use the same one in all of them.",
+        "The words of one container name different models or chips, or one word stands there in two spellings.",
+        "Use the same model or chip in all of them, and one spelling of each word.",
         422,
     )
     NO_SUCH_CONTAINER = _(
