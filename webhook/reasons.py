@@ -415,7 +415,7 @@ class Reason(enum.Enum):
         "VGW321",
         Kind.DENIAL,
         "size not known",
-        "The name is known, what it holds is not.",
+        "The name is known, but not what it holds on the cluster's cards.",
         "Say it in a mapping that extends this one: add a row for the name, or name the model of the cards.",
         422,
     )
