@@ -375,8 +375,8 @@ class Reason(enum.Enum):
         "VGW316",
         Kind.DENIAL,
         "two spellings in one container",
-        "The words of one container name different models or chips.",
-        "Use the same one in all of them.",
+        "The words of one container name different models or chips, or one word stands there in two spellings.",
+        "Use the same model or chip in all of them, and one spelling of each word.",
         422,
     )
     NO_SUCH_CONTAINER = _(
@@ -415,7 +415,7 @@ class Reason(enum.Enum):
         "VGW321",
         Kind.DENIAL,
         "size not known",
-        "The name is known, what it holds is not.",
+        "The name is known, but not what it holds on the cluster's cards.",
         "Say it in a mapping that extends this one: add a row for the name, or name the model of the cards.",
         422,
     )

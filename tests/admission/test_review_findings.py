@@ -118,3 +118,45 @@ def test_audit_annotations_are_bounded() -> None:
     container = share(name=name, env=[{"name": "CUDA_DISABLE_CONTROL", "value": "1"}])
     for decision in (decided(container), decided(share(name=name))):
         assert sum(map(len, decision.audit.values())) < 20_000
+
+
+@pytest.mark.parametrize(
+    "limits, message",
+    [
+        (
+            {"nvidia.com/vgpu-core": "30", "nvidia.com/vgpu-cores": "40", "nvidia.com/vgpu-number": "1"},
+            "nvidia.com/vgpu-core: 30 and nvidia.com/vgpu-cores: 40 are two spellings of one word: keep one",
+        ),
+        (
+            {"hygon.com/dcunum": "1", "hygon.com/hcunum": "1"},
+            "hygon.com/dcunum: 1 and hygon.com/hcunum: 1 are two spellings of one word: keep one",
+        ),
+        (
+            {"iluvatar.ai/vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
+            "iluvatar.ai/MR-V100-vgpu: 1 and iluvatar.ai/vgpu: 1 are two spellings of one word: keep one",
+        ),
+        (
+            {"iluvatar.ai/BI-V150-vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
+            "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100-vgpu: 1: the words of one container must name the same",
+        ),
+        (
+            {"iluvatar.ai/BI-V150-vgpu": "1", "iluvatar.ai/MR-V100.vCore": "10"},
+            "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100.vCore: 10: the words of one container must name the same",
+        ),
+    ],
+)
+def test_words_that_clash_are_both_named(limits: dict[str, str], message: str) -> None:
+    """The second spelling of a word is what is to be found and removed."""
+    decision = decided({"resources": {"limits": limits}})
+    assert decision.reason is Reason.SPELLINGS_DIFFER
+    assert decision.denial is not None
+    assert decision.denial.message == message
+
+
+def test_several_sizes_that_have_to_be_translated_are_all_named() -> None:
+    """In their own words they are let be; for another vendor they are no request."""
+    limits = {"nvidia.com/mig-1g.5gb": "1", "nvidia.com/mig-2g.10gb": "1"}
+    decision = decided({"resources": {"limits": limits}}, namespace={"vgpu-webhook.io/target": "nvidia"})
+    assert decision.reason is Reason.SPELLINGS_DIFFER
+    assert decision.denial is not None
+    assert decision.denial.message.startswith("nvidia.com/mig-1g.5gb: 1, nvidia.com/mig-2g.10gb: 1: the words")

@@ -22,7 +22,7 @@ SCHEMA: list[Mistake] = [
     ("is: cores", "is: cores, round: near", 6, "words.core.round", "'near' is not one of", ""),
     ("is: cores", "is: cores, total: 1", 6, "words.core.total", "boolean", ""),
     ("is: cores", "is: cores, list: maybe", 6, "words.core.list", "boolean", ""),
-    (f"forms:\n{FORMS}", "forms: []\n", 7, "forms", "at least 1", ""),
+    (f"forms:\n{FORMS}", "forms: []\n", 7, "forms", "is an empty list", "one entry"),
     ("name: share", "nam: share", 8, "forms[0].nam", "unknown key", "did you mean `name`"),
     ("devices: 1", "devices: 0", 8, "forms[0].absent.devices", "greater than or equal to 1", ""),
     ("devices: 1", "device: 1", 8, "forms[0].absent.device", "unknown key", "did you mean `devices`"),
@@ -41,7 +41,7 @@ SCHEMA: list[Mistake] = [
 WORDS: list[Mistake] = [
     ("resource: acme.com/gpu,", "", 4, "words.gpu", "stands in exactly one place", "write one of `resource`, `label`"),
     ("resource: acme.com/gpu", "resource: a.b/c, label: a.b/d", 4, "words.gpu", "exactly one place", ""),
-    ("resource: acme.com/gpu", "resource: []", 4, "words.gpu.resource", "at least 1", ""),
+    ("resource: acme.com/gpu", "resource: []", 4, "words.gpu.resource", "is an empty list", "one entry"),
     ("acme.com/gpu,", '"acme.com/{chip}",', 4, "words.gpu.resource", "variable {chip} is not defined", "`variables`"),
     ("  core:", "  cores:", 6, "words.cores", "may not be called like a dimension", "cores-word"),
     ("unit: 1Mi", "unit: 1Zi", 5, "words.mem.unit", "Zi", "write a size"),

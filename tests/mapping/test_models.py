@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import LARGEST, policy, problems, reading
+from webhook.finding import Refused
 from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.problem import path_text
+from webhook.mapping.reading import read
+from webhook.mapping.said import Said
+from webhook.mapping.strict_yaml import parse
 from webhook.mapping.vendor import Row, Vendor
 from webhook.mapping.writing import NoEquivalent, write
 from webhook.request import FREE, Percent, Request, Size
@@ -161,11 +166,11 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
             "one: 4Gi, two: [5Gi, 6Gi]",
             "one: all, two: 4Gi",
             "variables.size.rows.a.memory",
-            "one model has a size and another",
+            "cannot be compared",
         ),
         ("one: 4Gi, two: [5Gi, 6Gi]", "one: 4Zi, two: 4Gi", "variables.size.rows.a.memory.one", "4Zi"),
-        ("one: 4Gi, two: [5Gi, 6Gi]", "one: [4Gi, 5Gi, 6Gi]", "variables.size.rows.a.memory.one", "at most 2"),
-        ("{one: 4Gi, two: [5Gi, 6Gi]}", "{}", "variables.size.rows.a.memory", "at least 1"),
+        ("one: 4Gi, two: [5Gi, 6Gi]", "one: [4Gi, 5Gi, 6Gi]", "variables.size.rows.a.memory.one", "lists 3 amounts"),
+        ("{one: 4Gi, two: [5Gi, 6Gi]}", "{}", "variables.size.rows.a.memory", "is an empty map"),
         ("one: 50, two: 25", "one: 50, two: 250", "variables.size.rows.a.cores.two", "250 is no percentage"),
         (
             "one: 50, two: 25",
@@ -191,6 +196,168 @@ def test_model_without_rows_by_model() -> None:
     """Said where nothing depends on it, it would be believed to matter."""
     (problem,) = problems("extends: ascend\nvariables: {chip: {model: big}}\n")
     assert (problem.message, problem.hint) == ("no row says what is held by model", "leave `model` out")
+
+
+@pytest.mark.parametrize(
+    "model, hint",
+    [
+        ("H100", "did you mean `H100-80` or `H100-94`?"),
+        ("a100", "did you mean `A100-40` or `A100-80`?"),
+        ("RTX-PRO", "did you mean `RTX-PRO-6000`?"),
+        ("A100-40GB", "did you mean `A100-40`?"),
+        ("H20", f"known are {', '.join(sorted(MODELS))}"),
+        ("B100", f"known are {', '.join(sorted(MODELS))}"),
+        ("", f"known are {', '.join(sorted(MODELS))}"),
+    ],
+)
+def test_a_model_is_never_taken_for_another(model: str, hint: str) -> None:
+    """What begins so is meant; a name with another number is another card, whose slices hold something else."""
+    (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profile": {"model": model}}}))
+    assert (problem.message, problem.hint) == (f"no row knows the model {model!r}", hint)
+
+
+def test_a_misspelt_variable() -> None:
+    """It is told as that, and not as one that has no rows by model."""
+    (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": {"model": "H100-80"}}}))
+    assert problem.path == ("variables", "profle")
+    assert (problem.message, problem.hint) == ("needs `values` or `rows`", "did you mean `profile`?")
+
+
+def test_a_misspelt_variable_that_is_used() -> None:
+    """Nothing is extended: the name in the key is the one that was meant."""
+    document = parse(SLICES, "")[0].data
+    found = problems(json.dumps({**document, "variables": {"sise": {"model": "one"}}}))
+    assert [one.hint for one in found] == ["add it under `variables`", "did you mean `size`?"]
+
+
+def test_a_variable_without_anything() -> None:
+    """One that resembles none is told without a guess."""
+    (problem,) = problems(json.dumps({"extends": "mig", "variables": {"xyz": {"model": "H100-80"}}}))
+    assert (problem.message, problem.hint) == ("needs `values` or `rows`", None)
+
+
+def test_two_variables_for_every_device() -> None:
+    """Rows of one of them only would count: both are told."""
+    rows = {"rows": {"x": {"memory": "1Gi", "cores": 10}}, "write": "x"}
+    found = problems(json.dumps({"extends": "mig-single", "variables": {"more": rows, "profile": {"write": "1g.5gb"}}}))
+    assert [(one.path, one.message, one.hint) for one in found] == [
+        (
+            ("variables", name),
+            f"stands in no key, so that its row is what every device holds; so say the rows of {other}",
+            f"keep the rows of one of them, or put `{{{name}}}` into the key of a word",
+        )
+        for name, other in (("profile", "more"), ("more", "profile"))
+    ]
+
+
+def test_a_misspelt_variable_with_rows() -> None:
+    """Rows under it would never be read, for those of the variable in the key are."""
+    rows = {"rows": {"1g.5gb": {"memory": "1Gi"}}}
+    (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": rows}}))
+    assert problem.path == ("variables", "profle")
+    assert "so say the rows of profile" in problem.message
+
+
+@pytest.mark.parametrize("values", [["a", "b"], "[a-z]"])
+def test_written_where_nothing_is_written(values: Any) -> None:
+    """A variable without rows that stands in no key changes nothing."""
+    (problem,) = problems(json.dumps({"extends": "nvidia", "variables": {"kind": {"values": values, "write": "a"}}}))
+    assert problem.path == ("variables", "kind", "write")
+    assert problem.message == "has no effect: {kind} stands in no key of a word"
+    assert problem.hint == "put it into a key, or leave the variable out (with `extends`: `kind: null`)"
+
+
+def test_an_inherited_variable_that_is_no_longer_used() -> None:
+    """Where the key loses its variable part, the hint says how the variable goes, too."""
+    text = {"extends": "intel", "words": {"cards": {"resource": "gpu.example/any"}}}
+    (problem,) = problems(json.dumps(text))
+    assert problem.hint == "put it into a key, or leave the variable out (with `extends`: `driver: null`)"
+    assert "driver" not in policy(json.dumps({**text, "variables": {"driver": None}})).vendors["intel"].variables
+
+
+@pytest.mark.parametrize(
+    "old, new, path, message, hint",
+    [
+        (
+            "one: 4Gi, two: [5Gi, 6Gi]",
+            "one: all, two: 4Gi",
+            "memory",
+            "cannot be compared: one: all, two: 4Gi",
+            "write sizes for all models, or `all` for all models",
+        ),
+        (
+            "one: 4Gi, two: [5Gi, 6Gi]",
+            "one: free, two: [5Gi, 6Gi]",
+            "memory",
+            "cannot be compared: one: free, two: [5Gi, 6Gi]",
+            "write sizes for all models, or `all` for all models",
+        ),
+        (
+            "one: 4Gi, two: [5Gi, 6Gi]",
+            "one: [all, 4Gi]",
+            "memory.one",
+            "cannot be compared: [all, 4Gi]",
+            "write [least, most], both as sizes",
+        ),
+        (
+            "one: 50, two: 25",
+            "one: 50, two: free",
+            "cores",
+            "cannot be compared: one: 50, two: free",
+            "write percentages for all models, or `free` for all models",
+        ),
+    ],
+)
+def test_amounts_that_cannot_be_compared(old: str, new: str, path: str, message: str, hint: str) -> None:
+    """Which of them is the least, nobody can say."""
+    found = problems(slices().replace(old, new))
+    told = [one for one in found if path_text(one.path) == f"variables.size.rows.a.{path}"]
+    assert [(one.message, one.hint) for one in told] == [(message, hint)]
+
+
+@pytest.mark.parametrize(
+    "variable, path, message, hint",
+    [
+        ({"model": []}, "model", "is an empty list", "write one entry or more"),
+        ({"model": 100}, "model", "100 is no text", 'write "100" in quotes'),
+        ({"model": True}, "model", "true is no text", 'write "true" in quotes'),
+        ({"model": [100]}, "model[0]", "100 is no text", 'write "100" in quotes'),
+        ({"write": []}, "write", "is an empty list", "write one entry or more"),
+        ({"rows": {"a": {"memory": {}}}}, "rows.a.memory", "is an empty map", "write one entry or more"),
+        (
+            {"rows": {"a": {"memory": ["1Gi", "2Gi", "3Gi"]}}},
+            "rows.a.memory",
+            "lists 3 amounts",
+            "write one, or [least, most]",
+        ),
+        (
+            {"rows": {"a": {"memory": {"one": ["1Gi", "2Gi", "3Gi"]}}}},
+            "rows.a.memory.one",
+            "lists 3 amounts",
+            "write one, or [least, most]",
+        ),
+    ],
+)
+def test_mistakes_of_type(variable: dict[str, Any], path: str, message: str, hint: str) -> None:
+    """In our words, with what to write, and once."""
+    document = json.loads(json.dumps(parse(SLICES, "")[0].data))
+    document["variables"]["size"] |= variable
+    (problem,) = problems(json.dumps(document))
+    assert (path_text(problem.path), problem.message, problem.hint) == (f"variables.size.{path}", message, hint)
+
+
+def test_a_profile_of_other_models() -> None:
+    """Told with the models that have it, and those that the cluster has."""
+    vendor = configured("mig", model=["H100-80", "A30"])
+    with pytest.raises(Refused) as caught:
+        reading(vendor, {"nvidia.com/mig-1g.18gb": 1})
+    assert caught.value.finding.message.startswith(
+        "nvidia.com/mig-1g.18gb: 1: 1g.18gb is not of H100-80, A30; it is of H200, GH200-144: "
+        "if the cluster has such a card, add it to `model`; else write one of "
+    )
+    unknown = Said("slices", "nvidia.com/mig-1g.34gb", "1", 1, (("profile", "1g.34gb"),))
+    with pytest.raises(Refused, match="what that holds is not known; known are"):
+        read(vendor, {"slices": unknown}, {}, LARGEST, "main")
 
 
 def test_a_size_of_ones_own() -> None:

@@ -37,6 +37,7 @@ class Asking:
         zero: the words that stand at 0, and so are unset.
         promoted: resource names that stand in requests only.
         findings: what was noticed while collecting.
+        others: further keys of words that are among those already, with whatever number.
     """
 
     position: int
@@ -46,7 +47,7 @@ class Asking:
     zero: dict[str, Said] = field(default_factory=dict)
     promoted: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
-    several: bool = False
+    others: list[Said] = field(default_factory=list)
 
     @property
     def name(self) -> str:
@@ -67,7 +68,7 @@ class Asking:
         there = self.all_said.get(one.word)
         if there is not None:
             if word.twin is None and there.key != one.key:
-                self.several = True
+                self.others.append(one)
             elif there.text != one.text and there.number != one.number:
                 raise self.refuse(Reason.TWINS_DIFFER, f"{there} and {one} must agree: write one value to both", one)
             return

@@ -60,7 +60,7 @@ def settle(one: Asking, given: Orders, policy: Policy) -> Settled | None:
         Refused: the vendor refuses the words, or the target cannot express the request.
     """
     target, crossing = target_of(one.vendor, given, policy)
-    if one.several or _several_bindings(one):
+    if one.others or _several_bindings(one):
         _refuse_several(one, target)
         return None
     namespace, findings = namespace_defaults(given, policy)
@@ -83,9 +83,14 @@ def _several_bindings(one: Asking) -> bool:
 
 def _refuse_several(one: Asking, target: Vendor) -> None:
     """Words that name different chips mean nothing; several sizes in one container (MIG slices) are let be."""
-    if one.several and target is one.vendor and any(variable.rows for variable in one.vendor.variables.values()):
+    for other in one.others:
+        first = one.all_said[other.word]
+        if first.binding == other.binding or not (first.binding and other.binding):
+            message = f"{first} and {other} are two spellings of one word: keep one"
+            raise one.refuse(Reason.SPELLINGS_DIFFER, message, other)
+    if one.others and target is one.vendor and any(variable.rows for variable in one.vendor.variables.values()):
         return
-    listed = ", ".join(str(said) for said in one.all_said.values())
+    listed = ", ".join(str(said) for said in (*one.all_said.values(), *one.others))
     raise one.refuse(Reason.SPELLINGS_DIFFER, f"{listed}: the words of one container must name the same")
 
 

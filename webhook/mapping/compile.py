@@ -4,7 +4,7 @@ from collections.abc import Mapping
 
 from webhook.mapping import schema
 from webhook.mapping.compile_forms import FormCompiler
-from webhook.mapping.compile_variables import compile_variable
+from webhook.mapping.compile_variables import compile_variables
 from webhook.mapping.compile_words import compile_word
 from webhook.mapping.guard import compile_guards
 from webhook.mapping.owned import Owned, compile_owned
@@ -30,9 +30,7 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
     problems = Problems(source)
     words = {name: compile_word(name, word, document.variables, problems) for name, word in document.words.items()}
     keys = {key for word in words.values() for key in (*word.variables, word.picks)}
-    variables = {
-        name: compile_variable(name, variable, keys, problems) for name, variable in document.variables.items()
-    }
+    variables = compile_variables(document.variables, keys, problems)
     _check_names(words, problems)
     problems.stop_if_any()
     by_dimension: dict[Dimension, tuple[str, ...]] = {

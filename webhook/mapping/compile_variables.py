@@ -1,12 +1,13 @@
 """Variables of a document, compiled: what their names hold, on the models of cards that a cluster has."""
 
+import difflib
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from webhook.mapping import schema
-from webhook.mapping.problem import Path, nearest_known
+from webhook.mapping.problem import Path
 from webhook.mapping.problems import Problems
 from webhook.mapping.vendor import Row, Variable
 from webhook.request import Memory, Percent, Size
@@ -16,6 +17,11 @@ ByModel: TypeAlias = Written | Mapping[str, schema.Amount] | Mapping[str, Writte
 """What a row says of a dimension: the same for all models, or something for each."""
 Parse: TypeAlias = Callable[[Path, schema.Amount | None], Memory | None]
 """How an amount of the dimension is read."""
+_COMPARABLE: Final[Mapping[str | int, str]] = {
+    "memory": "write sizes for all models, or `all` for all models",
+    "cores": "write percentages for all models, or `free` for all models",
+}
+"""What a row may say by model, so that one is the least."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,21 +32,63 @@ class _Range:
     most: Memory | None
 
 
-def compile_variable(
-    name: str, variable: schema.Variable, keys: Collection[str | None], problems: Problems
-) -> Variable:
-    """A variable part of names, with its rows.
+def compile_variables(
+    variables: Mapping[str, schema.Variable], keys: Collection[str | None], problems: Problems
+) -> dict[str, Variable]:
+    """The variable parts of names, with their rows.
 
     Args:
-        name: what it is called.
-        variable: as the document writes it.
+        variables: as the document writes them.
         keys: the variables that stand in keys of words, or whose row a word picks.
         problems: takes what is wrong.
     """
+    known = {name for name, variable in variables.items() if not _empty(variable)} | {key for key in keys if key}
+    compiled: dict[str, Variable] = {}
+    for name, variable in variables.items():
+        if _empty(variable):
+            problems.add(("variables", name), "needs `values` or `rows`", _did_you_mean(name, known - {name}))
+            continue
+        everywhere = variable.rows is not None and name not in keys
+        compiled[name] = _variable(name, variable, problems, everywhere=everywhere)
+        if name not in keys:
+            _check_outside_keys(name, variable, variables, problems)
+    return compiled
+
+
+def _empty(variable: schema.Variable) -> bool:
+    return variable.values is None and variable.rows is None
+
+
+def _did_you_mean(name: str, known: Collection[str]) -> str | None:
+    near = difflib.get_close_matches(name[:64], sorted(known), n=1)
+    return f"did you mean `{near[0]}`?" if near else None
+
+
+def _check_outside_keys(
+    name: str, variable: schema.Variable, variables: Mapping[str, schema.Variable], problems: Problems
+) -> None:
+    """A variable that stands in no key says what every device holds, and no other can say it, too."""
     path: Path = ("variables", name)
-    write = _texts(variable.write)
-    if variable.values is None and variable.rows is None:
-        problems.add(path, "needs `values` or `rows`")
+    if variable.rows is None:
+        if variable.write is not None:
+            message = f"has no effect: {{{name}}} stands in no key of a word"
+            hint = f"put it into a key, or leave the variable out (with `extends`: `{name}: null`)"
+            problems.add((*path, "write"), message, hint)
+        return
+    others = [other for other, one in variables.items() if one.rows is not None and other != name]
+    if others:
+        message = (
+            f"stands in no key, so that its row is what every device holds; so say the rows of {', '.join(others)}"
+        )
+        problems.add(path, message, f"keep the rows of one of them, or put `{{{name}}}` into the key of a word")
+    if len(_texts(variable.write)) > 1:
+        problems.add(
+            (*path, "write"), "one name only: it stands in no key, so that all devices are alike", "keep one of them"
+        )
+
+
+def _variable(name: str, variable: schema.Variable, problems: Problems, *, everywhere: bool) -> Variable:
+    path: Path = ("variables", name)
     for key, pattern in (("values", variable.values), ("others", variable.others)):
         if isinstance(pattern, str) and not _is_pattern(pattern):
             problems.add((*path, key), f"{pattern!r} is no regular expression without groups of its own names")
@@ -48,12 +96,8 @@ def compile_variable(
     rows = {key: _row((*path, "rows", key), row, models, problems) for key, row in (variable.rows or {}).items()}
     held = {key: row for key, row in rows.items() if row is not None}
     _check_written(path, variable, held, problems)
-    everywhere = variable.rows is not None and name not in keys
-    if everywhere and len(write) > 1:
-        problems.add(
-            (*path, "write"), "one name only: it stands in no key, so that all devices are alike", "keep one of them"
-        )
-    return Variable(name, held, write, everywhere, variable.why)
+    elsewhere = {key: _models_of(row) for key, row in (variable.rows or {}).items() if key not in held}
+    return Variable(name, held, _texts(variable.write), everywhere, variable.why, _texts(variable.model), elsewhere)
 
 
 def _texts(written: schema.Texts | None) -> tuple[str, ...]:
@@ -70,8 +114,19 @@ def _models(path: Path, variable: schema.Variable, problems: Problems) -> frozen
         if not known:
             problems.add((*path, "model"), "no row says what is held by model", "leave `model` out")
         elif model not in known:
-            problems.add((*path, "model"), f"no row knows the model {model!r}", nearest_known(model, known))
+            problems.add((*path, "model"), f"no row knows the model {model!r}", _nearest_model(model, known))
     return frozenset(chosen) & known.keys() or None
+
+
+def _nearest_model(model: str, known: Collection[str]) -> str:
+    """The models that begin so, or else the nearest with the same numbers: with others it is another card."""
+    meant = sorted(one for one in known if one.lower().startswith(f"{model.lower()}-"))
+    if not meant:
+        alike = [one for one in known if re.findall("[0-9]+", one) == re.findall("[0-9]+", model)]
+        meant = difflib.get_close_matches(model[:64], alike, n=1)
+    if not meant:
+        return f"known are {', '.join(sorted(known))}"
+    return f"did you mean {' or '.join(f'`{one}`' for one in meant)}?"
 
 
 def _check_written(path: Path, variable: schema.Variable, held: Mapping[str, Row], problems: Problems) -> None:
@@ -89,6 +144,11 @@ def _check_written(path: Path, variable: schema.Variable, held: Mapping[str, Row
 def _by_model(row: schema.Row) -> list[Mapping[str, object]]:
     """What the row says by model."""
     return [said for said in (row.memory, row.cores) if isinstance(said, dict)]
+
+
+def _models_of(row: schema.Row) -> tuple[str, ...]:
+    """The models of which the row says something."""
+    return tuple(dict.fromkeys(model for said in _by_model(row) for model in said))
 
 
 def _row(path: Path, row: schema.Row, models: frozenset[str] | None, problems: Problems) -> Row | None:
@@ -121,16 +181,24 @@ def _range(path: Path, said: ByModel, models: frozenset[str] | None, parse: Pars
     least, most = _ordered([one.least for one in ranges]), _ordered([one.most for one in ranges])
     if not least or not most:
         if ranges and not any(one.most is None for one in ranges):
-            problems.add(path, "one model has a size and another none", "write sizes for all models, or for none")
+            compared = {model: one for model, one in said.items() if models is None or model in models}
+            listed = ", ".join(f"{model}: {_shown(one)}" for model, one in compared.items())
+            problems.add(path, f"cannot be compared: {listed}", _COMPARABLE[path[-1]])
         return _Range(None, None)
     return _Range(least[0], most[-1])
 
 
 def _bounds(path: Path, written: Written | None, parse: Parse, problems: Problems) -> _Range:
     amounts = [parse(path, one) for one in (written if isinstance(written, list) else [written])]
-    if len(amounts) > 1 and _ordered(amounts) != amounts and None not in amounts:
+    if None not in amounts and _ordered(amounts) is None:
+        problems.add(path, f"cannot be compared: {_shown(written)}", "write [least, most], both as sizes")
+    elif None not in amounts and _ordered(amounts) != amounts:
         problems.add(path, "is [least, most]", "write the smaller size first")
     return _Range(amounts[0], amounts[-1])
+
+
+def _shown(written: Written | None) -> str:
+    return f"[{', '.join(map(str, written))}]" if isinstance(written, list) else str(written)
 
 
 def _ordered(amounts: Sequence[Memory | None]) -> list[Memory] | None:

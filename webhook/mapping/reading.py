@@ -8,7 +8,7 @@ from typing import Final, Literal
 from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.conversion import number_for, settle, value_of
 from webhook.mapping.numbers import Numbers
-from webhook.mapping.refusal import denied
+from webhook.mapping.refusal import denied, without_row
 from webhook.mapping.said import Said, SaidWords, form_of, row_of, spoken, unset
 from webhook.mapping.vendor import Default, Derived, Form, Vendor, Word
 from webhook.quantity import Number, bytes_text, ceil_to, number_text, simplest
@@ -19,9 +19,6 @@ Defaults = Mapping[Dimension, Default]
 
 MAX_DEVICES: Final = 4096
 """Devices of one container; more is a size that was written for a count (``nvidia.com/gpu: 8Gi``)."""
-
-MAX_LISTED: Final = 20
-"""Names with a size that a refusal lists."""
 
 _MIB: Final = 1024**2
 
@@ -147,14 +144,7 @@ class _Reader:
 
     def _no_row(self, one: Said) -> Refused:
         """A name without a row: a word that picks one always means it, a key only where nothing else says the amounts."""
-        rows = [name for variable in self._vendor.variables.values() for name in variable.rows]
-        more = f" … ({len(rows)} in all)" if rows[MAX_LISTED:] else ""
-        known = (
-            f"known are {', '.join(rows[:MAX_LISTED])}{more}"
-            if rows
-            else f"none is defined: `extends: {self._vendor.name}` adds `rows`"
-        )
-        return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: what that holds is not known; {known}", one)
+        return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: {without_row(self._vendor, one)}", one)
 
     def _devices(self) -> int | None:
         form = self._form

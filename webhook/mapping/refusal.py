@@ -1,11 +1,11 @@
-"""What a refusal says: the text of a form's ``deny``, with words as the pod spells them and the numbers that would do."""
+"""What a refusal says: the text of a form's ``deny``, the words as the pod spells them, and what would do instead."""
 
 import re
 from collections.abc import Mapping
 from typing import Final
 
 from webhook.finding import Refused, refuse
-from webhook.mapping.said import SaidWords, spoken
+from webhook.mapping.said import Said, SaidWords, name_in, spoken
 from webhook.mapping.vendor import Form, Vendor, Word
 from webhook.quantity import Number
 from webhook.reasons import Reason
@@ -13,6 +13,9 @@ from webhook.reasons import Reason
 PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")
 VALUES: Final = frozenset({"value", "below", "above"})
 """What a ``deny`` may name besides words: the number asked for, and the nearest ones that another form takes."""
+
+MAX_LISTED: Final = 20
+"""Names with a size that a refusal lists."""
 
 
 def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Refused:
@@ -47,6 +50,23 @@ def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Refus
         field=one.key if one is not None else None,
         value=one.text if one is not None else None,
     )
+
+
+def without_row(vendor: Vendor, one: Said) -> str:
+    """Why it is not known what a name holds: the cluster's cards have it not, or nobody says it."""
+    rows = [name for variable in vendor.variables.values() for name in variable.rows]
+    listed = f"{', '.join(rows[:MAX_LISTED])}{f' … ({len(rows)} in all)' if rows[MAX_LISTED:] else ''}"
+    for variable in vendor.variables.values():
+        name = name_in(vendor, one, variable)
+        others = variable.elsewhere.get(name or "")
+        if others:
+            return (
+                f"{name} is not of {', '.join(variable.models)}; it is of {', '.join(others)}: "
+                f"if the cluster has such a card, add it to `model`; else write one of {listed}"
+            )
+    if rows:
+        return f"what that holds is not known; known are {listed}"
+    return f"what that holds is not known; none is defined: `extends: {vendor.name}` adds `rows`"
 
 
 def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:

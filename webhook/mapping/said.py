@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from webhook.mapping.template import Binding
-from webhook.mapping.vendor import Form, Row, Vendor
+from webhook.mapping.vendor import Form, Row, Variable, Vendor
 from webhook.quantity import Number, number_text
 
 
@@ -66,13 +66,17 @@ def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, Said | None]:
                 return variable.rows.get(variable.write[0]), None
             continue
         for one in said.values():
-            picks = vendor.words[one.word].picks == variable.name
-            chosen = one.text if picks else dict(one.binding).get(variable.name)
-            if chosen is None or not (picks or variable.rows):
+            chosen = name_in(vendor, one, variable)
+            if chosen is None or not (variable.rows or vendor.words[one.word].picks == variable.name):
                 continue
             row = variable.rows.get(chosen)
             return (row, None) if row is not None else (None, one)
     return None, None
+
+
+def name_in(vendor: Vendor, one: Said, variable: Variable) -> str | None:
+    """What a word says of a variable, by its text or in its key; None where it says nothing of it."""
+    return one.text if vendor.words[one.word].picks == variable.name else dict(one.binding).get(variable.name)
 
 
 def unset(vendor: Vendor) -> str | None:

@@ -1,6 +1,7 @@
 """Validation of a document by its pydantic model, and problems told with path, line and the nearest known key."""
 
 import difflib
+import json
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -40,7 +41,8 @@ def _meant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple[Pa
     found: dict[Path, ErrorDetails] = {}
     for one in (*fitting, *errors):
         path = paths[id(one)]
-        if not any(paths[id(other)][: len(path)] == path for other in fitting if other is not one):
+        deeper = any(len(other) > len(path) and other[: len(path)] == path for other in paths.values())
+        if not deeper and not any(paths[id(other)][: len(path)] == path for other in fitting if other is not one):
             found.setdefault(path, one)
     return list(found.items())
 
@@ -69,6 +71,14 @@ def _problem(error: ErrorDetails, path: Path, document: Document, model: type[St
         message = f"the key {path[-1]!r} is missing"
     elif error["type"] == "literal_error":
         message = f"{error['input']!r} is not one of {error['ctx']['expected']}"
+    elif error["type"] == "too_short":
+        message, hint = f"is an empty {'map' if error['input'] == {} else 'list'}", "write one entry or more"
+    elif error["type"] == "too_long":
+        # The only lists that may be too long are ranges.
+        message, hint = f"lists {len(error['input'])} amounts", "write one, or [least, most]"
+    elif error["type"] == "string_type" and isinstance(error["input"], int | float):
+        written = json.dumps(error["input"])
+        message, hint = f"{written} is no text", f'write "{written}" in quotes'
     else:
         message = f"{message[:1].lower()}{message[1:]}, not {error['input']!r}"
     return Problem(message, path, hint, document.source, _line(path, document))

@@ -139,6 +139,8 @@ class Variable:
         write: what may be written.
         everywhere: it stands in no key: what `write` names is what every device holds.
         why: what the user is to find out, where `write` has to be configured.
+        models: the models of the cluster's cards; empty where it does not say.
+        elsewhere: names that none of these models has, with the models that have them.
     """
 
     name: str
@@ -146,6 +148,8 @@ class Variable:
     write: tuple[str, ...]
     everywhere: bool = False
     why: str | None = None
+    models: tuple[str, ...] = ()
+    elsewhere: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
