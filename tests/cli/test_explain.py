@@ -373,6 +373,19 @@ def test_one_word_or_several_beside(run: Run) -> None:
     )
 
 
+def test_no_other_hardware_instead(run: Run) -> None:
+    """A chip that nobody knows is refused with those that are known, and none of them is written instead."""
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: main\n    image: i\n"
+        "    resources: {limits: {huawei.com/Ascend910B5: 1, huawei.com/Ascend910B5-memory: 2000}}\n"
+    )
+    told = " ".join(run("explain", "-f", "-", stdin=pod).stdout.split())
+    assert "VGW313" in told
+    assert "known are huawei.com/Ascend{chip}, with 910A, 910B, 910B2," in told
+    assert "did you mean" not in told
+    assert "this instead" not in told
+
+
 def test_a_refusal_names_every_way(run: Run) -> None:
     """Where a text of the pod is misspelt, the text that was meant is in the refusal."""
     pod = (

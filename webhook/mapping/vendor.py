@@ -204,7 +204,7 @@ class Vendor:
         )
 
     def counts_parts(self, word: Word) -> bool:
-        """Whether a number of the word counts parts of one card: each form that it leads to says the number of cards itself."""
+        """Whether a number of the word counts parts of one card: each form that it leads to says how many cards itself."""
         if "devices" not in word.dimensions:
             return False
         led = [form for form in self.forms if form.deny is None and any(one.takes_several(word) for one in form.when)]
