@@ -409,6 +409,7 @@ def test_a_name_with_its_variables(run: Run) -> None:
         ("nvidia.com/gpumme", "did you mean nvidia.com/gpumem"),
         ("aliyun.com/gpu-men", "did you mean aliyun.com/gpu-mem"),
         ("gpumem", "nvidia.com/gpumem?"),
+        ("iluvatar.ai/MR-V200.vMem", "did you mean iluvatar.ai/{chip}.vMem?"),
         ("example.com/fpga", "`vgpu-webhook vendors` lists the words"),
     ],
 )

@@ -290,7 +290,10 @@ def _known(vendor: Vendor, name: str) -> bool:
 
 
 def _near(policy: Policy, name: str) -> tuple[str, ...]:
-    """Names that were probably meant: those that differ in a few letters, before or behind the slash."""
+    """Names that were probably meant: those that differ in a few letters, before or behind the slash; no other hardware's."""
+    miss = policy.near.look(name)
+    if miss is not None and miss.choices:
+        return (miss.meant,)
     names = {
         key
         for vendor in policy.vendors.values()
