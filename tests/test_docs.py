@@ -434,7 +434,7 @@ def test_every_key_of_mappings_is_documented() -> None:
 def unit_text(word: Word) -> str:
     """What 1 of a word is worth, as the page of vendors says it."""
     if "devices" in word.dimensions:
-        return "a card"
+        return "a part of one card" if word.name == "drs-gcu" else "a card"
     if word.unit is None:
         return "to be configured"
     return bytes_text(word.unit) if word.sized else f"{number_text(word.unit)} % of a card"

@@ -53,6 +53,20 @@ def test_in_order(run: Run, tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout, result.stderr) == (0, "in order: 3 mappings, 1 settings\n", "")
 
 
+def test_what_has_to_be_configured(run: Run, tmp_path: Path) -> None:
+    """A vendor that the settings put in force and whose words nobody can read yet is named, with what is missing."""
+    (settings,) = written(tmp_path, settings_yaml="owners: {nvidia.com/gpu: mig-single}\n")
+    result = run("check", settings)
+    assert (result.exit_code, result.stdout) == (0, "in order: 0 mappings, 1 settings\n")
+    assert result.stderr.startswith(
+        "warning: mig-single is in force, but its words cannot be read until it is configured: the profile is not in the pod; "
+    )
+    assert "write: 1g.10gb, model: H100-80" in result.stderr
+    (mapping,) = written(tmp_path, single_yaml="extends: mig-single\nvariables: {profile: {write: 1g.10gb}}\n")
+    assert run("check", settings, mapping).stderr == ""
+    assert run("check", mapping).stderr == ""
+
+
 def test_every_problem_with_its_line(run: Run, tmp_path: Path) -> None:
     """In a block of text the line is that of the file; else that of the key."""
     files = written(

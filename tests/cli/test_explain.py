@@ -333,6 +333,70 @@ def test_who_owns_a_word(run: Run, tmp_path: Path) -> None:
     ]
 
 
+def test_parts_of_one_card(run: Run) -> None:
+    """A count of what one card is cut into is told as that, never as cards."""
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: main\n    image: i\n"
+        "    resources: {limits: {enflame.com/drs-gcu: 2}}\n"
+    )
+    told = run("explain", "-f", "-", stdin=pod).stdout
+    assert "enflame.com/drs-gcu: 2  2 parts of one card" in told
+    assert "means     1 card " in told
+    named = run("explain", "--name", "enflame.com/drs-gcu").stdout
+    assert "1 is      a part of one card\n" in named
+    assert "it has no effect" not in named
+    assert "missing " not in named
+    assert "1 is      a card\n" in run("explain", "--name", "enflame.com/gcu").stdout
+
+
+def test_a_row_without_sizes(run: Run) -> None:
+    """A name whose row says legal numbers only holds what the words beside it say."""
+    assert "1 is      1 MiB, per card\n" in run("explain", "--name", "huawei.com/Ascend310P-memory").stdout
+    assert "1 is      a card called 310P\n" in run("explain", "--name", "huawei.com/Ascend310P").stdout
+
+
+def test_marks_of_a_name_are_told_apart(run: Run) -> None:
+    """What only a scheduler writes is an annotation or a label; somebody else's name is a resource."""
+    told = run("explain", "--name", "huawei.com/Ascend910").stdout
+    assert "as an annotation or label written by its scheduler only" in told
+    assert "as a resource somebody else's name" in told
+    assert "scheduler only" not in run("explain", "--name", "huawei.com/Ascend910B").stdout
+
+
+def test_one_word_or_several_beside(run: Run) -> None:
+    """The verb follows their number."""
+    assert "if nvidia.com/gpumem is missing too" in " ".join(
+        run("explain", "--name", "nvidia.com/gpumem-percentage").stdout.split()
+    )
+    assert "if enflame.com/drs-gcu and enflame.com/vgcu are missing too" in " ".join(
+        run("explain", "--name", "enflame.com/gcu").stdout.split()
+    )
+
+
+def test_no_other_hardware_instead(run: Run) -> None:
+    """A chip that nobody knows is refused with those that are known, and none of them is written instead."""
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: main\n    image: i\n"
+        "    resources: {limits: {huawei.com/Ascend910B5: 1, huawei.com/Ascend910B5-memory: 2000}}\n"
+    )
+    told = " ".join(run("explain", "-f", "-", stdin=pod).stdout.split())
+    assert "VGW313" in told
+    assert "known are huawei.com/Ascend{chip}, with 910A, 910B, 910B2," in told
+    assert "did you mean" not in told
+    assert "this instead" not in told
+
+
+def test_a_refusal_names_every_way(run: Run) -> None:
+    """Where a text of the pod is misspelt, the text that was meant is in the refusal."""
+    pod = (
+        "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {tke.cloud.tencent.com/app-class: onlin}\n"
+        "spec:\n  containers:\n  - name: main\n    image: i\n"
+        "    resources: {limits: {tke.cloud.tencent.com/qgpu-memory: 4}}\n"
+    )
+    told = " ".join(run("explain", "-f", "-", stdin=pod).stdout.split())
+    assert "needs the annotation tke.cloud.tencent.com/app-class: online" in told
+
+
 def test_a_name_with_its_variables(run: Run) -> None:
     """A pattern as the mapping writes it is found like a name that it matches."""
     named = run("explain", "--name", "iluvatar.ai/MR-V100.vMem").stdout
@@ -345,6 +409,7 @@ def test_a_name_with_its_variables(run: Run) -> None:
         ("nvidia.com/gpumme", "did you mean nvidia.com/gpumem"),
         ("aliyun.com/gpu-men", "did you mean aliyun.com/gpu-mem"),
         ("gpumem", "nvidia.com/gpumem?"),
+        ("iluvatar.ai/MR-V200.vMem", "did you mean iluvatar.ai/{chip}.vMem?"),
         ("example.com/fpga", "`vgpu-webhook vendors` lists the words"),
     ],
 )

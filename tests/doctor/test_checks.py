@@ -45,6 +45,7 @@ GONE = make_authority("gone", NOW - 20 * DAY, 10 * DAY)
 CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
 LEASE = Scheduler(0, 2, 0, 10.0)
+UNREADABLE = outcome(settings="owners: {nvidia.com/gpu: mig-single}")
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
@@ -90,6 +91,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("api-server", ERROR, "does not answer", but(server=REFUSED, reachable=False)),
     ("mappings", OK, "1 document of gpu", HEALTHY),
     ("mappings", WARNING, "could not be read", but(outcome=REFUSED)),
+    ("mappings", WARNING, "1 vendor cannot be read yet", but(outcome=UNREADABLE)),
     ("mappings", ERROR, "1 document not in force", but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
     ("registration", OK, "written by version", HEALTHY),
     ("registration", OK, "by hand", but(configurations=[registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}])),

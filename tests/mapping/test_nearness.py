@@ -47,6 +47,55 @@ def test_near_misses_of_built_in_words(name: str, meant: str | None, sure: bool 
     assert found == (None if meant is None or sure is None else NearMiss(meant, sure))
 
 
+@pytest.mark.parametrize(
+    "name, meant",
+    [
+        ("huawei.com/Ascend910B3-memry", "huawei.com/Ascend910B3-memory"),
+        ("huawei.com/Ascned910B3-memory", "huawei.com/Ascend910B3-memory"),
+        ("huawei.com/Ascend910B4-1-memry", "huawei.com/Ascend910B4-1-memory"),
+        ("huawei.com/Ascend310P-cores", "huawei.com/Ascend310P-core"),
+        ("iluvatar.ai/BI-V100.vMemory", "iluvatar.ai/BI-V100.vMem"),
+        ("iluvatar.ai/vcuda-memry", "iluvatar.ai/vcuda-memory"),
+        ("hygon.com/hcumen", "hygon.com/hcumem"),
+        ("hygon.com/dcunums", "hygon.com/dcunum"),
+    ],
+)
+def test_a_correction_keeps_the_variable_part(name: str, meant: str) -> None:
+    """What names the hardware stays as it is."""
+    assert load_policy().near.look(name) == NearMiss(meant, sure=True)
+
+
+@pytest.mark.parametrize(
+    "name, template, choices",
+    [
+        ("huawei.com/Ascend910B5-memory", "huawei.com/Ascend{chip}-memory", "910A, 910B, "),
+        ("huawei.com/Ascend910D", "huawei.com/Ascend{chip}", "910A, 910B, "),
+        ("huawei.com/Ascend910B31", "huawei.com/Ascend{chip}", "910A, 910B, "),
+        ("huawei.com/Ascend910-memory", "huawei.com/Ascend{chip}-memory", "910A, 910B, "),
+        ("iluvatar.ai/MR-V200.vMem", "iluvatar.ai/{chip}.vMem", "MR-V100, MR-V50, BI-V150, BI-V100"),
+        ("iluvatar.ai/BMR-V100.vMem", "iluvatar.ai/{chip}.vMem", "MR-V100, MR-V50, BI-V150, BI-V100"),
+        ("hygon.com/ccunum", "hygon.com/{generation}num", "dcu, hcu"),
+    ],
+)
+def test_other_hardware_is_never_suggested(name: str, template: str, choices: str) -> None:
+    """Where the variable part is what nobody knows, what is known is listed, and nothing is the correction."""
+    found = load_policy().near.look(name)
+    assert found is not None
+    assert (found.meant, found.sure) == (template, True)
+    assert ", ".join(found.choices).startswith(choices)
+    assert found.told.startswith(f"known are {template}, with {choices}")
+
+
+def test_choices_are_listed_in_part() -> None:
+    """Names with many rows list a few of them."""
+    found = load_policy().near.look("nvidia.com/mig-1g5gb")
+    assert found is not None
+    assert found.told == (
+        "known are nvidia.com/mig-{profile}, with 1g.5gb, 1g.5gb.me, 1g.6gb, 1g.6gb.me, 1g.10gb, 1g.10gb.me, 1g.12gb, "
+        f"1g.12gb.me … ({len(found.choices)} in all)"
+    )
+
+
 def test_prefixes_and_known_names_of_a_mapping() -> None:
     """A mapping narrows where it looks, and names what belongs to others."""
     near = policy(f"{ACME}match: {{resources: [acme.com/g]}}\nknown: ['acme.com/gpu-*']\n").near

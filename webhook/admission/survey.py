@@ -146,10 +146,10 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
                 yield Finding(Reason.MISPLACED_WORD, message, slot.name, field_name)
         return
     if near.sure:
-        message = f"{key} is no known resource; did you mean {near.meant}?"
+        message = f"{key} is no known resource; {near.told}"
         yield Finding(Reason.NEAR_MISS, message, slot.name, field_name)
         return
-    message = f"{key} is no known resource and was left as it is; did you mean {near.meant}?"
+    message = f"{key} is no known resource and was left as it is; {near.told}"
     yield Finding(Reason.UNKNOWN_WORD, message, slot.name, field_name)
 
 

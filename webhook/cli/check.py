@@ -17,6 +17,7 @@ from webhook.cli.failure import Failure
 
 if TYPE_CHECKING:
     from webhook.cli.config_maps import Found
+    from webhook.mapping.policy import Policy
     from webhook.mapping.problem import Problem
 
 STDIN: Final = "-"
@@ -56,7 +57,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     it is read, - is standard input.
 
     \b
-    Exit codes with files:    0 all of them would be in force
+    Exit codes with files:    0 all of them would be in force; a vendor that has to be configured first is told on stderr
                               1 they would not: every problem with file, line, path and what to write instead
     Exit codes without files: 0 it works, as far as can be seen
                               2 something does not
@@ -74,6 +75,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     if any(option is not None for option in (kubeconfig, release_namespace, output)):
         raise click.UsageError("files are checked without a cluster: leave the options out, or the files")
     from webhook.cli.documents import documents_of
+    from webhook.mapping.said import unreadable
 
     found: list[Found] = []
     problems: list[Problem] = []
@@ -81,11 +83,14 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         more, wrong = documents_of(body, source)
         found += more
         problems += wrong
-    problems += _problems(found, alone=bool(problems))
-    if problems:
+    policy, together = _together(found, alone=bool(problems))
+    problems += together
+    if problems or policy is None:
         raise Failure(map(str, problems))
     mappings = sum(one.kind == "mapping" for one in found)
     click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
+    for warning in unreadable(policy.vendors.values()):
+        click.echo(f"warning: {warning}", err=True)
 
 
 def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str) -> None:
@@ -117,8 +122,8 @@ def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str
         raise click.exceptions.Exit(BROKEN)
 
 
-def _problems(found: "Sequence[Found]", *, alone: bool) -> "Sequence[Problem]":
-    """What is wrong with documents, each by itself and (unless some could not be read) with each other."""
+def _together(found: "Sequence[Found]", *, alone: bool) -> "tuple[Policy | None, Sequence[Problem]]":
+    """The policy of documents, or what is wrong with each by itself and (unless some could not be read) with each other."""
     from webhook.mapping.load import build_policy, prepare, settings_of
     from webhook.mapping.problem import MappingError, Problem
 
@@ -130,10 +135,9 @@ def _problems(found: "Sequence[Found]", *, alone: bool) -> "Sequence[Problem]":
     ]
     try:
         if not alone:
-            build_policy(mappings, settings[0] if settings else None)
-            return problems
+            return build_policy(mappings, settings[0] if settings else None), problems
     except MappingError as error:
-        return [*problems, *error.problems]
+        return None, [*problems, *error.problems]
     for one in found:
         try:
             if one.kind == "mapping":
@@ -142,7 +146,7 @@ def _problems(found: "Sequence[Found]", *, alone: bool) -> "Sequence[Problem]":
                 settings_of(one.document, None)
         except MappingError as error:
             problems += error.problems
-    return problems
+    return None, problems
 
 
 def _bodies(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:

@@ -8,8 +8,8 @@ from webhook.explanation.glossary import Entry, Mark, Use
 
 _MARKS: Final[Mapping[Mark, str]] = {
     "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",
-    "owned": "written by its scheduler only; it is removed from new pods",
-    "known": "somebody else's name under its prefix: never read, and never taken for a misspelt word",
+    "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
+    "known": "as a resource somebody else's name under its prefix: never read, and never taken for a misspelt word",
 }
 
 

@@ -88,7 +88,8 @@ def _worth(vendor: "Vendor", word: "Word") -> str:
     if word.kind != "amount":
         return ""
     if "devices" in word.dimensions:
-        return "a card" if unset(vendor) is None else "a card; what it holds is to be configured"
+        one = "a part of one card" if vendor.counts_parts(word) else "a card"
+        return one if unset(vendor) is None else f"{one}; what it holds is to be configured"
     if word.unit is None:
         return "to be configured"
     unit = bytes_text(word.unit) if word.sized else f"{number_text(word.unit)} % of a card"

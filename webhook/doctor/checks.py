@@ -33,7 +33,7 @@ CHECKS: Final = (
     Check(
         "mappings",
         "cluster",
-        "are the documents of all ConfigMaps in force",
+        "are the documents of all ConfigMaps in force, and can the words of all vendors in force be read",
         "`get`, `list` `configmaps` of the webhook's namespace",
         policy.mappings,
     ),

@@ -5,6 +5,7 @@ from typing import Final
 
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
+from webhook.mapping.said import unreadable
 
 OLDEST: Final = (1, 30)
 """Match conditions of webhooks are stable since this version of Kubernetes; without them an outage holds back all pods."""
@@ -40,6 +41,13 @@ def mappings(facts: Facts) -> Result:
             f"{counted(len(rejected), 'document')} not in force",
             *(line for verdict in rejected for line in verdict.lines()),
             hint=f"kubectl edit --namespace {facts.release} {rejected[0].name}",
+        )
+    unread_vendors = list(unreadable(facts.policy.vendors.values()))
+    if unread_vendors:
+        return warning(
+            f"{counted(len(unread_vendors), 'vendor')} cannot be read yet",
+            *unread_vendors,
+            hint="add that document as a ConfigMap, or change the setting `owners`",
         )
     number = len(facts.outcome.verdicts)
     own = (

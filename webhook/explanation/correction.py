@@ -98,7 +98,8 @@ def _containers(pod: Pod, slot: Slot, policy: Policy, denial: Finding) -> Iterat
         kept = [entry for entry in msgspec.json.decode(container.env) if entry.get("name") != inside]
         yield _replace(container, env=msgspec.Raw(msgspec.json.encode(kept)))
     elif reason is Reason.NEAR_MISS and (near := policy.near.look(inside)) is not None:
-        yield renamed(container, inside, near.meant)
+        if not near.choices:
+            yield renamed(container, inside, near.meant)
     elif reason is Reason.LIMIT_DIFFERS and container.resources is not None:
         limits = container.resources.limits or {}
         requests = container.resources.requests or {}

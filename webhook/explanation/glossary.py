@@ -147,12 +147,14 @@ def _unit(vendor: Vendor, word: Word, owner: Owner) -> str:
     for variable in vendor.variables.values():
         value = next(iter(variable.write), None) if variable.everywhere else chosen.get(variable.name)
         row = variable.rows.get(value) if value is not None else None
-        if row is not None:
+        if row is not None and (row.memory or row.cores or "devices" in word.dimensions):
             sizes: tuple[tuple[Dimension, Memory | None], ...] = (("memory", row.memory), ("cores", row.cores))
             held = [f"{dimension} {amount_in_words(size, dimension)}" for dimension, size in sizes if size is not None]
-            return f"{unit_text(word)} called {value}: {', '.join(held)}"
+            told = f": {', '.join(held)}" if held else ""
+            return f"{unit_text(vendor, word)} called {value}{told}"
     why = unset(vendor) if "devices" in word.dimensions else None
-    return unit_text(word) if why is None else f"{unit_text(word)}; what it holds has to be configured: {why}"
+    one = unit_text(vendor, word)
+    return one if why is None else f"{one}; what it holds has to be configured: {why}"
 
 
 def _legal(word: Word) -> str:
@@ -175,8 +177,11 @@ def _legal(word: Word) -> str:
 def _missing(vendor: Vendor, word: Word) -> Iterator[str]:
     """What it means for each dimension that the word says that it is not there."""
     for dimension in word.dimensions:
+        if dimension == "devices" and vendor.counts_parts(word):
+            continue
         others = [vendor.words[name].spellings[0].text for name in vendor.by_dimension[dimension] if name != word.name]
-        beside = f", if {' and '.join(others)} is missing too" if others else ""
+        are = "is" if len(others) == 1 else "are"
+        beside = f", if {' and '.join(others)} {are} missing too" if others else ""
         default = vendor.defaults.get(dimension)
         meanings = (
             [f"{amount_in_words(default.value, dimension)}, filled in by the mapping's default"]
@@ -253,7 +258,9 @@ def _traps(vendor: Vendor, word: Word) -> Iterator[str]:
 
 
 def _not_counting(vendor: Vendor, word: Word, dimension: Dimension) -> Iterator[str]:
-    """Where the word has no effect for a dimension."""
+    """Where the word has no effect for a dimension; one that counts parts of a card says no number of cards anywhere."""
+    if dimension == "devices" and vendor.counts_parts(word):
+        return
     first, *_ = vendor.by_dimension[dimension]
     if first != word.name:
         yield f"Beside {vendor.words[first].spellings[0].text} it has no effect: that one counts."
@@ -283,7 +290,10 @@ def _known(vendor: Vendor, name: str) -> bool:
 
 
 def _near(policy: Policy, name: str) -> tuple[str, ...]:
-    """Names that were probably meant: those that differ in a few letters, before or behind the slash."""
+    """Names that were probably meant: those that differ in a few letters, before or behind the slash; no other hardware's."""
+    miss = policy.near.look(name)
+    if miss is not None and miss.choices:
+        return (miss.meant,)
     names = {
         key
         for vendor in policy.vendors.values()

@@ -162,7 +162,8 @@ def _unread_words(container: ContainerWords, policy: Policy) -> Iterator[WordSho
         owner = policy.resources.owners(key)[0]
         text = limit if limit is not None else request or ""
         try:
-            says = worth(policy.vendors[owner.vendor].words[owner.word], parse_quantity(text))
+            vendor = policy.vendors[owner.vendor]
+            says = worth(vendor, vendor.words[owner.word], parse_quantity(text))
         except QuantityError as error:
             says = error.why
         if request is not None and limit is not None and request != limit:
@@ -195,7 +196,7 @@ class _Teller:
             one.name,
             one.words.init,
             one.vendor.name,
-            tuple(word_shown(words[said.word], said) for said in one.all_said.values()),
+            tuple(word_shown(one.vendor, words[said.word], said) for said in one.all_said.values()),
             left=left,
         )
         if reading is None:

@@ -21,15 +21,15 @@ from webhook.explanation.worth import worth
 from webhook.mapping.names import index
 from webhook.mapping.reading import Reading
 from webhook.mapping.said import Said, spoken
-from webhook.mapping.vendor import Derived, Form, Word
+from webhook.mapping.vendor import Derived, Form, Vendor, Word
 from webhook.quantity import Number, QuantityError, parse_quantity, simplest
 from webhook.reasons import Reason
 from webhook.request import DIMENSIONS, FREE, Dimension, Percent, Request, Size
 
 
-def word_shown(word: Word, said: Said) -> WordShown:
+def word_shown(vendor: Vendor, word: Word, said: Said) -> WordShown:
     """A word as it stands in the pod."""
-    return WordShown(said.key, said.text, word.place, worth(word, said.number))
+    return WordShown(said.key, said.text, word.place, worth(vendor, word, said.number))
 
 
 def share_of(request: Request) -> Share:
@@ -80,10 +80,10 @@ def written(settled: Settled) -> Iterator[WordWritten]:
     for key, number in settled.resources.items():
         if number is not None:
             word = form.words[names.owners(key)[0].word]
-            yield WordWritten(key, spoken(number), "resource", worth(word, number), _why(settled, key, word))
+            yield WordWritten(key, spoken(number), "resource", worth(vendor, word, number), _why(settled, key, word))
     for word, key, text in settled.words:
         shown = form.words[word.name]
-        yield WordWritten(key, text, word.place, _text_worth(shown, text), _why(settled, key, word))
+        yield WordWritten(key, text, word.place, _text_worth(vendor, shown, text), _why(settled, key, word))
 
 
 def _why(settled: Settled, key: str, word: Word) -> str:
@@ -95,9 +95,9 @@ def _why(settled: Settled, key: str, word: Word) -> str:
     return "stood in requests only" if key in settled.asking.promoted else "filled in"
 
 
-def _text_worth(word: Word, text: str) -> str:
+def _text_worth(vendor: Vendor, word: Word, text: str) -> str:
     try:
-        return worth(word, parse_quantity(text) if word.kind == "amount" else 0)
+        return worth(vendor, word, parse_quantity(text) if word.kind == "amount" else 0)
     except QuantityError:
         return ""
 

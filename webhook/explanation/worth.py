@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from webhook.mapping.vendor import Word
+from webhook.mapping.vendor import Vendor, Word
 from webhook.quantity import Number, bytes_text, number_text
 from webhook.request import ALL, FREE, Dimension, Memory, Percent
 
@@ -16,24 +16,24 @@ _OTHER: Final[Mapping[str, str]] = {
 }
 
 
-def worth(word: Word, number: Number) -> str:
-    """What a number of a word says: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per card``."""
+def worth(vendor: Vendor, word: Word, number: Number) -> str:
+    """What a number of a vendor's word says: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per card``."""
     if word.kind != "amount":
         return _OTHER[word.kind]
     if number == 0:
         return "0: not said"
     if word.unit is None:
         return f"its unit has to be configured: {word.why}"
-    return " and ".join(_worth(word, dimension, number) for dimension in word.dimensions)
+    return " and ".join(_worth(vendor, word, dimension, number) for dimension in word.dimensions)
 
 
-def unit_text(word: Word) -> str:
-    """What 1 of a word is worth."""
+def unit_text(vendor: Vendor, word: Word) -> str:
+    """What 1 of a vendor's word is worth."""
     if word.kind != "amount":
         return _OTHER[word.kind]
     if word.unit is None:
         return f"to be configured: {word.why}"
-    return " and ".join(_unit(word, dimension) for dimension in word.dimensions)
+    return " and ".join(_unit(vendor, word, dimension) for dimension in word.dimensions)
 
 
 def amount_in_words(value: int | Memory, dimension: Dimension) -> str:
@@ -54,8 +54,10 @@ def mib_text(amount: Number) -> str:
     return text if amount < _MIB or text == mib else f"{mib} ({text})"
 
 
-def _worth(word: Word, dimension: Dimension, number: Number) -> str:
+def _worth(vendor: Vendor, word: Word, dimension: Dimension, number: Number) -> str:
     unit = word.unit or 1
+    if dimension == "devices" and vendor.counts_parts(word):
+        return "1 part of one card" if number == 1 else f"{number_text(number)} parts of one card"
     if dimension == "devices":
         return amount_in_words(int(number), "devices")
     per = "over all cards together" if word.total else "per card"
@@ -67,10 +69,10 @@ def _worth(word: Word, dimension: Dimension, number: Number) -> str:
     return f"{amount} of {dimension} {per}"
 
 
-def _unit(word: Word, dimension: Dimension) -> str:
+def _unit(vendor: Vendor, word: Word, dimension: Dimension) -> str:
     unit = word.unit or 1
     if dimension == "devices":
-        return "a card"
+        return "a part of one card" if vendor.counts_parts(word) else "a card"
     if word.sized and dimension == "memory":
         return bytes_text(unit)
     return f"{number_text(unit)} % of a card's {dimension}"

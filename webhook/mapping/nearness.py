@@ -4,7 +4,7 @@ They would be ignored silently, and the pod would hang or get a whole card.
 """
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,13 +19,52 @@ MAX_DISTANCE: Final = 2
 MAX_LONGER: Final = 3
 """How far a name may be from a word: edits, or letters appended to it."""
 
+MAX_LISTED: Final = 8
+"""Choices of a variable that a message lists."""
+
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """What a name was probably meant to be, and whether that is sure enough to refuse it."""
+    """What a name was probably meant to be.
+
+    Attributes:
+        meant: the word; where `choices` are given, it with its variable (``x.example/{chip}-memory``).
+        sure: sure enough to refuse the name.
+        choices: what the variable may stand for, where the name has something else there. None of them is a correction:
+            it would ask for other hardware.
+    """
 
     meant: str
     sure: bool
+    choices: tuple[str, ...] = ()
+
+    @property
+    def told(self) -> str:
+        """The end of a message to who wrote the name."""
+        if not self.choices:
+            return f"did you mean {self.meant}?"
+        more = f" … ({len(self.choices)} in all)" if self.choices[MAX_LISTED:] else ""
+        return f"known are {self.meant}, with {', '.join(self.choices[:MAX_LISTED])}{more}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Word:
+    """A word without its domain; with a variable also what that stands for, and in which template, among which choices."""
+
+    local: str
+    value: str = ""
+    template: Template | None = None
+    choices: tuple[str, ...] = ()
+
+    def kept_by(self, name: str) -> bool:
+        """Whether the name has the value of the variable where the word has it, as a part of its own."""
+        if self.template is None:
+            return True
+        before, _, rest = self.template.text.rpartition("/")[2].partition("{")
+        after = rest.partition("}")[2]
+        left = "" if before[-1:].isalnum() else "(?<![0-9A-Za-z])"
+        right = "" if after[:1].isalnum() else "(?![0-9A-Za-z])"
+        return re.search(f"{left}{re.escape(self.value)}{right}", name) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +72,7 @@ class Nearness:
     """The prefixes of all vendors with the words below them, and the names there that are somebody else's."""
 
     prefixes: tuple[str, ...] = ()
-    words: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    words: Mapping[str, Mapping[str, _Word]] = field(default_factory=dict)
     known: re.Pattern[str] | None = None
 
     def look(self, name: str) -> NearMiss | None:
@@ -41,31 +80,39 @@ class Nearness:
         if not name.startswith(self.prefixes) or (self.known is not None and self.known.fullmatch(name) is not None):
             return None
         domain, _, local = name.rpartition("/")
-        words = self.words.get(domain, ())
+        words = self.words.get(domain, {})
         if local in words:  # of a vendor on standby that nobody disputes with
             return None
-        # A long word is meant rather than a short one that the name happens to begin with.
-        for sure in (True, False):
-            meant = _nearest(local, [word for word in words if (len(word) >= SURE_FROM) is sure])
-            if meant is not None:
-                return NearMiss(f"{domain}/{meant}", sure)
+        # A long word is meant rather than a short one that the name happens to begin with, and the same hardware than other.
+        for keeps in (True, False):
+            for sure in (True, False):
+                meant = _nearest(local, [one for one in words if (len(one) >= SURE_FROM) is sure], words, keeps=keeps)
+                if meant is not None:
+                    template = None if keeps else meant.template
+                    return NearMiss(
+                        f"{domain}/{meant.local}" if template is None else template.text,
+                        sure,
+                        () if template is None else meant.choices,
+                    )
         return None
 
 
-def _nearest(name: str, words: Sequence[str]) -> str | None:
+def _nearest(name: str, locals_: Sequence[str], words: Mapping[str, _Word], *, keeps: bool) -> _Word | None:
     """The longest word that the name begins with, else the nearest one; None where all are too far."""
-    begun = [word for word in words if name.startswith(word) and 0 < len(name) - len(word) <= MAX_LONGER]
+    begun = [word for word in locals_ if name.startswith(word) and 0 < len(name) - len(word) <= MAX_LONGER]
+    begun = [word for word in begun if words[word].kept_by(name) is keeps]
     if begun:
-        return max(begun, key=len)
-    candidates = (word for word in words if abs(len(name) - len(word)) <= MAX_DISTANCE)
+        return words[max(begun, key=len)]
+    candidates = (word for word in locals_ if abs(len(name) - len(word)) <= MAX_DISTANCE)
     near = [found for word in candidates if (found := (distance(name, word), word))[0] <= MAX_DISTANCE]
-    return min(near)[1] if near else None
+    near = [(away, word) for away, word in near if words[word].kept_by(name) is keeps]
+    return words[min(near)[1]] if near else None
 
 
 def nearness(vendors: Iterable[Vendor]) -> Nearness:
     """What is near to the words of these vendors, those on standby included."""
     prefixes: set[str] = set()
-    words: dict[str, set[str]] = {}
+    words: dict[str, dict[str, _Word]] = {}
     known: set[str] = set()
     for vendor in vendors:
         document = vendor.document
@@ -77,20 +124,25 @@ def nearness(vendors: Iterable[Vendor]) -> Nearness:
             for template in word.spellings
             for name in _names(vendor, template)
         ]
-        prefixes.update(document.match.resources or [f"{name.rpartition('/')[0]}/" for name in names])
-        for name in names:
-            domain, _, local = name.rpartition("/")
-            words.setdefault(domain, set()).add(local)
+        prefixes.update(document.match.resources or [f"{domain}/" for domain, _ in names])
+        for domain, word in names:
+            words.setdefault(domain, {}).setdefault(word.local, word)
     pattern = "|".join(glob_pattern(one) for one in sorted(known))
     return Nearness(
         tuple(sorted(prefixes)),
-        {domain: tuple(sorted(local)) for domain, local in words.items()},
+        {domain: dict(sorted(below.items())) for domain, below in words.items()},
         re.compile(pattern, re.DOTALL) if pattern else None,
     )
 
 
-def _names(vendor: Vendor, template: Template) -> list[str]:
-    return [name for name, _ in template.names(vendor.document.variables)]
+def _names(vendor: Vendor, template: Template) -> Iterator[tuple[str, _Word]]:
+    """Its names that can be listed, by domain; one of several variables is bound to none."""
+    names = list(template.names(vendor.document.variables))
+    single = len(template.variables) == 1
+    choices = tuple(dict.fromkeys(binding[0][1] for _, binding in names)) if single else ()
+    for name, binding in names:
+        domain, _, local = name.rpartition("/")
+        yield domain, _Word(local, binding[0][1], template, choices) if single else _Word(local)
 
 
 def distance(left: str, right: str) -> int:

@@ -1,6 +1,6 @@
 """A vendor's words as one container carries them, before they mean anything."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -85,3 +85,10 @@ def unset(vendor: Vendor) -> str | None:
         if variable.everywhere and not variable.write:
             return variable.why or f"set `variables: {{{variable.name}: {{write: …}}}}` with `extends: {vendor.name}`"
     return None
+
+
+def unreadable(vendors: Iterable[Vendor]) -> Iterator[str]:
+    """A sentence for each vendor in force whose words cannot be read until the cluster has said what its devices hold."""
+    for vendor in vendors:
+        if not vendor.standby and (why := unset(vendor)) is not None:
+            yield f"{vendor.name} is in force, but its words cannot be read until it is configured: {why}"

@@ -74,6 +74,11 @@ class Condition:
     numbers: Numbers | None = None
     texts: frozenset[str] = frozenset()
 
+    def takes_several(self, word: Word) -> bool:
+        """Whether it is a condition on the word that holds for numbers above 1 and not for its absence."""
+        several = self.present or (self.numbers is not None and 2 in self.numbers)  # noqa: PLR2004
+        return word.name in self.words and not self.absent and several
+
 
 @dataclass(frozen=True, slots=True)
 class Derived:
@@ -201,6 +206,13 @@ class Vendor:
         return bool(self.by_dimension[dimension]) or (
             dimension == "devices" and any(isinstance(form.devices, Derived) for form in self.forms)
         )
+
+    def counts_parts(self, word: Word) -> bool:
+        """Whether a number of the word counts parts of one card: each form that it leads to says how many cards itself."""
+        if "devices" not in word.dimensions:
+            return False
+        led = [form for form in self.forms if form.deny is None and any(one.takes_several(word) for one in form.when)]
+        return bool(led) and all(isinstance(form.devices, int) for form in led)
 
     def same_family(self, other: "Vendor") -> bool:
         """Whether both are words for the same hardware."""
