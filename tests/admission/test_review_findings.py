@@ -129,7 +129,7 @@ def test_audit_annotations_are_bounded() -> None:
         ),
         (
             {"hygon.com/dcunum": "1", "hygon.com/hcunum": "1"},
-            "hygon.com/dcunum: 1 and hygon.com/hcunum: 1 are two spellings of one word: keep one",
+            "hygon.com/dcunum: 1, hygon.com/hcunum: 1: the words of one container must name the same",
         ),
         (
             {"iluvatar.ai/vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
