@@ -127,5 +127,6 @@ def test_distance(left: str, right: str, edits: int) -> None:
 def test_distance_is_bounded_by_the_lengths(left: str, right: str) -> None:
     """At least the difference, at most the longer one; 0 for the same only."""
     found = distance(left, right)
+    assert [distance(left, right, most) for most in range(5)] == [min(found, most + 1) for most in range(5)]
     assert abs(len(left) - len(right)) <= found <= max(len(left), len(right))
     assert (found == 0) == (left == right)

@@ -14,7 +14,7 @@ from webhook.reasons import Kind, Reason
 MAX_CONTAINERS: Final = 1024
 """Containers of a pod: a node runs some hundred pods, and no pod is made of more than some dozens."""
 
-MAX_UNKNOWN: Final = 256
+MAX_UNKNOWN: Final = 64
 """Unknown resource names of a pod that are looked at for near misses: an honest pod has none or one."""
 
 

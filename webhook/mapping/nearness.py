@@ -104,7 +104,7 @@ def _nearest(name: str, locals_: Sequence[str], words: Mapping[str, _Word], *, k
     if begun:
         return words[max(begun, key=len)]
     candidates = (word for word in locals_ if abs(len(name) - len(word)) <= MAX_DISTANCE)
-    near = [found for word in candidates if (found := (distance(name, word), word))[0] <= MAX_DISTANCE]
+    near = [found for word in candidates if (found := (distance(name, word, MAX_DISTANCE), word))[0] <= MAX_DISTANCE]
     near = [(away, word) for away, word in near if words[word].kept_by(name) is keeps]
     return words[min(near)[1]] if near else None
 
@@ -145,8 +145,11 @@ def _names(vendor: Vendor, template: Template) -> Iterator[tuple[str, _Word]]:
         yield domain, _Word(local, binding[0][1], template, choices) if single else _Word(local)
 
 
-def distance(left: str, right: str) -> int:
-    """Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions, swaps of neighbours."""
+def distance(left: str, right: str, most: int | None = None) -> int:
+    """Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions, swaps of neighbours.
+
+    With `most` it is not counted further than one above that, for a pod may have many names that are near to nothing.
+    """
     before: list[int] = []
     last = list(range(len(right) + 1))
     for i, one in enumerate(left, start=1):
@@ -157,4 +160,7 @@ def distance(left: str, right: str) -> int:
                 cost = min(cost, before[j - 2] + 1)
             row.append(cost)
         before, last = last, row
-    return last[-1]
+        # A swap reaches back two rows.
+        if most is not None and min(last) > most <= min(before):
+            return most + 1
+    return last[-1] if most is None else min(last[-1], most + 1)
