@@ -11,7 +11,7 @@ from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
 from webhook.admission.orders import orders
 from webhook.admission.place import place_pod
-from webhook.admission.plain import Remembered, facts_of, remembered
+from webhook.admission.plain import facts_of, recall, remember, remembered
 from webhook.admission.record import STATUS, account, account_text
 from webhook.admission.resolve import Resolution, resolve
 from webhook.admission.shim import inject_shim
@@ -41,9 +41,9 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if skipped is not None:
         return untouched(skipped)
     facts = facts_of(pod, context, policy)
-    known: Remembered | None = policy.memo.get(facts)
-    if known is not None and known.serves(pod):
-        return _as_wanted(known.decision, pod, context)
+    known = recall(facts, pod, policy.memo)
+    if known is not None:
+        return _as_wanted(known, pod, context)
     seen = survey(pod, policy)
     if seen.refusal is not None:
         return _as_wanted(_denied(seen.refusal, seen.findings), pod, context)
@@ -56,10 +56,8 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if not resolution.settled:
         return _untouched(Reason.NO_GPU_WORDS, pod, context, seen)
     decision = _enforced(pod, context, policy, seen, resolution)
-    new = remembered(decision, resolution, seen)
-    if facts is not None and new.serves(pod):
-        new = new.having_seen(pod, policy.memo.room)
-        policy.memo.keep(facts, new, len(facts) + new.size, new.bytes_seen)
+    if facts is not None:
+        remember(facts, pod, remembered(decision, resolution, seen), policy.memo)
     return _as_wanted(decision, pod, context)
 
 

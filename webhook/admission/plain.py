@@ -17,6 +17,7 @@ from webhook.admission.orders import ORDERS
 from webhook.admission.resolve import Resolution
 from webhook.admission.survey import Survey
 from webhook.mapping.guard import Guards
+from webhook.mapping.memo import Memo
 from webhook.mapping.policy import Policy
 from webhook.pod import NO_METADATA, Container, Pod, present
 
@@ -35,25 +36,21 @@ class Asker(NamedTuple):
         init, position: where it stands.
         guard: of the vendor under which it will run.
         keeps: whether variables of the source's are kept.
-        seen: its variables, undecoded, if they were looked through before and found plain.
     """
 
     init: bool
     position: int
     guard: Guards
     keeps: bool
-    seen: bytes | None = None
 
-    def container(self, pod: Pod) -> Container:
-        """It, in a pod with the same facts."""
-        return (pod.spec.init_containers or ())[self.position] if self.init else pod.spec.containers[self.position]
+    def variables(self, pod: Pod) -> bytes:
+        """Its variables in a pod with the same facts, undecoded."""
+        containers = pod.spec.init_containers or () if self.init else pod.spec.containers
+        return bytes(containers[self.position].env)
 
-    def plain(self, pod: Pod) -> bool:
-        """Whether none of its variables matters."""
-        env = self.container(pod).env
-        if self.seen is not None and self.seen == bytes(env):
-            return True
-        return not self.guard.concerns(env) and not (self.keeps and present(env))
+    def harmless(self, variables: bytes) -> bool:
+        """Whether none of these matters."""
+        return not self.guard.concerns(variables) and not (self.keeps and present(msgspec.Raw(variables)))
 
 
 class Remembered(NamedTuple):
@@ -70,35 +67,47 @@ class Remembered(NamedTuple):
     asking: tuple[Asker, ...]
 
     def serves(self, pod: Pod) -> bool:
-        """Whether a pod with the same facts is plain."""
+        """Whether a pod with the same facts is plain, but for its variables."""
         spec = pod.spec
         if spec.node_name is not None:
             return False
         containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
         lists = b"".join([spec.volumes, *[container.volume_mounts for container in containers]])
-        for mark in self.marks:
-            if mark in lists:
-                return False
-        return all(one.plain(pod) for one in self.asking)
+        return not any(mark in lists for mark in self.marks)
 
-    def having_seen(self, pod: Pod, room: int) -> "Remembered":
-        """The same, knowing the variables of this plain pod again: as far as there is room, in bytes."""
-        askers = []
-        for one in self.asking:
-            env = bytes(one.container(pod).env)
-            room -= len(env)
-            askers.append(one._replace(seen=env) if room >= 0 else one)
-        return self._replace(asking=tuple(askers))
+    def variables(self, pod: Pod) -> tuple[bytes, ...]:
+        """Those of the containers that ask, undecoded."""
+        return tuple([one.variables(pod) for one in self.asking])
+
+    def harmless(self, variables: tuple[bytes, ...]) -> bool:
+        """Whether none of these matters."""
+        return all(one.harmless(text) for one, text in zip(self.asking, variables, strict=True))
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, about, without what was seen; measured: texts and findings grow as the patch does."""
+        """Bytes that it takes, about; measured: texts and findings grow as the patch does."""
         return 2048 + 5 * len(self.decision.patch_json)
 
-    @property
-    def bytes_seen(self) -> int:
-        """How much is kept to know variables again."""
-        return sum(len(one.seen or b"") for one in self.asking)
+
+def recall(facts: bytes | None, pod: Pod, memo: Memo) -> Decision | None:
+    """The decision on a pod with the same facts, if this one is as plain."""
+    known: Remembered | None = memo.get(facts)
+    if known is None or not known.serves(pod):
+        return None
+    variables = known.variables(pod)
+    if variables != memo.seen(facts):
+        if not known.harmless(variables):
+            return None
+        memo.see(facts, variables)
+    return known.decision
+
+
+def remember(facts: bytes, pod: Pod, known: Remembered, memo: Memo) -> None:
+    """Keeps the decision on a pod, if it is plain."""
+    variables = known.variables(pod)
+    if known.serves(pod) and known.harmless(variables):
+        memo.keep(facts, known, len(facts) + known.size)
+        memo.see(facts, variables)
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:

@@ -3,9 +3,10 @@
 import asyncio
 import contextlib
 import ssl
+from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
@@ -13,6 +14,10 @@ from structlog.typing import FilteringBoundLogger
 from webhook.server.limits import Limits
 from webhook.server.protocol import Protocol
 from webhook.server.watchdog import Watchdog
+
+TLS_BUFFER: Final = 64 * 1024
+"""Bytes that a connection keeps to decrypt into. asyncio takes 256 KiB and has no setting; an API server opens a connection
+for each review in flight, and hundreds of them would fill a replica's memory with buffers."""
 
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -48,6 +53,8 @@ async def listening(
     Raises:
         OSError: the endpoint is not to be had.
     """
+    if context is not None:
+        SSLProtocol.max_size = TLS_BUFFER  # it is read for each connection
     server = web.Server(handler)
     runner = web.ServerRunner(server, shutdown_timeout=limits.shutdown_time)
     await runner.setup()
