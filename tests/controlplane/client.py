@@ -144,7 +144,7 @@ def read_warnings(headers: Iterable[str]) -> tuple[str, ...]:
     return tuple(re.sub(r"\\(.)", r"\1", text) for text in texts)
 
 
-def wait_until(probe: Callable[[], T | None], what: str, timeout: float = 30.0, interval: float = 0.05) -> T:
+def wait_until(probe: Callable[[], T | None], what: str, timeout: float = 60.0, interval: float = 0.05) -> T:
     """Call the probe until it returns something true, and return that; fail by saying what did not come."""
     timeout = max(timeout, PATIENCE)
     deadline = time.monotonic() + timeout

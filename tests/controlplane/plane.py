@@ -92,7 +92,7 @@ class ControlPlane:
         if answer.status != 409:
             answer.accepted()
 
-    def wait_until(self, probe: Callable[[], T | None], what: str, timeout: float = 30.0) -> T:
+    def wait_until(self, probe: Callable[[], T | None], what: str, timeout: float = 60.0) -> T:
         """Wait like the client's `wait_until`, but fail at once when a component has ended."""
 
         def checked() -> T | None:

@@ -32,6 +32,7 @@ def test_defaults_and_translations_count(cluster: Cluster, controllers: ControlP
     controllers.wait_until(
         lambda: client.get("v1", "resourcequotas", "cards", PLACE).accepted().get("status", {}).get("hard"),
         "a quota in force",
+        timeout=180,
     )
     for name in ("first", "second"):
         client.create(named(example("01").pod, name), PLACE).accepted()
