@@ -132,7 +132,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
                 spec.tolerations if present(spec.tolerations) else None,
                 spec.affinity if policy.cards and present(spec.affinity) else None,
                 namespace.labels.get(ENFORCE_LABEL),
-                [annotations.get(key) for key in _ANNOTATIONS],
+                [annotations.get(key) for key in _ANNOTATIONS] if annotations else None,
                 context.pod_security_default,
                 context.user,
             )
