@@ -6,6 +6,7 @@ import math
 import os
 import socket
 import time
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -31,6 +32,9 @@ MAX_CONNECTIONS: Final = 32
 
 MAX_BODY: Final = 128 * 1024 * 1024
 """Longest answer: half of what a small container may use. Rather a list that fails than a process that is killed."""
+
+CLOSE_SECONDS: Final = 1.0
+"""For the connections to end after they were closed: the end of a TLS session takes an answer of the server's."""
 
 KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 5}
 """A peer that has vanished is noticed in 45 s, the time in which Go's clients notice it by pings."""
@@ -67,8 +71,9 @@ class _Session:
         self._base = str(access.server).rstrip("/")
         self._retired = False
         self._users = 0
+        self._sockets: weakref.WeakSet[socket.socket] = weakref.WeakSet()
         self._http = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(ssl=access.tls, limit=MAX_CONNECTIONS, socket_factory=_socket),
+            connector=aiohttp.TCPConnector(ssl=access.tls, limit=MAX_CONNECTIONS, socket_factory=self._socket),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={
                 "Accept": "application/json",
@@ -115,8 +120,17 @@ class _Session:
         await self._close_if_over()
 
     async def close(self) -> None:
-        """Close the connections now."""
+        """Close the connections now, and return when they have ended: a loop that ends before leaves them open."""
         await self._http.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(CLOSE_SECONDS):
+                while any(one.fileno() >= 0 for one in self._sockets):  # noqa: ASYNC110  (aiohttp tells nobody)
+                    await asyncio.sleep(0.005)
+
+    def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
+        made = _socket(address)
+        self._sockets.add(made)
+        return made
 
     async def _close_if_over(self) -> None:
         if self._retired and self._users == 0:
