@@ -174,7 +174,7 @@ def test_remembered_results_are_bounded_in_bytes(policy: Policy, monkeypatch: py
                     for one in range(32)
                 )
             )
-            decide(decode_pod(json.dumps(sent).encode()), context, policy).rest  # noqa: B018  (made when it is sent)
+            decide(decode_pod(json.dumps(sent).encode()), context, policy).answer_tail  # noqa: B018  (made when it is sent)
             kept.append(len(policy.memo))
             held.append(tracemalloc.get_traced_memory()[0])
     finally:

@@ -30,7 +30,7 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
     status: str = "Failure"
 
 
-class _Rest(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+class _Tail(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
     allowed: bool
     patch_type: Literal["JSONPatch"] | None = None
     patch: bytes | None = None
@@ -42,7 +42,7 @@ class _Rest(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults
 _encode = msgspec.json.Encoder().encode
 
 
-def encode_rest(
+def encode_tail(
     *,
     allowed: bool,
     patch: bytes = b"",
@@ -55,7 +55,7 @@ def encode_rest(
     ``patch`` (base64 of the operations) and ``patchType`` are there together or not at all: the API server takes one
     without the other for a broken webhook, and an empty patch costs it a round.
     """
-    rest = _Rest(
+    tail = _Tail(
         allowed,
         "JSONPatch" if patch else None,
         patch or None,
@@ -63,12 +63,12 @@ def encode_rest(
         None if denial is None else _status(denial),
         dict(audit or {}),
     )
-    return b"," + _encode(rest)[1:] + b"}"
+    return b"," + _encode(tail)[1:] + b"}"
 
 
-def encode_answer(uid: str, rest: bytes) -> bytes:
+def encode_answer(uid: str, tail: bytes) -> bytes:
     """The answer to the review `uid`."""
-    return b"".join((_HEAD, _encode(uid), rest))
+    return b"".join((_HEAD, _encode(uid), tail))
 
 
 def _status(denial: Finding) -> _Status:
@@ -98,5 +98,5 @@ def _more(count: int) -> str:
     return f"… and {count} more; the audit log and `vgpu-webhook mutate` have them all"
 
 
-UNTOUCHED: Final = encode_rest(allowed=True)
+UNTOUCHED: Final = encode_tail(allowed=True)
 """Lets the object pass as it is, saying nothing."""

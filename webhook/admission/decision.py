@@ -9,7 +9,7 @@ import msgspec
 from webhook.finding import Finding
 from webhook.patch import Patch
 from webhook.reasons import Reason
-from webhook.response import encode_rest
+from webhook.response import encode_tail
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -39,9 +39,9 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     vendors: tuple[str, ...] = ()
 
     @cached_property
-    def rest(self) -> bytes:
+    def answer_tail(self) -> bytes:
         """What the API server is told, after the uid of its review."""
-        return encode_rest(
+        return encode_tail(
             allowed=self.allowed,
             patch=self.patch_json,
             warnings=self.warnings,

@@ -154,7 +154,7 @@ class Mutate:
         context = Context(namespace, self.pod_security_default, review.user_info.username)
         decision = self.decide(pod, context, policy)
         answer = _Answer(
-            outcome_of(decision), decision.reason, decision.vendors, encode_answer(review.uid, decision.rest)
+            outcome_of(decision), decision.reason, decision.vendors, encode_answer(review.uid, decision.answer_tail)
         )
         self._tell(review, pod, decision, answer.outcome)
         return answer
