@@ -7,6 +7,7 @@ import msgspec
 
 from certs.kept import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, STATE
 from webhook.cluster.api import Api, ApiError
+from webhook.doctor.read import all_of
 
 OPTION: Final = "--certificate-dir"
 
@@ -58,10 +59,6 @@ class _Deployment(msgspec.Struct):
 class _Certificate(msgspec.Struct):
     metadata: _Named
     spec: _Secret
-
-
-class _List(msgspec.Struct):
-    items: list[msgspec.Raw] = []
 
 
 async def given(api: Api, namespace: str) -> str | None:
@@ -137,7 +134,6 @@ def _mounted(folder: str, container: _Container, pod: _Pod) -> str | None:
 
 async def _all(api: Api, path: str, kind: type[T]) -> list[T]:
     try:
-        listed = msgspec.json.decode((await api.request("GET", path)).accepted(), type=_List)
-        return [msgspec.json.decode(one, type=kind) for one in listed.items]
-    except (ApiError, msgspec.DecodeError):
+        return await all_of(api, path, kind)
+    except ApiError:
         return []
