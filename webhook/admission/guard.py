@@ -31,7 +31,7 @@ def guard_pod(work: Work) -> None:
     """
     _strip_owned(work)
     for holding in work.holdings:
-        if holding.share and holding.vendor.guard.rules:
+        if holding.vendor.guard.rules:
             _guard_container(work, holding)
 
 
@@ -67,10 +67,13 @@ def _guard_container(work: Work, holding: Holding) -> None:
         return
     ours = vendor.shim.values(holding.request, container.name) if vendor.shim is not None else {}
     ordered = _ordered(work)
+    chosen = work.policy.settings.guard_exceptions
     for index, entry in enumerate(decode_env(container.env)):
         value = known_value(entry)
-        rule = vendor.guard.catch(entry.name, value)
-        if rule is None or (value is not None and ours.get(entry.name) == value):
+        rule = vendor.guard.catch(entry.name, value, whole=not holding.share)
+        if rule is None or (
+            value is not None and (ours.get(entry.name) == value or value in chosen.get(entry.name, ()))
+        ):
             continue
         action = ordered or rule.action
         if action == "allow":
@@ -78,7 +81,7 @@ def _guard_container(work: Work, holding: Holding) -> None:
         if action == "deny":
             raise _denial(holding, entry, value, rule, ours.get(entry.name))
         work.edits.container(holding.slot).env_removed.add(index)
-        message = f"env {_shown(entry.name)} lifts the limit of the share and was removed: leave it out"
+        message = f"env {_shown(entry.name)} {_effect(holding)} and was removed: leave it out"
         work.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
 
 
@@ -107,13 +110,19 @@ def known_value(entry: EnvVar) -> str | None:
     return None if "$(" in value else value
 
 
+def _effect(holding: Holding) -> str:
+    """What a variable does that the guard catches; only one that shows devices is caught beside whole ones."""
+    return "lifts the limit of the share" if holding.share else "shows devices that the container did not request"
+
+
 def _denial(holding: Holding, entry: EnvVar, value: str | None, rule: GuardRule, ours: str | None) -> Refused:
     name = f"env {_shown(entry.name)}"
     if value is None:
-        message = f"{name} takes its value from elsewhere, which could lift the limit of the share: "
+        effect = _effect(holding).replace("lifts", "lift").replace("shows", "show")
+        message = f"{name} takes its value from elsewhere, which could {effect}: "
         remedy = "write the value itself, or remove it"
     else:
-        message = f"the value of {name} lifts the limit of the share: "
+        message = f"the value of {name} {_effect(holding)}: "
         remedy = "remove it"
     if ours is not None:
         remedy = f"remove it (the limit that was asked for is {ours})"
