@@ -12,7 +12,7 @@ from typing import Final, Literal
 
 from webhook.mapping import schema
 from webhook.mapping.glob import glob_pattern
-from webhook.mapping.guard_lists import guard_lists
+from webhook.mapping.guard_lists import GuardList, guard_lists
 from webhook.mapping.loader import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD
 from webhook.mapping.problem import Path, Problem, nearest_known
 from webhook.mapping.shim import Shim, Variable
@@ -140,7 +140,7 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path
     return Guards(tuple(rules), exact, tuple(patterns), any_pattern, _watch(names)), problems
 
 
-def _list_problems(model: schema.Guard, lists: Mapping[str, schema.GuardList]) -> Iterator[Problem]:
+def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:
     """What keeps an entry from being one variable's, or a reference to a list."""
     if model.named is None:
         if model.env is None:

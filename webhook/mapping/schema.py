@@ -224,14 +224,6 @@ class Guard(Strict):
     )
 
 
-class GuardList(Strict):
-    """What a library or container runtime reads from the environment: one list for all mappings that use it."""
-
-    named: Name = Field(alias="list")
-    about: str
-    guard: list[Guard] = Field(min_length=1)
-
-
 class OwnedLabel(Strict):
     """A label that only a scheduler may write."""
 
