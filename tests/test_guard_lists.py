@@ -176,6 +176,35 @@ def test_a_remembered_decision_does_not_hide_the_variable() -> None:
         assert not decided(sent_for("nvidia", WHOLE["nvidia"], ("NVIDIA_VISIBLE_DEVICES", "all")), under).allowed
 
 
+LEFT_ALONE: Mapping[str, dict[str, str]] = {
+    "a count of 0": {"nvidia.com/gpu": "0"},
+    "a priority alone": {"nvidia.com/priority": "1"},
+    "several profiles": {"nvidia.com/mig-1g.5gb": "1", "nvidia.com/mig-2g.10gb": "1"},
+}
+
+
+@pytest.mark.parametrize("resources", LEFT_ALONE.values(), ids=LEFT_ALONE)
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+@pytest.mark.parametrize("beside", [False, True])
+def test_containers_that_are_left_alone_show_no_devices(resources: dict[str, str], kind: str, *, beside: bool) -> None:
+    """Alone in a pod or beside a share, remembered or not; what would lift a limit is nothing to them."""
+
+    def sent(*env: tuple[str, str]) -> dict[str, Any]:
+        made = pod_of(SHARES["nvidia"] if beside else {})
+        left = pod_of(resources, *env)["spec"]["containers"][0]
+        made["spec"].setdefault(kind, []).append({**left, "name": "left"})
+        return made
+
+    under = load_policy()
+    plain = decided(sent(), under)
+    for env in [("A", "1"), ("NVIDIA_VISIBLE_DEVICES", "void"), ("CUDA_DISABLE_CONTROL", "true")]:
+        found = decided(sent(env), under)
+        assert (found.allowed, found.reason) == (True, plain.reason)
+        denied = decided(sent(("NVIDIA_VISIBLE_DEVICES", "all")), under)
+        assert denied.denial is not None
+        assert (denied.denial.reason, denied.denial.container) == (Reason.GUARDED, "left")
+
+
 def hami(policy_of_cores: str) -> Callable[[dict[str, Any]], None]:
     """HAMi's webhook as far as it concerns variables of NVIDIA containers: each gets one more entry, looked up or not.
 
