@@ -585,7 +585,7 @@ class Reason(enum.Enum):
         "VGW605",
         Kind.DENIAL,
         "guarded variable",
-        "The variable lifts the limit of the share, for what a pod sets beats what the device plugin sets.",
+        "The variable lifts the limit of the share, or shows other devices: what a pod sets beats the device plugin.",
         "Remove it.",
         403,
     )
@@ -593,7 +593,7 @@ class Reason(enum.Enum):
         "VGW606",
         Kind.WARNING,
         "guarded variable removed",
-        "The variable lifts the limit of the share; it was removed, as the mapping says.",
+        "The variable lifts the limit of the share, or shows other devices; it was removed, as the mapping says.",
         "Remove it.",
     )
     OWNED_STRIPPED = _(

@@ -300,7 +300,7 @@ def test_plugin_limit_with_a_delivery_takes_it_along() -> None:
         ("/opt/lib:", "/opt/lib", True),
         ("/a:/opt/lib:/b", "/opt/lib:/a:/b", False),
         ("/opt/library:/a", "/opt/lib:/opt/library:/a", False),
-        ("$(BASE)/x:$ORIGIN", "/opt/lib:$(BASE)/x:$ORIGIN", False),
+        ("$(BASE)/x:$ORIGIN", "/opt/lib:/$(BASE)/x:$ORIGIN", False),
     ],
 )
 def test_search_path_of_the_user_is_kept_after_ours(there: str, after: str, *, cleaned: bool) -> None:
@@ -329,7 +329,7 @@ def test_search_path_from_elsewhere_is_renamed_and_referred_to() -> None:
     names = [entry["name"] for entry in outcome.container()["env"]]
     assert names[:4] == ["A", "VGPU_WEBHOOK_LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "B"]
     assert outcome.container()["env"][1]["valueFrom"] == there["valueFrom"]
-    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:$(VGPU_WEBHOOK_LD_LIBRARY_PATH)"
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/$(VGPU_WEBHOOK_LD_LIBRARY_PATH)/."
     assert outcome.findings == ()
 
 
@@ -346,13 +346,13 @@ def test_name_for_a_renamed_entry_is_a_free_one() -> None:
     """A user's variable of that name is not overwritten."""
     outcome = with_env(("VGPU_WEBHOOK_LD_LIBRARY_PATH", "/mine"), elsewhere("LD_LIBRARY_PATH"))
     assert outcome.env()["VGPU_WEBHOOK_LD_LIBRARY_PATH"] == "/mine"
-    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:$(VGPU_WEBHOOK_LD_LIBRARY_PATH_2)"
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/$(VGPU_WEBHOOK_LD_LIBRARY_PATH_2)/."
 
 
 @pytest.mark.parametrize(
     "env_from, path",
     [
-        ([{"configMapRef": {"name": "c"}}], "/opt/lib:$(LD_LIBRARY_PATH)"),
+        ([{"configMapRef": {"name": "c"}}], "/opt/lib:/$(LD_LIBRARY_PATH)/."),
         ([], ENV["LD_LIBRARY_PATH"]),
         (None, ENV["LD_LIBRARY_PATH"]),
     ],
@@ -382,7 +382,7 @@ def test_only_the_last_search_path_from_elsewhere_is_renamed() -> None:
     outcome = with_env(elsewhere("LD_LIBRARY_PATH"), ("LD_LIBRARY_PATH", "/b:$(LD_LIBRARY_PATH)"))
     names = [entry["name"] for entry in outcome.container()["env"]]
     assert names[:2] == ["LD_LIBRARY_PATH", "LD_LIBRARY_PATH"]
-    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/b:$(LD_LIBRARY_PATH)"
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/b:/$(LD_LIBRARY_PATH)/."
 
 
 PATHS = st.text(alphabet=":;/ab$() ", max_size=20) | st.text(max_size=20)
@@ -469,9 +469,9 @@ def test_what_another_webhook_puts_first_goes_after_ours() -> None:
 def test_renamed_entry_survives_another_webhook() -> None:
     """A reference to the renamed entry is an element like any other."""
     once = with_env(elsewhere("LD_LIBRARY_PATH")).pod
-    once["spec"]["containers"][0]["env"][1]["value"] = "/otel:/opt/lib:$(VGPU_WEBHOOK_LD_LIBRARY_PATH)"
+    once["spec"]["containers"][0]["env"][1]["value"] = "/otel:/opt/lib:/$(VGPU_WEBHOOK_LD_LIBRARY_PATH)/."
     outcome = injected(once)
-    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/otel:$(VGPU_WEBHOOK_LD_LIBRARY_PATH)"
+    assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/otel:/$(VGPU_WEBHOOK_LD_LIBRARY_PATH)/."
     assert len(outcome.container()["env"]) == len(once["spec"]["containers"][0]["env"])
 
 

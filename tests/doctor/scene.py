@@ -89,6 +89,7 @@ HEALTHY = Facts(
     nodes=[Node("n1", frozenset({"cpu", "nvidia.com/gpu"})), Node("n2", frozenset({"cpu"}))],
     schedulers={"hami-scheduler": Scheduler(3, 0)},
     daemon_sets=[INSTALLER, PLUGIN],
+    choices=[],
 )
 
 

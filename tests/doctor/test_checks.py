@@ -33,7 +33,7 @@ from tests.doctor.scene import (
 from webhook.admission.context import Namespace
 from webhook.cluster.registration import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.facts import Backend, Facts, Node, Scheduler, Shown, Stored, Trial
+from webhook.doctor.facts import Backend, Choice, Facts, Node, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Level, Missing
 
 GPU = {"nvidia.com/gpu": "1"}
@@ -49,6 +49,8 @@ UNREADABLE = outcome(settings="owners: {nvidia.com/gpu: mig-single}")
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
+EXCEPTED = outcome(settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
+DISABLED = Choice("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
 FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connection refused'
 
@@ -178,6 +180,14 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("dry-run", ERROR, "cannot call", but(trial=Trial("team", "x: 1", 500, FAILED))),
     ("dry-run", ERROR, "is denied", but(trial=Trial("team", "x: 1", 403, DENIED))),
     ("dry-run", ERROR, "the shim's volume", but(trial=Trial("team", "x: 1", 403, "violates PodSecurity: hostPath volumes"))),
+    ("variables", OK, "0 choices", HEALTHY),
+    ("variables", OK, "1 choice", but(choices=[replace(DISABLED, value="force")])),
+    ("variables", OK, "1 choice", but(choices=[DISABLED], outcome=EXCEPTED)),
+    ("variables", OK, "1 choice", but(choices=[DISABLED], outcome=outcome(settings="target: aliyun"))),
+    ("variables", WARNING, "could not be read", but(choices=REFUSED)),
+    ("variables", ERROR, "that the guard denies (VGW605)", but(choices=[DISABLED])),
+    ("variables", ERROR, "that the guard denies", but(choices=[DISABLED], outcome=outcome(settings="target: volcano"))),
+    ("variables", ERROR, "that the guard denies", but(choices=[replace(DISABLED, value="DISABLE")], outcome=EXCEPTED)),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", HEALTHY),
     ("resources", OK, "nvidia.com/gpu on 1 of 2 nodes", but(outcome=NO_TARGET)),
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
@@ -261,3 +271,13 @@ def test_reach_names_what_is_lacking() -> None:
     result = told(but(outcome=MORE), "reach")
     assert result.level is ERROR
     assert any("acme" in detail for detail in result.details)
+
+
+def test_what_to_do_about_variables_of_others() -> None:
+    """The hint can be put into the settings as it is; each place is named."""
+    result = told(but(choices=[DISABLED, replace(DISABLED, source="configmap hami/other")]), "variables")
+    assert "guardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}" in result.hint
+    assert [line.partition(":")[0] for line in result.details] == ["configmap hami/device", "configmap hami/other"]
+    guarded = Trial("team", "x: 1", 403, f'admission webhook "{ENFORCE}" denied the request: VGW605: env X')
+    assert "guardExceptions" in told(but(trial=guarded), "dry-run").hint
+    assert "guardExceptions" not in told(but(trial=Trial("team", "x: 1", 403, DENIED)), "dry-run").hint

@@ -167,3 +167,37 @@ async def test_a_scheduler() -> None:
     assert facts.schedulers == {"hami-scheduler": Scheduler(1, 2, 1, 3600.0)}
     api.answers["/apis/coordination.k8s.io/v1/leases"] = []
     assert (await look(api, "gpu", NOW)).schedulers == {"hami-scheduler": Scheduler(1, 2, 1, None)}
+
+
+DEVICES = """
+nvidia:
+  resourceCountName: nvidia.com/gpu
+  gpuCorePolicy: {policy}
+"""
+"""What HAMi's chart makes of its values (4707fb02, charts/hami/templates/scheduler/device-configmap.yaml), the first lines."""
+
+
+@pytest.mark.parametrize(
+    "data, found",
+    [
+        ({"device-config.yaml": DEVICES.format(policy="disable")}, ["disable"]),
+        ({"device-config.yaml": DEVICES.format(policy="default")}, ["default"]),
+        ({"device-config.yaml": DEVICES.format(policy="")}, []),
+        ({"device-config.yaml": "nvidia: [1]"}, []),
+        ({"device-config.yaml": "a: [" * 5000}, []),
+        ({"device-config.yaml": "a: 2026-99-99"}, []),
+        ({"device-config.yaml": ""}, []),
+        ({"other.yaml": "nvidia: {gpuCorePolicy: disable}"}, []),
+        (None, []),
+    ],
+)
+async def test_what_another_system_writes(data: dict[str, str] | None, found: list[str]) -> None:
+    """It is read from that system's ConfigMaps, found by their label in any namespace."""
+    one = {"metadata": {"namespace": "hami", "name": "hami-scheduler-device"}, "data": data}
+    api = Answering({"/api/v1/configmaps": [one]})
+    chosen = (await look(api, "gpu", NOW)).choices
+    assert not isinstance(chosen, Missing)
+    assert [choice.value for choice in chosen] == found
+    assert {choice.source for choice in chosen} <= {"configmap hami/hami-scheduler-device"}
+    queries = [query for _, path, query in api.asked if path == "/api/v1/configmaps"]
+    assert {query["labelSelector"] for query in queries} == {"app.kubernetes.io/component=hami-scheduler"}

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from webhook.mapping import schema
 from webhook.mapping.glob import glob_pattern
 from webhook.mapping.guard import Guards, compile_guards, truthy
+from webhook.mapping.guard_lists import guard_lists
 from webhook.mapping.owned import Owned, compile_owned
 from webhook.mapping.problem import Path, Problem
 from webhook.mapping.shim import Shim, compile_shim
@@ -316,3 +317,51 @@ def test_long_names_are_matched_in_linear_time() -> None:
     start = time.process_time()
     assert made.catch("A" + "b" * 2_000_000, "1") is None
     assert time.process_time() - start < 2
+
+
+@pytest.mark.parametrize(
+    "rule, message",
+    [
+        ({}, "neither `env` nor `list`"),
+        ({"unless": []}, "neither `env` nor `list`"),
+        ({"list": "hami-cor"}, "no list is called 'hami-cor'"),
+        ({"list": "hami-core", "env": "X"}, "stands alone"),
+        ({"list": "hami-core", "action": "strip"}, "stands alone"),
+        ({"list": "hami-core", "lifts": "truthy"}, "stands alone"),
+    ],
+)
+def test_an_entry_is_a_variable_or_a_list(rule: dict[str, Any], message: str) -> None:
+    """Told at its place in the document; the rest of the guard stands."""
+    made, problems = compiled({"env": "A", "unless": []}, rule, {"env": "B", "unless": []})
+    assert [problem.path[:2] for problem in problems] == [("guard", 1)]
+    assert message in problems[0].message
+    assert made.guarded("A")
+    assert made.guarded("B")
+
+
+def test_a_named_list_stands_where_it_is_named() -> None:
+    """Its rules come in its place: what stands before it decides first; nothing of it may catch the shim's values."""
+    made = guards(
+        {"env": "CUDA_REDIRECT", "unless": [], "action": "allow"}, {"list": "hami-core"}, {"env": "Z", "unless": []}
+    )
+    rule = made.catch("CUDA_REDIRECT", "/x")
+    assert rule is not None
+    assert rule.action == "allow"
+    assert [rule.env for rule in made.rules][-1] == ("Z",)
+    assert made.catch("CUDA_DISABLE_CONTROL", "true") is not None
+    _, problems = compiled({"list": "hami-core"}, with_shim=shim(CUDA_DISABLE_CONTROL="true"))
+    assert [problem.path for problem in problems] == [("guard", 0, "env")]
+
+
+def test_lists_name_no_lists() -> None:
+    """One level, and each entry by itself in order."""
+    for one in guard_lists().values():
+        assert all(entry.named is None for entry in one.guard)
+        assert compile_guards(one.guard, None, ("guard",))[1] == []
+
+
+def test_whole_devices_know_only_rules_that_say_so() -> None:
+    """A rule without `whole` is passed over, and the next looked at."""
+    made = guards({"env": "X", "unless": [], "action": "strip"}, {"env": "X", "lifts": ["all"], "whole": True})
+    found = [made.catch("X", value, whole=whole) for value, whole in [("all", False), ("all", True), ("0", True)]]
+    assert [rule.action if rule is not None else None for rule in found] == ["strip", "deny", None]

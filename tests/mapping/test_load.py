@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.mapping.vendors import ACME
+from webhook.mapping.guard_lists import guard_lists
 from webhook.mapping.load import builtin, documents_in, load_policy, settings_in
 from webhook.mapping.problem import MappingError
 
@@ -67,7 +68,8 @@ def test_an_unknown_target_of_the_command_line_is_told() -> None:
 
 def test_built_in_documents() -> None:
     """Each under its own name; those in force own their names alone."""
-    files = {file.name for file in (resources.files("webhook.mapping") / "builtin").iterdir()}
-    assert files == {f"{vendor}.yaml" for vendor in builtin()}
+    folder = resources.files("webhook.mapping") / "builtin"
+    assert {file.name for file in folder.iterdir() if file.is_file()} == {f"{vendor}.yaml" for vendor in builtin()}
+    assert {file.name for file in (folder / "guards").iterdir()} == {f"{name}.yaml" for name in guard_lists()}
     standby = [vendor.name for vendor in load_policy().vendors.values() if vendor.standby]
     assert standby == ["gpushare", "mig-single", "mps", "whole"]

@@ -36,13 +36,17 @@ def test_a_label_of_ones_own_opts_in(label: str) -> None:
         (f"optInLabel: {'g' * 64}", "optInLabel"),
         ("optInLabel: [a]", "optInLabel"),
         ("cardLabels: [a/b/c]", "cardLabels"),
+        ("guardExceptions: {A: []}", "guardExceptions"),
+        ("guardExceptions: {A: b}", "guardExceptions"),
+        ("guardExceptions: {'A*': [b]}", "guardExceptions"),
+        ("guardExceptions: {'': [b]}", "guardExceptions"),
         ("timeoutSeconds: 0", "timeoutSeconds"),
         ("timeoutSeconds: 31", "timeoutSeconds"),
         ("timeoutSeconds: 5s", "timeoutSeconds"),
     ],
 )
 def test_what_kubernetes_would_refuse(settings: str, path: str) -> None:
-    """A label key, and a time-out from 1 to 30."""
+    """A label key, the name of a variable with at least one value, and a time-out from 1 to 30."""
     (problem,) = problems(settings=settings)
     assert problem.path[:1] == (path,)
     assert problem.line == 1

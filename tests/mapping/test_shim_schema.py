@@ -55,7 +55,7 @@ def test_good_document_is_compiled() -> None:
     made = shim()
     assert made.names == {"LD_LIBRARY_PATH", "LD_PRELOAD", "MEMORY", "CORES", "WHO", "FILE"}
     assert made.path_alone == {"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/opt/more:/usr/a"}
-    assert made.path_before_env_from == {"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/opt/more:$(LD_LIBRARY_PATH)"}
+    assert made.path_before_env_from == {"name": "LD_LIBRARY_PATH", "value": "/opt/lib:/opt/more:/$(LD_LIBRARY_PATH)/."}
     assert made.preload_alone == {"name": "LD_PRELOAD", "value": "/opt/lib/limit.so"}
     host, none = made.deliveries
     assert none is NO_DELIVERY

@@ -11,7 +11,7 @@ from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
 from webhook.admission.orders import orders
 from webhook.admission.place import place_pod
-from webhook.admission.plain import facts_of, recall, remember, remembered
+from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
 from webhook.admission.record import STATUS, account, account_text
 from webhook.admission.resolve import Resolution, resolve
 from webhook.admission.shim import inject_shim
@@ -53,11 +53,13 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
         resolution = resolve(seen.words, orders(pod, context, policy), policy, remember=facts is not None)
     except Refused as refusal:
         return _as_wanted(_denied(refusal.finding, seen.findings), pod, context)
-    if not resolution.settled:
+    if not resolution.settled and not any(
+        vendor.guard.concerns(slot.container.env) for slot, vendor in left_alone(seen, resolution, policy)
+    ):
         return _untouched(Reason.NO_GPU_WORDS, pod, context, seen)
     decision = _enforced(pod, context, policy, seen, resolution)
     if facts is not None:
-        remember(facts, pod, remembered(decision, resolution, seen), policy.memo)
+        remember(facts, pod, remembered(decision, resolution, seen, policy), policy.memo)
     return _as_wanted(decision, pod, context)
 
 
@@ -80,7 +82,7 @@ def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resoluti
     audit = {"account": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
-        reason=Reason.CHANGED if operations else Reason.ALREADY_RIGHT,
+        reason=Reason.CHANGED if operations else Reason.ALREADY_RIGHT if work.holdings else Reason.NO_GPU_WORDS,
         patch_json=msgspec.json.encode(operations) if operations else b"",
         warnings=findings,
         account_json=text,
@@ -101,6 +103,7 @@ def begin(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
             Holding(seen.slots[one.asking.position], one.asking.vendor, one.target, one.request, one.form)
             for one in resolution.settled
         ),
+        left_alone=left_alone(seen, resolution, policy),
         findings=[*seen.findings, *resolution.findings],
     )
     _write(work, resolution)

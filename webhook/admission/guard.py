@@ -3,13 +3,14 @@
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias, cast
 
-from webhook.admission.work import Holding, Work
+from webhook.admission.work import Work
 from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.guard import GuardRule
 from webhook.mapping.vendor import Vendor
-from webhook.patch import MapEdits
+from webhook.patch import MapEdits, Slot
 from webhook.pod import EnvVar, decode_env, present
 from webhook.reasons import Reason
+from webhook.request import Request
 
 GUARD_ANNOTATION: Final = "vgpu-webhook.io/guard"
 """Annotation of a namespace: what becomes of variables that lift a limit there, whatever the mapping says."""
@@ -31,8 +32,9 @@ def guard_pod(work: Work) -> None:
     """
     _strip_owned(work)
     for holding in work.holdings:
-        if holding.share and holding.vendor.guard.rules:
-            _guard_container(work, holding)
+        _guard_container(work, holding.slot, holding.vendor, holding.request)
+    for slot, vendor in work.left_alone:
+        _guard_container(work, slot, vendor, None)
 
 
 def _strip_owned(work: Work) -> None:
@@ -61,24 +63,29 @@ def _strip(work: Work, edits: MapEdits, key: str, what: str, owners: Iterable[Ve
     work.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
-def _guard_container(work: Work, holding: Holding) -> None:
-    vendor, container = holding.vendor, holding.slot.container
-    if not work.concerns(holding):
+def _guard_container(work: Work, slot: Slot, vendor: Vendor, request: Request | None) -> None:
+    """Looks at the variables of one container; a request of None is for nothing: only what shows devices matters then."""
+    container = slot.container
+    if not vendor.guard.rules or not work.concerns(slot, vendor):
         return
-    ours = vendor.shim.values(holding.request, container.name) if vendor.shim is not None else {}
+    share = request is not None and not request.whole
+    ours = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
     ordered = _ordered(work)
+    chosen = work.policy.settings.guard_exceptions
     for index, entry in enumerate(decode_env(container.env)):
         value = known_value(entry)
-        rule = vendor.guard.catch(entry.name, value)
-        if rule is None or (value is not None and ours.get(entry.name) == value):
+        rule = vendor.guard.catch(entry.name, value, whole=not share)
+        if rule is None or (
+            value is not None and (ours.get(entry.name) == value or value in chosen.get(entry.name, ()))
+        ):
             continue
         action = ordered or rule.action
         if action == "allow":
             continue
         if action == "deny":
-            raise _denial(holding, entry, value, rule, ours.get(entry.name))
-        work.edits.container(holding.slot).env_removed.add(index)
-        message = f"env {_shown(entry.name)} lifts the limit of the share and was removed: leave it out"
+            raise _denial(slot, entry, value, rule, ours.get(entry.name), share=share)
+        work.edits.container(slot).env_removed.add(index)
+        message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: leave it out"
         work.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
 
 
@@ -107,13 +114,19 @@ def known_value(entry: EnvVar) -> str | None:
     return None if "$(" in value else value
 
 
-def _denial(holding: Holding, entry: EnvVar, value: str | None, rule: GuardRule, ours: str | None) -> Refused:
+def _effect(*, share: bool) -> str:
+    """What a variable does that the guard catches; only one that shows devices is caught where there is no share."""
+    return "lifts the limit of the share" if share else "shows devices that the container did not request"
+
+
+def _denial(slot: Slot, entry: EnvVar, value: str | None, rule: GuardRule, ours: str | None, *, share: bool) -> Refused:
     name = f"env {_shown(entry.name)}"
     if value is None:
-        message = f"{name} takes its value from elsewhere, which could lift the limit of the share: "
+        effect = _effect(share=share).replace("lifts", "lift").replace("shows", "show")
+        message = f"{name} takes its value from elsewhere, which could {effect}: "
         remedy = "write the value itself, or remove it"
     else:
-        message = f"the value of {name} lifts the limit of the share: "
+        message = f"the value of {name} {_effect(share=share)}: "
         remedy = "remove it"
     if ours is not None:
         remedy = f"remove it (the limit that was asked for is {ours})"
@@ -123,7 +136,7 @@ def _denial(holding: Holding, entry: EnvVar, value: str | None, rule: GuardRule,
     return refuse(
         Reason.GUARDED,
         f"{message}{remedy}",
-        container=holding.slot.name,
+        container=slot.name,
         field=f"env[{entry.name}]",
         value=value,
     )

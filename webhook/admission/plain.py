@@ -19,6 +19,8 @@ from webhook.admission.survey import Survey
 from webhook.mapping.guard import Guards
 from webhook.mapping.memo import Memo
 from webhook.mapping.policy import Policy
+from webhook.mapping.vendor import Vendor
+from webhook.patch import Slot
 from webhook.pod import NO_METADATA, Container, Pod, present
 
 MAX_CONTAINERS: Final = 32
@@ -143,10 +145,23 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     return facts if containers <= MAX_CONTAINERS and len(facts) <= MAX_FACTS else None
 
 
-def remembered(decision: Decision, resolution: Resolution, seen: Survey) -> Remembered:
+def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
+    """The containers with resources of a vendor that a resolution says nothing of."""
+    held = {one.asking.position for one in resolution.settled}
+    return tuple(
+        (seen.slots[position], policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor])
+        for position, container in enumerate(seen.words.containers)
+        if container.resources and position not in held
+    )
+
+
+def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy: Policy) -> Remembered:
     """A decision to be remembered."""
     before = sum(container.init for container in seen.words.containers)
-    asking = []
+    asking = [
+        Asker(slot.kind == "initContainers", slot.position, vendor.guard, keeps=False)
+        for slot, vendor in left_alone(seen, resolution, policy)
+    ]
     for one in resolution.settled:
         position, init = one.asking.position, one.asking.words.init
         keeps = one.translated and bool(one.asking.vendor.document.environment)

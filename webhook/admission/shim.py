@@ -15,8 +15,10 @@ from webhook.mapping.loader import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,
     LD_PRELOAD,
+    absolute,
     has_empty_element,
     preload_list,
+    resolved,
     search_path,
 )
 from webhook.mapping.shim import NO_DELIVERY, Delivery, Need, Shim
@@ -102,7 +104,7 @@ def _said(request: Request, dimension: Need) -> str:
 
 def _find(work: Work, holding: Holding, shim: Shim, edits: ContainerEdits) -> Found:
     """The variables of the container that the shim may write, without those that the guard has taken away."""
-    if not work.concerns(holding):
+    if not work.concerns(holding.slot, holding.vendor):
         return _NOTHING
     found: dict[str, list[tuple[int, EnvVar]]] = {}
     for index, entry in enumerate(decode_env(holding.slot.container.env)):
@@ -120,23 +122,41 @@ def _lead_search_path(work: Work, edits: ContainerEdits, shim: Shim, found: Foun
     if entries is None:
         _add_search_path(work, edits, shim)
         return
-    last = entries[-1][0]
-    if any(has_empty_element(entry.value or "") for _, entry in entries):
+    last, seen, dropped = entries[-1][0], 0, False
+    refers = any("$(" in (entry.value or "") for _, entry in entries)
+    env = list(enumerate(decode_env(edits.slot.container.env))) if refers else []
+    values: dict[str, str] = {}
+    for index, entry in entries:
+        for other, earlier in env[seen:index]:
+            if other not in edits.env_removed:
+                _learn(values, earlier.name, None if present(earlier.value_from) else earlier.value or "")
+        seen = index + 1
+        if present(entry.value_from):
+            # Of several the kubelet takes the last; an earlier one only serves to be referred to.
+            if index == last:
+                _keep_from_elsewhere(edits, shim, index)
+            _learn(values, LD_LIBRARY_PATH, None)
+            continue
+        value = resolved(entry.value or "", values)
+        dropped = dropped or has_empty_element(value)
+        path = search_path(shim.library_path, value)
+        if path != (entry.value or ""):
+            edits.env_values[index] = path
+        _learn(values, LD_LIBRARY_PATH, path)
+    if dropped:
         message = (
             "empty elements of LD_LIBRARY_PATH were dropped, for the loader reads them as the current directory: "
             "write it without a colon at either end and without two in a row"
         )
         work.findings.append(Finding(Reason.PATH_CLEANED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
-    for index, entry in entries:
-        if present(entry.value_from):
-            # Of several the kubelet takes the last; an earlier one only serves to be referred to.
-            if index == last:
-                _keep_from_elsewhere(edits, shim, index)
-            continue
-        value = entry.value or ""
-        path = search_path(shim.library_path, value)
-        if path != value:
-            edits.env_values[index] = path
+
+
+def _learn(values: dict[str, str], name: str, value: str | None) -> None:
+    """Notes what a variable holds from here on, if that is known (not None) and the kubelet expands nothing in it."""
+    if value is None or "$" in value:
+        values.pop(name, None)
+    else:
+        values[name] = value
 
 
 def _add_search_path(work: Work, edits: ContainerEdits, shim: Shim) -> None:
@@ -156,7 +176,7 @@ def _keep_from_elsewhere(edits: ContainerEdits, shim: Shim, index: int) -> None:
     names = (KEPT_LIBRARY_PATH if number == 1 else f"{KEPT_LIBRARY_PATH}_{number}" for number in count(1))
     kept = next(name for name in names if name not in taken)
     edits.env_names[index] = kept
-    value = f"{':'.join(shim.library_path)}:$({kept})"
+    value = f"{':'.join(shim.library_path)}:{absolute(kept)}"
     edits.env_inserted[index + 1] = {"name": LD_LIBRARY_PATH, "value": value}
 
 

@@ -42,6 +42,8 @@ class Work:
     Attributes:
         slots: every container that can hold resources.
         holdings: what each asking container will hold, init containers first.
+        left_alone: containers with resources of a vendor that hold nothing of it here: a count of 0, or names that cannot
+            be read as one request.
         edits: what should become of the pod.
         findings: what is told, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the account.
@@ -54,13 +56,14 @@ class Work:
     edits: PodEdits
     slots: tuple[Slot, ...]
     holdings: tuple[Holding, ...] = ()
+    left_alone: tuple[tuple[Slot, Vendor], ...] = ()
     findings: list[Finding] = field(default_factory=list)
     deliveries: dict[str, str] = field(default_factory=dict)
     concerned: dict[str, bool] = field(default_factory=dict)
 
-    def concerns(self, holding: Holding) -> bool:
+    def concerns(self, slot: Slot, vendor: Vendor) -> bool:
         """Whether the env of a container has to be decoded: hundreds of variables are looked through once."""
-        known = self.concerned.get(holding.slot.path)
+        known = self.concerned.get(slot.path)
         if known is None:
-            known = self.concerned[holding.slot.path] = holding.vendor.guard.concerns(holding.slot.container.env)
+            known = self.concerned[slot.path] = vendor.guard.concerns(slot.container.env)
         return known

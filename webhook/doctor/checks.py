@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.doctor import certificates, nodes, pods, policy, registration
+from webhook.doctor import certificates, choices, nodes, pods, policy, registration
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import Level, Result
 
@@ -106,6 +106,13 @@ CHECKS: Final = (
         "does a pod that is created as a dry run get changed",
         "`create` `pods` of an opted-in namespace",
         pods.dry_run,
+    ),
+    Check(
+        "variables",
+        "pods",
+        "do other systems write variables that the guard denies",
+        "`list` `configmaps` everywhere",
+        choices.variables,
     ),
     Check("resources", "nodes", "does a node have what pods will ask for", "`list` `nodes`", nodes.resources),
     Check(

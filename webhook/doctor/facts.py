@@ -123,6 +123,21 @@ class DaemonSet:
     ready: int
 
 
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What an administrator chose for a variable of every container.
+
+    Attributes:
+        source: where that stands.
+        env: the name of the variable.
+        value: what another system's webhook writes.
+    """
+
+    source: str
+    env: str
+    value: str
+
+
 @dataclass(frozen=True)
 class Facts:
     """Everything that the checks look at.
@@ -142,6 +157,7 @@ class Facts:
         nodes: every node.
         schedulers: of the targets, by name.
         daemon_sets: those that have to do with devices or the shim.
+        choices: what other systems write into every container.
     """
 
     now: dt.datetime
@@ -158,6 +174,7 @@ class Facts:
     nodes: Sequence[Node] | Missing = NOT_TRIED
     schedulers: Mapping[str, Scheduler | Missing] = field(default_factory=dict)
     daemon_sets: Sequence[DaemonSet] | Missing = NOT_TRIED
+    choices: Sequence[Choice] | Missing = NOT_TRIED
     reachable: bool = True
 
     @cached_property

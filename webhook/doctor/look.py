@@ -19,6 +19,7 @@ from webhook.cluster.registration import COLLECTION, Object
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.snapshot import policy_now
 from webhook.doctor.address import look_there
+from webhook.doctor.choices import choices
 from webhook.doctor.facts import DaemonSet, Facts, Node, Scheduler, Stored, Trial
 from webhook.doctor.nodes import DEVICE_PLUGINS, schedulers_of
 from webhook.doctor.pods import in_words
@@ -97,11 +98,12 @@ async def _look_closer(api: Api, seen: Facts) -> Facts:
     """What can only be asked once the registration, the policy and the namespaces are known."""
     spaces = [] if isinstance(seen.namespaces, Missing) else treated(seen.namespaces, seen.policy, seen.release)
     names = schedulers_of(targets(seen.policy, seen.nodes))
-    there, pods, schedulers, trial = await asyncio.gather(
+    there, pods, schedulers, trial, chosen = await asyncio.gather(
         look_there(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space.name)) for space in spaces)),
         asyncio.gather(*(tried(_scheduler(api, name, seen.now)) for name in names)),
         tried(_trial(api, seen, spaces)),
+        tried(choices(api, seen.policy, seen.nodes)),
     )
     return dataclasses.replace(
         seen,
@@ -110,6 +112,7 @@ async def _look_closer(api: Api, seen: Facts) -> Facts:
         pods=dict(zip((space.name for space in spaces), pods, strict=True)),
         schedulers=dict(zip(names, schedulers, strict=True)),
         trial=trial,
+        choices=chosen,
     )
 
 

@@ -104,7 +104,13 @@ def dry_run(facts: Facts) -> Result:
             "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs}"
         )
     if f'admission webhook "{ENFORCE}" denied' in trial.message:
-        return error(f"{what} is denied by the webhook", trial.message, hint="vgpu-webhook codes CODE explains it")
+        hint = "vgpu-webhook codes CODE explains it"
+        if Reason.GUARDED.code in trial.message:
+            # The pod that is tried carries no variables.
+            hint = (
+                "another webhook writes that variable: if it may, name its value under guardExceptions in the settings"
+            )
+        return error(f"{what} is denied by the webhook", trial.message, hint=hint)
     if "hostPath" in trial.message:
         return error(
             f"{what} is refused for the shim's volume",

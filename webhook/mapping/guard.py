@@ -1,8 +1,8 @@
 """The guard of a vendor, compiled: which variables of a pod would lift the limit of a share.
 
 A variable in a pod's spec beats the one that a device plugin sets (the kubelet appends the pod's after the plugin's),
-so that a user could lift a limit. A rule names variables and the values that lift. What the shim writes for the request
-is never to be caught; the caller, who knows the request, sees to that.
+so that a user could lift a limit, or see devices that others share. A rule names variables and the values that lift. What
+the shim writes for the request is never to be caught; the caller, who knows the request, sees to that.
 """
 
 import re
@@ -12,8 +12,9 @@ from typing import Final, Literal
 
 from webhook.mapping import schema
 from webhook.mapping.glob import glob_pattern
+from webhook.mapping.guard_lists import GuardList, guard_lists
 from webhook.mapping.loader import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD
-from webhook.mapping.problem import Path, Problem
+from webhook.mapping.problem import Path, Problem, nearest_known
 from webhook.mapping.shim import Shim, Variable
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
@@ -36,6 +37,7 @@ class GuardRule:
         lifting: these lift, in any case of letters; None where another rule holds.
         harmless: all but these lift, to the letter; None where another rule holds.
         action: what becomes of a variable that lifts.
+        whole: it holds for containers with whole devices, too.
     """
 
     env: tuple[str, ...]
@@ -43,6 +45,7 @@ class GuardRule:
     lifting: frozenset[str] | None
     harmless: frozenset[str] | None
     action: Literal["deny", "strip", "allow"]
+    whole: bool
 
     def lifts(self, value: str) -> bool:
         """Whether a variable of the rule lifts the limit when it has this value."""
@@ -88,14 +91,20 @@ class Guards:
         """Whether some rule names this variable."""
         return name in self.exact or (self.any_pattern is not None and self.any_pattern.fullmatch(name) is not None)
 
-    def catch(self, name: str, value: str | None) -> GuardRule | None:
-        """The first rule by which this variable lifts; a value that is not known (None) is taken to lift."""
+    def catch(self, name: str, value: str | None, *, whole: bool = False) -> GuardRule | None:
+        """The first rule by which this variable lifts; a value that is not known (None) is taken to lift.
+
+        Args:
+            name: of the variable.
+            value: what it will hold, None where that is not known.
+            whole: in a container with whole devices, for which only rules that say so hold.
+        """
         if not self.guarded(name):
             return None
         indexes = [*self.exact.get(name, ()), *(i for pattern, i in self.patterns if pattern.fullmatch(name))]
         for index in sorted(indexes):
             rule = self.rules[index]
-            if value is None or rule.lifts(value):
+            if (rule.whole or not whole) and (value is None or rule.lifts(value)):
                 return rule
         return None
 
@@ -108,12 +117,16 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path
         shim: the vendor's shim: its variables are watched too, and none of its own values may be caught.
         path: where in the document the list stands.
     """
-    rules = tuple(_rule(model) for model in models)
-    problems = [
-        Problem(problem.message, (*path, index, *problem.path), problem.hint)
-        for index, (model, rule) in enumerate(zip(models, rules, strict=True))
-        for problem in [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
-    ]
+    lists = guard_lists()
+    rules: list[GuardRule] = []
+    problems: list[Problem] = []
+    for index, written in enumerate(models):
+        found = [*_list_problems(written, lists)]
+        for model in () if found else (written,) if written.named is None else lists[written.named].guard:
+            rule = _rule(model)
+            rules.append(rule)
+            found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
+        problems += [Problem(one.message, (*path, index, *one.path), one.hint) for one in found]
     exact: dict[str, tuple[int, ...]] = {}
     patterns: list[tuple[re.Pattern[str], int]] = []
     for index, rule in enumerate(rules):
@@ -124,17 +137,33 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path
                 exact[name] = (*exact.get(name, ()), index)
     names = {*(shim.names if shim is not None else ()), *(name for rule in rules for name in rule.env)}
     any_pattern = re.compile("|".join(pattern.pattern for pattern, _ in patterns), re.DOTALL) if patterns else None
-    return Guards(rules, exact, tuple(patterns), any_pattern, _watch(names)), problems
+    return Guards(tuple(rules), exact, tuple(patterns), any_pattern, _watch(names)), problems
+
+
+def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:
+    """What keeps an entry from being one variable's, or a reference to a list."""
+    if model.named is None:
+        if model.env is None:
+            yield Problem("says neither `env` nor `list`", (), "write the variable's name, or that of a built-in list")
+    elif model.model_fields_set != {"named"}:
+        yield Problem(
+            "`list` stands alone",
+            (),
+            "write what differs as an entry of its own before it: the first that catches decides",
+        )
+    elif model.named not in lists:
+        yield Problem(f"no list is called {model.named!r}", ("list",), nearest_known(model.named, lists))
 
 
 def _rule(model: schema.Guard) -> GuardRule:
     lifting = frozenset(value.casefold() for value in model.lifts) if isinstance(model.lifts, list) else None
     return GuardRule(
-        env=(model.env,) if isinstance(model.env, str) else tuple(model.env),
+        env=(model.env,) if isinstance(model.env, str) else tuple(model.env or ()),
         truthy=model.lifts == "truthy",
         lifting=lifting,
         harmless=None if model.unless is None else frozenset(model.unless),
         action=model.action,
+        whole=model.whole,
     )
 
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 from webhook.mapping import schema
 from webhook.mapping.compile import compile_vendor
 from webhook.mapping.extends import EXTENDS, Merged, resolve
+from webhook.mapping.guard_lists import guard_lists
 from webhook.mapping.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.probes import probe
 from webhook.mapping.problem import MappingError, Problem
@@ -171,8 +172,10 @@ def vendor_of(merged: Merged) -> Vendor:
 
 
 def digest_of(documents: Mapping[str, Mapping[str, Any]], settings: Settings) -> str:
-    """12 hex digits of the SHA-256 of the documents in force, whatever order they came in."""
-    whole = {"mappings": documents, "settings": settings.model_dump(by_alias=True, exclude_defaults=True)}
+    """12 hex digits of the SHA-256 of the documents in force, whatever order they came in, with what they refer to."""
+    lists = {name: one.model_dump(by_alias=True) for name, one in guard_lists().items()}
+    dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
+    whole = {"mappings": documents, "lists": lists, "settings": dumped}
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:12]
 
 

@@ -208,14 +208,20 @@ class Shim(Strict):
 
 
 class Guard(Strict):
-    """A variable by which a user could lift the limit, and the values that do."""
+    """A variable by which a user could lift the limit, and the values that do; or a list of them that has a name."""
 
-    env: Texts = Field(description="name, or several; `*` stands for anything")
+    env: Texts | None = Field(None, description="name, or several; `*` stands for anything")
     lifts: Literal["truthy"] | list[str] | None = None
     unless: list[str] | None = Field(
         None, description="every value but these lifts; what the shim itself writes never does"
     )
     action: Literal["deny", "strip", "allow"] = "deny"
+    whole: bool = Field(
+        default=False, description="in containers with whole devices, too: the variable shows devices of others"
+    )
+    named: Name | None = Field(
+        None, alias="list", description="in place of all else: the built-in list of a library or runtime"
+    )
 
 
 class OwnedLabel(Strict):

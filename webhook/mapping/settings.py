@@ -1,10 +1,13 @@
 """The settings document: what a cluster speaks and permits, beside the mappings."""
 
-from typing import Literal
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import Field
 
 from webhook.mapping.schema import Amount, LabelKey, Name, Strict
+
+VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$")]
+"""The name of an environment variable, as the API server takes it."""
 
 
 class Settings(Strict):
@@ -19,6 +22,9 @@ class Settings(Strict):
         None, description="what a namespace without an `enforce` label permits"
     )
     node_name: Literal["deny", "affinity"] = Field("deny", description="what becomes of `spec.nodeName` beside a share")
+    guard_exceptions: dict[VariableName, Annotated[list[str], Field(min_length=1)]] = Field(
+        {}, description="variable: values that the administrator chose for the cluster, so that they lift nothing"
+    )
     never_touched: list[str] = Field(
         [], description="namespaces whose pods are never touched, beside the cluster's own"
     )

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
 from webhook.mapping import schema
-from webhook.mapping.loader import LD_LIBRARY_PATH, LD_PRELOAD
+from webhook.mapping.loader import LD_LIBRARY_PATH, LD_PRELOAD, absolute
 from webhook.mapping.problem import Path, Problem
 from webhook.mapping.shim_rules import PLACEHOLDER, PLACEHOLDERS, shim_problems
 from webhook.request import ALL, FREE, Percent, Request, Size
@@ -181,7 +181,7 @@ def _compiled(model: schema.Shim) -> Shim:
         variables=variables,
         names=frozenset(names),
         path_alone={"name": LD_LIBRARY_PATH, "value": ":".join((*library_path.prefix, *library_path.image_default))},
-        path_before_env_from={"name": LD_LIBRARY_PATH, "value": f"{prefix}:$({LD_LIBRARY_PATH})"},
+        path_before_env_from={"name": LD_LIBRARY_PATH, "value": f"{prefix}:{absolute(LD_LIBRARY_PATH)}"},
         preload_alone={"name": LD_PRELOAD, "value": ":".join(preload)},
     )
 

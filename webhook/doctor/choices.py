@@ -1,0 +1,93 @@
+"""What the administrators of other systems chose for every container, and whether our guard takes it for a way out.
+
+Where such a choice stands is data: the guard lists say it. A system whose own webhook writes what was chosen is called
+between two of our passes, and the second would deny the pod.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import yaml
+
+from webhook.cluster.api import Api
+from webhook.doctor.facts import Choice, Facts, Node
+from webhook.doctor.read import Stamped, all_of
+from webhook.doctor.result import Missing, Result, counted, error, ok, unread
+from webhook.doctor.targets import targets
+from webhook.mapping.guard_lists import Chosen, guard_lists
+from webhook.mapping.policy import Policy
+from webhook.mapping.vendor import Vendor
+from webhook.reasons import Reason
+
+
+class ConfigMapObject(msgspec.Struct):
+    """A ConfigMap."""
+
+    metadata: Stamped
+    data: dict[str, str] | None = None
+
+
+async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> list[Choice]:
+    """What was chosen for the variables of the lists that this cluster's mappings name.
+
+    Raises:
+        ApiError: the ConfigMaps cannot be listed.
+    """
+    names = {entry.named for vendor in _vendors(policy, nodes) for entry in vendor.document.guard if entry.named}
+    places = [place for name in sorted(names) for place in guard_lists()[name].chosen]
+    found = await asyncio.gather(*(_chosen_at(api, place) for place in places))
+    return [choice for some in found for choice in some]
+
+
+async def _chosen_at(api: Api, place: Chosen) -> list[Choice]:
+    maps = await all_of(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
+    found = []
+    for one in maps:
+        value = await asyncio.to_thread(_value, (one.data or {}).get(place.key, ""), place.path)
+        if value is not None:
+            found.append(Choice(f"configmap {one.metadata.namespace}/{one.metadata.name}", place.env, value))
+    return found
+
+
+def _value(text: str, path: Iterable[str]) -> str | None:
+    """The text at a place of a YAML document; None where there is none, or no YAML."""
+    try:
+        node = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return None
+    for key in path:
+        node = node.get(key) if isinstance(node, dict) else None
+    return node if isinstance(node, str) else None
+
+
+def variables(facts: Facts) -> Result:
+    """Whether what other systems write into every container is a way out for the guard."""
+    if isinstance(facts.choices, Missing):
+        return unread("the ConfigMaps of other systems", facts.choices, "list configmaps in all namespaces")
+    clashing = [choice for choice in facts.choices if any(_denied(choice, facts))]
+    if not clashing:
+        return ok(
+            f"the guard denies nothing that another system writes ({counted(len(facts.choices), 'choice')} found)"
+        )
+    values: dict[str, list[str]] = {}
+    for choice in clashing:
+        values.setdefault(choice.env, []).append(choice.value)
+    exceptions = ", ".join(f"{env}: [{', '.join(dict.fromkeys(some))}]" for env, some in values.items())
+    return error(
+        f"another webhook writes variables that the guard denies ({Reason.GUARDED.code})",
+        *(f"{choice.source}: {choice.env}={choice.value}" for choice in clashing),
+        hint=f"guardExceptions: {{{exceptions}}} in the settings, if that is what the cluster's administrator wants",
+    )
+
+
+def _denied(choice: Choice, facts: Facts) -> Iterator[bool]:
+    excepted = facts.policy.settings.guard_exceptions.get(choice.env, ())
+    for vendor in _vendors(facts.policy, facts.nodes):
+        rule = vendor.guard.catch(choice.env, choice.value)
+        yield rule is not None and rule.action != "allow" and choice.value not in excepted
+
+
+def _vendors(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
+    """Those that pods run under here, or all where none is known."""
+    return targets(policy, nodes) or [one for one in policy.in_force if one.target]
