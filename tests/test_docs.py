@@ -49,8 +49,9 @@ from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE
 from webhook.server.certificates import Certificates
 from webhook.server.in_cluster import InCluster, Place
-from webhook.server.limits import InFlight
-from webhook.server.metrics import Metrics
+from webhook.server.limits import InFlight, Limits
+from webhook.server.metrics import Metrics, connection_metrics
+from webhook.server.watchdog import Watchdog
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
@@ -378,6 +379,7 @@ def test_metrics_are_those_of_the_server() -> None:
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
     metrics.also(certificates.metrics)
+    metrics.also(lambda: connection_metrics({"reviews": Watchdog(Limits(), 1)}))
     metrics.also(InCluster(Scripted([]), place, log, certificates).metrics)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
     listed = re.findall(r"^\| `(vgpu_webhook_\w+)` \| (\w+) \|", TEXTS["docs/server.md"], re.MULTILINE)

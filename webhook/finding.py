@@ -9,6 +9,9 @@ from webhook.reasons import Reason
 MAX_WARNING: Final = 256
 """The API server cuts longer warnings once they are more than 4096 characters together (``filters/warning.go``)."""
 
+MAX_SENTENCE: Final = 4096
+"""Whatever stood in the pod: a denial is cut further (`webhook.response`)."""
+
 _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
 """The API server silently drops a warning with a control character in it."""
 
@@ -39,9 +42,10 @@ class Finding:
 
     @cached_property
     def sentence(self) -> str:
-        """Where and what, without the code, free of control characters."""
-        where = "" if self.container is None else f"container {self.container}: "
-        return f"{where}{self.message}".translate(_CONTROL)
+        """Where and what, without the code, free of control characters, at most `MAX_SENTENCE` of them."""
+        where = "" if self.container is None else f"container {self.container[:MAX_SENTENCE]}: "
+        text = f"{where}{self.message[:MAX_SENTENCE]}"
+        return (text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…").translate(_CONTROL)
 
 
 class Refused(Exception):  # noqa: N818  (it says what happened to the pod, and is caught by that name)

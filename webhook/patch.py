@@ -47,6 +47,11 @@ class Slot(NamedTuple):
         return self.container.name
 
 
+def container_count(pod: Pod) -> int:
+    """How many `slots` a pod has."""
+    return len(pod.spec.containers) + len(pod.spec.init_containers or ())
+
+
 def slots(pod: Pod) -> tuple[Slot, ...]:
     """Every container that can hold resources: init containers (native sidecars too) first, as the kubelet starts them."""
     found = [Slot("containers", i, container) for i, container in enumerate(pod.spec.containers)]

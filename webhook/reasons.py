@@ -391,8 +391,9 @@ class Reason(enum.Enum):
         "VGW318",
         Kind.DENIAL,
         "too many",
-        "More containers ask for a GPU than any honest pod has.",
-        "Split the pod.",
+        "There is more of something than any honest pod has: containers that ask, GPU words, characters of one of them, "
+        "what has to be removed.",
+        "Leave out what the message names, or split the pod.",
         422,
     )
     DIMENSION_MISSING = _(

@@ -8,12 +8,19 @@ ReviewError                 cannot be answered as a review
     .uid                    the review's
 """
 
+import re
 from typing import Final
 
 import msgspec
 
 from webhook.pod import Pod
 from webhook.response import API_VERSION, KIND
+
+MAX_UID: Final = 128
+"""Characters of a review's uid, which is sent back; the API server's have 36."""
+
+_LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
+"""A DNS label (RFC 1123), as every namespace is called."""
 
 UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 """What decoding raises: bad JSON or a field of another type, bad UTF-8, nesting deeper than the interpreter's stack.
@@ -116,11 +123,23 @@ def decode_review(body: bytes) -> Review:
     except UNDECODABLE as failure:
         return _decode_bare(body, failure)
     review = envelope.request
-    if review is None or not _is_v1(envelope) or not review.uid:
+    if review is None or not _is_v1(envelope) or not 0 < len(review.uid) <= MAX_UID:
         raise _not_a_review(envelope)
     if review.pod is None and review.creates_pod:
         raise UndecodablePodError(review.uid, "there is no object")
     return review
+
+
+def namespace_of(review: Review) -> str:
+    """The namespace in which a pod is created.
+
+    Raises:
+        NotAReviewError: what stands there is no DNS label, so that there is no such namespace to be asked for.
+    """
+    there = review.namespace or (review.pod.metadata.namespace if review.pod is not None else None) or "default"
+    if _LABEL.fullmatch(there) is None:
+        raise NotAReviewError("the namespace of the request is no DNS label")
+    return there
 
 
 def _decode_bare(body: bytes, failure: Exception) -> Review:
@@ -129,7 +148,7 @@ def _decode_bare(body: bytes, failure: Exception) -> Review:
     except UNDECODABLE as error:
         raise NotAReviewError(f"no {KIND}: {_why(error)}") from None
     request = envelope.request
-    if request is None or not _is_v1(envelope) or not request.uid:
+    if request is None or not _is_v1(envelope) or not 0 < len(request.uid) <= MAX_UID:
         raise _not_a_review(envelope)
     if request.creates_pod:
         raise UndecodablePodError(request.uid, _why(failure)) from None
@@ -141,7 +160,11 @@ def _is_v1(envelope: _Envelope | _BareEnvelope) -> bool:
 
 
 def _not_a_review(envelope: _Envelope | _BareEnvelope) -> NotAReviewError:
-    missing = "a request with a uid is missing" if _is_v1(envelope) else f"it is not of kind {KIND}, {API_VERSION}"
+    missing = (
+        f"a request with a uid of at most {MAX_UID} characters is missing"
+        if _is_v1(envelope)
+        else f"it is not of kind {KIND}, {API_VERSION}"
+    )
     return NotAReviewError(f"no {KIND}: {missing}")
 
 

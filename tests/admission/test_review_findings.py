@@ -9,7 +9,7 @@ from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.policy import Policy
 from webhook.mapping.problem import MappingError
-from webhook.mapping.strict_yaml import parse
+from webhook.mapping.strict_yaml import Document, parse
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
@@ -27,6 +27,11 @@ def decided(container: dict[str, Any], policy: Policy = POLICY, *, spec: Any = N
 def share(**more: Any) -> dict[str, Any]:
     """A container that asks for a share."""
     return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}, **more}
+
+
+def limits(resources: dict[str, str]) -> dict[str, Any]:
+    """A pod with these limits."""
+    return {"spec": {"containers": [{"name": "a", "resources": {"limits": resources}}]}}
 
 
 def test_our_volume_mounted_by_an_expression_is_not_ours() -> None:
@@ -103,13 +108,89 @@ def test_large_pods_are_not_remembered() -> None:
         {"spec": {"containers": [{"name": "a", **share(env=[{"name": "LD_LIBRARY_PATH", "value": ":"}] * 20)}]}},
         {"spec": {"containers": [{"name": f"c{number}"} for number in range(2000)]}},
         {"spec": {"containers": [{"name": f"c{number}", **share()} for number in range(129)]}},
+        {
+            "metadata": {"annotations": {f"vgpu-webhook.io/container.c{n}.memory": "1Gi" for n in range(129)}},
+            "spec": {"containers": [{"name": f"c{number}"} for number in range(129)]},
+        },
+        {
+            "metadata": {
+                "annotations": {
+                    "gpu-fraction": "1",
+                    "gpu-fraction-container-name": ",".join(f"c{n}" for n in range(90)),
+                }
+            },
+            "spec": {"containers": [{"name": f"c{n}", **(share() if n >= 90 else {})} for n in range(130)]},
+        },
+        {
+            "metadata": {"annotations": {f"vgpu-webhook.io/container.x{n}.memory": "1Gi" for n in range(1025)}},
+            "spec": {"containers": [{"name": "a"}]},
+        },
+        limits({f"nvidia.com/mig-1g.{n + 1}gb": "1" for n in range(1025)}),
+        limits({f"nvidia.com/mig-1g.{'1' * 400}gb": "1"}),
+        {"spec": {"containers": [{"name": "c" * 64, **share()}]}},
+        {
+            "metadata": {"annotations": {"tke.cloud.tencent.com/app-class": "a" * 10_000}},
+            "spec": {"containers": [{"name": "a", "resources": {"limits": {"tencent.com/vcuda-core": "10"}}}]},
+        },
     ],
-    ids=["marks", "variables", "containers", "asking"],
+    ids=[
+        "marks",
+        "variables",
+        "containers",
+        "asking",
+        "asking by keys",
+        "asking both ways",
+        "keys",
+        "resource names",
+        "long name",
+        "long container name",
+        "long value",
+    ],
 )
 def test_more_than_any_honest_pod_has_is_refused(pod: dict[str, Any]) -> None:
     """What would take long is not looked through."""
     decision = decide(decode_pod(json.dumps(pod).encode()), Context(Namespace("team", PRIVILEGED)), POLICY)
     assert decision.reason is Reason.TOO_MANY
+
+
+def test_what_is_taken_away_is_bounded() -> None:
+    """A namespace that strips variables is not made to write a patch of any length."""
+    lifting = [{"name": f"CUDA_DEVICE_MEMORY_LIMIT_{number}", "value": "1"} for number in range(300)]
+    decision = decided(share(env=lifting), namespace={"vgpu-webhook.io/guard": "strip"})
+    assert decision.reason is Reason.TOO_MANY
+
+
+@pytest.mark.parametrize(
+    "volumes",
+    [
+        [{"name": "vgpu-shim-state", "emptyDir": {"sizeLimit": "64Mi"}}] * 2,
+        [{"name": "vgpu-shim-state", "emptyDir": {"sizeLimit": "64Mi", **{f"k{n}": "" for n in range(200)}}}],
+    ],
+)
+def test_volumes_that_need_a_long_look_are_not_the_shims(volumes: Any) -> None:
+    """Neither one of two with its name, which no API server takes, nor one with members that nobody knows."""
+    assert decided(share(), spec={"volumes": volumes}).reason is Reason.COLLISION
+
+
+def test_a_long_affinity_is_not_rewritten() -> None:
+    """Whatever it is long of."""
+    policy = build_policy([], Document("settings", {"nodeName": "affinity"}, {}))
+    spec = {"nodeName": "n", "affinity": {"podAffinity": {"x": "x" * 300_000}}}
+    assert decided(share(), policy, spec=spec).reason is Reason.TOO_MANY
+
+
+def test_hints_that_are_told_are_bounded() -> None:
+    """The first of them, and each once."""
+    hints = {f"nvidia.com/container.x{n}.gpu-compute.mode": "1" for n in range(300)}
+    pod = {
+        "metadata": {"annotations": {"nvidia.com/container.a.gpu-memory.limit": "1Gi", **hints}},
+        "spec": {"containers": [{"name": "a"}]},
+    }
+    namespace = Namespace("team", PRIVILEGED, {"vgpu-webhook.io/target": "nvidia"})
+    decision = decide(decode_pod(json.dumps(pod).encode()), Context(namespace), POLICY)
+    told = [finding for finding in decision.warnings if finding.reason is Reason.HINT_NOT_CARRIED]
+    assert decision.allowed
+    assert 0 < len(set(told)) == len(told) < 100
 
 
 def test_audit_annotations_are_bounded() -> None:

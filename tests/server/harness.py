@@ -24,7 +24,7 @@ from webhook.server.certificates import Certificates
 from webhook.server.limits import Limits
 from webhook.server.listener import Endpoint
 from webhook.server.logs import make_logger
-from webhook.server.mutate import Current, Decide
+from webhook.server.mutate import Current, Decide, Namespaces
 from webhook.server.namespaces import Described
 from webhook.server.run import Addresses, Options, Service, running
 
@@ -111,15 +111,20 @@ class Server:
 
 
 @asynccontextmanager
-async def serving(limits: Limits | None = None, decide: Decide = engine) -> AsyncIterator[Server]:
+async def serving(
+    limits: Limits | None = None,
+    decide: Decide = engine,
+    namespaces: Namespaces | None = None,
+    client_authorities: bytes | None = None,
+) -> AsyncIterator[Server]:
     """Give a running server."""
     log_file = io.BytesIO()
-    tls, log = Serving(), make_logger("debug", log_file)
+    tls, log = Serving(client_authorities), make_logger("debug", log_file)
     tls.swap(LEAF.certificate_pem, LEAF.key_pem, NOW)
     service = Service(
         decide=decide,
         current=Current(POLICY),
-        namespaces=Described({}),
+        namespaces=namespaces or Described({}),
         pod_security_default="privileged",
         certificates=Certificates(tls, log),
         log=log,

@@ -1,47 +1,99 @@
 """How many reviews are taken on at once, and what those beyond get."""
 
+import asyncio
 import json
+from contextlib import AsyncExitStack
+
+import pytest
 
 from tests.server.harness import CLIENT, call, connected, get, request, review, serving, until
+from webhook.admission.context import Namespace
 from webhook.server.limits import Limits
+
+
+class Waiting:
+    """Namespaces that nobody knows yet."""
+
+    def __init__(self) -> None:
+        self.known = asyncio.Event()
+        self.asked: list[str] = []
+
+    def lookup(self, name: str) -> Namespace | None:
+        """Nothing."""
+        return None
+
+    async def fetch(self, name: str) -> Namespace:
+        """Known when the test says so."""
+        self.asked.append(name)
+        await self.known.wait()
+        return Namespace(name)
 
 
 async def test_too_many_reviews() -> None:
     """Beyond the cap a review is refused so that the API server repeats it elsewhere; when there is room it is taken."""
-    body = review()
-    async with serving(Limits(reviews=2)) as server:
+    body, namespaces = review(), Waiting()
+    async with serving(Limits(reviews=2), namespaces=namespaces) as server:
         async with (
             connected(server.addresses.mutate, CLIENT) as one,
             connected(server.addresses.mutate, CLIENT) as two,
         ):
             for connection in (one, two):
-                await connection.send(request(body[:10], length=len(body)))
-            await until(lambda: server.service.in_flight.reviews == 2)
+                await connection.send(request(body))
+            await until(lambda: len(namespaces.asked) == 2)
             assert b"vgpu_webhook_in_flight 2.0" in (await get(server, "/metrics")).body
+            assert server.service.in_flight.bodies == 2 * len(body)
             answer = await call(server, request(body))
             assert (answer.status, answer.headers["retry-after"], answer.closes) == (503, "1", True)
             assert answer.json["reason"] == "ServiceUnavailable"
+            namespaces.known.set()
             for connection in (one, two):
-                assert (await connection.call(body[10:])).status == 200
+                assert (await connection.answer()).status == 200
         assert (await call(server, request(body))).status == 200
         metrics = (await get(server, "/metrics")).body
+        assert server.service.in_flight.bodies == 0
     assert b'vgpu_webhook_refused_total{status="503"} 1.0' in metrics
     assert b"vgpu_webhook_in_flight 0.0" in metrics
 
 
-async def test_too_many_bytes() -> None:
-    """Bodies that are still coming count with what they announce, one without a length with the most it may have."""
+async def test_bodies_on_their_way_hold_up_nobody() -> None:
+    """However many reviews are being sent slowly, one that is sent at once is answered."""
+    async with serving(Limits(reviews=2)) as server, AsyncExitStack() as slow:
+        for _ in range(6):
+            connection = await slow.enter_async_context(connected(server.addresses.mutate, CLIENT))
+            await connection.send(request(b"{", length=100))
+        await until(lambda: len(server.service.in_flight.readings) == 6)
+        assert (await call(server, request(review()))).status == 200
+
+
+@pytest.mark.parametrize("announced", [True, False])
+async def test_too_many_bytes(*, announced: bool) -> None:
+    """Where bodies are too much together, the one that began first makes room, and is to come again."""
     head = "POST /mutate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
-    async with serving(Limits(body=1000, bodies=1500)) as server:
+    begun = request(b"x" * 900, length=1000) if announced else head.encode() + b"384\r\n" + b"x" * 900 + b"\r\n"
+    async with serving(Limits(body=1000, bodies=1000)) as server:
         async with connected(server.addresses.mutate, CLIENT) as slow:
-            await slow.send(head.encode())
-            await until(lambda: server.service.in_flight.bodies == 1000)
+            await slow.send(begun)
+            await until(lambda: server.service.in_flight.bodies == 900)
             async with connected(server.addresses.mutate, CLIENT) as second:
-                await second.send(request(length=501))
-                answer = await second.answer()
+                body = review()
+                await second.send(request(body[:-9], length=len(body)))
+                answer = await slow.answer()
                 assert (answer.status, answer.headers["retry-after"]) == (503, "1")
-            assert (await call(server, request(review()))).status == 200
-        await until(lambda: server.service.in_flight.bodies == 0)
+                assert (await second.call(body[-9:])).status == 200
+        await until(lambda: server.service.in_flight.bodies == 0 and not server.service.in_flight.readings)
+
+
+async def test_slow_bodies_that_announce_much_hold_nothing() -> None:
+    """What is announced is not there yet: it takes no room from those who send."""
+    async with serving(Limits(bodies=3000)) as server, AsyncExitStack() as slow:
+        for _ in range(20):
+            connection = await slow.enter_async_context(connected(server.addresses.mutate, CLIENT))
+            await connection.send(request(b"{", length=7 * 1024 * 1024))
+        async with connected(server.addresses.mutate, CLIENT) as honest:
+            body = review()
+            await honest.send(request(body[:-1], length=len(body)))
+            await asyncio.sleep(0.01)
+            assert (await honest.call(body[-1:])).status == 200
 
 
 async def test_pipelined_requests_are_answered_in_order() -> None:

@@ -6,8 +6,17 @@ import logging
 
 import pytest
 
-from tests.server.harness import UID, call, pod, request, review, serving
-from webhook.server.logs import MAX_FRAMES, error_fields, make_logger, take_over
+from tests.server.harness import CLIENT, UID, call, connected, get, pod, request, review, serving, until
+from webhook.server.logs import (
+    MAX_DENIALS,
+    MAX_FRAMES,
+    MAX_KINDS,
+    MAX_MESSAGE,
+    Throttle,
+    error_fields,
+    make_logger,
+    take_over,
+)
 
 
 async def test_denial_is_told_at_info() -> None:
@@ -40,7 +49,7 @@ async def test_other_reviews_are_told_at_debug() -> None:
 async def test_long_names_are_cut() -> None:
     """A review cannot write a book into the log."""
     async with serving() as server:
-        await call(server, request(review(obj=pod("x" * 10_000), uid="u" * 10_000)))
+        await call(server, request(review(obj=pod("x" * 10_000), uid="u" * 128)))
         (line,) = [line for line in server.log if line["event"] == "review"]
     assert len(json.dumps(line)) < 1000
 
@@ -99,3 +108,45 @@ def test_libraries_are_taken_over() -> None:
         "KeyError",
     )
     assert "s3cr3t" not in file.getvalue().decode()
+
+
+@pytest.mark.usefixtures("root_logger")
+def test_the_same_line_of_a_library_is_told_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the number of those that were not; another line has a minute of its own."""
+    now = 0.0
+    monkeypatch.setattr(Throttle, "_now", staticmethod(lambda: now))
+    file = io.BytesIO()
+    take_over(make_logger("info", file))
+    library = logging.getLogger("asyncio")
+    for _ in range(1000):
+        library.error("socket.accept() out of system resource\nsocket: 7")
+    library.error("another")
+    now = 61.0
+    library.error("socket.accept() out of system resource\nsocket: 8")
+    library.error("x" * 100_000)
+    lines = [json.loads(line) for line in file.getvalue().splitlines()]
+    assert [line.get("before") for line in lines] == [None, None, 999, None]
+    assert len(lines[-1]["message"]) == MAX_MESSAGE
+
+
+def test_a_throttle_forgets() -> None:
+    """A text that is never the same fills nothing."""
+    throttle = Throttle(1, 60)
+    for number in range(10 * MAX_KINDS):
+        assert throttle.passes(number) == 0
+    assert len(throttle) <= MAX_KINDS
+
+
+async def test_denials_are_told_up_to_a_number_a_second() -> None:
+    """Anybody who can reach the port can have pods denied; the log has some of them, and how many more there were."""
+    data = request(review(obj=pod("deny")))
+    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
+        for _ in range(3 * MAX_DENIALS):
+            assert (await connection.call(data)).status == 200
+        await until(lambda: any(line["event"] == "denials_left_out" for line in server.log))
+        told = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
+        left_out = sum(line["count"] for line in server.log if line["event"] == "denials_left_out")
+        metrics = (await get(server, "/metrics")).body
+    assert MAX_DENIALS <= len(told) < 3 * MAX_DENIALS
+    assert len(told) + left_out == 3 * MAX_DENIALS
+    assert f'outcome="denied",reason="privileged",vendor="acme"}} {3 * MAX_DENIALS}.0'.encode() in metrics

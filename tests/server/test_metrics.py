@@ -80,5 +80,8 @@ async def test_every_metric_has_our_name() -> None:
         "vgpu_webhook_certificate_not_before_seconds",
         "vgpu_webhook_certificate_rotations_total",
         "vgpu_webhook_certificate_failures_total",
+        "vgpu_webhook_connections",
+        "vgpu_webhook_connections_max",
+        "vgpu_webhook_connections_evicted_total",
         "vgpu_webhook_in_flight",
     }

@@ -87,7 +87,7 @@ async def test_refusal_reaches_a_client_that_goes_on_sending() -> None:
 
 async def test_answers_that_nobody_fetches() -> None:
     """A client that asks and asks and reads nothing is dropped when its answers pile up."""
-    data = request(review(uid="u" * 15_000)) * 1000
+    data = request(review(uid="u" * 128)) * 30_000
     async with serving(QUICK) as server:
         _, writer = await asyncio.open_connection(
             "127.0.0.1", server.addresses.mutate.port, ssl=CLIENT, server_hostname="localhost", limit=4096

@@ -7,8 +7,8 @@ import msgspec
 from webhook.finding import refuse
 from webhook.reasons import Reason
 
-MAX_TERMS: Final = 1000
-"""Alternatives that are rewritten: far beyond any honest affinity, and what bounds the time of a decision."""
+MAX_BYTES: Final = 256 * 1024
+"""Of an affinity that is rewritten: far beyond any honest one, and what bounds the time of a decision."""
 
 
 def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
@@ -19,8 +19,13 @@ def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
 
     Raises:
         msgspec.ValidationError: what stands there is no affinity.
-        Refused: it has more than `MAX_TERMS` terms.
+        Refused: it has more than `MAX_BYTES`.
     """
+    if len(bytes(affinity)) > MAX_BYTES:
+        message = (
+            f"spec.nodeName cannot become a part of an affinity of more than {MAX_BYTES} bytes: remove one of the two"
+        )
+        raise refuse(Reason.TOO_MANY, message, field="spec.affinity")
     try:
         pinned = _members(msgspec.json.decode(affinity) if bytes(affinity) else None)
     except RecursionError as error:
@@ -30,11 +35,6 @@ def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
     required = _members(node_affinity.get(key))
     requirement = {"key": "metadata.name", "operator": "In", "values": [node]}
     terms = _objects(required.get("nodeSelectorTerms"))
-    if len(terms) > MAX_TERMS:
-        message = (
-            f"spec.nodeName cannot become an affinity beside {len(terms)} nodeSelectorTerms: remove one of the two"
-        )
-        raise refuse(Reason.TOO_MANY, message, field="spec.affinity")
     required["nodeSelectorTerms"] = [_with(requirement, term) for term in terms] or [{"matchFields": [requirement]}]
     return {**pinned, "nodeAffinity": {**node_affinity, key: required}}
 

@@ -1,10 +1,12 @@
 """Which containers ask, and in whose words: labels and annotations of the pod are given to the container they hold for."""
 
+import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sized
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final
+from operator import itemgetter
+from typing import Final, TypeAlias
 
 from webhook.admission.survey import ContainerWords, PodWords
 from webhook.finding import Finding, Refused, refuse
@@ -18,6 +20,9 @@ from webhook.reasons import Reason
 
 MAX_ASKING: Final = 128
 """Containers of one pod that may ask: far beyond any node's cards, and what bounds the time of a decision."""
+
+_Carried: TypeAlias = tuple[int, Owner, str, str]
+"""A label or annotation that somebody reads: the how manieth, whose, key and value."""
 
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -102,8 +107,7 @@ def collect(words: PodWords, policy: Policy) -> list[Asking]:
     for position, container in enumerate(words.containers):
         for entry in container.resources:
             _take_resource(asking, position, container, entry, policy)
-        if len(asking) > MAX_ASKING:
-            raise refuse(Reason.TOO_MANY, f"more than {MAX_ASKING} containers ask for a GPU: split the pod")
+        _check_count(asking)
     _take_pod_words(asking, words, policy)
     found = [one for _, one in sorted(asking.items()) if _asks(one)]
     _check_vendor_rules(found)
@@ -171,29 +175,38 @@ def _free_binding(owner: Owner) -> tuple[tuple[str, str], ...]:
 
 def _take_pod_words(asking: dict[int, Asking], words: PodWords, policy: Policy) -> None:
     """Gives labels and annotations to the containers that they hold for."""
-    carried: dict[str, list[tuple[Owner, str, str]]] = {}
-    for place, pairs, names in (
-        ("label", words.labels, policy.labels),
-        ("annotation", words.annotations, policy.annotations),
-    ):
-        del place
+    carried: dict[str, list[_Carried]] = {}
+    for pairs, names in ((words.labels, policy.labels), (words.annotations, policy.annotations)):
         for key, text in pairs:
             for owner in names.owners(key):
-                carried.setdefault(owner.vendor, []).append((owner, key, text))
-    for vendor_name, found in carried.items():
-        vendor = policy.vendors[vendor_name]
-        for position in _holders(asking, words, vendor, found):
-            one = _asking_in(asking, position, words.containers[position], vendor, found[0][1])
-            for owner, key, text in found:
-                _take_pod_word(one, words, owner, key, text)
-
-
-def _take_pod_word(one: Asking, words: PodWords, owner: Owner, key: str, text: str) -> None:
-    word = one.vendor.words[owner.word]
-    if owner.container is not None and owner.container != one.name:
+                found = carried.setdefault(owner.vendor, [])
+                found.append((len(found), owner, key, text))
+    if not carried:
         return
+    by_name = {container.name: position for position, container in enumerate(words.containers)}
+    regular = [container.name for container in words.containers if not container.init]
+    holders = {name: _holders(asking, by_name, regular, policy.vendors[name], found) for name, found in carried.items()}
+    _check_count({*asking, *itertools.chain.from_iterable(holders.values())})
+    for vendor_name, found in carried.items():
+        of_container: dict[str | None, list[_Carried]] = {}
+        for entry in found:
+            of_container.setdefault(entry[1].container, []).append(entry)
+        of_all = of_container.pop(None, [])
+        for position in holders[vendor_name]:
+            one = _asking_in(asking, position, words.containers[position], policy.vendors[vendor_name], found[0][2])
+            for _, owner, key, text in sorted([*of_all, *of_container.get(one.name, ())], key=itemgetter(0)):
+                _take_pod_word(one, regular, owner, key, text)
+
+
+def _check_count(asking: Sized) -> None:
+    if len(asking) > MAX_ASKING:
+        raise refuse(Reason.TOO_MANY, f"more than {MAX_ASKING} containers ask for a GPU: split the pod")
+
+
+def _take_pod_word(one: Asking, regular: list[str], owner: Owner, key: str, text: str) -> None:
+    word = one.vendor.words[owner.word]
     if word.listed:
-        entry = _entry(one, words, key, text)
+        entry = _entry(one, regular, key, text)
         if entry is None:
             return
         text = entry
@@ -201,9 +214,8 @@ def _take_pod_word(one: Asking, words: PodWords, owner: Owner, key: str, text: s
     one.add(Said(owner.word, key, text, number, _free_binding(owner)), word)
 
 
-def _entry(one: Asking, words: PodWords, key: str, text: str) -> str | None:
-    """The entry of a list by position among the pod's containers; init containers have none."""
-    regular = [container.name for container in words.containers if not container.init]
+def _entry(one: Asking, regular: list[str], key: str, text: str) -> str | None:
+    """The entry of a list by position among the pod's regular containers; init containers have none."""
     entries = [entry.strip() for entry in text.split(",")]
     if len(entries) != len(regular):
         message = f"{key}: {text!r} has {len(entries)} entries for {len(regular)} containers: write one for each"
@@ -226,14 +238,17 @@ def _pod_number(one: Asking, word: Word, key: str, text: str) -> Number:
 
 
 def _holders(
-    asking: Mapping[int, Asking], words: PodWords, vendor: Vendor, found: Iterable[tuple[Owner, str, str]]
+    asking: Mapping[int, Asking],
+    by_name: Mapping[str, int],
+    regular: list[str],
+    vendor: Vendor,
+    found: Iterable[_Carried],
 ) -> list[int]:
     """The containers that a vendor's labels and annotations hold for; a count without anything beside it for none."""
     positions = {position for position, one in asking.items() if one.vendor is vendor}
-    by_name = {container.name: position for position, container in enumerate(words.containers)}
     named: list[str] = []
     sized = False
-    for owner, key, text in found:
+    for _, owner, key, text in found:
         word = vendor.words[owner.word]
         if owner.container is not None:
             if owner.container not in by_name:
@@ -247,23 +262,22 @@ def _holders(
         elif word.place == "annotation" and {"memory", "cores"} & set(word.dimensions):
             sized = True
     if sized and vendor.annotation_words:
-        positions.update(_named(vendor, words, by_name, named))
+        positions.update(_named(vendor, by_name, regular, named))
     return sorted(positions)
 
 
-def _named(vendor: Vendor, words: PodWords, by_name: Mapping[str, int], named: list[str]) -> list[int]:
+def _named(vendor: Vendor, by_name: Mapping[str, int], regular: list[str], named: list[str]) -> list[int]:
     for name in named:
         if name not in by_name:
             message = f"the pod has no container {name!r}; it has {', '.join(by_name)}"
             raise refuse(Reason.NO_SUCH_CONTAINER, message)
     if named:
         return [by_name[name] for name in named]
-    regular = [position for position, container in enumerate(words.containers) if not container.init]
     word = next((word for word in vendor.words.values() if word.kind == "container"), None)
     if word is not None and word.absent == "only" and len(regular) > 1:
         message = f"which of {len(regular)} containers asks is not said: add the annotation {word.spellings[0].text}"
         raise refuse(Reason.NO_SUCH_CONTAINER, message)
-    return regular[:1]
+    return [by_name[name] for name in regular[:1]]
 
 
 def _asks(one: Asking) -> bool:

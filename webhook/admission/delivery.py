@@ -19,6 +19,8 @@ SHIM_ANNOTATION: Final = "vgpu-webhook.io/shim"
 """Annotation of a namespace: the delivery for its pods, whatever its Pod Security level permits."""
 ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 """Label of a namespace: the Pod Security level that its pods must keep to."""
+MAX_EMPTY_DIR: Final = 1024
+"""Bytes of an ``emptyDir`` that is compared with the shim's: it has two members."""
 KINDS: Final = ("hostPath", "none")
 
 _members = msgspec.json.Decoder(dict[str, Any] | None)
@@ -61,9 +63,7 @@ def _ordered(work: Work) -> str | None:
         return value
     shown = value if len(value) <= 40 else f"{value[:39]}…"  # noqa: PLR2004
     message = f"annotation {SHIM_ANNOTATION} of the namespace is {shown}: write {' or '.join(KINDS)}"
-    finding = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, SHIM_ANNOTATION, value)
-    if finding not in work.findings:
-        work.findings.append(finding)
+    work.tell_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, SHIM_ANNOTATION, value))
     return None
 
 
@@ -120,6 +120,8 @@ def _normal(path: str) -> str:
 
 def _add_volume(work: Work, there: list[Volume], entry: Entry) -> None:
     name = entry["name"]
+    if len(there) > 1:
+        raise refuse(Reason.COLLISION, f"volume {name} stands there {len(there)} times", field=f"spec.volumes[{name}]")
     added = next((volume for volume in work.edits.volumes if volume["name"] == name), None)
     if not all(_same_volume(volume, entry) for volume in there) or added not in (None, entry):
         message = f"volume {name} has another content than the shim's, {_content(entry)}: rename the pod's own"
@@ -136,7 +138,7 @@ def _same_volume(volume: Volume, entry: Entry) -> bool:
     if "hostPath" in entry:
         there, wanted = volume.host_path, entry["hostPath"]
         return there is not None and there.path == wanted["path"] and (there.type or "") == wanted["type"]
-    if not bytes(volume.empty_dir):
+    if not 0 < len(bytes(volume.empty_dir)) <= MAX_EMPTY_DIR:
         return False
     members = _members.decode(volume.empty_dir)
     return members is not None and _empty_dir(members) == _empty_dir(entry["emptyDir"])

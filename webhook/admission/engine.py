@@ -26,6 +26,9 @@ from webhook.reasons import Reason
 MAX_AUDITED: Final = 16 * 1024
 """Characters of an account that go to the audit log; names of containers are not checked before us, and may be anything."""
 
+MAX_HINTS: Final = 64
+"""Annotations of a pod that are told as hints; all vendors together know fewer."""
+
 
 def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     """What becomes of a pod that is being created.
@@ -134,17 +137,15 @@ def _write(work: Work, resolution: Resolution) -> None:
 
 def _tell_hints(work: Work) -> None:
     """Hints of a source's scheduler mean nothing to another target; they are left where they stand, and told."""
-    for holding in work.holdings:
-        if holding.vendor is holding.source:
-            continue
-        for key in sorted(work.pod.metadata.annotations or ()):
-            if holding.source.owned.hint(key) and not holding.vendor.owned.hint(key):
-                message = (
-                    f"the annotation {key} is a hint to {holding.source.name}; {holding.vendor.name} does not read it"
-                )
-                finding = Finding(Reason.HINT_NOT_CARRIED, message, field=key)
-                if finding not in work.findings:
-                    work.findings.append(finding)
+    pairs = {(one.source.name, one.vendor.name): one for one in work.holdings if one.vendor is not one.source}
+    if not pairs:
+        return
+    there = sorted(work.policy.marks.hints.among(work.pod.metadata.annotations or ()))
+    for (source, target), one in pairs.items():
+        for key in there[:MAX_HINTS]:
+            if one.source.owned.hint(key) and not one.vendor.owned.hint(key):
+                message = f"the annotation {key} is a hint to {source}; {target} does not read it"
+                work.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
 
 
 def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, ...] = ()) -> Decision:

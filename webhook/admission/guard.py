@@ -6,6 +6,7 @@ from typing import Final, Literal, TypeAlias, cast
 from webhook.admission.work import Work
 from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.guard import GuardRule
+from webhook.mapping.owned import Keys, Owned
 from webhook.mapping.vendor import Vendor
 from webhook.patch import MapEdits, Slot
 from webhook.pod import EnvVar, decode_env, present
@@ -16,7 +17,7 @@ GUARD_ANNOTATION: Final = "vgpu-webhook.io/guard"
 """Annotation of a namespace: what becomes of variables that lift a limit there, whatever the mapping says."""
 
 MAX_MARKS: Final = 256
-"""Marks of schedulers that are taken from one pod: an honest copy has a handful."""
+"""Marks of schedulers, and variables, that are taken from one pod: an honest copy has a handful."""
 
 Action: TypeAlias = Literal["deny", "strip", "allow"]
 
@@ -43,17 +44,18 @@ def _strip_owned(work: Work) -> None:
     for edits, what in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
         if not edits.there:
             continue
-        owners: dict[str, list[Vendor]] = {}
-        for vendor in vendors.values():
-            owned = vendor.owned.annotations if what == "annotation" else vendor.owned.labels
-            for key in owned.among(edits.there):
-                owners.setdefault(key, []).append(vendor)
-        if len(owners) > MAX_MARKS:
-            message = f"{len(owners)} {what}s belong to schedulers: leave them out of manifests"
+        marks = _marks(work.policy.marks, what).among(edits.there)
+        if len(marks) > MAX_MARKS:
+            message = f"{len(marks)} {what}s belong to schedulers: leave them out of manifests"
             raise refuse(Reason.TOO_MANY, message, field=f"metadata.{what}s")
-        for key, its in owners.items():
-            if not any(work.context.user in vendor.owned_by for vendor in its):
+        for key in marks:
+            its = [vendor for vendor in vendors.values() if key in _marks(vendor.owned, what)]
+            if its and not any(work.context.user in vendor.owned_by for vendor in its):
                 _strip(work, edits, key, what, its)
+
+
+def _marks(owned: Owned, what: str) -> Keys:
+    return owned.annotations if what == "annotation" else owned.labels
 
 
 def _strip(work: Work, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
@@ -84,6 +86,10 @@ def _guard_container(work: Work, slot: Slot, vendor: Vendor, request: Request | 
             continue
         if action == "deny":
             raise _denial(slot, entry, value, rule, ours.get(entry.name), share=share)
+        work.stripped += 1
+        if work.stripped > MAX_MARKS:
+            message = f"more than {MAX_MARKS} variables of the pod have to be removed: leave them out"
+            raise refuse(Reason.TOO_MANY, message, container=container.name, field="env")
         work.edits.container(slot).env_removed.add(index)
         message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: leave it out"
         work.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
@@ -97,9 +103,7 @@ def _ordered(work: Work) -> Action | None:
     if value in {"deny", "strip", "allow"}:
         return cast("Action", value)
     message = f"annotation {GUARD_ANNOTATION} of the namespace is {_shown(value)}: write deny, strip or allow"
-    finding = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD_ANNOTATION, value)
-    if finding not in work.findings:
-        work.findings.append(finding)
+    work.tell_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD_ANNOTATION, value))
     return None
 
 

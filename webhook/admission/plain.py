@@ -20,7 +20,7 @@ from webhook.mapping.guard import Guards
 from webhook.mapping.memo import Memo
 from webhook.mapping.policy import Policy
 from webhook.mapping.vendor import Vendor
-from webhook.patch import Slot
+from webhook.patch import Slot, container_count
 from webhook.pod import NO_METADATA, Container, Pod, present
 
 MAX_CONTAINERS: Final = 32
@@ -117,6 +117,8 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
 
     That a map or list is missing is a fact, too, for the patch.
     """
+    if container_count(pod) > MAX_CONTAINERS:
+        return None
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
     annotations = namespace.annotations
     try:
@@ -141,8 +143,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
         )
     except OverflowError:
         return None  # a quantity of more than 64 bits
-    containers = len(spec.containers) + len(spec.init_containers or ())
-    return facts if containers <= MAX_CONTAINERS and len(facts) <= MAX_FACTS else None
+    return facts if len(facts) <= MAX_FACTS else None
 
 
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:

@@ -111,9 +111,10 @@ def _pass(words: PodWords, given: Orders, policy: Policy) -> Resolution:
         if one.translated and one.asking.words.init and not one.target.serves_init:
             message = f"{one.target.name} does not serve init containers: move the request to a container"
             raise one.asking.refuse(Reason.INIT_NOT_SERVED, message)
+    regular = [container.name for container in words.containers if not container.init]
     for one in settled:
         if one.translated:
-            _name_asker(one, words)
+            _name_asker(one, regular)
     findings = [finding for one in settled for finding in one.findings]
     findings.extend(_one_card_lost(settled))
     labels: dict[str, str | None] = {}
@@ -122,10 +123,9 @@ def _pass(words: PodWords, given: Orders, policy: Policy) -> Resolution:
     return Resolution(tuple(settled), labels, annotations, tuple(findings))
 
 
-def _name_asker(one: Settled, words: PodWords) -> None:
+def _name_asker(one: Settled, regular: list[str]) -> None:
     """Says which container asks, where the target's words hold for the pod and would be taken for another one's."""
     word = next((word for word in one.target.words.values() if word.kind == "container"), None)
-    regular = [container.name for container in words.containers if not container.init]
     if word is None or (regular[:1] == [one.asking.name] and (word.absent == "first" or len(regular) == 1)):
         return
     one.words.append((word, word.spellings[0].text, one.asking.name))
@@ -213,7 +213,8 @@ def _check_second_pass(first: Resolution, words: PodWords, given: Orders, policy
     if meant:
         lost = next(iter(meant.values()))
         raise lost.asking.refuse(Reason.READ_BACK_DIFFERS, f"what {lost.target.name} would get would ask for nothing")
-    changed = {key for key, text in second.annotations.items() if dict(after.annotations).get(key) != text}
+    there = dict(after.annotations)
+    changed = {key for key, text in second.annotations.items() if there.get(key) != text}
     if second.labels or changed:
         message = f"what would be written would be changed again: {', '.join([*second.labels, *changed])}"
         raise refuse(Reason.READ_BACK_DIFFERS, message)

@@ -1,18 +1,31 @@
 """What GPU words a pod carries, and where: the part of a pod that decides, small enough to be remembered."""
 
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from webhook.finding import Finding
+from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.names import Names
 from webhook.mapping.policy import Policy
-from webhook.patch import Slot, slots
+from webhook.patch import Slot, container_count, slots
 from webhook.pod import Pod, QuantityText
 from webhook.quantity import canonical
 from webhook.reasons import Kind, Reason
 
 MAX_CONTAINERS: Final = 1024
 """Containers of a pod: a node runs some hundred pods, and no pod is made of more than some dozens."""
+
+MAX_WORDS: Final = 1024
+"""GPU words of a pod, wherever they stand: eight for each container that may ask, and no vendor has so many."""
+
+MAX_KEY: Final = 317
+"""Characters of a word: a domain of 253, a slash and a name of 63 is all that Kubernetes takes."""
+
+MAX_VALUE: Final = 8 * 1024
+"""Characters of a word's value: room for a list with every container that may ask."""
+
+MAX_NAME: Final = 63
+"""Characters of a container's name, a DNS label: messages, keys and variables hold it."""
 
 MAX_UNKNOWN: Final = 64
 """Unknown resource names of a pod that are looked at for near misses: an honest pod has none or one."""
@@ -64,24 +77,34 @@ class Survey(NamedTuple):
 
 
 def survey(pod: Pod, policy: Policy) -> Survey:
-    """The GPU words of a pod."""
+    """The GPU words of a pod; how many and how long they are is looked at before anything else of them."""
+    try:
+        return _survey(pod, policy)
+    except Refused as refusal:
+        return Survey(PodWords(()), (), asks=False, refusal=refusal.finding)
+
+
+def _survey(pod: Pod, policy: Policy) -> Survey:
+    count = container_count(pod)
+    if count > MAX_CONTAINERS:
+        message = f"the pod has {count} containers: more than {MAX_CONTAINERS} are not looked through"
+        raise refuse(Reason.TOO_MANY, message)
     all_slots = slots(pod)
-    if len(all_slots) > MAX_CONTAINERS:
-        message = f"the pod has {len(all_slots)} containers: more than {MAX_CONTAINERS} are not looked through"
-        return Survey(PodWords(()), all_slots, asks=False, refusal=Finding(Reason.TOO_MANY, message))
     findings: list[Finding] = []
-    unknown = MAX_UNKNOWN
+    unknown, room = MAX_UNKNOWN, MAX_WORDS
     containers: list[ContainerWords] = []
-    asks = False
     for slot in all_slots:
-        found, strange = _resource_words(slot, policy, unknown)
+        found, strange = _resource_words(slot, policy, unknown, room)
         unknown -= len(strange)
+        room -= len(found)
         for key in strange:
             findings.extend(_unknown(key, slot, policy))
-        asks = asks or bool(found)
         containers.append(ContainerWords(slot.name, slot.kind == "initContainers", found))
-    labels = _read_keys(pod.metadata.labels, policy.labels)
-    annotations = _read_keys(pod.metadata.annotations, policy.annotations)
+    asks = room < MAX_WORDS
+    labels = _read_keys(pod.metadata.labels, policy.labels, room)
+    annotations = _read_keys(pod.metadata.annotations, policy.annotations, room - len(labels))
+    if asks or annotations:
+        _check_names(all_slots)
     for place, there in (("label", pod.metadata.labels), ("annotation", pod.metadata.annotations)):
         if there and not policy.request_keys.isdisjoint(there):
             findings.extend(_misplaced(place, there, policy))
@@ -92,9 +115,9 @@ def survey(pod: Pod, policy: Policy) -> Survey:
 
 
 def _resource_words(
-    slot: Slot, policy: Policy, most: int
+    slot: Slot, policy: Policy, most: int, room: int
 ) -> tuple[tuple[tuple[str, str | None, str | None], ...], list[str]]:
-    """The resources of a container that are words, and at most so many names that could be meant to be.
+    """The resources of a container that are words, and at most `most` names that could be meant to be.
 
     Sorted, as the API server sends them and a manifest does not: what is told is the same for both.
     """
@@ -105,13 +128,14 @@ def _resource_words(
     exact = policy.resources.exact
     found: list[tuple[str, str | None, str | None]] = []
     strange: list[str] = []
-    for key in limits if limits.keys() >= requests.keys() else {**limits, **requests}:
-        if "/" not in key:
-            continue
+    there = limits if limits.keys() >= requests.keys() else {**limits, **requests}
+    for key in policy.resources.possible(there):
         if key in exact or policy.resources.owners(key):
+            _check_word(key, "", room - len(found))
             found.append((key, _text(limits.get(key)), _text(requests.get(key))))
-        elif len(strange) < most:
-            strange.append(key)
+    if len(there) > len(found):
+        known = {key for key, _, _ in found}
+        strange = list(itertools.islice((key for key in there if "/" in key and key not in known), most))
     return tuple(sorted(found)), sorted(strange)
 
 
@@ -119,10 +143,34 @@ def _text(quantity: QuantityText | None) -> str | None:
     return None if quantity is None else canonical(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-def _read_keys(there: Mapping[str, str] | None, names: Names) -> tuple[tuple[str, str], ...]:
+def _read_keys(there: Mapping[str, str] | None, names: Names, room: int) -> tuple[tuple[str, str], ...]:
     if not there or (not names.patterns and names.exact.keys().isdisjoint(there)):
         return ()
-    return tuple(sorted((key, value) for key, value in there.items() if names.owners(key)))
+    found: list[tuple[str, str]] = []
+    for key in names.possible(there):
+        if names.owners(key):
+            _check_word(key, there[key], room - len(found))
+            found.append((key, there[key]))
+    return tuple(sorted(found))
+
+
+def _check_word(key: str, value: str, room: int) -> None:
+    """Refuses words that are more or longer than any pod needs: all that follows is made of them."""
+    if room <= 0:
+        raise refuse(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU words: leave out what it does not need")
+    for text, most, what in ((key, MAX_KEY, "name"), (value, MAX_VALUE, "value")):
+        if len(text) > most:
+            message = (
+                f"the {what} of a GPU word has {len(text)} characters, and {text[:40]!r} begins it: no honest one has"
+            )
+            raise refuse(Reason.TOO_MANY, f"{message} more than {most}")
+
+
+def _check_names(all_slots: tuple[Slot, ...]) -> None:
+    for slot in all_slots:
+        if len(slot.name) > MAX_NAME:
+            message = f"the name of a container has {len(slot.name)} characters: write at most {MAX_NAME}"
+            raise refuse(Reason.TOO_MANY, message, field="name")
 
 
 def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
@@ -159,7 +207,7 @@ def _misplaced(place: str, there: Mapping[str, str], policy: Policy) -> Iterator
     other = "an annotation"
     if place == "annotation":
         here, elsewhere, other = policy.annotations, policy.labels, "a label"
-    for key in sorted(there):
+    for key in sorted(key for key in policy.request_keys if key in there):
         if key in here.exact:
             continue
         if key in policy.resources.exact:

@@ -47,6 +47,8 @@ class Work:
         edits: what should become of the pod.
         findings: what is told, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the account.
+        stripped: variables that the guard has taken away so far.
+        told_once: what was told by `tell_once`.
         concerned: whether a container's undecoded env could hold what guard and shim look for, once it was looked at.
     """
 
@@ -59,7 +61,15 @@ class Work:
     left_alone: tuple[tuple[Slot, Vendor], ...] = ()
     findings: list[Finding] = field(default_factory=list)
     deliveries: dict[str, str] = field(default_factory=dict)
+    stripped: int = 0
+    told_once: set[Finding] = field(default_factory=set)
     concerned: dict[str, bool] = field(default_factory=dict)
+
+    def tell_once(self, finding: Finding) -> None:
+        """Tells what several containers bring up, but what is about none of them."""
+        if finding not in self.told_once:
+            self.told_once.add(finding)
+            self.findings.append(finding)
 
     def concerns(self, slot: Slot, vendor: Vendor) -> bool:
         """Whether the env of a container has to be decoded: hundreds of variables are looked through once."""

@@ -150,6 +150,14 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
     help="For how long reviews are still answered after SIGTERM, while the cluster's endpoints catch up.",
 )
 @click.option(
+    "--connections",
+    metavar="COUNT",
+    type=click.IntRange(min=16),
+    default=512,
+    help="How many callers may be connected for reviews: the next one takes the place of the one that was idle for the "
+    "longest. Each takes about 0.1 MiB. Never more than there are file descriptors.",
+)
+@click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
@@ -178,6 +186,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     inject_ca_from: str | None,
     target: str | None,
     drain_grace: float,
+    connections: int,
     log_level: str,
 ) -> None:
     """Answer admission reviews over HTTPS.
@@ -187,9 +196,11 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     it is given one (--certificate-dir), keeps it up, and prints a line once it is ready.
     """
     from webhook.cli.serving import Material
+    from webhook.server.limits import Limits
     from webhook.server.run import Options
 
-    options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port)
+    limits = Limits(connections=connections)
+    options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port, limits=limits)
     material = Material(
         state_dir,
         certificate_dir,

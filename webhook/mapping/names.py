@@ -7,6 +7,7 @@ variables are matched only below the prefixes that patterns have.
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from webhook.mapping.problem import Problem
 from webhook.mapping.template import CONTAINER, Binding, Template
@@ -40,12 +41,21 @@ class _Pattern:
     owner: Owner
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Names:
     """The keys of one place: exact ones, and patterns by their literal beginning."""
 
     exact: Mapping[str, tuple[Owner, ...]] = field(default_factory=dict)
     patterns: tuple[_Pattern, ...] = ()
+
+    @cached_property
+    def _beginnings(self) -> tuple[str, ...]:
+        return tuple({pattern.prefix for pattern in self.patterns})
+
+    def possible(self, keys: Iterable[str]) -> list[str]:
+        """Those of these keys, in their order, that somebody may read: most keys of a pod are nobody's."""
+        exact, beginnings = self.exact, self._beginnings
+        return [key for key in keys if key in exact or key.startswith(beginnings)]
 
     def owners(self, key: str) -> tuple[Owner, ...]:
         """Who reads `key`; exact names before patterns, nobody for most. Patterns of two vendors may match one name."""

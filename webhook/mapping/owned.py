@@ -51,6 +51,21 @@ class Owned:
         return key in self.hints and key not in self.annotations
 
 
+def union(each: Iterable[Owned]) -> Owned:
+    """What any of these has."""
+    groups = zip(*((one.annotations, one.labels, one.hints) for one in each), strict=True)
+    return Owned(*map(_any_of, groups))
+
+
+def _any_of(sets: Iterable[Keys]) -> Keys:
+    sets = tuple(sets)
+    patterns = dict.fromkeys(keys.patterns.pattern for keys in sets if keys.patterns is not None)
+    return Keys(
+        frozenset().union(*(keys.exact for keys in sets)),
+        re.compile("|".join(patterns), re.DOTALL) if patterns else None,
+    )
+
+
 def compile_owned(
     owned: Sequence[str | schema.OwnedLabel], hints: Sequence[str], variables: Mapping[str, schema.Variable], path: Path
 ) -> tuple[Owned, list[Problem]]:

@@ -9,6 +9,7 @@ from webhook.mapping.cards import compile_cards, labels_of_cards
 from webhook.mapping.memo import Memo
 from webhook.mapping.names import Names, Owner, conflicts, index
 from webhook.mapping.nearness import Nearness, nearness
+from webhook.mapping.owned import Owned, union
 from webhook.mapping.problem import MappingError, Problem, nearest_known
 from webhook.mapping.schema import Amount
 from webhook.mapping.settings import Settings
@@ -61,6 +62,11 @@ class Policy:
     def request_keys(self) -> frozenset[str]:
         """Every key that can be listed and that some vendor reads somewhere."""
         return frozenset().union(self.resources.exact, self.labels.exact, self.annotations.exact)
+
+    @cached_property
+    def marks(self) -> Owned:
+        """What belongs or hints to any vendor's scheduler, to look for in one pass through a pod's keys."""
+        return union(vendor.owned for vendor in self.vendors.values())
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:

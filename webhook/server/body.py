@@ -5,12 +5,13 @@ from http import HTTPStatus
 
 from aiohttp import web
 
-from webhook.server.limits import InFlight, Limits
+from webhook.server.limits import InFlight, Limits, Reading
+from webhook.server.protocol import Protocol
 from webhook.server.refusal import COME_AGAIN, JSON, Refusal
 
 
 async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
-    """The whole body of a JSON request.
+    """The whole body of a JSON request, which counts among those in flight from then on.
 
     Raises:
         Refusal: not JSON (415), too large (413), too slow (408), broken off (400), or more than fits beside the other
@@ -29,35 +30,39 @@ async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFligh
         body = content.read_nowait()
         if len(body) > limits.body:
             raise _too_large(limits)
-        return body
-    # Without an announcement it is counted as the largest.
-    announced = request.content_length
-    size = limits.body if announced is None else announced
-    if size > limits.body:
-        raise _too_large(limits)
-    if in_flight.bodies + size > limits.bodies:
-        raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once", COME_AGAIN)
-    in_flight.bodies += size
+    else:
+        if (request.content_length or 0) > limits.body:
+            raise _too_large(limits)
+        body = await _read_slowly(request, limits, in_flight)
+    in_flight.bodies += len(body)
+    return body
+
+
+async def _read_slowly(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
+    watch = request.protocol.watch if isinstance(request.protocol, Protocol) else None
+    reading = Reading(asyncio.timeout(limits.body_time))
+    in_flight.readings[reading] = None
+    if watch is not None:
+        watch.reading(waits=True)
     try:
-        async with asyncio.timeout(limits.body_time):
-            return await _read_slowly(request, limits)
+        async with reading.deadline:
+            chunks = []
+            while chunk := await request.content.readany():
+                in_flight.grow(reading, len(chunk), limits.bodies)
+                if reading.size > limits.body:
+                    raise _too_large(limits)
+                chunks.append(chunk)
+            return b"".join(chunks)
     except TimeoutError:
+        if reading.crowded_out:
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once", COME_AGAIN) from None
         raise Refusal(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {limits.body_time:g} s") from None
     except (web.RequestPayloadError, ConnectionError):
         raise Refusal(HTTPStatus.BAD_REQUEST, "the body broke off") from None
     finally:
-        in_flight.bodies -= size
-
-
-async def _read_slowly(request: web.BaseRequest, limits: Limits) -> bytes:
-    chunks = []
-    size = 0
-    while chunk := await request.content.readany():
-        size += len(chunk)
-        if size > limits.body:
-            raise _too_large(limits)
-        chunks.append(chunk)
-    return b"".join(chunks)
+        in_flight.end(reading)
+        if watch is not None:
+            watch.reading(waits=False)
 
 
 def _too_large(limits: Limits) -> Refusal:

@@ -1,7 +1,7 @@
 """What a client may cost, and how much of it there is at the moment."""
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 MIB: Final = 1024 * 1024
@@ -12,12 +12,16 @@ class Limits:
     """The limits of a server; the defaults are for a process of its own. Sizes in bytes, times in seconds.
 
     Attributes:
+        connections: open at once for reviews, those in a handshake included; the next one takes the place of the one
+            that has been waited for the longest. API servers hold one for each review in flight.
+        plain_connections: the same for probes and Prometheus.
+        headers: bytes of headers that are not complete yet, of all connections together.
         body: of one request. The API server takes objects of 3 MiB, and a review can hold two of them and some more;
             controller-runtime has the same.
-        reviews: in flight at once. An API server has at most 200 mutating requests in flight by default, and there
-            are seldom more than three.
-        bodies: announced by the reviews whose body is still being read, together: nine of the largest. With the
-            interpreter and the connections well within 256 MiB.
+        reviews: in flight at once, but for those whose body is still on its way. An API
+            server has at most 200 mutating requests in flight by default, and there are seldom more than three.
+        bodies: of all reviews in flight, as far as they have come: nine of the largest. With the interpreter and the
+            connections well within 256 MiB.
         body_time: from a request's headers to the end of its body. The API server sends at once; its own default for
             the whole call is 10.
         header_time: from the first byte of a request to the end of its headers, and for the TLS handshake. As much as
@@ -33,6 +37,9 @@ class Limits:
         shutdown_time: for the reviews in flight when the process is to end.
     """
 
+    connections: int = 512
+    plain_connections: int = 64
+    headers: int = 16 * MIB
     body: int = 7 * MIB
     reviews: int = 512
     bodies: int = 64 * MIB
@@ -46,21 +53,60 @@ class Limits:
     shutdown_time: float = 15
 
 
+@dataclass(slots=True, eq=False)
+class Reading:
+    """A body that is on its way.
+
+    Attributes:
+        deadline: by when it has to be there.
+        size: bytes that have come.
+        crowded_out: whether it had to make room.
+    """
+
+    deadline: asyncio.Timeout
+    size: int = 0
+    crowded_out: bool = False
+
+
 @dataclass(slots=True)
 class InFlight:
-    """The reviews whose answer is not ready yet, and the bytes that their bodies have or announce."""
+    """The reviews whose answer is not ready yet, and the bytes of their bodies.
+
+    Attributes:
+        reviews: all of them.
+        bodies: bytes that have come.
+        readings: those whose body is on its way, the first one first.
+    """
 
     reviews: int = 0
     bodies: int = 0
+    readings: dict[Reading, None] = field(default_factory=dict)
     _none_left: asyncio.Event | None = None
 
     def enter(self) -> None:
         """A review has begun."""
         self.reviews += 1
 
-    def leave(self) -> None:
-        """Its answer is ready."""
+    def grow(self, reading: Reading, size: int, most: int) -> None:
+        """More of a body has come. Where that is too much, those who began first make room: an honest body comes at once."""
+        reading.size += size
+        self.bodies += size
+        while self.bodies > most and self.readings:
+            first = next(iter(self.readings))
+            first.crowded_out = True
+            first.deadline.reschedule(0)
+            self.end(first)
+
+    def end(self, reading: Reading) -> None:
+        """A body has come to an end, or is given up."""
+        if reading in self.readings:
+            del self.readings[reading]
+            self.bodies -= reading.size
+
+    def leave(self, body: int) -> None:
+        """Its answer is ready, and the body of so many bytes is needed no more."""
         self.reviews -= 1
+        self.bodies -= body
         if self._none_left is not None and not self.reviews:
             self._none_left.set()
 

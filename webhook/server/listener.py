@@ -2,6 +2,8 @@
 
 import asyncio
 import contextlib
+import errno
+import socket
 import ssl
 from asyncio.sslproto import SSLProtocol
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -11,13 +13,22 @@ from typing import Final, TypeAlias
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
-from webhook.server.limits import Limits
+from webhook.server.logs import MINUTE, Throttle
 from webhook.server.protocol import Protocol
-from webhook.server.watchdog import Watchdog
+from webhook.server.watchdog import Watch, Watchdog
 
 TLS_BUFFER: Final = 64 * 1024
 """Bytes that a connection keeps to decrypt into. asyncio takes 256 KiB and has no setting; an API server opens a connection
 for each review in flight, and hundreds of them would fill a replica's memory with buffers."""
+
+BACKLOG: Final = 1024
+"""Connections that the kernel holds for us; beyond it it drops them, and a client tries again a second later."""
+
+EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
+"""What an accept fails with for want of something; until there is some it fails again at once."""
+
+PAUSE: Final = 0.1
+"""Seconds until then; meanwhile a connection that was waited for is closed."""
 
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
@@ -38,7 +49,7 @@ class Endpoint:
 async def listening(
     handler: Handler,
     endpoint: Endpoint,
-    limits: Limits,
+    watchdog: Watchdog,
     log: FilteringBoundLogger,
     context: ssl.SSLContext | None = None,
     *,
@@ -55,29 +66,115 @@ async def listening(
     """
     if context is not None:
         SSLProtocol.max_size = TLS_BUFFER  # it is read for each connection
+    sockets = _bound(endpoint, reuse_port=reuse_port)
     server = web.Server(handler)
-    runner = web.ServerRunner(server, shutdown_timeout=limits.shutdown_time)
+    runner = web.ServerRunner(server, shutdown_timeout=watchdog.limits.shutdown_time)
     await runner.setup()
-    watchdog = Watchdog(limits)
-    sweeps = asyncio.create_task(watchdog.run())
+    door = _Door(server, watchdog, log, context)
+    work = [asyncio.create_task(one) for one in (watchdog.run(), *map(door.accept, sockets))]
     try:
-        # Made here and not by one of aiohttp's sites, which know neither the timeouts of TLS nor a protocol of our own.
-        listener = await asyncio.get_running_loop().create_server(
-            lambda: Protocol(server, limits, watchdog, log),
-            endpoint.host,
-            endpoint.port,
-            ssl=context,
-            reuse_port=reuse_port or None,
-            ssl_handshake_timeout=None if context is None else limits.header_time,
-            ssl_shutdown_timeout=None if context is None else limits.tls_close,
-        )
-        try:
-            yield Endpoint(endpoint.host, listener.sockets[0].getsockname()[1])
-        finally:
-            listener.close()
+        yield Endpoint(endpoint.host, sockets[0].getsockname()[1])
     finally:
+        for task in work:
+            task.cancel()
+        await asyncio.gather(*work, return_exceptions=True)
+        for one in sockets:
+            one.close()
         await runner.cleanup()
         watchdog.abort()
-        sweeps.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await sweeps
+
+
+def _bound(endpoint: Endpoint, *, reuse_port: bool) -> list[socket.socket]:
+    """Sockets that listen, one for each address; one for all of them if the system has such."""
+    if endpoint.host is None and socket.has_dualstack_ipv6():
+        addresses = [(socket.AF_INET6, ("", endpoint.port))]
+    else:
+        found = socket.getaddrinfo(endpoint.host, endpoint.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        addresses = [(family, (str(address[0]), endpoint.port)) for family, _, _, _, address in found]
+    dual = endpoint.host is None and addresses[0][0] == socket.AF_INET6 and len(addresses) == 1
+    sockets: list[socket.socket] = []
+    try:
+        for family, address in dict.fromkeys(addresses):
+            made = socket.create_server(
+                address, family=family, backlog=BACKLOG, reuse_port=reuse_port, dualstack_ipv6=dual
+            )
+            made.settimeout(0)
+            sockets.append(made)
+    except OSError:
+        for one in sockets:
+            one.close()
+        raise
+    return sockets
+
+
+class _Door:
+    """Lets connections in. asyncio's own servers take them all, and shout at every one for which there is no descriptor."""
+
+    def __init__(
+        self, server: web.Server, watchdog: Watchdog, log: FilteringBoundLogger, context: ssl.SSLContext | None
+    ) -> None:
+        self._server = server
+        self._watchdog = watchdog
+        self._log = log
+        self._context = context
+        self._throttle = Throttle(1, MINUTE)
+
+    async def accept(self, listener: socket.socket) -> None:
+        """Let them in for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, _ = await loop.sock_accept(listener)
+            except OSError as error:
+                # Any other is of a connection that has ended before it was let in.
+                if error.errno in EXHAUSTED:
+                    self._tell(error)
+                    self._watchdog.make_room()
+                    await asyncio.sleep(PAUSE)
+                continue
+            watch = self._watchdog.watch()
+            if watch is None:
+                connection.close()
+            else:
+                watch.handshake = loop.create_task(self._open(connection, watch))
+            # The next one may be there already: those that are in get their turn between.
+            await asyncio.sleep(0)
+
+    async def _open(self, connection: socket.socket, watch: Watch) -> None:
+        limits, tls = self._watchdog.limits, self._context is not None
+        try:
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: Protocol(self._server, limits, watch, self._log),
+                connection,
+                ssl=self._context,
+                ssl_handshake_timeout=limits.header_time if tls else None,
+                ssl_shutdown_timeout=limits.tls_close if tls else None,
+            )
+        except (OSError, asyncio.CancelledError) as error:
+            if isinstance(error, OSError):
+                self._watchdog.refuse(_why(error))
+            # Its frames hold what holds it: a tenth of a MiB that would wait for the collector, with few objects to call it.
+            error.__traceback__ = None
+        finally:
+            watch.handshake = None
+            if not watch.is_open:
+                self._watchdog.forget(watch)
+
+    def _tell(self, error: OSError) -> None:
+        left_out = self._throttle.passes(error.errno)
+        if left_out is not None:
+            name = errno.errorcode.get(error.errno or 0, "")
+            self._log.warning("no_connection_accepted", error=name, connections=len(self._watchdog), before=left_out)
+
+
+def _why(error: OSError) -> str:
+    """Why a handshake came to nothing, in few words that are known beforehand."""
+    if not isinstance(error, ssl.SSLError):
+        return "broken_off"
+    match error.reason:
+        case "PEER_DID_NOT_RETURN_A_CERTIFICATE":
+            return "no_client_certificate"
+        case "CERTIFICATE_VERIFY_FAILED":
+            return "client_certificate"
+        case _:
+            return "tls"

@@ -4,8 +4,12 @@ The text of an unforeseen error can quote what it choked on, so of those only th
 told.
 """
 
+import asyncio
 import logging
+import time
 import traceback
+from collections.abc import Hashable
+from dataclasses import dataclass, field
 from typing import Any, BinaryIO, Final
 
 import msgspec
@@ -13,6 +17,15 @@ import structlog
 from structlog.typing import FilteringBoundLogger
 
 LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": logging.WARNING, "error": logging.ERROR}
+
+MINUTE: Final = 60.0
+MAX_KINDS: Final = 256
+"""Kinds of lines that are counted: libraries have few, and a text that varies is to fill nothing."""
+MAX_MESSAGE: Final = 256
+"""Characters of a library's line."""
+
+MAX_DENIALS: Final = 20
+"""Denials that get a line of their own, each second; `vgpu_webhook_reviews_total` counts them all."""
 
 MAX_FRAMES: Final = 12
 """Innermost places of an error that are told: enough to find it, bounded for an endless recursion."""
@@ -44,23 +57,83 @@ def error_fields(error: BaseException) -> dict[str, Any]:
     return {"error": type(error).__name__, "where": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
 
 
+@dataclass(slots=True)
+class Throttle:
+    """Lets so many of one kind through in so many seconds, and counts the others.
+
+    Attributes:
+        most: of one kind.
+        seconds: from the first of them.
+    """
+
+    most: int
+    seconds: float
+    _kinds: dict[Hashable, tuple[float, int]] = field(default_factory=dict)
+
+    _now = staticmethod(time.monotonic)
+
+    def __len__(self) -> int:
+        return len(self._kinds)
+
+    def passes(self, kind: Hashable) -> int | None:
+        """None if this one is left out; else how many of its kind were, before it."""
+        now = self._now()
+        since, count = self._kinds.get(kind, (now, 0))
+        if now - since >= self.seconds:
+            left_out = max(0, count - self.most)
+            self._kinds[kind] = (now, 1)
+            return left_out
+        if len(self._kinds) >= MAX_KINDS and kind not in self._kinds:
+            self._kinds.clear()
+        self._kinds[kind] = (since, count + 1)
+        return 0 if count < self.most else None
+
+
+class Denials:
+    """Which denials get a line: some a second. How many more there were is told once a second."""
+
+    def __init__(self, log: FilteringBoundLogger) -> None:
+        self._log = log
+        self._throttle = Throttle(MAX_DENIALS, 1)
+        self._left_out = 0
+
+    def passes(self) -> bool:
+        """Whether the next one gets a line."""
+        if self._throttle.passes(None) is not None:
+            return True
+        if not self._left_out:
+            asyncio.get_running_loop().call_later(1, self._tell)
+        self._left_out += 1
+        return False
+
+    def _tell(self) -> None:
+        self._log.info("denials_left_out", count=self._left_out)
+        self._left_out = 0
+
+
 class Standard(logging.Handler):
     """Takes what libraries tell through `logging` (the event loop, aiohttp) into our lines."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         super().__init__()
         self._log = log
+        self._throttle = Throttle(1, MINUTE)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record: its template without the arguments, which can be anything.
 
-        The event loop puts what it has to say into the first line, and into the others what it was about.
+        The event loop puts what it has to say into the first line, and into the others what it was about. The same line
+        is written once a minute, with the number of those that were not.
         """
+        message = str(record.msg).partition("\n")[0]
+        left_out = self._throttle.passes((record.name, record.levelno, message))
+        if left_out is None:
+            return
         error = record.exc_info[1] if record.exc_info else None
         fields = {} if error is None else error_fields(error)
-        self._log.log(
-            record.levelno, "library", logger=record.name, message=str(record.msg).partition("\n")[0], **fields
-        )
+        if left_out:
+            fields["before"] = left_out
+        self._log.log(record.levelno, "library", logger=record.name, message=message[:MAX_MESSAGE], **fields)
 
 
 def take_over(log: FilteringBoundLogger) -> None:

@@ -2,7 +2,7 @@
 
 import bisect
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal, TypeAlias
 
@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from webhook.admission.decision import Decision
 from webhook.reasons import Reason
 from webhook.server.limits import InFlight
+from webhook.server.watchdog import Watchdog
 
 SECONDS: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
 """A usual review takes a tenth of a millisecond; what is beyond 5 ms should not happen."""
@@ -123,6 +124,25 @@ class Metrics(Collector):
         yield GaugeMetricFamily(
             "vgpu_webhook_in_flight", "Reviews whose answer is not ready yet.", value=self._in_flight.reviews
         )
+
+
+def connection_metrics(callers: Mapping[str, Watchdog]) -> Iterator[Metric]:
+    """The connections of each listener, by its name."""
+    there = GaugeMetricFamily("vgpu_webhook_connections", "Connections that are open.", labels=("listener",))
+    most = GaugeMetricFamily("vgpu_webhook_connections_max", "Connections that there may be.", labels=("listener",))
+    evicted = CounterMetricFamily(
+        "vgpu_webhook_connections_evicted", "Connections that were closed to make room.", labels=("listener",)
+    )
+    refused = CounterMetricFamily(
+        "vgpu_webhook_handshakes_refused", "Connections that never came to a request.", labels=("reason",)
+    )
+    for name, watchdog in callers.items():
+        there.add_metric((name,), len(watchdog))
+        most.add_metric((name,), watchdog.most)
+        evicted.add_metric((name,), watchdog.evicted)
+        for why, times in watchdog.refused.items():
+            refused.add_metric((why,), times)
+    yield from (there, most, evicted, refused)
 
 
 def outcome_of(decision: Decision) -> Outcome:

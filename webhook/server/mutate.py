@@ -19,11 +19,11 @@ from webhook.mapping.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.response import UNTOUCHED, encode_answer
-from webhook.review import UNDECODABLE, Review, ReviewError, decode_review
+from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
 from webhook.server.body import read_body
 from webhook.server.lifecycle import Lifecycle, Phase
 from webhook.server.limits import InFlight, Limits
-from webhook.server.logs import error_fields
+from webhook.server.logs import Denials, error_fields
 from webhook.server.metrics import Metrics, Outcome, outcome_of, vendor_label
 from webhook.server.refusal import COME_AGAIN, JSON, Refusal, refuse
 
@@ -95,21 +95,26 @@ class Mutate:
     in_flight: InFlight
     metrics: Metrics
     log: FilteringBoundLogger
+    denials: Denials
     peers: Peers | None = None
 
     async def handle(self, request: web.BaseRequest) -> web.Response:
         """Answer one request."""
         in_flight = self.in_flight
         in_flight.enter()
+        held = 0
         try:
             self._admit()
-            response = await self._review(await read_body(request, self.limits, in_flight))
+            body = await read_body(request, self.limits, in_flight)
+            held = len(body)
+            self._check_count()
+            response = await self._review(body)
         except Refusal as refusal:
             self.metrics.refused(refusal.status)
             self.log.debug("refused", status=refusal.status, why=refusal.message)
             response = refuse(refusal)
         finally:
-            in_flight.leave()
+            in_flight.leave(held)
         if self.lifecycle.phase is not Phase.SERVING:
             response.force_close()
         return response
@@ -117,11 +122,14 @@ class Mutate:
     def _admit(self) -> None:
         if self.lifecycle.phase is Phase.REFUSING:
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "this replica is stopping", COME_AGAIN)
-        if self.in_flight.reviews > self.limits.reviews:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", COME_AGAIN)
         closed = None if self.peers is None else self.peers.closed()
         if closed is not None:
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, closed, COME_AGAIN)
+
+    def _check_count(self) -> None:
+        # Bodies on their way are left out: whoever sends one slowly is to hold up nobody else.
+        if self.in_flight.reviews - len(self.in_flight.readings) > self.limits.reviews:
+            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", COME_AGAIN)
 
     async def _review(self, body: bytes) -> web.Response:
         started = time.perf_counter()
@@ -134,8 +142,10 @@ class Mutate:
             if pod is None or not review.creates_pod:
                 answer = _Answer("untouched", Reason.NOT_A_POD_CREATION, (), encode_answer(review.uid, UNTOUCHED))
             else:
-                name = review.namespace or pod.metadata.namespace or "default"
+                name = namespace_of(review)
                 answer = self._answer(review, pod, self.namespaces.lookup(name) or await self.namespaces.fetch(name))
+        except ReviewError as error:
+            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
         except NotNowError as error:
             raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), COME_AGAIN) from error
         except UNDECODABLE:
@@ -175,6 +185,8 @@ class Mutate:
 
     def _tell(self, review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> None:
         if outcome == "denied":
+            if not self.denials.passes():
+                return
             denial = decision.denial
             where = {} if denial is None else {"container": _cut(denial.container), "field": _cut(denial.field)}
             self.log.info("review", **_facts(review, pod, decision, outcome), **where)

@@ -10,15 +10,15 @@ from structlog.typing import FilteringBoundLogger
 from webhook.server.limits import Limits
 from webhook.server.logs import error_fields
 from webhook.server.refusal import Refusal, refuse
-from webhook.server.watchdog import Watch, Watchdog
+from webhook.server.watchdog import Watch
 
 
 class Protocol(web.RequestHandler):
     """One connection. What aiohttp does with it is made to measure here, for it has settings for none of this."""
 
-    __slots__ = ("_log", "_watchdog", "watch")
+    __slots__ = ("_log", "watch")
 
-    def __init__(self, server: web.Server, limits: Limits, watchdog: Watchdog, log: FilteringBoundLogger) -> None:
+    def __init__(self, server: web.Server, limits: Limits, watch: Watch, log: FilteringBoundLogger) -> None:
         super().__init__(
             server,
             loop=asyncio.get_running_loop(),
@@ -27,22 +27,19 @@ class Protocol(web.RequestHandler):
             keepalive_timeout=limits.keepalive,
             lingering_time=0,  # ours ends with the connection; aiohttp's would go on
         )
-        self._watchdog = watchdog
         self._log = log
-        self.watch: Watch | None = None
+        self.watch = watch
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self.watch = self._watchdog.watch(cast("asyncio.Transport", transport))
+        self.watch.opened(cast("asyncio.Transport", transport))
         super().connection_made(transport)
 
     def connection_lost(self, exc: BaseException | None) -> None:
-        if self.watch is not None:
-            self._watchdog.forget(self.watch)
+        self.watch.closed()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        if self.watch is not None:
-            self.watch.received()
+        self.watch.received(len(data))
         super().data_received(data)
 
     def handle_error(

@@ -5,21 +5,23 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Final
 
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.context import PodSecurityLevel
 from webhook.server.certificates import Certificates
+from webhook.server.descriptors import raise_descriptors, within
 from webhook.server.lifecycle import Lifecycle
 from webhook.server.limits import InFlight, Limits
 from webhook.server.listener import Endpoint, listening
-from webhook.server.logs import error_fields
+from webhook.server.logs import Denials, error_fields
 from webhook.server.memory import settle_memory
-from webhook.server.metrics import Metrics
+from webhook.server.metrics import Metrics, connection_metrics
 from webhook.server.mutate import Current, Decide, Mutate, Namespaces
 from webhook.server.routes import MUTATE, Check, dispatcher, mutate_routes, plain_routes
+from webhook.server.watchdog import Watchdog
 
 if TYPE_CHECKING:
     from webhook.server.in_cluster import InCluster
@@ -90,6 +92,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         in_flight=service.in_flight,
         metrics=metrics,
         log=service.log,
+        denials=Denials(service.log),
         peers=service.cluster,
     )
     checks: dict[str, Check] = {"certificate": certificates.failure}
@@ -104,12 +107,19 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
 
     reviews = dispatcher(mutate_routes(mutate), limits)
     plain = dispatcher(plain_routes(service.lifecycle, metrics, checks, verbose), limits)
+    callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
+    metrics.also(lambda: connection_metrics(callers))
     # Reviews first: whoever finds the plain port open finds the other one open, too.
     async with (
         listening(
-            reviews, options.listen, limits, service.log, certificates.tls.context, reuse_port=options.reuse_port
+            reviews,
+            options.listen,
+            callers["reviews"],
+            service.log,
+            certificates.tls.context,
+            reuse_port=options.reuse_port,
         ) as mutate_endpoint,
-        listening(plain, options.plain_listen, limits, service.log) as plain_endpoint,
+        listening(plain, options.plain_listen, callers["plain"], service.log) as plain_endpoint,
     ):
         yield Addresses(mutate_endpoint, plain_endpoint)
 
@@ -126,6 +136,7 @@ async def serve(service: Service, options: Options, announce: Callable[[Addresse
     loop = asyncio.get_running_loop()
     sys.setswitchinterval(TURN)
     lifecycle = service.lifecycle
+    options = replace(options, limits=within(options.limits, raise_descriptors()))
     async with running(service, options) as addresses:
         loop.add_signal_handler(signal.SIGTERM, lifecycle.stop)
         loop.add_signal_handler(signal.SIGINT, lambda: lifecycle.stop(hurry=True))

@@ -1,0 +1,89 @@
+"""No name in a request is looked for before it is known to be one, and nothing of a request outlives it."""
+
+import gc
+import tracemalloc
+from typing import Any
+
+import pytest
+
+from tests.server.harness import CLIENT, call, connected, request, review, serving
+from tests.server.test_in_flight import Waiting
+from webhook.admission import decide
+from webhook.mapping.load import load_policy
+
+LONG = "a" * 3_000_000
+
+
+@pytest.mark.parametrize(
+    "namespace",
+    [LONG, "Team", "a/b", "../secrets", "a b", "-a", "a-", "a.b", "a" * 64, "ü", "a\n", "a?x=1", "%2e", "\u0000"],
+)
+@pytest.mark.parametrize("of_the_pod", [True, False])
+async def test_what_is_no_namespace_is_not_looked_for(namespace: str, *, of_the_pod: bool) -> None:
+    """Nobody is asked for it, in whatever place it stands."""
+    namespaces = Waiting()
+    obj = {"metadata": {"name": "p", "namespace": namespace}, "spec": {"containers": []}}
+    body = review(obj, namespace="") if of_the_pod else review(namespace=namespace)
+    async with serving(namespaces=namespaces) as server:
+        answer = await call(server, request(body))
+    assert answer.status == 400
+    assert len(answer.body) < 500
+    assert namespaces.asked == []
+
+
+@pytest.mark.parametrize("namespace", ["a", "0", "a-b", "a" * 63, "kube-system"])
+async def test_what_is_a_namespace_is(namespace: str) -> None:
+    """Every name that Kubernetes takes."""
+    async with serving() as server:
+        assert (await call(server, request(review(namespace=namespace)))).status == 200
+
+
+def share(**members: Any) -> Any:
+    """A pod with a share."""
+    limits = {"nvidia.com/gpu": "1", **members.pop("limits", {})}
+    container = {"name": "c", "resources": {"limits": limits}, **members.pop("container", {})}
+    return {"metadata": {"name": "p", **members.pop("metadata", {})}, "spec": {"containers": [container], **members}}
+
+
+BODIES = {
+    "namespace": review(namespace=LONG),
+    "uid": review(uid=LONG),
+    "name": review(name=LONG),
+    "user": review(share(), userInfo={"username": LONG}),
+    "kind": review(kind={"group": "", "version": "v1", "kind": LONG}),
+    "operation": review(operation=LONG),
+    "subresource": review(subResource=LONG),
+    "pod": review(share(metadata={"name": LONG})),
+    "generated name": review(share(metadata={"generateName": LONG})),
+    "pod's namespace": review(share(metadata={"namespace": LONG}), namespace=""),
+    "owner": review(share(metadata={"ownerReferences": [{"kind": LONG, "name": LONG}]})),
+    "container": review(share(container={"name": LONG})),
+    "resource": review(share(limits={f"nvidia.com/gpumem{LONG}": "1"})),
+    "pattern": review(share(limits={f"nvidia.com/mig-1g.{'1' * 3_000_000}gb": "1"})),
+    "quantity": review(share(limits={"nvidia.com/gpumem": "1" * 3_000_000})),
+    "target": review(share(metadata={"annotations": {"vgpu-webhook.io/target": LONG}})),
+    "mark": review(share(metadata={"annotations": {f"hami.io/{LONG}-devices-to-allocate": ""}})),
+    "scheduler": review(share(schedulerName=LONG)),
+    "node": review(share(nodeName=LONG)),
+    "variable": review(share(container={"env": [{"name": "NVIDIA_VISIBLE_DEVICES", "value": LONG}]})),
+    "guarded name": review(share(container={"env": [{"name": f"CUDA_DEVICE_MEMORY_LIMIT_{LONG}"}]})),
+}
+
+
+@pytest.mark.parametrize("where", BODIES)
+async def test_nothing_outlives_a_request(where: str) -> None:
+    """Neither in a cache of ours nor of a library, nor in a log: the next five leave nothing that the first had not."""
+    body = request(BODIES[where])
+    async with serving(decide=decide) as server, connected(server.addresses.mutate, CLIENT) as connection:
+        server.service.current.policy = load_policy()
+        await connection.call(body)
+        tracemalloc.start(1)
+        try:
+            for _ in range(5):
+                assert len((await connection.call(body)).body) < 2 * len(body)
+            gc.collect()
+            held, _ = tracemalloc.get_traced_memory()
+        finally:
+            tracemalloc.stop()
+        assert held < 1_000_000
+        assert len(server.log_file.getvalue()) < 20_000
