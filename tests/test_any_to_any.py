@@ -242,14 +242,14 @@ def check_least(target: Vendor, asked: Request, stored: Json, policy: Policy) ->
     if asking.vendor is not target:
         return
     check_least_name(target, asked, asking)
-    form = read(target, asking.said, {}, policy.largest_card, asking.name).form
+    reading = read(target, asking.said, {}, policy.largest_card, asking.name)
     for name, said in asking.said.items():
-        word = form.words[name]
+        word = reading.form.words[name]
         if word.kind != "amount" or "devices" in word.dimensions or word.unit is None:
             continue
         step = word.step * (asked.devices or 1 if word.total else 1)
         less = {**asking.said, name: replace(said, number=said.number - step, text=str(said.number - step))}
-        assert too_little(target, less, asked, policy), f"{said} is more than needed"
+        assert too_little(target, less, asked, reading.request, policy), f"{said} is more than needed"
 
 
 def check_least_name(target: Vendor, asked: Request, asking: Asking) -> None:
@@ -264,8 +264,8 @@ def check_least_name(target: Vendor, asked: Request, asking: Asking) -> None:
                 assert not (at_least(other.least, asked.memory) and at_least(other.least_cores, asked.cores)), chosen
 
 
-def too_little(target: Vendor, said: dict[str, Said], asked: Request, policy: Policy) -> bool:
-    """Whether words say less than asked, or nothing that the vendor takes."""
+def too_little(target: Vendor, said: dict[str, Said], asked: Request, written: Request, policy: Policy) -> bool:
+    """Whether words say less than asked, nothing that the vendor takes, or (in a larger unit) more than was written."""
     if any(one.number <= 0 for one in said.values() if target.words[one.word].kind == "amount"):
         return True
     try:
@@ -275,6 +275,8 @@ def too_little(target: Vendor, said: dict[str, Said], asked: Request, policy: Po
     if reading.corrections:  # the vendor itself would raise the number again
         return True
     got = reading.request
+    if isinstance(got.memory, Size) and isinstance(written.memory, Size) and got.memory.bytes > written.memory.bytes:
+        return True
     same = got.devices == asked.devices and at_least(got.memory, asked.memory) and at_least(got.cores, asked.cores)
     return (
         not same or (asked.cores is FREE and got.cores is not FREE) or (asked.memory is FREE and got.memory is not FREE)

@@ -25,7 +25,11 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY")
 @click.command()
 @click.argument("name", metavar="[NAME]", required=False)
 @configured
-@click.option("--matrix", is_flag=True, help="Show what becomes of each vendor's requests in the words of each other.")
+@click.option(
+    "--matrix",
+    is_flag=True,
+    help="Show what becomes of each vendor's requests in the words of each other; all pairs take half a minute.",
+)
 @click.option(
     "--to", metavar="TARGET", help="With NAME and --matrix: every interval of NAME's requests for one target."
 )

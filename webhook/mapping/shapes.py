@@ -112,7 +112,7 @@ class Shape:
         return next((count for count in counts if isinstance(count, int)), 1)
 
     def axes(self, devices: int) -> list[tuple[Axis, ...]]:
-        """The numbers of each key of `amounts`: those that the vendor keeps; and, where it rounds, all."""
+        """The numbers of each key of `amounts`: those that the vendor keeps; and all, where it rounds and a form asks more."""
         found: list[tuple[Axis, ...]] = []
         derived = self.form.devices
         for word in self.amounts:
@@ -127,7 +127,8 @@ class Shape:
             )
             kept = Axis(word, self.form.values(word, self.row), condition, factor, step)
             rounded = Axis(word, None, condition, factor, Fraction(step, factor))
-            found.append((kept,) if word.rounding is None else (kept, rounded))
+            asked = any(one.numbers for form in self.vendor.forms for one in form.when if word.name in one.words)
+            found.append((kept, rounded) if word.rounding is not None and asked else (kept,))
         return found
 
     def request(self, devices: int, numbers: Sequence[Number], defaults: Defaults, largest_card: int) -> Request | None:
