@@ -18,8 +18,8 @@ test: check ## every check and every test, those on a real control plane too
 test-fast: check ## the same without the control plane
 	$(BIN)/pytest -m 'not controlplane'
 
-test-matrix: $(INSTALLED) ## 200,000 requests of any vendor in any other's words
-	$(BIN)/pytest tests/test_any_to_any.py --requests-per-pair 180
+test-matrix: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of docs/matrix.md
+	$(BIN)/pytest tests/test_any_to_any.py tests/cli/test_vendor_pages.py --requests-per-pair 180
 
 check: $(INSTALLED) ## format, lint, types, import layers
 	$(BIN)/ruff format --check

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 
 import hypothesis
@@ -9,6 +10,8 @@ import pytest
 from blockbuster import blockbuster_ctx
 
 pytest_plugins = ["pytester", "tests.controlplane.fixtures"]
+
+MATRIX_COUNTS = pytest.StashKey[Counter[str]]()
 
 # Not a slow machine's business: a generator that is too slow shows in the duration of the run.
 hypothesis.settings.register_profile(
@@ -41,6 +44,21 @@ def update_golden(pytestconfig: pytest.Config) -> bool:
 def requests_per_pair(pytestconfig: pytest.Config) -> int:
     """How many requests of each vendor are written for each other."""
     return int(pytestconfig.getoption("--requests-per-pair"))
+
+
+@pytest.fixture(scope="session")
+def matrix_counts(pytestconfig: pytest.Config) -> Counter[str]:
+    """What became of the requests from any vendor to any other, for the end of the run."""
+    return pytestconfig.stash.setdefault(MATRIX_COUNTS, Counter())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Print how many requests were written, and how many were denied as the matrix says."""
+    counts = config.stash.get(MATRIX_COUNTS, Counter())
+    if counts:
+        terminalreporter.write_line(
+            f"from any vendor to any other: {', '.join(f'{n:,} {what}' for what, n in counts.items())}"
+        )
 
 
 @pytest.fixture(autouse=True)

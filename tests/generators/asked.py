@@ -20,12 +20,12 @@ def asking_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
     """Pods without end; most of their requests are such as the vendor takes."""
     forms = [form for form in vendor.forms if form.deny is None]
     while True:
-        numbers = _numbers(vendor, random_.choice(forms), random_)
+        numbers = drawn(vendor, random_.choice(forms), random_)
         if numbers:
-            yield _pod(vendor, numbers, random_)
+            yield pod_of(vendor, numbers, random_)
 
 
-def _numbers(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Number | str]:
+def drawn(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Number | str]:
     """A number or text for some of the words, as the form's conditions ask for."""
     devices = random_.choice([1, 1, 1, 2, 2, 3, 4, 8])
     found: dict[str, Number | str] = {}
@@ -74,7 +74,8 @@ def _amount(word: Word, random_: random.Random) -> Number:
     return random_.choice([most, random_.randrange(1, most + 1), random_.randrange(1, most + 1)])
 
 
-def _pod(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Random) -> Json:
+def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Random) -> Json:
+    """A pod that requests these numbers and texts, by word."""
     binding = {"container": "main"}
     for name, variable in vendor.document.variables.items():
         listed = [*(variable.values if isinstance(variable.values, list) else []), *(variable.rows or {})]

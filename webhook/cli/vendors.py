@@ -25,7 +25,14 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY")
 @click.command()
 @click.argument("name", metavar="[NAME]", required=False)
 @configured
-@click.option("--matrix", is_flag=True, help="Show what becomes of each vendor's requests in the words of each other.")
+@click.option(
+    "--matrix",
+    is_flag=True,
+    help="Show what becomes of each vendor's requests in the words of each other; all pairs take half a minute.",
+)
+@click.option(
+    "--to", metavar="TARGET", help="With NAME and --matrix: every interval of NAME's requests for one target."
+)
 @click.option("--markdown", is_flag=True, help="Print docs/words.md, or with --matrix docs/matrix.md.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
 @click.option("--cluster", is_flag=True, help="Show what is in force in a cluster, and from which ConfigMap.")
@@ -45,6 +52,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     mappings: Path | None,
     settings: Path | None,
     matrix: bool,
+    to: str | None,
     markdown: bool,
     schema: bool,
     cluster: bool,
@@ -56,7 +64,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     Below: the names that several vendors use, who owns each, and who stands by.
 
     With NAME: that vendor's whole document as YAML, a good start for one of your own. What it overrides of the built-in one
-    that it extends is marked. With NAME and --matrix: what the others can say of its requests, and why not the rest.
+    that it extends is marked. With NAME and --matrix: which of its requests each other can express, and why not the rest.
     """
     if schema:
         from webhook.mapping.json_schema import mapping_json_schema
@@ -73,11 +81,13 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         raise click.UsageError("--kubeconfig and --release-namespace need --cluster")
     else:
         policy = configured_policy(mappings, settings)
+    if to is not None and not (name and matrix):
+        raise click.UsageError("--to needs NAME and --matrix")
     if name is None and (matrix or markdown):
-        from webhook.cli import vendor_pages
+        from webhook.cli import matrix_pages, vendor_pages
 
-        pages = {(True, True): vendor_pages.matrix_page, (False, True): vendor_pages.words_page}
-        click.echo(pages.get((matrix, markdown), vendor_pages.matrix_table)(policy), nl=False)
+        pages = {(True, True): matrix_pages.matrix_page, (False, True): vendor_pages.words_page}
+        click.echo(pages.get((matrix, markdown), matrix_pages.matrix_table)(policy), nl=False)
         return
     if name is None:
         click.echo(columns(list(_table(policy, origin=cluster))), nl=False)
@@ -90,13 +100,25 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         hint = nearest_known(name, policy.vendors)
         raise click.BadParameter(f"no vendor is called {name!r}: {hint}", param_hint="NAME")
     if matrix:
-        from webhook.cli.vendor_pages import row_table
-
-        click.echo(row_table(policy, name), nl=False)
+        click.echo(_pairs(policy, name, to), nl=False)
         return
     from webhook.cli.overridden import as_document
 
     click.echo(as_document(vendor, list(_standing(policy, name))), nl=False)
+
+
+def _pairs(policy: "Policy", source: str, to: str | None) -> str:
+    """What becomes of a vendor's requests in the terms of all others, or of one of them."""
+    from webhook.cli.matrix_pages import cell_table, row_table
+    from webhook.mapping.problem import nearest_known
+
+    if to is None:
+        return row_table(policy, source)
+    targets = [vendor.name for vendor in policy.vendors.values() if vendor.target and vendor.name != source]
+    if to not in targets:
+        hint = nearest_known(to, targets)
+        raise click.BadParameter(f"{to!r} is no other vendor that can be a target: {hint}", param_hint="--to")
+    return cell_table(policy, source, to)
 
 
 def _table(policy: "Policy", *, origin: bool) -> Iterator[tuple[str, ...]]:

@@ -1,0 +1,194 @@
+"""The matrix against every request of small documents with every kind of rule, and built-in cells that were false."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from tests.mapping.vendors import vendor
+from webhook.cli.matrix_pages import sign
+from webhook.finding import Refused
+from webhook.mapping.fates import Cell, Outcome
+from webhook.mapping.load import load_policy
+from webhook.mapping.matrix import Matrix
+from webhook.mapping.reading import read
+from webhook.mapping.said import Said
+from webhook.mapping.vendor import Vendor
+from webhook.mapping.writing import NoEquivalent, write
+from webhook.request import FREE, Percent, Request, Size
+
+MIB, GIB = 1024**2, 1024**3
+CARD = 12 * MIB
+POLICY = load_policy()
+DOCUMENTS = {
+    "plain": """
+words:
+  gpu:  {resource: plain.example/gpu, is: devices}
+  mem:  {resource: plain.example/mem, is: memory, unit: 1Mi}
+  core: {resource: plain.example/core, is: cores, unit: 10%}
+forms: [{name: share, absent: {devices: 1, memory: all, cores: free}}]
+""",
+    "listed": """
+words:
+  gpu:  {resource: listed.example/gpu, is: devices, values: [1, 2, 4]}
+  mem:  {resource: listed.example/mem, is: memory, unit: 2Mi, values: [1, 2, 4]}
+  core: {resource: listed.example/core, is: cores, unit: 10%, values: 2..8 by 3}
+forms: [{name: share, when: {gpu: present, mem: present}, absent: {cores: free}}]
+""",
+    "totals": """
+words:
+  gpu:  {resource: totals.example/gpu, is: devices}
+  mem:  {resource: totals.example/mem, is: memory, unit: 1Mi, total: true, round: down}
+  core: {resource: totals.example/core, is: cores, unit: 10%, total: true}
+forms:
+- {name: little, when: {gpu: present, mem: 1..9}, absent: {cores: free}}
+- {deny: "beside {mem} from 17 on {core} is missing", when: {mem: 17.., core: absent}}
+- {name: much, when: {gpu: present, mem: present}, absent: {cores: free}}
+""",
+    "derived": """
+words:
+  core: {resource: derived.example/core, is: cores, unit: 10%, total: true}
+  mem:  {resource: derived.example/mem, is: memory, unit: 3Mi}
+forms:
+- {name: whole, when: {core: 10.. by 10, mem: absent}, devices: {word: core, per: 10}, memory: all}
+- {name: one, when: {core: 1..9, mem: present}, devices: 1}
+- {name: split, when: {core: 11.., mem: present}, devices: {word: core, per: 10, round: up}}
+""",
+    "both": """
+words: {part: {resource: both.example/part, is: [memory, cores], unit: 10%, values: 1..10}}
+forms: [{name: share, when: {part: present}, devices: 1}]
+""",
+    "stepped": """
+words:
+  gpu:  {resource: stepped.example/gpu, is: devices}
+  mem:  {resource: stepped.example/mem, is: memory, unit: 1Mi, values: 2..9, step: 2, round: up}
+  core: {resource: stepped.example/core, is: cores, unit: 5%, values: [4, 8, 20], round: up}
+forms:
+- {name: several, when: {gpu: 3..}, memory: all, cores: 100}
+- {name: few, when: {gpu: 1..2}, absent: {memory: free, cores: free}}
+""",
+    "rows": """
+variables: {slice: {rows: {small: {memory: 2Mi, cores: 20}, middle: {memory: 5Mi, cores: 30}, large: {memory: 9Mi, cores: 90}},
+  write: [small, large]}}
+words: {slices: {resource: "rows.example/{slice}", is: devices}}
+forms: [{name: slice, when: {slices: 1}}]
+""",
+    "dropping": """
+words:
+  gpu:  {resource: dropping.example/gpu, is: devices}
+  mem:  {resource: dropping.example/mem, is: memory, unit: 1Mi}
+forms: [{name: share, when: {mem: present}, absent: {devices: 1, cores: free}}]
+drop: [cores]
+""",
+}
+VENDORS = {name: vendor(f"vendor: {name}\nfamily: {name}{text}") for name, text in DOCUMENTS.items()}
+MATRIX = Matrix(replace(POLICY, vendors=VENDORS, largest_card=CARD))
+
+
+def every_request(source: Vendor) -> Iterator[tuple[str, Request]]:
+    """All that a pod can request in a small document's terms on up to four devices, with the form."""
+    numbers: list[list[tuple[str, int, tuple[tuple[str, str], ...]] | None]] = []
+    for word in source.words.values():
+        devices = "devices" in word.dimensions
+        most = 5 if devices else 13 * (4 if word.total else 2)
+        rows: list[tuple[tuple[str, str], ...]] = [
+            (("slice", name),) for variable in source.variables.values() for name in variable.rows
+        ]
+        numbers.append([None, *((word.name, number, row) for number in range(1, most) for row in rows or [()])])
+    for chosen in itertools.product(*numbers):
+        said = {one[0]: Said(one[0], one[0], str(one[1]), one[1], one[2]) for one in chosen if one is not None}
+        if not said:
+            continue
+        try:
+            reading = read(source, said, source.defaults, CARD, "main")
+        except Refused:
+            continue
+        if (reading.request.devices or 1) <= 4:
+            yield reading.form.name, reading.request
+
+
+def became(target: Vendor, request: Request) -> Outcome:
+    """What the engine makes of a request."""
+    try:
+        got = write(target, request, target.defaults, CARD, "main").reading.request
+    except NoEquivalent:
+        if target.drop and request.cores is not FREE:
+            without = became(target, replace(request, cores=FREE))
+            return Outcome.REFUSED if without is Outcome.REFUSED else Outcome.DROPS
+        return Outcome.REFUSED
+    return Outcome.EXACT if got == request else Outcome.ROUNDS
+
+
+@pytest.mark.parametrize("source", VENDORS)
+@pytest.mark.parametrize("target", VENDORS)
+def test_every_request_is_as_its_cell_says(source: str, target: str) -> None:
+    """None is left out; and each part that rounds, drops or denies has a request that shows it."""
+    if source == target:
+        return
+    cell = MATRIX.cell(source, target)
+    shown: set[object] = set()
+    for form, request in dict.fromkeys(every_request(VENDORS[source])):
+        outcome, what = cell.of(form, request), became(VENDORS[target], request)
+        assert outcome is what or (outcome is Outcome.ROUNDS and what is Outcome.EXACT), (form, request, cell)
+        shown |= {(part, what) for part in cell.parts if part.holds(form, request)}
+    for part in cell.parts:
+        assert part.devices[0] > 4 or (part, part.outcome) in shown, part
+
+
+def test_a_target_may_drop_cores() -> None:
+    """What is dropped is neither exact nor denied."""
+    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), Percent(10))) is Outcome.DROPS
+    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), FREE)) is Outcome.EXACT
+    assert sign(MATRIX.cell("listed", "dropping")) == "!"
+
+
+BUILT_IN = Matrix(POLICY)
+
+
+@pytest.mark.parametrize(
+    "source, form", [("aliyun", "one card"), ("cce", "one card"), ("intel", "share"), ("tensor-fusion", "share")]
+)
+def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
+    """Quarters, halves and full cards, each with its memory; they were all called refused."""
+    cell = BUILT_IN.cell(source, "kunlun")
+    for percent, least, most in ((25, 0, 24), (50, 24, 48), (100, 48, 96)):
+        cores = Percent(percent)
+        assert cell.of(form, Request(1, Size(most * GIB), cores)) is Outcome.ROUNDS
+        assert cell.of(form, Request(1, Size((most + 1) * GIB), cores)) is Outcome.REFUSED
+        assert least == 0 or cell.of(form, Request(1, Size(least * GIB), cores)) is Outcome.REFUSED
+    assert cell.of(form, Request(1, Size(GIB), Percent(30))) is Outcome.REFUSED
+    assert sign(cell) == "?"
+
+
+@pytest.mark.parametrize(
+    "source, form, cores",
+    [
+        ("vcuda", "share", Percent(50)),
+        ("iluvatar", "share", Percent(50)),
+        ("hygon", "share", Percent(50)),
+        ("ascend", "soft share", Percent(50)),
+        ("volcano-legacy", "part of one card", FREE),
+        ("gpushare", "part of one card", FREE),
+    ],
+)
+def test_mthreads_ends_at_48_gib(source: str, form: str, cores: Percent) -> None:
+    """A bound of the target stands in the cell; the first were said to be rounded, the last to be exact."""
+    cell = BUILT_IN.cell(source, "mthreads")
+    assert cell.of(form, Request(1, Size(48 * GIB), cores)) is Outcome.ROUNDS
+    assert cell.of(form, Request(1, Size(49 * GIB), cores)) is Outcome.REFUSED
+    assert sign(cell) == "~ ≤ 48 GiB"
+
+
+def test_of_two_that_share_a_name_one_is_active() -> None:
+    """What is written for the inactive one, the other reads: the same, or nothing that was meant."""
+    assert sign(BUILT_IN.cell("whole", "nvidia")) == "-"
+    assert sign(BUILT_IN.cell("gpushare", "aliyun")) == "="
+    assert sign(BUILT_IN.cell("timeslicing", "mps")) == "="
+
+
+def test_a_source_that_has_to_be_configured() -> None:
+    """Nothing can be said of it."""
+    assert BUILT_IN.cell("mig-single", "nvidia") == Cell(
+        Outcome.REFUSED, (), ("none of its words can be read until it is configured",)
+    )
