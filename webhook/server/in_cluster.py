@@ -189,12 +189,13 @@ class InCluster:
         for change, count in self._registrar.repairs.items():
             repairs.add_metric((change.name.lower(),), count)
         yield repairs
+        desired = GaugeMetricFamily(
+            "vgpu_webhook_configuration_as_desired",
+            "1 where the webhook configuration in the cluster has every pod treated that the policy is for.",
+        )
         if self._registrar.as_desired is not None:
-            yield GaugeMetricFamily(
-                "vgpu_webhook_configuration_as_desired",
-                "1 where the webhook configuration in the cluster has every pod treated that the policy is for.",
-                value=float(self._registrar.as_desired),
-            )
+            desired.add_metric((), float(self._registrar.as_desired))
+        yield desired
 
     @property
     def _watches_registration(self) -> bool:
