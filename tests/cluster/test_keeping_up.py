@@ -36,7 +36,7 @@ async def test_written_once_by_all() -> None:
     api = Storing()
     ours = kept({"b": "2", "a": "1"}, marks="m n")
     first, second = [await LastGood(api, PLACE).write(ours) for _ in range(2)]
-    assert api.asked == [f"GET {LAST_GOOD_NAME}", "POST configmaps", f"GET {LAST_GOOD_NAME}"]
+    assert api.asked == [f"{method} {LAST_GOOD_NAME}" for method in ("GET", "PATCH", "PUT", "GET")]
     assert api.stored[RECORD]["data"] == {"a": "1", "b": "2", "_passed": "m\nn"}
     again = await LastGood(api, PLACE).read()
     assert again == first == second
@@ -62,7 +62,7 @@ async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
 
 
 async def test_a_record_that_was_deleted_is_written_anew() -> None:
-    """A PUT finds nothing, and becomes a POST."""
+    """A PUT finds nothing, and an apply makes it again."""
     api = Storing()
     one = LastGood(api, PLACE)
     await one.write(kept({"a": "1"}))
@@ -73,7 +73,7 @@ async def test_a_record_that_was_deleted_is_written_anew() -> None:
 async def test_others_that_write_all_the_time() -> None:
     """It is given up for now."""
     api = Storing()
-    api.before = lambda method, path: Answer(409, b"{}") if method == "POST" else None
+    api.before = lambda method, path: Answer(409, b"{}") if method == "PUT" else None
     with pytest.raises(StatusError, match="others write"):
         await LastGood(api, PLACE).write(kept({"a": "1"}))
 

@@ -9,7 +9,8 @@ import pytest
 
 from tests.mapping.vendors import policy
 from webhook.admission import eligibility
-from webhook.cluster.registered import Version, lacks, read_registered
+from webhook.cluster.compared import Severity, differences, other_writers
+from webhook.cluster.registered import Version, read_registered
 from webhook.cluster.registration import (
     ENFORCE,
     MODE,
@@ -22,6 +23,7 @@ from webhook.cluster.registration import (
     Service,
     Site,
     Terms,
+    Wanted,
     registration,
     wanted,
 )
@@ -227,25 +229,59 @@ def test_versions() -> None:
     assert not Version("1.0.0") < Version("1.0")
 
 
-def test_lacks_nothing() -> None:
+def told(configuration: dict[str, Any] | None, want: Wanted = WANT, site: Site = SITE) -> list[str]:
+    """What `differences` says, as text."""
+    return [str(one) for one in differences(configuration, want, site, [])]
+
+
+def test_no_differences() -> None:
     """Ours is complete, and so is one that lets every pod through."""
-    assert lacks(made(), WANT, SITE) == []
+    assert told(made()) == []
     everything = copy.deepcopy(made())
     for webhook in everything["webhooks"]:
         del webhook["matchConditions"]
-    assert lacks(everything, WANT, SITE) == []
+    assert told(everything) == []
 
 
-def test_lacks_words() -> None:
+def test_differences_that_keep_pods_out() -> None:
     """Each webhook, with what it does not let through, and authorities that are not ours."""
     text = "vendor: acme\nfamily: acme\nwords: {gpu: {resource: acme.com/gpu, is: devices}}\n"
     more = wanted(policy(text + "forms: [{name: card, memory: all, cores: 100}]\n"))
     missing = "does not let pods through for acme.com/, acme.com/gpu"
-    assert lacks(made(), more, SITE) == [f"{ENFORCE} {missing}", f"{TELL} {missing}"]
-    assert lacks(None, WANT, SITE) == ["there is none"]
-    assert lacks({**made(), "webhooks": []}, WANT, SITE) == [f"{ENFORCE} is missing", f"{TELL} is missing"]
-    other = damaged(clientConfig={"caBundle": ""}, matchConditions=[{"name": "mine", "expression": "true"}])
-    assert [fault.split(" ", 2)[1:] for fault in lacks(other, WANT, SITE)] == [
-        ["has", "no match condition 'gpu-words' as this version writes it: it cannot be compared"],
-        ["has", "a caBundle that does not hold this webhook's authority"],
+    assert told(made(), more) == [f"{ENFORCE} {missing}", f"{TELL} {missing}"]
+    assert told(None) == ["there is none"]
+    assert told({**made(), "webhooks": []}) == [f"{ENFORCE} is missing", f"{TELL} is missing"]
+    other = damaged(clientConfig={"url": "https://x/y"}, matchConditions=[{"name": "mine", "expression": "true"}])
+    assert [fault.partition(" ")[2] for fault in told(other)] == [
+        "has a match condition of others, mine",
+        "has no match condition 'gpu-words' as this version writes it: it cannot be compared",
+        "calls https://x/y, not gpu/webhook:443/mutate",
+        "has a caBundle that does not hold this webhook's authority",
     ]
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [("failurePolicy", "Ignore"), ("matchPolicy", "Exact"), ("timeoutSeconds", 1), ("reinvocationPolicy", "Never")],
+)
+def test_slight_differences(field: str, value: object) -> None:
+    """Pods are sent here all the same."""
+    [one] = differences(damaged(**{field: value}), WANT, SITE, [])
+    assert (one.field, one.severity) == (field, Severity.SLIGHT)
+
+
+def test_other_writers() -> None:
+    """Whoever owns more of the webhooks than their bundles, by the record of the API server."""
+    assert other_writers(made()) == []
+    fields = {
+        "vgpu-webhook": {"f:rules": {}},
+        "cert-manager-cainjector": {".": {}, "f:clientConfig": {"f:caBundle": {}}},
+        "kubectl-edit": {"f:clientConfig": {"f:url": {}}},
+        "argocd-controller": {"f:failurePolicy": {}},
+    }
+    entries = [
+        {"manager": manager, "fieldsV1": {"f:webhooks": {'k:{"name":"x"}': owned}}} for manager, owned in fields.items()
+    ]
+    configuration = made()
+    configuration["metadata"]["managedFields"] = [*entries, {"manager": "meta", "fieldsV1": {"f:metadata": {}}}]
+    assert other_writers(configuration) == ["argocd-controller", "kubectl-edit"]

@@ -51,9 +51,10 @@ class Cluster:
         self._client = plane.client
 
     def found(self) -> Object | None:
-        """What stands there."""
+        """What stands there; None too while it is made, for it is filled a moment later."""
         answer = self._client.get(API_VERSION, CONFIGURATIONS, NAME)
-        return None if answer.status == 404 else answer.accepted()
+        found = None if answer.status == 404 else answer.accepted()
+        return found if found is not None and found.get("webhooks") else None
 
     def read(self) -> Registered:
         """What can be told of it."""
@@ -110,11 +111,13 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
 
 @contextlib.asynccontextmanager
 async def running(
-    api: Api, want: Wanted, *, owner: str | None = None, mode: Mode = Mode.MANAGED
+    api: Api, want: Wanted, *, owner: str | None = None, mode: Mode = Mode.MANAGED, pace: float = 60.0
 ) -> AsyncIterator[Replica]:
     """A replica: a registrar, and the watch that wakes it."""
     told: list[Notice] = []
-    registrar = Registrar(api, SITE, want, told.append, owner=owner, mode=mode, timing=Timing(quiet=QUIET))
+    registrar = Registrar(
+        api, SITE, want, told.append, owner=owner, mode=mode, timing=Timing(quiet=QUIET, repair_at_most=pace)
+    )
     watch = watch_registration(api, registrar.check, structlog.get_logger())
     tasks = [asyncio.create_task(one) for one in (registrar.run(), watch.run())]
     try:
@@ -187,6 +190,62 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
     assert {notice.kind for notice in (*one.told, *other.told)} == {Kind.WRITTEN}
 
 
+async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) -> None:
+    """Forty times deleted, and then set to `Ignore` without conditions by a tool: it is right again after each."""
+
+    def right() -> bool:
+        found = cluster.found()
+        return found is not None and found.get("webhooks") == registration(OLD, SITE)["webhooks"]
+
+    def loosen(found: Object) -> None:
+        for webhook in found.get("webhooks") or ():
+            webhook.pop("matchConditions", None)
+            webhook["failurePolicy"] = "Ignore"
+
+    async with running(api, OLD, pace=0.2) as replica:
+        await until(right, "created")
+        for number in range(40):
+            await asyncio.to_thread(cluster.delete)
+            await until(right, f"made again, {number}")
+        for number in range(10):
+            await asyncio.to_thread(cluster.change, loosen)
+            await until(right, f"repaired, {number}")
+        kinds = [notice.kind for notice in replica.told]
+    assert kinds.count(Kind.CONTESTED) >= 1
+    assert kinds.index(Kind.REPAIRED) == 1
+    assert sum(replica.registrar.repairs.values()) >= 50
+
+
+async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: Cluster) -> None:
+    """Whatever version a hand says that it is: what no version writes is taken out, and named with its writer."""
+
+    def narrow(found: Object) -> None:
+        found["metadata"]["annotations"]["vgpu-webhook.io/written-by"] = "99.0 0123456789ab"
+        found["webhooks"][0]["objectSelector"] = {"matchLabels": {"no": "pod"}}
+
+    def narrow_by_condition(found: Object) -> None:
+        found["metadata"]["annotations"]["vgpu-webhook.io/written-by"] = "99.0 0123456789ab"
+        found["webhooks"][0]["matchConditions"] = [{"name": "never", "expression": "false"}]
+
+    def label(found: Object) -> None:
+        found["webhooks"][0]["namespaceSelector"]["matchLabels"] = {"x": "y"}
+
+    def right() -> bool:
+        found = cluster.found()
+        return found is not None and found["webhooks"] == registration(OLD, SITE)["webhooks"]
+
+    async with running(api, OLD) as replica:
+        await until(right, "created")
+        for change in (narrow, narrow_by_condition, label):
+            await asyncio.to_thread(cluster.change, change)
+            await until(right, f"repaired: {[str(one) for one in replica.told]}")
+        messages = [notice.message for notice in replica.told if notice.kind is Kind.REPAIRED]
+    assert "objectSelector" in messages[0]
+    assert "match condition of others, never" in messages[1]
+    assert "x=y" in messages[2]
+    assert all("changed by " in message for message in messages)
+
+
 async def test_nothing_is_written_when_nothing_changes(api: Api, cluster: Cluster) -> None:
     """Not by a second replica, nor by one that starts later."""
     async with running(api, OLD):
@@ -215,7 +274,7 @@ async def test_static_tells_what_is_missing(api: Api, cluster: Cluster, control_
         await until(lambda: [notice.message for notice in replica.told], "told that there is none")
         kept = registration(replace(OLD, reach=reach(keys=["x"])), SITE)
         await asyncio.to_thread(control_plane.client.create, kept)
-        await until(lambda: "nvidia.com/" in replica.told[-1].message, "told what is missing")
+        await until(lambda: "does not let pods through for" in replica.told[-1].message, "told what is missing")
         found = await asyncio.to_thread(cluster.found)
     assert found is not None
     assert found["webhooks"] == kept["webhooks"]

@@ -179,17 +179,15 @@ def test_rights_are_the_least(helm: Chart) -> None:
     always = (
         rights("", "get list watch", "namespaces")
         | rights("", "get", "clusterroles", "vgpu-webhook")
-        | rights(NAMESPACE, "list watch create", "configmaps")
-        | rights(NAMESPACE, "get update", "configmaps", LAST_GOOD_NAME)
+        | rights(NAMESPACE, "list watch", "configmaps")
+        | rights(NAMESPACE, "get create patch update", "configmaps", LAST_GOOD_NAME)
         | rights(NAMESPACE, "create get update", "events")
     )
     secret = rights(NAMESPACE, "get list watch create patch update", "secrets", "vgpu-webhook-certificates")
     watched = rights("", "get list watch", "mutatingwebhookconfigurations", REGISTRATION) | rights(
         "default", "create get", "events"
     )
-    written = rights("", "update", "mutatingwebhookconfigurations", REGISTRATION) | rights(
-        "", "create", "mutatingwebhookconfigurations"
-    )
+    written = rights("", "create patch update", "mutatingwebhookconfigurations", REGISTRATION)
     assert rules(helm.render({}), names) == always | secret | watched | written
     assert rules(helm.render(VALUES["static"]), names) == always | secret | watched
     assert rules(helm.render(VALUES["off"]), names) == always | secret

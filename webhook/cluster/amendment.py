@@ -23,6 +23,7 @@ class Change(enum.Enum):
     WIDENED = "widened"
     NARROWED = "narrowed"
     REPAIRED = "repaired"
+    TAKEN_OVER = "taken over from a policy that no replica holds any more"
 
 
 class Amendment(NamedTuple):
@@ -52,11 +53,12 @@ class Writer:
 
 
 def amendment(found: Object | None, read: Registered, writer: Writer, *, quiet: bool) -> Amendment | None:
-    """What a writer has to write, None where all is as it should be or is not its to change.
+    """What a writer has to write, None where all is as it should be.
 
     Args:
         found: the configuration in the cluster, None if there is none.
-        read: the same, as `read_registered` gives it.
+        read: the same, as `read_registered` gives it, with those terms of others that are to be kept; never a newer
+            version's.
         writer: who asks.
         quiet: neither the policy nor the registration has changed for a while.
     """
@@ -64,8 +66,6 @@ def amendment(found: Object | None, read: Registered, writer: Writer, *, quiet: 
         made = registration(writer.want, writer.site, version=writer.version.text)
         _own(made, writer.owner)
         return Amendment(made, Change.CREATED)
-    if read.version is not None and read.version > writer.version:
-        return None
     version, want = _agreed(read, writer, quiet=quiet)
     made = registration(want, writer.site, version=version.text, foreign=read.foreign)
     dropped = _put_bundles(made, found, writer.site, quiet=quiet)
@@ -118,8 +118,10 @@ def _change(read: Registered, want: Wanted, writer: Writer, *, dropped: bool) ->
         return Change.ANNOUNCED
     if dropped:
         return Change.NARROWED
-    if read.wanted is None or read.wanted.reach == want.reach:
+    if read.wanted is None:
         return Change.REPAIRED
+    if read.wanted.reach == want.reach:
+        return Change.TAKEN_OVER if read.wanted.digest != want.digest else Change.REPAIRED
     return Change.WIDENED if want.reach.covers(read.wanted.reach) else Change.NARROWED
 
 

@@ -23,6 +23,9 @@ import msgspec
 FIELD_MANAGER: Final = "vgpu-webhook"
 """By whom an object says that it was written."""
 
+APPLY: Final = "application/apply-patch+yaml"
+"""The content type of a server-side apply: by a PATCH of its name an object is made, so that a Role can permit just that."""
+
 SHOWN: Final = 256
 """Characters of a body without a Status that are told: it may be a proxy's page."""
 

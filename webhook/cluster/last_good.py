@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from webhook.cluster.api import Api, StatusError, UnreachableError
+from webhook.cluster.api import APPLY, FIELD_MANAGER, Api, StatusError, UnreachableError
 from webhook.cluster.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap, config_map, decode_stored
 from webhook.cluster.owner import owner_reference
 from webhook.cluster.registration import Object
@@ -87,7 +87,7 @@ class LastGood:
         self._api = api
         self._owner = owner
         self._namespace = namespace
-        self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{LAST_GOOD_NAME}"
         self._current: Record | None = None
         self._known: deque[str] = deque(maxlen=KNOWN_VERSIONS)
 
@@ -98,7 +98,7 @@ class LastGood:
             StatusError: the server says no.
             UnreachableError: it says nothing, or nothing that can be read.
         """
-        answer = await self._api.request("GET", f"{self._collection}/{LAST_GOOD_NAME}")
+        answer = await self._api.request("GET", self._path)
         return self._learnt(NOTHING if answer.status == HTTPStatus.NOT_FOUND else _read(answer.accepted()))
 
     def seen(self, one: ConfigMap | None) -> Record | None:
@@ -123,15 +123,23 @@ class LastGood:
             texts = fitted({**there, **kept.ours})
             if texts == current.texts and kept.marks <= current.marks:
                 return current
+            if not current.version:
+                await self._create()
+                continue
             body = self._body(Record(texts, kept.marks, current.version), await owner_reference(self._api, self._owner))
-            if current.version:
-                answer = await self._api.request("PUT", f"{self._collection}/{LAST_GOOD_NAME}", body=body)
-            else:
-                answer = await self._api.request("POST", self._collection, body=body)
+            answer = await self._api.request("PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body=body)
             if answer.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 return self._learnt(_read(answer.accepted()))
             self._current = None
         raise StatusError(HTTPStatus.CONFLICT, "Conflict", f"others write {LAST_GOOD_NAME} all the time")
+
+    async def _create(self) -> None:
+        """Make an empty ConfigMap, if another replica has not made one; an apply by name can be permitted by name."""
+        body = msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST_GOOD_NAME}})
+        answer = await self._api.request(
+            "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=APPLY
+        )
+        self._learnt(_read(answer.accepted()))
 
     def _learnt(self, record: Record) -> Record:
         self._current = record
@@ -143,9 +151,8 @@ class LastGood:
             "name": LAST_GOOD_NAME,
             "namespace": self._namespace,
             "labels": {"app.kubernetes.io/managed-by": "vgpu-webhook"},
+            "resourceVersion": record.version,
         }
-        if record.version:
-            metadata["resourceVersion"] = record.version
         if owner is not None:
             metadata["ownerReferences"] = [owner]
         data = dict(sorted(record.texts.items()))

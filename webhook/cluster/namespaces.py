@@ -20,6 +20,7 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.cluster.api import Api, StatusError, UnreachableError
 from webhook.cluster.reflector import Pace, Reflector
+from webhook.cluster.registration import OPTED_IN
 
 PATH: Final = "/api/v1/namespaces"
 
@@ -71,6 +72,7 @@ class Namespaces:
         log: where trouble is told.
         pace: how patient the watch is.
         clock: monotonic seconds.
+        changed: called whenever any namespace changed.
 
     Attributes:
         reflector: to run, and to ask whether it is synced and when it last had contact.
@@ -83,14 +85,19 @@ class Namespaces:
         *,
         pace: Pace | None = None,
         clock: Callable[[], float] = time.monotonic,
+        changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.reflector: Reflector[_Namespace, NamespaceView] = Reflector(
-            api, PATH, _Namespace, _view, log, pace=pace, clock=clock
+            api, PATH, _Namespace, _view, log, pace=pace, clock=clock, changed=lambda _: changed()
         )
         self._api = api
         self._clock = clock
         self._fetching: dict[str, asyncio.Task[NamespaceView]] = {}
         self._fetched: dict[str, tuple[float, NamespaceView | StatusError]] = {}
+
+    def opted_in(self, label: str) -> list[Mapping[str, str]]:
+        """The labels of each namespace that opts in by a label of this key."""
+        return [one.labels for one in self.reflector.objects.values() if one.labels.get(label) == OPTED_IN]
 
     def lookup(self, name: str) -> NamespaceView | None:
         """What is known of a namespace, None if nothing is: `fetch` it."""

@@ -1,7 +1,14 @@
-"""What whoever keeps the registration has to tell."""
+"""What whoever keeps the webhook configuration has to report."""
 
 import enum
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Final
+
+from webhook.cluster.events import shortened
+
+LONGEST: Final = 1000
+"""Bytes of a message: what others have written into a configuration is repeated in it."""
 
 
 class Kind(enum.Enum):
@@ -12,13 +19,14 @@ class Kind(enum.Enum):
     LACKING = "lacking"
     NEWER = "written by a newer version"
     REMOVED = "goes with its release"
-    GAVE_UP = "changed too often by others"
+    REPAIRED = "changed by others"
+    CONTESTED = "changed by others again and again"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """Something to tell: a log line, and an Event on the registration for warnings. Nothing is told twice in a row."""
+    """Something to report: a log line, and an Event on the configuration for warnings."""
 
     kind: Kind
     message: str
@@ -27,3 +35,27 @@ class Notice:
     def warning(self) -> bool:
         """Whether somebody should look at it."""
         return self.kind not in {Kind.WRITTEN, Kind.FOREIGN, Kind.REMOVED}
+
+
+@dataclass(frozen=True, slots=True)
+class Notices:
+    """Passes notices on; nothing twice in a row.
+
+    Attributes:
+        report: called with each notice; it must not block.
+    """
+
+    report: Callable[[Notice], None]
+    _last: dict[Kind, str] = field(default_factory=dict)
+
+    def say(self, kind: Kind, message: str) -> None:
+        """Report it, unless the same was the last of its kind."""
+        message = shortened(message, LONGEST)
+        if self._last.get(kind) != message:
+            self._last[kind] = message
+            self.report(Notice(kind, message))
+
+    def over(self, *kinds: Kind) -> None:
+        """Whatever was reported is over: if it comes back, it is news."""
+        for kind in kinds:
+            self._last.pop(kind, None)

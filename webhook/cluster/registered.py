@@ -18,7 +18,6 @@ from webhook.cluster.registration import (
     TELL,
     WRITTEN_BY,
     Object,
-    Site,
     Terms,
     Wanted,
 )
@@ -78,9 +77,11 @@ def read_registered(configuration: Object, opt_in: str = OPT_IN) -> Registered:
     """
     annotations = _dict(_dict(configuration.get("metadata")).get("annotations"))
     stamp = _STAMP.fullmatch(str(annotations.get(WRITTEN_BY, "")))
-    webhooks = {webhook.get("name"): webhook for webhook in map(_dict, _list(configuration.get("webhooks")))}
+    webhooks = webhooks_of(configuration)
     ours = {name: webhooks[name] for name in (ENFORCE, TELL) if name in webhooks}
-    foreign = {name: terms for name, webhook in ours.items() if (terms := _foreign_terms(webhook, opt_in))}
+    foreign: dict[str, Terms] = {
+        name: terms for name, webhook in ours.items() if (terms := foreign_terms(webhook, opt_in))
+    }
     bundles = tuple(frozenset(authorities(bundle_of(webhook))) for webhook in ours.values())
     by_others = injected(configuration)
     if stamp is None:
@@ -90,47 +91,23 @@ def read_registered(configuration: Object, opt_in: str = OPT_IN) -> Registered:
     return Registered(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign, bundles, by_others)
 
 
-def lacks(configuration: Object | None, want: Wanted, site: Site) -> list[str]:
-    """What a registration that others keep lacks, as sentences; only what would keep pods from being treated."""
-    if configuration is None:
-        return ["there is none"]
-    webhooks = {webhook.get("name"): webhook for webhook in map(_dict, _list(configuration.get("webhooks")))}
-    return [
-        sentence
-        for name in (ENFORCE, TELL)
-        for sentence in (
-            [f"{name} is missing"]
-            if name not in webhooks
-            else [f"{name} {fault}" for fault in _faults(webhooks[name], want, site)]
-        )
-    ]
+def webhooks_of(configuration: Object) -> dict[str, Object]:
+    """The webhooks of a configuration by name."""
+    return {str(one.get("name")): one for one in map(_dict, _list(configuration.get("webhooks")))}
 
 
-def _faults(webhook: Object, want: Wanted, site: Site) -> list[str]:
-    faults: list[str] = []
-    if webhook.get("matchConditions"):
-        let_through = _reach(webhook)
-        missing = [] if let_through is None else let_through.lacks(want.reach)
-        if let_through is None:
-            faults.append(f"has no match condition {WORDS!r} as this version writes it: it cannot be compared")
-        if missing:
-            faults.append(f"does not let pods through for {', '.join(missing)}")
-    if not authorities(site.ca_bundle).keys() <= authorities(bundle_of(webhook)).keys():
-        faults.append("has a caBundle that does not hold this webhook's authority")
-    return faults
-
-
-def _made_from(webhook: Object, digest: str, opt_in: str) -> Wanted | None:
-    let_through, its_opt_in, timeout = _reach(webhook), _opt_in(webhook, opt_in), webhook.get("timeoutSeconds")
-    if let_through is None or its_opt_in is None or not isinstance(timeout, int):
-        return None
-    return Wanted(digest, let_through, its_opt_in, timeout)
-
-
-def _reach(webhook: Object) -> Reach | None:
+def reach_in(webhook: Object) -> Reach | None:
+    """Which pods the match conditions of a webhook let through; None where they are not ours, or changed since."""
     named = {one.get("name"): one.get("expression") for one in map(_dict, _list(webhook.get("matchConditions")))}
     expression = named.get(WORDS)
     return parse(expression) if isinstance(expression, str) else None
+
+
+def _made_from(webhook: Object, digest: str, opt_in: str) -> Wanted | None:
+    let_through, its_opt_in, timeout = reach_in(webhook), _opt_in(webhook, opt_in), webhook.get("timeoutSeconds")
+    if let_through is None or its_opt_in is None or not isinstance(timeout, int):
+        return None
+    return Wanted(digest, let_through, its_opt_in, timeout)
 
 
 def _opt_in(webhook: Object, expected: str) -> str | None:
@@ -143,8 +120,8 @@ def _is_opt_in(term: Object) -> bool:
     return (term.get("operator"), term.get("values")) == ("In", [OPTED_IN])
 
 
-def _foreign_terms(webhook: Object, opt_in: str) -> Terms:
-    """The terms that are not ours. One about a label of ours could only contradict, and is dropped."""
+def foreign_terms(webhook: Object, opt_in: str) -> Terms:
+    """The terms of its namespace selector that are not ours; one about a label of ours could only contradict."""
     own_keys = {_opt_in(webhook, opt_in), opt_in, MODE}
     expressions = [term for term in _expressions(webhook) if term.get("key") not in own_keys]
     sparing = next(filter(_spares_the_cluster, expressions), None)

@@ -18,14 +18,13 @@ from structlog.typing import FilteringBoundLogger
 from certs.kept import CERTIFICATE, FILES, KEY
 from certs.problem import StoreError
 from certs.store import Snapshot
-from webhook.cluster.api import FIELD_MANAGER, Answer, Api, ApiError, StatusError
+from webhook.cluster.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, StatusError
 from webhook.cluster.owner import owner_reference
 from webhook.cluster.reflector import Pace, Reflector
 from webhook.cluster.registration import Object
 
 NAME: Final = "vgpu-webhook-certificates"
 TYPE: Final = "kubernetes.io/tls"
-APPLY: Final = "application/apply-patch+yaml"
 VERBS: Final = "get, list, watch, create, patch and update"
 
 _ABSENT: Final = ""

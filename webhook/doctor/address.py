@@ -8,11 +8,11 @@ from urllib.parse import urlsplit
 
 from webhook.cluster.api import Api, ApiError
 from webhook.cluster.bundles import bundle_of
+from webhook.cluster.registered import webhooks_of
 from webhook.cluster.registration import ENFORCE, TELL, Object, Service
 from webhook.doctor.facts import NOT_TRIED, Backend, Shown, address_of
 from webhook.doctor.handshake import handshake
 from webhook.doctor.read import EndpointSlice, ServiceObject, all_of, one_of
-from webhook.doctor.registration import webhooks_of
 from webhook.doctor.result import Missing
 
 MOST_ENDPOINTS: Final = 5

@@ -7,10 +7,11 @@ from typing import Final
 from cryptography import x509
 
 from webhook.cluster.bundles import bundle_of
+from webhook.cluster.registered import webhooks_of
 from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Service
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.facts import Facts, Shown, address_of
-from webhook.doctor.registration import LOGS, NEEDS, webhooks_of
+from webhook.doctor.registration import LOGS, NEEDS
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
 
 LATE: Final = 1 / 4

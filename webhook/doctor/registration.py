@@ -1,26 +1,28 @@
 """Checks of the registration: is it there, whom does it concern, what does it let through, and who is called before it."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
 from webhook import __version__
-from webhook.cluster.match import WORDS, parse
-from webhook.cluster.reach import Reach
-from webhook.cluster.registered import read_registered
-from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Service, Site, registration, wanted
+from webhook.cluster.compared import (
+    KEEP_SELECTORS,
+    Difference,
+    Severity,
+    creates_pods,
+    differences,
+    keeps_selectors,
+    other_writers,
+)
+from webhook.cluster.match import WORDS
+from webhook.cluster.registered import reach_in, read_registered, webhooks_of
+from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Service, Site, wanted
+from webhook.cluster.selector import selects
 from webhook.doctor.facts import Facts, address_of
 from webhook.doctor.result import Missing, Result, error, listed, ok, unread, warning
-from webhook.doctor.selector import selects
 from webhook.doctor.targets import opted_in_namespaces
 
 NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
 LOGS: Final = "kubectl logs --namespace {release} --selector app.kubernetes.io/component=webhook"
 _SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
-
-_SERIOUS: Final = ("namespaceSelector", "rules", "admissionReviewVersions", "sideEffects")
-"""Fields by which pods are not sent, or sent where they must not be; a difference in others only changes how."""
-
-_ALIKE: Final = ("failurePolicy", "objectSelector", "matchPolicy", "reinvocationPolicy", "timeoutSeconds")
 
 
 def registered(facts: Facts) -> Result:
@@ -54,18 +56,22 @@ def selectors(facts: Facts) -> Result:
     if not isinstance(found, dict):
         return found
     want = wanted(facts.policy)
-    made = webhooks_of(registration(want, Site("", own_namespace=facts.release)))
-    ours = webhooks_of(found)
-    serious, slight = [], []
-    for name in (ENFORCE, TELL):
-        serious += [f"{name}: {fault}" for fault in _differences(ours[name], made[name], _SERIOUS)]
-        slight += [f"{name}: {fault}" for fault in _differences(ours[name], made[name], _ALIKE)]
+    spaces = opted_in_namespaces(facts)
+    labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
+    site = Site("", own_namespace=facts.release)
+    found_differences = [one for one in differences(found, want, site, labels) if one.field != WORDS]
+    serious = [str(one) for one in found_differences if one.severity is not Severity.SLIGHT or _concerns_more(one)]
+    slight = [str(one) for one in found_differences if str(one) not in serious]
+    by = ", ".join(other_writers(found))
     if serious:
-        return error("it does not concern what it should", *serious, *slight, hint=f"compare with {_printed(facts)}")
+        hint = f"compare with {_printed(facts)}{f'; written by {by}' if by else ''}"
+        return error("it does not concern what it should", *serious, *slight, hint=hint)
     foreign = read_registered(found, want.opt_in).foreign
     if slight or foreign:
-        kept = [f"{name}: others narrow its namespaces: {terms}" for name, terms in foreign.items()]
-        return warning("it was changed by others", *slight, *kept, hint=f"if nobody wanted that: {_SHOW}")
+        why = f", as its annotation {KEEP_SELECTORS} says" if keeps_selectors(found) else ""
+        kept = [f"{name}: others narrow its namespaces: {terms}{why}" for name, terms in foreign.items()]
+        title = f"it was changed by {by or 'others'}"
+        return warning(title, *slight, *kept, hint=f"if nobody wanted that: {_SHOW}")
     return ok(f"it concerns namespaces with {want.opt_in}=enabled, and spares the cluster's and {facts.release}")
 
 
@@ -80,7 +86,7 @@ def reach(facts: Facts) -> Result:
         if not ours[name].get("matchConditions"):
             more.append(f"{name}: every pod, for it has no match conditions")
             continue
-        through = _reach(ours[name])
+        through = reach_in(ours[name])
         if through is None:
             lacking.append(f"{name}: its condition {WORDS} is not one that this version writes: it cannot be compared")
             continue
@@ -128,11 +134,6 @@ def order(facts: Facts) -> Result:
     )
 
 
-def webhooks_of(configuration: Object) -> dict[str, Object]:
-    """The webhooks of a configuration by name."""
-    return {str(one.get("name")): one for one in configuration.get("webhooks") or () if isinstance(one, dict)}
-
-
 def _whole(facts: Facts) -> Object | Result:
     """The registration with both webhooks, else why a check of it says nothing."""
     if isinstance(facts.configurations, Missing):
@@ -143,35 +144,9 @@ def _whole(facts: Facts) -> Object | Result:
     return found
 
 
-def _differences(found: Object, made: Object, keys: tuple[str, ...]) -> Iterator[str]:
-    for key in keys:
-        if key == "namespaceSelector":
-            yield from _selector_faults(found.get(key) or {}, made[key])
-        elif key == "rules":
-            if not any(_creates_pods(rule) for rule in found.get(key) or ()):
-                yield "no rule for new pods"
-        elif key == "admissionReviewVersions":
-            if "v1" not in (found.get(key) or ()):
-                yield "v1 is not among its admissionReviewVersions"
-        elif (found.get(key) or None) != (made[key] or None):
-            yield f"{key} is {_short(found.get(key))}, not {_short(made[key])}"
-
-
-def _selector_faults(found: Object, made: Object) -> Iterator[str]:
-    """The terms of ours that are not there. Values of `NotIn` may be more: that only spares more namespaces."""
-    terms = [term for term in found.get("matchExpressions") or () if isinstance(term, dict)]
-    for want in made["matchExpressions"]:
-        alike = [term for term in terms if (term.get("key"), term.get("operator")) == (want["key"], want["operator"])]
-        values = {value for term in alike for value in term.get("values") or ()}
-        absent = sorted(set(want["values"]) - values)
-        if absent:
-            yield f"its namespaceSelector lacks {want['key']} {want['operator']} ({', '.join(absent)})"
-
-
-def _reach(webhook: Object) -> Reach | None:
-    conditions = [one for one in webhook.get("matchConditions") or () if isinstance(one, dict)]
-    expression = next((one.get("expression") for one in conditions if one.get("name") == WORDS), None)
-    return parse(expression) if isinstance(expression, str) else None
+def _concerns_more(one: Difference) -> bool:
+    """Whether more is sent to the webhook than should be: a term of ours is missing."""
+    return one.field in {"namespaceSelector", "sideEffects"}
 
 
 def _concerns(configuration: Object, facts: Facts) -> bool:
@@ -179,23 +154,9 @@ def _concerns(configuration: Object, facts: Facts) -> bool:
     spaces = opted_in_namespaces(facts)
     labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
     return any(
-        any(map(_creates_pods, webhook.get("rules") or ()))
+        any(map(creates_pods, webhook.get("rules") or ()))
         and (not labels or any(selects(webhook.get("namespaceSelector") or {}, one) for one in labels))
         for webhook in webhooks_of(configuration).values()
-    )
-
-
-def _creates_pods(rule: Any) -> bool:
-    if not isinstance(rule, dict):
-        return False
-    wanted_of = {
-        "apiGroups": {"", "*"},
-        "apiVersions": {"v1", "*"},
-        "operations": {"CREATE", "*"},
-        "resources": {"pods", "*", "*/*"},
-    }
-    return rule.get("scope") != "Cluster" and all(
-        set(rule.get(key) or ()) & any_of for key, any_of in wanted_of.items()
     )
 
 
@@ -210,11 +171,6 @@ def _again(configuration: Object) -> bool:
 
 def _name(configuration: Object) -> str:
     return str((configuration.get("metadata") or {}).get("name", ""))
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 40 else f"{text[:39]}…"  # noqa: PLR2004  (a line of a terminal)
 
 
 def _printed(facts: Facts) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.notice import Notice as CertificateNotice
@@ -67,7 +67,7 @@ class InCluster:
     ) -> None:
         builtin = load_policy()
         self.current = Current(builtin)
-        self._namespaces = Namespaces(api, log)
+        self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
         self._live = LivePolicy(
             api, place.release_namespace, log, in_force=self._in_force, told=self._told, owner=place.owner
         )
@@ -81,6 +81,7 @@ class InCluster:
             mode=place.registration,
             owner=place.owner,
             sure=certificates.sure,
+            opted_in=lambda: self._namespaces.opted_in(self._registrar.want.opt_in),
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
         self._keeps_none = place.registration is Mode.OFF
@@ -178,10 +179,30 @@ class InCluster:
         for verdict in self._verdicts:
             accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
         yield accepted
+        if self._keeps_none:
+            return
+        repairs = CounterMetricFamily(
+            "vgpu_webhook_configuration_repairs",
+            "How often the webhook configuration was repaired after others had changed or deleted it.",
+            labels=("change",),
+        )
+        for change, count in self._registrar.repairs.items():
+            repairs.add_metric((change.name.lower(),), count)
+        yield repairs
+        desired = GaugeMetricFamily(
+            "vgpu_webhook_configuration_as_desired",
+            "1 where the webhook configuration in the cluster has every pod treated that the policy is for.",
+        )
+        if self._registrar.as_desired is not None:
+            desired.add_metric((), float(self._registrar.as_desired))
+        yield desired
 
     @property
     def _watches_registration(self) -> bool:
         return not self._keeps_none or self._certificates.watched
+
+    def _namespaces_changed(self) -> None:
+        self._registrar.namespaces_changed()
 
     def _registration_changed(self) -> None:
         self._certificates.observe(bundles_in(self._registrations))
