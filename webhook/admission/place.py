@@ -81,8 +81,9 @@ def _set_scheduler(work: Work) -> None:
     left = {
         name
         for holding in work.holdings
-        if holding.source is not holding.vendor
-        for name in _own_schedulers(holding.source.place)
+        for vendor in holding.vendors
+        if vendor is not holding.vendor
+        for name in _own_schedulers(vendor.place)
     }
     needing = [holding for holding in work.holdings if holding.vendor.place.scheduler is not None]
     if not needing:
