@@ -7,16 +7,16 @@ from webhook.admission.asking import Asking
 from webhook.admission.cards import card_under, missing_card, too_large
 from webhook.admission.orders import DEFAULT, Orders, defaults_for, namespace_defaults, target_of
 from webhook.finding import Finding, Step
-from webhook.mapping.conversion import by_card, number_for, value_of
+from webhook.mapping.conversion import by_card, number_for, step_between, value_of
 from webhook.mapping.policy import Policy
 from webhook.mapping.reading import Defaults, Reading, read
 from webhook.mapping.refusal import spelling
 from webhook.mapping.said import Said, spoken
 from webhook.mapping.vendor import Vendor, Word
 from webhook.mapping.writing import NoEquivalent, Written, write
-from webhook.quantity import Number, bytes_text, signed_text
+from webhook.quantity import Number, bytes_text
 from webhook.reasons import Reason
-from webhook.request import FREE, Dimension, Memory, Percent, Request, Size, amount_text
+from webhook.request import FREE, Dimension, Memory, Request, Size
 
 
 @dataclass(slots=True)
@@ -142,7 +142,7 @@ class _Settler:
                 given = value_of(word, dimension, Fraction(number) / (request.devices or 1) if word.total else number)
                 if given != default.value:
                     message = f"{message} of {default.value} rounded up to {given}"
-                    step = _step(dimension, default.value, given)
+                    step = step_between(dimension, default.value, given)
                 settled.request = _with(settled.request, dimension, given)
             settled.findings.append(Finding(Reason.DEFAULT_FILLED, message, self._one.name, key, spoken(number), step))
             return
@@ -251,7 +251,7 @@ class _Settler:
             f"memory {request.memory} per card is {other.memory} on {card.names} ({card.place} {card.label}), "
             f"which has {bytes_text(card.memory)} by the setting `cards`"
         )
-        step = _step("memory", request.memory, other.memory)
+        step = step_between("memory", request.memory, other.memory)
         findings.append(Finding(Reason.CARD_ASSUMED, message, name, card.label, card.names, step))
         return other, written
 
@@ -285,7 +285,7 @@ class _Settler:
             else:
                 message = f"{dimension} {before} per card became {after}, the least that {self._target.name} can say"
                 reason = Reason.ROUNDED
-            step = _step(dimension, before, after)
+            step = step_between(dimension, before, after)
             settled.findings.append(Finding(reason, message, self._one.name, step=step))
 
 
@@ -293,15 +293,6 @@ def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:
     if dimension == "memory":
         return replace(request, memory=amount)
     return request if isinstance(amount, Size) else replace(request, cores=amount)
-
-
-def _step(dimension: Dimension, before: Memory | None, after: Memory | None) -> Step:
-    by = ""
-    if isinstance(before, Size) and isinstance(after, Size):
-        by = f"+{amount_text(Size(after.bytes - before.bytes))}"
-    elif isinstance(before, Percent) and isinstance(after, Percent):
-        by = f"{signed_text(after.value - before.value)}%"
-    return Step(f"{dimension} per card", amount_text(before), amount_text(after), by)
 
 
 def _first_reasons(refusal: NoEquivalent) -> str:
