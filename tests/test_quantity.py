@@ -13,7 +13,9 @@ from webhook.quantity import (
     Number,
     QuantityError,
     bytes_text,
+    canonical,
     ceil_to,
+    exact_text,
     number_text,
     parse_quantity,
     simplest,
@@ -54,6 +56,10 @@ from webhook.quantity import (
         ("0.1", Fraction(1, 10)),
         ("007", 7),
         ("0e20", 0),
+        ("3.0000000001", Fraction(3_000_000_001, 10**9)),
+        ("2.9999999999", 3),
+        ("-2.9999999999", -3),
+        ("1e-20", Fraction(1, 10**9)),
         (str(MAX_VALUE), MAX_VALUE),
         (f"-{MAX_VALUE}", -MAX_VALUE),
     ],
@@ -62,6 +68,44 @@ def test_reads_what_kubernetes_reads(text: str, number: Number) -> None:
     """Every spelling is exact; whole numbers are ints."""
     assert parse_quantity(text) == number
     assert isinstance(parse_quantity(text), int) == isinstance(number, int)
+
+
+@pytest.mark.parametrize(
+    "text, spelling",
+    [
+        ("3000", "3000"),
+        ("3k", "3000"),
+        ("8192Mi", "8Gi"),
+        ("0.5Ki", "512"),
+        ("3000000000n", "3"),
+        ("3000000001n", "3.000000001"),
+        ("1000000500m", "1000000.5"),
+        ("9000000000.000000001", "9000000000.000000001"),
+        ("1234567890123456789.5", "1234567890123456789.5"),
+        ("-1n", "-0.000000001"),
+        ("0.9999999999", "1"),
+        ("much", "much"),
+    ],
+)
+def test_one_spelling(text: str, spelling: str) -> None:
+    """The same for all that mean the same, and never for what means something else."""
+    assert canonical(text) == spelling
+    assert canonical(spelling) == spelling
+
+
+@given(st.fractions(min_value=0, max_value=10**12, max_denominator=10**9))
+def test_one_spelling_for_one_number(fraction: Fraction) -> None:
+    """Read back, a spelling is the number that it stands for, to the last billionth."""
+    billionths = fraction * 10**9 // 1
+    assert parse_quantity(canonical(f"{billionths}n")) == Fraction(billionths, 10**9)
+
+
+@pytest.mark.parametrize(
+    "number, text", [(3, "3"), (Fraction(1, 2**20), "0.00000095367431640625"), (Fraction(1, 3), "0.333333")]
+)
+def test_exact_numbers(number: Number, text: str) -> None:
+    """All digits, where they end."""
+    assert exact_text(number) == text
 
 
 @pytest.mark.parametrize(
@@ -133,13 +177,15 @@ _BINARY = {"Ki": 1, "Mi": 2, "Gi": 3, "Ti": 4}
     st.sampled_from([*_SUFFIXES, *_BINARY, "e3", "E-2", "e+5"]),
 )
 def test_agrees_with_decimal_arithmetic(number: Decimal, suffix: str) -> None:
-    """The value is the number times what its suffix stands for, to the last digit."""
+    """The value is the number times what its suffix stands for, to the billionth, and from there away from 0."""
     if suffix in _BINARY:
         expected = Fraction(number) * 1024 ** _BINARY[suffix]
     elif suffix in _SUFFIXES:
         expected = Fraction(number) * Fraction(10) ** _SUFFIXES[suffix]
     else:
         expected = Fraction(number) * Fraction(10) ** int(suffix[1:])
+    billionths = expected * 10**9
+    expected = Fraction(-(-abs(billionths) // 1) * (1 if expected > 0 else -1), 10**9)
     if abs(expected) <= MAX_VALUE:
         assert parse_quantity(f"{number:f}{suffix}") == expected
 

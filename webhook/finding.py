@@ -16,6 +16,22 @@ _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
 """The API server silently drops a warning with a control character in it."""
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One number that became another, as explanations show it.
+
+    Attributes:
+        what: a key, or a dimension of each device.
+        before, after: the numbers, with their units where they have any.
+        by: the difference with its sign; empty where there is none to speak of.
+    """
+
+    what: str
+    before: str
+    after: str
+    by: str = ""
+
+
 @dataclass(frozen=True)
 class Finding:
     """One thing that was noticed, done or refused.
@@ -26,6 +42,7 @@ class Finding:
         container: the container it is about, None for the pod.
         field: what was read, as a user would find it (``limits[nvidia.com/gpumem]``), or None.
         value: what stood there, or None.
+        step: the number that was rounded, corrected or converted here, where the reason is such a step.
     """
 
     reason: Reason
@@ -33,6 +50,7 @@ class Finding:
     container: str | None = None
     field: str | None = None
     value: str | None = None
+    step: Step | None = None
 
     @cached_property
     def text(self) -> str:

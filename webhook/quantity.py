@@ -5,6 +5,7 @@ webhook sees them (``3000`` arrives as ``3k``), so every spelling has to be unde
 """
 
 import re
+from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
@@ -19,8 +20,12 @@ MAX_EXPONENT: Final = 20
 MAX_VALUE: Final = 2**63 - 1
 """Kubernetes keeps extended resources in an int64."""
 
+_NANO: Final = Fraction(1, 10**9)
+_DIGITS: Final = Context(prec=60)
+"""More digits than any quantity has, or any multiple of a step."""
+
 _DECIMAL: Final[dict[str, Fraction]] = {
-    "n": Fraction(1, 10**9),
+    "n": _NANO,
     "u": Fraction(1, 10**6),
     "m": Fraction(1, 1000),
     "": Fraction(1),
@@ -59,7 +64,9 @@ def simplest(number: Number) -> Number:
 
 
 def parse_quantity(text: str) -> Number:
-    """The exact value of a Kubernetes quantity.
+    """The exact value of a Kubernetes quantity: what lies between two billionths counts as the one further from 0.
+
+    So the API server takes it: ``2.9999999999`` is stored as ``3``, and means the same here without an API server.
 
     Raises:
         QuantityError: no quantity, longer than `MAX_TEXT`, an exponent beyond `MAX_EXPONENT`, or beyond `MAX_VALUE`.
@@ -82,13 +89,16 @@ def parse_quantity(text: str) -> Number:
         factor = _DECIMAL[suffix]
     else:
         raise QuantityError(text, f"ends in {suffix!r}, which is no suffix of a quantity")
-    return _bounded(text, simplest(Fraction(number.removesuffix(".")) * factor))
+    value = simplest(Fraction(number.removesuffix(".")) * factor)
+    if not isinstance(value, int):
+        value = ceil_to(value, _NANO) if value > 0 else -ceil_to(-value, _NANO)
+    return _bounded(text, value)
 
 
 def canonical(text: str) -> str:
-    """One spelling for all that mean the same: plain digits, or the largest binary suffix where one was written.
+    """One spelling for all that mean the same: plain digits, all of them, or the largest binary suffix where one was written.
 
-    The API server rewrites what a user typed (``3000`` to ``3k``); told in this spelling, it is the same here and offline.
+    The API server rewrites what a user typed (``3000`` to ``3k``); in this spelling, messages are the same here and offline.
     A text that is no usable quantity stays as it is.
     """
     if text.isdigit() and text.isascii():
@@ -101,7 +111,21 @@ def canonical(text: str) -> str:
         for suffix, size in reversed(_BINARY.items()):
             if number % size == 0 and number:
                 return f"{number // size}{suffix}"
-    return number_text(number)
+    return exact_text(number)
+
+
+def exact_text(number: Number) -> str:
+    """A number as plain digits that read back as the same number; one without an end (1/3) as `number_text` has it."""
+    number = simplest(number)
+    if isinstance(number, int):
+        return str(number)
+    digits = _DIGITS.divide(Decimal(number.numerator), Decimal(number.denominator))
+    return f"{digits:f}" if Fraction(digits) == number else number_text(number)
+
+
+def signed_text(number: Number) -> str:
+    """A difference, with its sign."""
+    return f"+{exact_text(number)}" if number > 0 else exact_text(number)
 
 
 def _bounded(text: str, value: Number) -> Number:

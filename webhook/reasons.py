@@ -271,7 +271,8 @@ class Reason(enum.Enum):
         "VGW303",
         Kind.DENIAL,
         "more than any card has",
-        "The value is larger than any card: usually a unit that was written although the word has its own.",
+        "The value is larger than any card, or counts more devices than any node has: usually a unit that was written "
+        "although the key has its own.",
         "Write the number that the message names.",
         422,
     )

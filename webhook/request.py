@@ -12,9 +12,10 @@ and for cores, and there is no flag for it.
 
 import enum
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from webhook.quantity import Number, bytes_text, number_text
+from webhook.quantity import Number, bytes_text, exact_text, number_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +51,20 @@ FREE: Final = Free.FREE
 ALL: Final = Percent(100)
 """All of a card's memory, or all of its cores."""
 
+MAX_DEVICES: Final = 4096
+"""Devices of one container; more is a size that was written for a count (``nvidia.com/gpu: 8Gi``)."""
+
 Memory: TypeAlias = Size | Percent | Free
 Cores: TypeAlias = Percent | Free
 Dimension: TypeAlias = Literal["devices", "memory", "cores"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = ("devices", "memory", "cores")
+
+
+def amount_text(amount: Memory | None) -> str:
+    """An amount of one device, exactly, as the status has it: ``4096Mi``, ``0.5Mi``, ``50%``, ``free``."""
+    if isinstance(amount, Size):
+        return f"{exact_text(Fraction(amount.bytes) / 1024**2)}Mi"
+    return f"{exact_text(amount.value)}%" if isinstance(amount, Percent) else "free"
 
 
 @dataclass(frozen=True, slots=True)

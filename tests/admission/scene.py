@@ -142,7 +142,10 @@ def run_once(step: Step, sent: Mapping[str, Any], scene: Scene) -> Outcome:
         compile_policy(vendors, Settings.model_validate(scene.settings), "0" * 12),
         PodEdits(view),
         places,
-        tuple(Holding(place, one.source or one.vendor, one.vendor, one.request, one.form) for place, one in held),
+        tuple(
+            Holding(place, one.source or one.vendor, one.vendor, one.vendor, one.request, one.form)
+            for place, one in held
+        ),
     )
     step(work)
     patch = work.edits.operations()

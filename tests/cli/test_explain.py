@@ -93,15 +93,20 @@ def test_it_tells_what_was_decided(folder: Path) -> None:
             assert account_of(one) == accounts[one.name]
 
 
+def amounts_of(share: Any) -> dict[str, Any]:
+    """A request or an allocation, as the status has it."""
+    return {"devices": share.devices, "memory": share.memory, "cores": share.cores}
+
+
 def account_of(one: Any) -> dict[str, Any]:
     """The account of a container, made of its explanation."""
-    assert one.request is not None
-    request = {"devices": one.request.devices, "memory": one.request.memory, "cores": one.request.cores}
     entry: dict[str, Any] = {
         "vendor": one.vendor,
         "asked": {word.key: word.value for word in one.asked},
-        "request": request,
+        "request": amounts_of(one.request),
     }
+    if one.allocation != one.request:
+        entry["allocation"] = amounts_of(one.allocation)
     filled = {each.dimension: each.origin for each in one.meaning if each.origin in {"namespace", "mapping"}}
     written = {word.key: word.value for word in one.written}
     if filled:

@@ -147,7 +147,8 @@ def decided(pod: Any) -> Decision:
 
 def meant(decision: Decision, container: str = "main") -> Meaning:
     """What the account says that the container holds."""
-    request = decision.account["containers"][container]["request"]
+    account = decision.account["containers"][container]
+    request = account.get("allocation", account["request"])
     return request["devices"], request["memory"], request["cores"]
 
 

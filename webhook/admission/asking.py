@@ -17,6 +17,7 @@ from webhook.mapping.template import CONTAINER
 from webhook.mapping.vendor import Vendor, Word
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
+from webhook.request import MAX_DEVICES
 
 MAX_ASKING: Final = 128
 """Containers of one pod that may ask: far beyond any node's cards, and what bounds the time of a decision."""
@@ -77,13 +78,12 @@ class Asking:
             elif there.text != one.text and there.number != one.number:
                 raise self.refuse(Reason.TWINS_DIFFER, f"{there} and {one} must agree: write one value to both", one)
             return
-        if word.kind == "amount":
-            _check_number(self, one, word)
-            if one.number == 0:
-                if word.values is not None and 0 not in word.values:
-                    raise self.refuse(Reason.NOT_LEGAL, f"{one} is not legal: the vendor takes {word.values}", one)
-                self.zero[one.word] = one
-                return
+        _check_number(self, one, word)
+        if word.kind == "amount" and one.number == 0:
+            if word.values is not None and 0 not in word.values:
+                raise self.refuse(Reason.NOT_LEGAL, f"{one} is not legal: the vendor takes {word.values}", one)
+            self.zero[one.word] = one
+            return
         self.said[one.word] = one
 
     def refuse(self, reason: Reason, message: str, one: Said | None = None) -> Refused:
@@ -167,6 +167,9 @@ def _check_number(one: Asking, said: Said, word: Word) -> None:
     if word.written != "decimal" and not isinstance(said.number, int):
         message = f"{said} is not a whole number: write {-(-said.number // 1)}"
         raise one.refuse(Reason.NOT_WHOLE, message, said)
+    if word.dimensions == ("devices",) and said.number > MAX_DEVICES:
+        message = f"{said} counts {said.number}, and no node has so many: write their number"
+        raise one.refuse(Reason.TOO_LARGE, message, said)
 
 
 def _free_binding(owner: Owner) -> tuple[tuple[str, str], ...]:
@@ -286,7 +289,7 @@ def _asks(one: Asking) -> bool:
     if any("devices" in one.vendor.words[name].dimensions for name in one.zero):
         amounts = [said for name, said in one.said.items() if one.vendor.words[name].kind == "amount"]
         devices_zero = next(said for name, said in one.zero.items() if "devices" in one.vendor.words[name].dimensions)
-        if amounts and not one.vendor.words[devices_zero.word].listed:
+        if amounts:
             message = (
                 f"{devices_zero} asks for no device, {amounts[0]} for a part of one: write a count or remove the rest"
             )

@@ -14,12 +14,13 @@ from webhook.admission.place import place_pod
 from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
 from webhook.admission.record import STATUS, account, account_text
 from webhook.admission.resolve import Resolution, resolve
+from webhook.admission.settle import Settled
 from webhook.admission.shim import inject_shim
 from webhook.admission.survey import Survey, survey
 from webhook.admission.work import Holding, Work
 from webhook.finding import Finding, Refused
 from webhook.mapping.policy import Policy
-from webhook.patch import PodEdits
+from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod
 from webhook.reasons import Reason
 
@@ -102,15 +103,18 @@ def begin(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
         policy,
         PodEdits(pod),
         seen.slots,
-        holdings=tuple(
-            Holding(seen.slots[one.asking.position], one.asking.vendor, one.target, one.request, one.form)
-            for one in resolution.settled
-        ),
+        holdings=tuple(_holding(seen.slots[one.asking.position], one, resolution) for one in resolution.settled),
         left_alone=left_alone(seen, resolution, policy),
         findings=[*seen.findings, *resolution.findings],
     )
     _write(work, resolution)
     return work
+
+
+def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Holding:
+    *_, last = resolution.passes(one)
+    owner = one.target if last is one else last.asking.vendor
+    return Holding(slot, one.asking.vendor, owner, last.target, one.request, last.form)
 
 
 def carry_out(work: Work, resolution: Resolution) -> None:

@@ -16,14 +16,17 @@ def keep_environment(work: Work, resolution: Resolution) -> None:
 
     Variables of the pod stay as they are, and so is the business of a target whose own plugin sets one of that name.
     """
-    for holding, one in zip(work.holdings, resolution.settled, strict=True):
-        if one.translated and one.asking.vendor.document.environment:
-            _keep(work, holding, one)
+    for holding, first in zip(work.holdings, resolution.settled, strict=True):
+        for one in resolution.passes(first):
+            if one.translated and one.asking.vendor.document.environment:
+                _keep(work, holding, one)
 
 
 def _keep(work: Work, holding: Holding, one: Settled) -> None:
     source, target = one.asking.vendor, one.target
+    edits = work.edits.container(holding.slot)
     taken = {entry.name for entry in decode_env(holding.slot.container.env)}
+    taken.update(entry["name"] for entry in edits.env_appended)
     missing: list[str] = []
     for name, word in source.document.environment.items():
         if name in taken or name in target.document.environment:
@@ -34,7 +37,7 @@ def _keep(work: Work, holding: Holding, one: Settled) -> None:
             continue
         number = Fraction(said.number) / (one.request.devices or 1) if source.words[word].total else said.number
         value = spoken(number)
-        work.edits.container(holding.slot).env_appended.append({"name": name, "value": value})
+        edits.env_appended.append({"name": name, "value": value})
         message = f"env {name}={value} was set, which {source.name} sets there; {target.name} does not"
         work.findings.append(Finding(Reason.VARIABLE_KEPT, message, one.asking.name, f"env[{name}]", value))
     if missing:

@@ -39,8 +39,8 @@ def guard_pod(work: Work) -> None:
 
 
 def _strip_owned(work: Work) -> None:
-    """Takes away the marks of the sources' and the targets' schedulers, unless one of them writes the pod."""
-    vendors = {vendor.name: vendor for holding in work.holdings for vendor in (holding.source, holding.vendor)}
+    """Takes away the marks of every concerned vendor's scheduler, unless one of them writes the pod."""
+    vendors = {vendor.name: vendor for holding in work.holdings for vendor in holding.vendors}
     for edits, what in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
         if not edits.there:
             continue

@@ -13,7 +13,7 @@ from webhook.mapping.vendor import Default, Vendor
 from webhook.pod import Pod
 from webhook.quantity import bytes_text
 from webhook.reasons import Reason
-from webhook.request import DIMENSIONS, FREE, Dimension, Size
+from webhook.request import DIMENSIONS, FREE, MAX_DEVICES, Dimension, Size
 
 PREFIX: Final = "vgpu-webhook.io/"
 TARGET: Final = f"{PREFIX}target"
@@ -82,8 +82,8 @@ def namespace_defaults(given: Orders, policy: Policy) -> tuple[dict[Dimension, D
 
 def _default(dimension: Dimension, text: str, largest_card: int) -> Default | None:
     if dimension == "devices":
-        if _COUNT.fullmatch(text) is None:
-            raise ValueError("write a whole number from 1")
+        if _COUNT.fullmatch(text) is None or int(text) > MAX_DEVICES:
+            raise ValueError(f"write a whole number from 1 to {MAX_DEVICES}")
         return Default(int(text), "namespace")
     if dimension == "memory":
         memory = parse_default_memory(text)

@@ -81,8 +81,9 @@ def _set_scheduler(work: Work) -> None:
     left = {
         name
         for holding in work.holdings
-        if holding.source is not holding.vendor
-        for name in _own_schedulers(holding.source.place)
+        for vendor in holding.vendors
+        if vendor is not holding.vendor
+        for name in _own_schedulers(vendor.place)
     }
     needing = [holding for holding in work.holdings if holding.vendor.place.scheduler is not None]
     if not needing:
@@ -125,17 +126,17 @@ def _common_schedulers(needing: list[Holding]) -> list[str]:
 
 def _settle_conflict(work: Work, current: str, wanted: str, says: set[str]) -> None:
     """The pod names a scheduler of the user's choice; of several mappings the strictest decides."""
-    where: dict[str, str] = {"field": "spec.schedulerName", "value": current}
+    field = "spec.schedulerName"
     if "deny" in says:
         message = f"schedulerName {current} cannot place this request: remove it, or write {wanted}"
-        raise refuse(Reason.SCHEDULER_CONFLICT, message, **where)
+        raise refuse(Reason.SCHEDULER_CONFLICT, message, field=field, value=current)
     if "override" in says:
         work.edits.fields["schedulerName"] = wanted
         message = f"schedulerName {current} was replaced by {wanted}, which the request needs: leave it out"
-        work.findings.append(Finding(Reason.SCHEDULER_OVERRIDDEN, message, **where))
+        work.findings.append(Finding(Reason.SCHEDULER_OVERRIDDEN, message, None, field, current))
         return
     message = f"schedulerName {current} was kept, but the request needs {wanted}: remove it, or write {wanted}"
-    work.findings.append(Finding(Reason.SCHEDULER_KEPT, message, **where))
+    work.findings.append(Finding(Reason.SCHEDULER_KEPT, message, None, field, current))
 
 
 def _set_runtime_class(work: Work, places: Mapping[str, Place]) -> None:

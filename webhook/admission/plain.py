@@ -165,8 +165,9 @@ def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy:
     ]
     for one in resolution.settled:
         position, init = one.asking.position, one.asking.words.init
-        keeps = one.translated and bool(one.asking.vendor.document.environment)
-        asking.append(Asker(init, position if init else position - before, one.target.guard, keeps))
+        passes = resolution.passes(one)
+        keeps = any(each.translated and bool(each.asking.vendor.document.environment) for each in passes)
+        asking.append(Asker(init, position if init else position - before, passes[-1].target.guard, keeps))
     return Remembered(decision, resolution.marks, tuple(asking))
 
 

@@ -26,17 +26,21 @@ class Resolution:
         settled: the asking containers, in order.
         labels, annotations: keys to write, or (None) to take away.
         findings: what is told, in the order of the containers.
+        elsewhere: by position, what a second pass makes of containers whose keys then are another vendor's than the target,
+            or are written for another target: an inactive target's keys are read by whoever owns them.
     """
 
     settled: tuple[Settled, ...]
     labels: dict[str, str | None] = field(default_factory=dict)
     annotations: dict[str, str | None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    elsewhere: dict[int, Settled] = field(default_factory=dict)
 
     @cached_property
     def vendors(self) -> tuple[Vendor, ...]:
         """The vendors in whose words is asked or written, each once."""
-        found = {vendor.name: vendor for one in self.settled for vendor in (one.asking.vendor, one.target)}
+        every = (*self.settled, *self.elsewhere.values())
+        found = {vendor.name: vendor for one in every for vendor in (one.asking.vendor, one.target)}
         return tuple(found.values())
 
     @cached_property
@@ -49,6 +53,11 @@ class Resolution:
     def vendor_names(self) -> tuple[str, ...]:
         """The vendors in whose words is asked."""
         return tuple(dict.fromkeys(one.asking.vendor.name for one in self.settled))
+
+    def passes(self, one: Settled) -> tuple[Settled, ...]:
+        """A container of `settled`, and what a second pass makes of it where that is another vendor's."""
+        again = self.elsewhere.get(one.asking.position)
+        return (one,) if again is None else (one, again)
 
     @property
     def changes(self) -> bool:
@@ -101,8 +110,17 @@ def _resolve(words: PodWords, given: Orders, policy: Policy) -> Resolution:
 def _checked(words: PodWords, given: Orders, policy: Policy) -> Resolution:
     first = _pass(words, given, policy)
     if first.changes or any(one.translated for one in first.settled):
-        _check_second_pass(first, words, given, policy)
+        second = _second_pass(first, words, given, policy)
+        return replace(first, elsewhere=_elsewhere(first, second))
     return first
+
+
+def _elsewhere(first: Resolution, second: Resolution) -> dict[int, Settled]:
+    return {
+        again.asking.position: again
+        for one, again in zip(first.settled, second.settled, strict=True)
+        if again.asking.vendor is not one.target or again.target is not one.target
+    }
 
 
 def _pass(words: PodWords, given: Orders, policy: Policy) -> Resolution:
@@ -190,8 +208,12 @@ def _agreed(key: str, texts: list[tuple[Settled, str]]) -> str:
     return different.pop()
 
 
-def _check_second_pass(first: Resolution, words: PodWords, given: Orders, policy: Policy) -> None:
-    """What will be written, read by whoever owns the names then: it must change nothing and mean the same."""
+def _second_pass(first: Resolution, words: PodWords, given: Orders, policy: Policy) -> Resolution:
+    """What will be written, read by whoever owns the names then.
+
+    Raises:
+        Refused: it would be changed again, or mean something else.
+    """
     after = words_after(first, words)
     for one in first.settled:
         for name, number in one.resources.items():
@@ -218,6 +240,7 @@ def _check_second_pass(first: Resolution, words: PodWords, given: Orders, policy
     if second.labels or changed:
         message = f"what would be written would be changed again: {', '.join([*second.labels, *changed])}"
         raise refuse(Reason.READ_BACK_DIFFERS, message)
+    return second
 
 
 def _moves(one: Settled, words: PodWords) -> bool:

@@ -6,8 +6,8 @@ from fractions import Fraction
 from webhook.admission.asking import Asking
 from webhook.admission.cards import card_under, missing_card, too_large
 from webhook.admission.orders import DEFAULT, Orders, defaults_for, namespace_defaults, target_of
-from webhook.finding import Finding
-from webhook.mapping.conversion import by_card, number_for, value_of
+from webhook.finding import Finding, Step
+from webhook.mapping.conversion import by_card, number_for, step_between, value_of
 from webhook.mapping.policy import Policy
 from webhook.mapping.reading import Defaults, Reading, read
 from webhook.mapping.refusal import spelling
@@ -137,12 +137,14 @@ class _Settler:
             key = self._put(settled, word, number)
             said = f"{key}: {spoken(number)}" + (f" ({default.value})" if isinstance(default.value, Size) else "")
             message = f"{dimension} not said: {said} filled in, the {default.origin}'s default"
+            step: Step | None = None
             if not isinstance(default.value, int):
                 given = value_of(word, dimension, Fraction(number) / (request.devices or 1) if word.total else number)
                 if given != default.value:
                     message = f"{message} of {default.value} rounded up to {given}"
+                    step = step_between(dimension, default.value, given)
                 settled.request = _with(settled.request, dimension, given)
-            settled.findings.append(Finding(Reason.DEFAULT_FILLED, message, self._one.name, key, spoken(number)))
+            settled.findings.append(Finding(Reason.DEFAULT_FILLED, message, self._one.name, key, spoken(number), step))
             return
         if getattr(reading.form.absent, dimension) != default.value:
             message = f"no word of {self._one.vendor.name} says the default {default.value} of {dimension}"
@@ -249,7 +251,8 @@ class _Settler:
             f"memory {request.memory} per card is {other.memory} on {card.names} ({card.place} {card.label}), "
             f"which has {bytes_text(card.memory)} by the setting `cards`"
         )
-        findings.append(Finding(Reason.CARD_ASSUMED, message, name, card.label, card.names))
+        step = step_between("memory", request.memory, other.memory)
+        findings.append(Finding(Reason.CARD_ASSUMED, message, name, card.label, card.names, step))
         return other, written
 
     def _missing_card(self, memory: Memory | None) -> str | None:
@@ -282,7 +285,8 @@ class _Settler:
             else:
                 message = f"{dimension} {before} per card became {after}, the least that {self._target.name} can say"
                 reason = Reason.ROUNDED
-            settled.findings.append(Finding(reason, message, self._one.name))
+            step = step_between(dimension, before, after)
+            settled.findings.append(Finding(reason, message, self._one.name, step=step))
 
 
 def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:

@@ -17,7 +17,8 @@ class Holding(NamedTuple):
 
     Attributes:
         slot: the container.
-        source: the vendor in whose words it was asked.
+        source: the vendor in whose keys it was requested.
+        owner: the vendor that owns the keys as they will stand; another than the target where the target is inactive.
         vendor: the vendor under which it will run (the target).
         request: the settled request as the target's words say it.
         form: the name of the target's form that those words take.
@@ -25,9 +26,15 @@ class Holding(NamedTuple):
 
     slot: Slot
     source: Vendor
+    owner: Vendor
     vendor: Vendor
     request: Request
     form: str | None
+
+    @property
+    def vendors(self) -> tuple[Vendor, ...]:
+        """All that are concerned: what they own or place is treated in one pass as a second pass would treat it."""
+        return (self.source, self.owner, self.vendor)
 
     @property
     def share(self) -> bool:

@@ -122,8 +122,8 @@ def _container(one: ContainerExplained, told: list[Told]) -> Iterator[str]:
     yield from _rows("removed", one.removed)
     yield from _rows("rounded", map(_rounding, one.rounded))
     yield from _rows("lost", [_told(each) for each in told if each.lost], "yellow")
-    if one.request is not None and _differs(one):
-        yield from _rows("gets", [_share(one.request)])
+    if one.allocation is not None and one.allocation != one.request:
+        yield from _rows("gets", [_share(one.allocation)])
     if one.shim is not None:
         yield from _shim(one.shim)
     yield from _rows("told", [_told(each) for each in told if not each.lost and not each.shown], "yellow")
@@ -184,13 +184,6 @@ def _share(request: Share) -> str:
     if request.whole:
         return f"{_cards(request.devices)}, whole"
     return f"{_cards(request.devices)}, each with {_of(request.memory, 'memory')} and {_of(request.cores, 'cores')}"
-
-
-def _differs(one: ContainerExplained) -> bool:
-    """Whether what it gets is not what it asked for."""
-    request = one.request
-    got = {} if request is None else {"devices": str(request.devices), "memory": request.memory, "cores": request.cores}
-    return any(got.get(each.dimension) != each.amount for each in one.meaning)
 
 
 def _rounding(one: Rounding) -> Row:

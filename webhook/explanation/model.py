@@ -1,6 +1,6 @@
 """What became of a pod and why, as plain values for people: the text and the JSON of ``explain`` are made of these.
 
-Names and spellings are those of the account (`webhook.admission.record`): ``4096Mi``, ``50%``, ``free``.
+Amounts are spelled as in the status (`webhook.request.amount_text`): ``4096Mi``, ``50%``, ``free``.
 """
 
 from collections.abc import Mapping
@@ -146,7 +146,8 @@ class ContainerExplained:
         form: the mapping's name for the combination of words.
         asked: the words as they stand.
         meaning: what they mean, dimension by dimension; empty where they mean nothing.
-        request: what the container will hold; None where it is refused or left as it stands.
+        request: what was read, defaults included; None where it is refused or left as it stands.
+        allocation: what the container will hold, as the target's keys say it.
         target, because: in whose words it will run, and who says so.
         written: the words that are written; `removed` the keys that are taken away.
         rounded: numbers that became others.
@@ -161,6 +162,7 @@ class ContainerExplained:
     form: str | None = None
     meaning: tuple[Amount, ...] = ()
     request: Share | None = None
+    allocation: Share | None = None
     target: str | None = None
     because: str | None = None
     written: tuple[WordWritten, ...] = ()

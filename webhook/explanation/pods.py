@@ -209,10 +209,11 @@ class _Teller:
             return explained
         return replace(
             explained,
-            request=share_of(settled.request),
+            request=share_of(settled.reading.request),
+            allocation=share_of(settled.request),
             written=tuple(written(settled)),
             removed=(*(key for key, number in settled.resources.items() if number is None), *settled.dropped),
-            rounded=rounded(one, settled),
+            rounded=rounded(settled),
             shim=shim_shown(work, one.position),
         )
 

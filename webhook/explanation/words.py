@@ -1,13 +1,9 @@
 """The words of one container, told for people: what they mean and who says so, what is written, what was rounded."""
 
 from collections.abc import Iterator
-from fractions import Fraction
 
 from webhook.admission.asking import Asking
-from webhook.admission.orders import (
-    DEFAULT,
-)
-from webhook.admission.record import amount_text
+from webhook.admission.orders import DEFAULT
 from webhook.admission.settle import Settled
 from webhook.explanation.model import (
     Amount,
@@ -22,9 +18,8 @@ from webhook.mapping.names import index
 from webhook.mapping.reading import Reading
 from webhook.mapping.said import Said, spoken
 from webhook.mapping.vendor import Derived, Form, Vendor, Word
-from webhook.quantity import Number, QuantityError, parse_quantity, simplest
-from webhook.reasons import Reason
-from webhook.request import DIMENSIONS, FREE, Dimension, Percent, Request, Size
+from webhook.quantity import QuantityError, parse_quantity
+from webhook.request import DIMENSIONS, FREE, Dimension, Request, amount_text
 
 
 def word_shown(vendor: Vendor, word: Word, said: Said) -> WordShown:
@@ -102,57 +97,10 @@ def _text_worth(vendor: Vendor, word: Word, text: str) -> str:
         return ""
 
 
-def rounded(one: Asking, settled: Settled) -> tuple[Rounding, ...]:
-    """The numbers that became others: first those that the source takes for others, then what is written for them."""
-    return (*_rounded_words(one, settled.reading), *_rounded_amounts(settled))
-
-
-def _rounded_words(one: Asking, reading: Reading) -> Iterator[Rounding]:
-    """Numbers that the source itself takes for others."""
-    codes = {finding.field: finding.reason.code for finding in reading.findings}
-    for dimension in DIMENSIONS:
-        said = _counted(one, reading.form, dimension)
-        number = None if said is None else _number(reading, said, dimension)
-        if said is not None and number is not None and number != said.number:
-            code = codes.get(said.key, Reason.ROUNDED_DOWN.code)
-            yield Rounding(said.key, said.text, spoken(number), _signed(number - said.number, ""), code)
-
-
-def _number(reading: Reading, said: Said, dimension: Dimension) -> Number | None:
-    """The number of a word that would have said exactly what it was taken for."""
-    word, request = reading.form.words[said.word], reading.request
-    devices = request.devices or 1
-    if dimension == "devices":
-        derived = reading.form.devices
-        return devices * derived.per if isinstance(derived, Derived) else devices
-    value = request.memory if dimension == "memory" else request.cores
-    amount = value.bytes if isinstance(value, Size) else value.value if isinstance(value, Percent) else None
-    if amount is None or word.unit is None:
-        return None
-    return simplest(Fraction(amount) / word.unit * (devices if word.total else 1))
-
-
-def _rounded_amounts(settled: Settled) -> Iterator[Rounding]:
-    """Amounts for each card that are written as others."""
-    for dimension in ("memory", "cores"):
-        before, after = getattr(settled.reading.request, dimension), getattr(settled.request, dimension)
-        if before == after or after is FREE:
-            continue
-        reason = (
-            Reason.LIMIT_ADDED if before is FREE else Reason.ROUNDED if settled.translated else Reason.DEFAULT_FILLED
-        )
-        yield Rounding(
-            f"{dimension} per card", amount_text(before), amount_text(after), _difference(before, after), reason.code
-        )
-
-
-def _difference(before: object, after: object) -> str:
-    if isinstance(before, Size) and isinstance(after, Size):
-        return f"+{amount_text(Size(after.bytes - before.bytes))}"
-    if isinstance(before, Percent) and isinstance(after, Percent):
-        return _signed(after.value - before.value, "%")
-    return ""
-
-
-def _signed(number: Number, unit: str) -> str:
-    return f"+{spoken(number)}{unit}" if number > 0 else f"{spoken(number)}{unit}"
+def rounded(settled: Settled) -> tuple[Rounding, ...]:
+    """The numbers that became others, in the order in which the decision made them so."""
+    return tuple(
+        Rounding(step.what, step.before, step.after, step.by, finding.reason.code)
+        for finding in settled.findings
+        if (step := finding.step) is not None
+    )

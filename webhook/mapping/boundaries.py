@@ -8,10 +8,9 @@ from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
 from webhook.mapping.numbers import Numbers, Span
-from webhook.mapping.reading import MAX_DEVICES
 from webhook.mapping.vendor import Default, Derived, Form, Row, Vendor, Word
 from webhook.quantity import Number, ceil_to, simplest
-from webhook.request import ALL, Percent, Size
+from webhook.request import ALL, MAX_DEVICES, Percent, Size
 
 AmountDimension: TypeAlias = Literal["memory", "cores"]
 _HUNDRED: Final = ALL.value

@@ -10,10 +10,9 @@ from webhook.mapping.guard import compile_guards
 from webhook.mapping.owned import Owned, compile_owned
 from webhook.mapping.problem import Path
 from webhook.mapping.problems import Problems
-from webhook.mapping.reading import MAX_DEVICES
 from webhook.mapping.shim import compile_shim
 from webhook.mapping.vendor import Default, Vendor, Word
-from webhook.request import DIMENSIONS, Dimension, Percent, Size
+from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Percent, Size
 
 
 def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[Path] = frozenset()) -> Vendor:

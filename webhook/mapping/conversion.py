@@ -2,9 +2,10 @@
 
 from fractions import Fraction
 
+from webhook.finding import Step
 from webhook.mapping.vendor import Word
-from webhook.quantity import Number, ceil_to, simplest
-from webhook.request import ALL, FREE, Dimension, Memory, Percent, Request, Size
+from webhook.quantity import Number, ceil_to, signed_text, simplest
+from webhook.request import ALL, FREE, Dimension, Memory, Percent, Request, Size, amount_text
 
 
 def number_for(word: Word, value: int | Memory, devices: int) -> Number | None:
@@ -66,3 +67,13 @@ def by_card(request: Request, card: int) -> Request | None:
         return None
     percent = Percent(simplest(Fraction(memory.bytes) * 100 / card))
     return settle(Request(request.devices, percent, request.cores), Request())
+
+
+def step_between(dimension: Dimension, before: Memory | None, after: Memory | None) -> Step:
+    """The step from one amount of a device to another, as explanations show it."""
+    by = ""
+    if isinstance(before, Size) and isinstance(after, Size):
+        by = f"+{amount_text(Size(after.bytes - before.bytes))}"
+    elif isinstance(before, Percent) and isinstance(after, Percent):
+        by = f"{signed_text(after.value - before.value)}%"
+    return Step(f"{dimension} per card", amount_text(before), amount_text(after), by)

@@ -16,12 +16,12 @@ from webhook.mapping.boundaries import Bounds
 from webhook.mapping.fates import Cell, Outcome, Part, Verdict, kind_of, place_of
 from webhook.mapping.planes import Box, Plane, plane_of, runs
 from webhook.mapping.policy import Policy
-from webhook.mapping.reading import MAX_DEVICES, Defaults
+from webhook.mapping.reading import Defaults
 from webhook.mapping.shapes import Axis, Shape, shapes
 from webhook.mapping.vendor import Row, Vendor
 from webhook.mapping.verdicts import Inactive, Target, shared_names
 from webhook.quantity import Number, simplest
-from webhook.request import Request
+from webhook.request import MAX_DEVICES, Request
 
 NOTHING_READ: Final = "none of its words can be read until it is configured"
 """Why nothing can be said of a source without a request."""

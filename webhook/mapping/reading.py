@@ -5,20 +5,17 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final, Literal
 
-from webhook.finding import Finding, Refused, refuse
+from webhook.finding import Finding, Refused, Step, refuse
 from webhook.mapping.conversion import number_for, settle, value_of
 from webhook.mapping.numbers import Numbers
 from webhook.mapping.refusal import denied, without_row
 from webhook.mapping.said import Said, SaidWords, form_of, row_of, spoken, unset
 from webhook.mapping.vendor import Default, Derived, Form, Vendor, Word
-from webhook.quantity import Number, bytes_text, ceil_to, number_text, simplest
+from webhook.quantity import Number, bytes_text, ceil_to, number_text, signed_text, simplest
 from webhook.reasons import Reason
-from webhook.request import ALL, DIMENSIONS, Cores, Dimension, Memory, Percent, Request, Size
+from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
 
 Defaults = Mapping[Dimension, Default]
-
-MAX_DEVICES: Final = 4096
-"""Devices of one container; more is a size that was written for a count (``nvidia.com/gpu: 8Gi``)."""
 
 _MIB: Final = 1024**2
 
@@ -147,28 +144,31 @@ class _Reader:
         return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: {without_row(self._vendor, one)}", one)
 
     def _devices(self) -> int | None:
+        devices, one = self._counted()
+        if devices is not None and devices > MAX_DEVICES:
+            derived = self._form.devices
+            instead = f"write {derived.per} for each" if isinstance(derived, Derived) else "write their number"
+            message = f"{one or self._form.name} requests {devices} devices, and no node has so many: {instead}"
+            raise self._refuse(Reason.TOO_LARGE, message, one)
+        return devices
+
+    def _counted(self) -> tuple[int | None, Said | None]:
+        """The count of devices, and the key that specifies it."""
         form = self._form
         if isinstance(form.devices, int):
             self._tell_ignored("devices", None)
-            return form.devices
+            return form.devices, None
         if isinstance(form.devices, Derived):
-            return self._derived(form.devices)
+            one = self._said.get(form.devices.word)
+            return (None, None) if one is None else (self._derived(form.devices, one), one)
         present = self._present("devices")
         if not present:
-            return self._row.devices if self._row is not None else None
+            return self._row.devices if self._row is not None else None, None
         one = present[0]
         self._tell_ignored("devices", one)
-        number = self._legal(self._word(one), one, one.number)
-        if number > MAX_DEVICES:
-            raise self._refuse(
-                Reason.TOO_LARGE, f"{one} counts devices, and no node has so many: write their number", one
-            )
-        return int(number)
+        return int(self._legal(self._word(one), one, one.number)), one
 
-    def _derived(self, derived: Derived) -> int | None:
-        one = self._said.get(derived.word)
-        if one is None:
-            return None
+    def _derived(self, derived: Derived, one: Said) -> int:
         count = Fraction(one.number, 1) / derived.per
         if count.denominator == 1:
             return int(count)
@@ -178,7 +178,7 @@ class _Reader:
         if rounded == 0:
             raise self._refuse(Reason.NOT_LEGAL, f"{one} is less than one device: write {derived.per} or more", one)
         if derived.rounding == "down":
-            self._tell(Reason.ROUNDED_DOWN, f"{one} counts as {rounded * derived.per} there", one)
+            self._tell_less(one, one.number, rounded * derived.per)
         return rounded
 
     def _amount(self, dimension: Literal["memory", "cores"], devices: int | None) -> Memory | None:
@@ -203,9 +203,9 @@ class _Reader:
         if number > per_device and word.rounding == "up":
             total = simplest(number * devices) if word.total and devices else number
             self._corrections[word.name] = total
-            self._tell(
-                Reason.CORRECTED, f"{one} becomes {spoken(total)}: the vendor takes {self._legal_text(word)}", one
-            )
+            message = f"{one} becomes {spoken(total)}: the vendor takes {self._legal_text(word)}"
+            step = Step(one.key, one.text, spoken(total), signed_text(total - one.number))
+            self._tell(Reason.CORRECTED, message, one, step)
         value = value_of(word, dimension, number)
         self._check_size(word, one, value)
         return value
@@ -220,7 +220,9 @@ class _Reader:
         if word.rounding == "down":
             floor = share.__floor__()
             if floor > 0:
-                self._tell(Reason.ROUNDED_DOWN, f"{one} over {devices} cards gives {spoken(floor)} each", one)
+                over = f"{one.text} over {devices} cards"
+                message = f"{one.key}: {over} gives {spoken(floor)} each"
+                self._tell(Reason.ROUNDED_DOWN, message, one, Step(one.key, over, f"{spoken(floor)} each"))
                 return floor
         below, above = (ceil_to(one.number, devices) - devices, ceil_to(one.number, devices))
         choices = f"{spoken(below)} or {spoken(above)}" if below > 0 else spoken(above)
@@ -252,7 +254,7 @@ class _Reader:
         elif word.rounding == "down":
             found = values.floor(number)
             if found is not None:
-                self._tell(Reason.ROUNDED_DOWN, f"{one} counts as {spoken(found)} there", one)
+                self._tell_less(one, number, found)
         if found is None:
             per = " per card" if word.total else ""
             raise self._refuse(
@@ -307,8 +309,15 @@ class _Reader:
             why = f"beside {counted}" if counted is not None else f"in the form {self._form.name!r}"
             self._tell(Reason.WORD_IGNORED, f"{one} has no effect {why}: leave it out", one)
 
-    def _tell(self, reason: Reason, message: str, one: Said) -> None:
-        self._findings.append(Finding(reason, message, self._container, one.key, one.text))
+    def _tell_less(self, one: Said, number: Number, taken: Number) -> None:
+        """The vendor takes less for it; `number` is that of the key, or what it is for each device."""
+        before, each = (one.text, "") if number == one.number else (f"{spoken(number)} each", " each")
+        message = f"{one} counts as {spoken(taken)}{each} there"
+        step = Step(one.key, before, f"{spoken(taken)}{each}", signed_text(simplest(taken - number)))
+        self._tell(Reason.ROUNDED_DOWN, message, one, step)
+
+    def _tell(self, reason: Reason, message: str, one: Said, step: Step | None = None) -> None:
+        self._findings.append(Finding(reason, message, self._container, one.key, one.text, step))
 
     def _refuse(self, reason: Reason, message: str, one: Said | None = None) -> Refused:
         return refuse(

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 from webhook.mapping.template import Binding
 from webhook.mapping.vendor import Form, Row, Variable, Vendor
-from webhook.quantity import Number, number_text
+from webhook.quantity import Number, exact_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,8 +36,8 @@ SaidWords: TypeAlias = Mapping[str, Said]
 
 
 def spoken(number: Number) -> str:
-    """A number as the text of a value."""
-    return number_text(number)
+    """A number as the text of a value: exactly, for it is read again."""
+    return exact_text(number)
 
 
 def form_of(vendor: Vendor, said: SaidWords) -> Form | None:

@@ -11,7 +11,7 @@ from webhook.mapping.refusal import spelling
 from webhook.mapping.said import Said, spoken, unset
 from webhook.mapping.template import Binding
 from webhook.mapping.vendor import Condition, Derived, Form, Row, Vendor, Word
-from webhook.quantity import Number
+from webhook.quantity import MAX_VALUE, Number
 from webhook.request import DIMENSIONS, FREE, Dimension, Memory, Percent, Request, Size
 
 
@@ -87,6 +87,8 @@ def _write_form(
         key = spelling(form.words[name], names)
         if "{" in key:
             raise NoEquivalent((f"what {key} is to be written as is not configured (`variables`: `write`)",))
+        if number > MAX_VALUE:
+            raise NoEquivalent((f"{key} would be {spoken(number)}, more than any resource can hold (2^63 - 1)",))
         words[name] = Said(name, key, spoken(number), number, binding)
     try:
         reading = read(target, words, defaults, largest_card, container)

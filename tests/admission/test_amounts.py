@@ -1,0 +1,217 @@
+"""Amounts at their edges: fractions, counts beyond any node, counts of 0, and what the status says of a rounded request."""
+
+import json
+from typing import Any
+
+import pytest
+
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.load import build_policy
+from webhook.mapping.strict_yaml import parse
+from webhook.pod import decode_pod
+from webhook.reasons import Reason
+
+POLICY = build_policy([], parse("{}\n", "settings")[0])
+HUGE_CARDS = build_policy([], parse("largestCard: 6Ei\n", "settings")[0])
+TARGET = "vgpu-webhook.io/target"
+COUNTS = "vke.volcengine.com/container-multiple-gpu"
+Json = dict[str, Any]
+
+
+def asking(
+    limits: Json, annotations: Json | None = None, labels: Json | None = None, requests: Json | None = None
+) -> Json:
+    """A pod whose one container has these limits."""
+    resources = {"limits": limits, **({} if requests is None else {"requests": requests})}
+    env = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "none"}]
+    return {
+        "metadata": {"name": "p", "annotations": annotations or {}, "labels": labels or {}},
+        "spec": {"containers": [{"name": "main", "resources": resources, "env": env}]},
+    }
+
+
+def decided(pod: Json, namespace: Json | None = None, policy: Any = POLICY) -> Decision:
+    """The decision where the namespace has opted in."""
+    team = Namespace("team", {"vgpu-webhook.io/inject": "enabled"}, namespace or {})
+    return decide(decode_pod(json.dumps(pod).encode()), Context(team, pod_security_default="privileged"), policy)
+
+
+FRACTIONS = [
+    "3000000001n",
+    "3.0000001",
+    "3.0000000001",
+    "2999999999n",
+    "1000000500m",
+    "0.5",
+    "1e-20",
+    "0.001u",
+    "1048576001m",
+]
+
+
+@pytest.mark.parametrize("text", FRACTIONS)
+@pytest.mark.parametrize("target", [None, "volcano"])
+@pytest.mark.parametrize("key", ["nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpucores", "nvidia.com/priority"])
+def test_no_fraction_is_rounded_before_it_is_read(text: str, target: str | None, key: str) -> None:
+    """However many digits it has, wherever it stands, whatever the key says."""
+    annotations = {} if target is None else {TARGET: target}
+    for pod in (
+        asking({"nvidia.com/gpu": "1", key: text}, annotations),
+        asking({}, annotations, requests={"nvidia.com/gpu": "1", key: text}),
+    ):
+        assert decided(pod).reason is Reason.NOT_WHOLE
+
+
+@pytest.mark.parametrize("text", ["3000000001n", "2999999999n", "3.0000000001", "4"])
+def test_limits_and_requests_are_compared_to_the_last_digit(text: str) -> None:
+    """A billionth more is another number."""
+    assert decided(asking({"nvidia.com/gpu": "3"}, requests={"nvidia.com/gpu": text})).reason is Reason.LIMIT_DIFFERS
+
+
+@pytest.mark.parametrize("text", ["3000000000n", "3.", "3000m", "2.9999999999", "0.3e1"])
+def test_what_the_api_server_stores_as_a_whole_number(text: str) -> None:
+    """It rounds to billionths, away from 0; so it is read where no API server has done so."""
+    decision = decided(asking({"nvidia.com/gpu": text}, {TARGET: "volcano"}, requests={"nvidia.com/gpu": "3"}))
+    assert decision.denial is None
+    assert decision.account["containers"]["main"]["written"]["volcano.sh/vgpu-number"] == "3"
+
+
+@pytest.mark.parametrize("text", ["1500m", "1073741824.5", "1073741824000000001n"])
+def test_fraction_in_an_annotation(text: str) -> None:
+    """An annotation that is a quantity counts whole bytes, too."""
+    pod = asking({}, {"nvidia.com/container.main.gpu-memory.limit": text})
+    assert decided(pod).reason is Reason.NOT_WHOLE
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"elasticgpu.io/gpu-core": "8Gi"},
+        {"elasticgpu.io/gpu-core": "409700"},
+        {"tencent.com/vcuda-core": "8G"},
+        {"tke.cloud.tencent.com/qgpu-core": "8G"},
+        {"tke.cloud.tencent.com/qgpu-core": "8Gi", "tke.cloud.tencent.com/qgpu-memory": "8Gi"},
+        {"koordinator.sh/gpu": "800M"},
+        {"vke.volcengine.com/mgpu-core": "1G"},
+        {"nvidia.com/gpu": "4097"},
+        {"nvidia.com/mig-1g.10gb": "8Gi"},
+        {"nvidia.com/mig-1g.10gb": "8Gi", "nvidia.com/mig-3g.40gb": "1"},
+        {"enflame.com/drs-gcu": "8Gi"},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("target", [None, "koordinator"])
+def test_no_count_is_beyond_any_node(limits: Json, target: str | None) -> None:
+    """Said, or derived from cores of whole cards: a size that was written for a number."""
+    assert decided(asking(limits, {} if target is None else {TARGET: target})).reason is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize("count, reason", [("4096", None), ("4097", Reason.TOO_LARGE), ("100000000", Reason.TOO_LARGE)])
+def test_count_in_a_label_is_bounded(count: str, reason: Reason | None) -> None:
+    """A total divides by it, however large both are."""
+    decision = decided(
+        asking({"aliyun.com/gpu-mem": str(16 * int(count))}, {TARGET: "koordinator"}, {"aliyun.com/gpu-count": count})
+    )
+    assert (decision.denial.reason if decision.denial else None) is reason
+
+
+def test_total_that_no_resource_can_hold() -> None:
+    """Memory of each card is legal, and its total over all cards would be refused by the API server."""
+    pod = asking({"nvidia.com/gpu": "4096", "nvidia.com/gpumem": str(2**42)}, {TARGET: "koordinator"})
+    decision = decided(pod, policy=HUGE_CARDS)
+    assert decision.reason is Reason.NO_EQUIVALENT
+    assert "koordinator.sh/gpu-memory would be 18889465931478580854784" in decision.denial.message  # type: ignore[union-attr]
+
+
+def test_default_count_is_bounded() -> None:
+    """A namespace's default of more devices than any node has is passed over, like any that cannot be read."""
+    decision = decided(asking({"nvidia.com/gpumem": "3000"}), {"vgpu-webhook.io/default-devices": "4097"})
+    assert decision.denial is None
+    assert Reason.NAMESPACE_DEFAULT_UNREADABLE in {finding.reason for finding in decision.warnings}
+    assert decision.account["containers"]["main"]["request"]["devices"] == 1
+
+
+VKE = {"vke.volcengine.com/mgpu-memory": "4096", "vke.volcengine.com/mgpu-core": "30"}
+
+
+@pytest.mark.parametrize("count", ["0", "00"])
+@pytest.mark.parametrize("target", [None, "nvidia"])
+@pytest.mark.parametrize(
+    "limits",
+    [VKE, {"vke.volcengine.com/mgpu-memory": "4096"}, {"vke.volcengine.com/mgpu-core": "200"}],
+    ids=["share", "memory", "whole"],
+)
+def test_zero_in_a_list_contradicts_the_rest(limits: Json, target: str | None, count: str) -> None:
+    """A container whose entry is 0 asks for nothing, and so cannot ask for a part of something."""
+    annotations = {COUNTS: count, **({} if target is None else {TARGET: target})}
+    decision = decided(asking(limits, annotations))
+    assert decision.reason is Reason.ZERO_DEVICES
+    assert decision.denial is not None
+    assert decision.denial.field == COUNTS
+
+
+def test_zero_in_a_list_for_who_asks_for_nothing() -> None:
+    """The containers beside the one that asks are 0 there."""
+    pod = asking(VKE, {COUNTS: "1,0"})
+    pod["spec"]["containers"].append({"name": "idle"})
+    decision = decided(pod)
+    assert decision.denial is None
+    assert decision.account == {} or list(decision.account["containers"]) == ["main"]
+
+
+@pytest.mark.parametrize(
+    "limits, annotations, labels, reason",
+    [
+        ({"nvidia.com/gpu": "0", "nvidia.com/gpumem": "3000"}, {}, {}, Reason.ZERO_DEVICES),
+        ({"volcano.sh/vgpu-number": "0", "volcano.sh/vgpu-cores": "30"}, {}, {}, Reason.ZERO_DEVICES),
+        ({"aliyun.com/gpu-mem": "4"}, {}, {"aliyun.com/gpu-count": "0"}, Reason.BAD_COUNT),
+        ({}, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}, {}, Reason.BAD_COUNT),
+        ({}, {"tensor-fusion.ai/vram-limit": "1Gi", "tensor-fusion.ai/gpu-count": "0"}, {}, Reason.BAD_COUNT),
+    ],
+)
+def test_zero_anywhere_contradicts_the_rest(limits: Json, annotations: Json, labels: Json, reason: Reason) -> None:
+    """Wherever a vendor keeps its count; in an init container as in others."""
+    pod = asking(limits, annotations, labels)
+    assert decided(pod).reason is reason
+    if limits:
+        spec = pod["spec"]
+        pod = {**pod, "spec": {"initContainers": spec["containers"], "containers": [{"name": "other"}]}}
+        assert decided(pod).reason is reason
+
+
+def status(pod: Json, namespace: Json | None = None) -> Json:
+    """What the status says of the one container."""
+    decision = decided(pod, namespace)
+    assert decision.denial is None, decision.denial
+    container: Json = decision.account["containers"]["main"]
+    return container
+
+
+def test_status_has_what_was_read_and_what_was_written() -> None:
+    """Rounded up for the target: both are there, with the number in the target's key."""
+    found = status(asking({"nvidia.com/gpu": "2", "nvidia.com/gpumem": "1500"}, {TARGET: "aliyun"}))
+    assert found["request"] == {"devices": 2, "memory": "1500Mi", "cores": "free"}
+    assert found["allocation"] == {"devices": 2, "memory": "2048Mi", "cores": "free"}
+    assert found["written"] == {"aliyun.com/gpu-mem": "4", "aliyun.com/gpu-count": "2"}
+
+
+def test_status_of_a_default_that_was_rounded() -> None:
+    """A default is part of what was read; what its key can say is what the container holds."""
+    found = status(asking({"iluvatar.ai/vgpu": "1"}), {"vgpu-webhook.io/default-memory": "5000Mi"})
+    got = found.get("allocation", found["request"])
+    assert got == {"devices": 1, "memory": "5120Mi", "cores": "free"}
+    assert found["written"] == {"iluvatar.ai/vcuda-memory": "20"}
+
+
+def test_status_without_a_difference() -> None:
+    """Where nothing was rounded, the allocation is the request and is not repeated."""
+    found = status(asking({"nvidia.com/gpu": "2", "nvidia.com/gpumem": "2048"}, {TARGET: "aliyun"}))
+    assert found["request"] == {"devices": 2, "memory": "2048Mi", "cores": "free"}
+    assert "allocation" not in found
+
+
+def test_amounts_of_a_status_are_exact() -> None:
+    """Bytes that are no whole MiB keep all their digits."""
+    found = status(asking({"koordinator.sh/gpu.shared": "1", "koordinator.sh/gpu-memory": "10G"}, {TARGET: "nvidia"}))
+    assert found["request"]["memory"] == "9536.7431640625Mi"
+    assert found["allocation"]["memory"] == "9537Mi"
