@@ -66,7 +66,7 @@ def mthreads(keys: Keys) -> Meaning:
     if vgpu > 1 or units is None:
         return Meaning("mthreads", count(vgpu), ALL, ALL, corrected=cores not in {None, 16 * vgpu})
     if units not in MTHREADS:
-        raise Refused(f"{units} is no legal size")
+        raise Refused(f"no legal size: {units}")
     part = None if cores is None else percent(Fraction(cores * 100, 16))
     return Meaning("mthreads", 1, size(units, 512 * MIB), part, {"cores": FREE})
 

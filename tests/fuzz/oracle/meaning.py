@@ -21,7 +21,10 @@ FREE: Amount = ("free", 0)
 
 
 class Refused(Exception):  # noqa: N818  (it is what the vendor does)
-    """The vendor rejects or ignores such a request, or no device can hold it."""
+    """The vendor rejects or ignores such a request, or no device can hold it.
+
+    The message says why in words that are the same for all such requests, then perhaps after a colon which numbers these are.
+    """
 
 
 class Lacks(Refused):
@@ -121,7 +124,7 @@ def share(total: Number, devices: int) -> Number:
         Refused: it does not.
     """
     if total % devices:
-        raise Refused(f"{total} does not divide by {devices}")
+        raise Refused(f"a total that does not divide: {total} by {devices}")
     return total // devices
 
 

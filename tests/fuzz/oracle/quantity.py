@@ -18,7 +18,7 @@ DIGITS = frozenset("0123456789")
 
 
 class UnreadableError(ValueError):
-    """A text that is no quantity, or one beyond the bounds."""
+    """A text that is no quantity, or one beyond the bounds; its message begins as that of `Refused` does."""
 
 
 def quantity(value: str | float) -> int | Fraction:
@@ -37,7 +37,7 @@ def quantity(value: str | float) -> int | Fraction:
     number, suffix = body[:end], body[end:]
     whole, _, decimals = number.partition(".")
     if "." in decimals or not (whole or decimals):
-        raise UnreadableError(f"no number: {text}")
+        raise UnreadableError(f"no quantity: {text}")
     exact = Fraction(int(whole or "0")) + (Fraction(int(decimals), 10 ** len(decimals)) if decimals else 0)
     exact *= SCALES[suffix] if suffix in SCALES else _power(suffix)
     return _bounded(-exact if text[0] == "-" else exact)
@@ -46,7 +46,7 @@ def quantity(value: str | float) -> int | Fraction:
 def _power(suffix: str) -> Fraction:
     digits = suffix[2:] if suffix[1:2] in {"+", "-"} else suffix[1:]
     if suffix[:1] not in {"e", "E"} or not digits or not set(digits) <= DIGITS:
-        raise UnreadableError(f"no suffix: {suffix}")
+        raise UnreadableError(f"no quantity: {suffix}")
     if int(digits) > 20:
         raise UnreadableError("an exponent beyond 20")
     return Fraction(10) ** (-int(digits) if suffix[1] == "-" else int(digits))

@@ -229,9 +229,9 @@ def _take(resources: Json, used: tuple[str, ...], keys: Keys) -> None:
         text = limits[name] if name in limits else requests[name]
         number = quantity(text)
         if name in limits and name in requests and requests[name] != text and quantity(requests[name]) != number:
-            raise Refused(f"{name} differs in limits and requests")
+            raise Refused(f"limits and requests differ: {name}")
         if not isinstance(number, int) or number < 0:
-            raise Refused(f"{name}: {text} is no whole number")
+            raise Refused(f"no whole number: {name}: {text}")
         owner = owner_of(name, keys.cluster.owners)
         assert owner is not None
         _, short, variant = owner
@@ -248,10 +248,11 @@ def _take(resources: Json, used: tuple[str, ...], keys: Keys) -> None:
 
 
 def _meaning(vendor: str, keys: Keys) -> Meaning | None:
-    if keys.zeros & COUNTS.get(vendor, set()):
-        if keys.numbers.keys() - {"priority"}:
-            raise Refused("no device, and a part of one")
-        return None
-    if keys.zeros and vendor not in {"nvidia", "volcano", "koordinator", "vke"}:
+    counts = COUNTS.get(vendor, set())
+    if keys.zeros & counts and keys.numbers.keys() - {"priority"}:
+        raise Refused("no device, and a part of one")
+    if keys.zeros - counts and vendor not in {"nvidia", "volcano", "koordinator", "vke"}:
         raise Unsure("0 may be no legal number")
+    if keys.zeros & counts:
+        return None
     return READERS[vendor](keys)

@@ -71,9 +71,9 @@ class Keys:
         if text is None:
             return None
         if COUNT.fullmatch(text) is None:
-            raise Refused(f"{key} is no count: {text!r}")
+            raise Refused(f"no count: {key}: {text!r}")
         if self.askers > 1:
-            raise Refused(f"{key} counts for one container, and {self.askers} ask")
+            raise Refused(f"a count for one container: {key}, and {self.askers} ask")
         return int(text)
 
 
