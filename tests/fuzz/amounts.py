@@ -20,10 +20,11 @@ from tests.fuzz.oracle.meaning import (
     at_least,
     percent,
 )
+from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.reading import Read, read_with
 from tests.fuzz.oracle.steps import core_step, memory_step
-from tests.fuzz.trial import Finding, Trial
+from tests.fuzz.trial import Finding, Trial, all_containers
 
 NVIDIA = frozenset(
     {
@@ -82,11 +83,14 @@ def _each(trial: Trial) -> Iterator[Finding]:
             yield from _container(trial, before, completed(trial, before), after)
         elif before.refused is not None:
             if not _warned(trial, before):
-                yield Finding(
-                    "what the vendor rejects is denied", f"{before.name}: {before.refused}", before.vendor or ""
-                )
+                yield _rejected(before)
         elif before.meaning is not None:
             yield from _container(trial, before, possible(trial, before.vendor or "", before.meaning), after)
+
+
+def _rejected(read: Read) -> Finding:
+    why = read.refused or "incomplete"
+    return Finding(f"denied is: {why.partition(':')[0]}", f"{read.name}: {why}", read.vendor or "")
 
 
 def _lenient(trial: Trial) -> bool:
@@ -113,10 +117,13 @@ def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Rea
     vendor = before.vendor or ""
     if not candidates:
         if not _warned(trial, before):
-            detail = f"{before.name}: {before.refused or 'incomplete'}, {before.meaning}"
-            yield Finding("what the vendor rejects is denied", detail, vendor)
+            yield _rejected(before)
         return
     target = target_of(trial, vendor)
+    left = _left(trial, before, target)
+    if left:
+        yield Finding("4 no name of the source is left", ", ".join(left), vendor)
+        return
     if after.unsure is not None:
         return
     got = None if after.meaning is None else after.meaning.amounts()
@@ -124,8 +131,6 @@ def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Rea
         why = after.refused or "nothing is asked for"
         yield Finding("5 what is written is a request", f"{before.name}: {why}", vendor)
         return
-    if after.vendor != vendor and set(before.used) & set(after.used):
-        yield Finding("4 no name of the source is left", ", ".join(before.used), vendor)
     if vendor == "mig" and got.memory[0] == "size":
         # A slice holds a little more on some cards than on others; by how much is the driver's business.
         candidates = [asked._replace(memory=got.memory) for asked in candidates if at_least(got.memory, asked.memory)]
@@ -135,6 +140,17 @@ def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Rea
         yield Finding(f"5 {wrong[0]}", detail, vendor)
     if trial.decision.patch_json and "mig" not in {vendor, after.vendor}:
         yield from _status(trial, before, candidates, got)
+
+
+def _left(trial: Trial, before: Read, target: str) -> list[str]:
+    """The source's names that still stand in a container that was to be written for another vendor."""
+    if before.vendor == target or not before.used:
+        return []
+    container = next(one for one in all_containers(trial.stored) if one["name"] == before.name)
+    resources = container.get("resources") or {}
+    there = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    shared = "mig" if target == "mig-single" else target
+    return [name for name in before.used if name in there and shared not in getattr(name_of(name), "short", ())]
 
 
 def target_of(trial: Trial, vendor: str) -> str:
@@ -151,11 +167,22 @@ def target_of(trial: Trial, vendor: str) -> str:
 
 
 def completed(trial: Trial, before: Read) -> list[Amounts]:
-    """What a container may get that lacks the count of its vendor, by the default count; what is specified still counts."""
+    """What a container may get that lacks a key of its vendor, by the default for it; what is specified still counts."""
+    vendor = before.vendor or ""
+    added: dict[Any, str] = {}
     found: list[Amounts] = []
-    for default in defaults_of(trial, before.vendor or "", "devices"):
-        counted = read_with(trial.case.pod, before, default, trial.setup.cluster)
-        if counted.meaning is not None and not counted.ignores:
+    for default in defaults_of(trial, vendor, "devices"):
+        added[default] = before.lacks or ""
+    if vendor == "volcano":
+        sizes = (one for one in defaults_of(trial, vendor, "memory") if isinstance(one, tuple) and one[0] == "size")
+        added |= {-(-one[1] // MIB): "volcano.sh/vgpu-memory" for one in sizes}
+    for number, key in added.items():
+        counted = read_with(trial.case.pod, before, {key: number}, trial.setup.cluster)
+        if (
+            counted.meaning is not None
+            and not counted.ignores
+            and (key == before.lacks or counted.meaning.cores != ALL)
+        ):
             found += possible(trial, before.vendor or "", counted.meaning)
     return found
 
@@ -211,13 +238,12 @@ def mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> str | N
     """What is wrong with what a container gets; None where it is right, and no more than the target's units explain."""
     if got.devices != asked.devices:
         return "devices are those asked for"
-    card = _card(trial)
     if FREE in {asked.memory, got.memory}:
         if got.memory != asked.memory and not (asked.memory == FREE and "VGW207" in trial.codes):
             return "memory is not less than asked"
-    elif not at_least(got.memory, asked.memory, card):
+    elif not any(at_least(got.memory, asked.memory, card) for card in _cards(trial, asked)):
         return "memory is not less than asked"
-    elif not _least(got.memory, asked.memory, memory_step(target, asked, trial.setup.cluster), card):
+    elif not _least(got.memory, asked.memory, memory_step(target, asked, trial.setup.cluster)):
         return "memory is rounded no further than needed"
     return _cores_mismatch(trial, target, asked, got)
 
@@ -237,20 +263,22 @@ def _cores_mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> 
     return None
 
 
-def _least(got: Amount, asked: Amount, step: Number | None, card: Number | None) -> bool:
+def _least(got: Amount, asked: Amount, step: Number | None) -> bool:
     """Whether a step less would be too little; `step` None: not known."""
     if got == asked or step is None or got[0] != asked[0]:
         return True
     return got[1] - asked[1] < (step if got[0] == "size" else 1)
 
 
-def _card(trial: Trial) -> Number | None:
-    """Bytes of the card that the pod's selector names; any where an affinity does: the engine's own business."""
-    selected = (trial.case.pod["spec"].get("nodeSelector") or {}).get("nvidia.com/gpu.product")
-    size = trial.setup.cards.get(selected or "")
-    if size is None and trial.setup.cards and "VGW210" in trial.codes:
-        return max(trial.setup.cards.values())
-    return size
+def _cards(trial: Trial, asked: Amounts) -> list[Number | None]:
+    """Bytes of the cards that the pod may get: of the one that its selector names, or by its affinity any that is known.
+
+    Whole cards are never a size.
+    """
+    selected: str = (trial.case.pod["spec"].get("nodeSelector") or {}).get("nvidia.com/gpu.product", "")
+    if "VGW210" not in trial.codes or asked.whole:
+        return [None]
+    return [trial.setup.cards[selected]] if selected in trial.setup.cards else [*trial.setup.cards.values()]
 
 
 def _status(trial: Trial, before: Read, candidates: list[Amounts], got: Amounts) -> Iterator[Finding]:

@@ -37,7 +37,7 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             yield from _lifted(after, values, read.vendor or "", got)
         if before.get("env") != after.get("env"):
             yield from _paths(before, values)
-        added = before.get("env") != after.get("env") and LIBRARY in str(after["env"])
+        added = LIBRARY in str(after.get("env")) and LIBRARY not in str(before.get("env"))
         yield from _shim(trial, after, values, Held(read.vendor or "", got, injected=added))
 
 
@@ -122,8 +122,8 @@ class Held(NamedTuple):
 
 def _shim(trial: Trial, after: Json, values: dict[str, str | None], held: Held) -> Iterator[Finding]:
     vendor, got, ours = held
-    preload = values.get("LD_PRELOAD") or ""
-    injected = LIBRARY in re.split("[: ]", preload)
+    entries = [entry.get("value") or "" for entry in after.get("env") or [] if entry["name"] == "LD_PRELOAD"]
+    injected = bool(entries) and LIBRARY in re.split("[: ]", values["LD_PRELOAD"] or entries[-1])
     if not injected and wants_shim(trial, vendor, got):
         yield Finding("6 a share gets its shim", f"{after['name']}: {got}", vendor)
     if not injected or not ours:

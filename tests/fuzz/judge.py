@@ -1,7 +1,6 @@
 """All properties over one case."""
 
 import json
-import traceback
 from collections import Counter
 from dataclasses import dataclass, field
 
@@ -12,8 +11,7 @@ from tests.fuzz.enforcement import enforcement_findings
 from tests.fuzz.generate import Case
 from tests.fuzz.properties import plain_findings
 from tests.fuzz.sampled import sampled_findings
-from tests.fuzz.trial import Finding, Trial
-from tests.strict_patch import PatchError
+from tests.fuzz.trial import Finding, RaisedError, Trial
 
 
 @dataclass(slots=True)
@@ -51,29 +49,17 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
     """
     try:
         trial = Trial(case)
-    except msgspec.DecodeError:
-        return "undecodable", []
-    except Exception:  # noqa: BLE001  (that is what is looked for)
-        return "raised", [_raised()]
-    try:
         findings = list(plain_findings(trial))
         if not any(finding.rule.startswith("2 ") for finding in findings):
             findings += [*amount_findings(trial), *enforcement_findings(trial)]
             findings += sampled_findings(trial) if closely else []
-    except PatchError:
-        raise
-    except Exception:  # noqa: BLE001  (the second pass, or one of the closer looks)
-        findings = [_raised()]
+    except msgspec.DecodeError:
+        return "undecodable", []
+    except RaisedError as error:
+        return "raised", [Finding("7 no exception", str(error))]
     decision = trial.decision
     outcome = "changed" if decision.patch_json else "denied" if not decision.allowed else "untouched"
     return outcome, findings
-
-
-def _raised() -> Finding:
-    lines = traceback.format_exc().strip().splitlines()
-    return Finding(
-        "7 no exception", f"{lines[-1]} at {[line.strip() for line in lines if line.startswith('  File')][-1]}"
-    )
 
 
 def shown(case: Case) -> str:

@@ -10,9 +10,9 @@ from typing import Any
 from tests.fuzz.generate import PREFIX, Case
 from tests.fuzz.oracle.meaning import Amounts
 from tests.fuzz.oracle.reading import Read
-from tests.fuzz.trial import NAMESPACE, Finding, Trial, all_containers, context_of, decode, encode
+from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import Decision, decide
-from webhook.cli.manifest import Manifest, ManifestError
+from webhook.cli.manifest import Manifest
 from webhook.cli.treatment import Treated, Wishes, treat
 from webhook.explanation.model import ContainerExplained
 from webhook.explanation.pods import explain
@@ -51,7 +51,7 @@ def sampled_findings(trial: Trial) -> Iterator[Finding]:
 
 
 def _decided(trial: Trial, pod: Json) -> Decision:
-    return decide(decode_pod(encode(pod)), trial.context, trial.policy)
+    return called(decide, decode_pod(encode(pod)), trial.context, trial.policy)
 
 
 def _memory(trial: Trial) -> Iterator[Finding]:
@@ -81,11 +81,17 @@ def _without_defaults(trial: Trial) -> Iterator[Finding]:
     other = Trial(_with_annotations(trial.case, plain))
     if not other.decision.allowed:
         return
-    if trial.decision.denial is not None:
-        yield Finding("a namespace's default stops no pod", trial.decision.denial.text)
+    denial = trial.decision.denial
+    if denial is not None:
+        # A default may make a share of whole devices, and a share needs more: a scheduler, no privilege.
+        if denial.reason.code < "VGW500":
+            yield Finding("a namespace's default stops no pod", denial.text)
         return
-    if not (trial.decision.patch_json or other.decision.patch_json):
-        return
+    if trial.decision.patch_json or other.decision.patch_json:
+        yield from _specified(trial, other)
+
+
+def _specified(trial: Trial, other: Trial) -> Iterator[Finding]:
     for asked, with_defaults, without in zip(trial.before, trial.after, other.after, strict=True):
         if asked.meaning is None:
             continue
@@ -112,7 +118,7 @@ def _server(trial: Trial) -> Iterator[Finding]:
     request = {"uid": "u", "kind": kind, "operation": "CREATE", "namespace": NAMESPACE, "object": trial.case.pod}
     review = decode_review(encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}))
     assert review.pod is not None
-    decision = decide(review.pod, trial.context, trial.policy)
+    decision = called(decide, review.pod, trial.context, trial.policy)
     response = decode(encode_answer("u", decision.answer_tail))["response"]
     patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
     if (response["allowed"], patch) != (trial.decision.allowed, list(trial.decision.patch)):
@@ -136,10 +142,11 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         for data in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, pod)
     ]
     try:
-        treated = treat(manifests, lambda one, context: decide(one, context, trial.policy), Wishes()).objects[0]
-    except ManifestError as error:
+        outcome = called(treat, manifests, lambda one, context: decide(one, context, trial.policy), Wishes())
+    except RaisedError as error:
         yield Finding("mutate prints what the server stores", str(error))
         return
+    treated = outcome.objects[0]
     if not _same(treated, trial):
         yield Finding("mutate prints what the server stores", json.dumps([treated.patch, treated.denials])[:500])
 
@@ -158,7 +165,7 @@ def _same(treated: Treated, trial: Trial) -> bool:
 def _explained(trial: Trial) -> Iterator[Finding]:
     """``vgpu-webhook explain`` tells of this decision."""
     decision = trial.decision
-    told = explain(decode_pod(trial.raw), context_of(trial.case), trial.policy)
+    told = called(explain, decode_pod(trial.raw), context_of(trial.case), trial.policy)
     if (told.code, told.allowed) != (decision.reason.code, decision.allowed):
         yield Finding("explain tells what was decided", f"{told.code} for {decision.reason.code}")
     if decision.denial is not None and (told.refusal is None or told.refusal.told.message != decision.denial.message):

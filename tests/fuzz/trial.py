@@ -1,8 +1,10 @@
 """One case, decided: what is stored, and what a second pass makes of that."""
 
+import traceback
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -15,6 +17,7 @@ from webhook.mapping.policy import Policy
 from webhook.pod import decode_pod
 
 Json = dict[str, Any]
+T = TypeVar("T")
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder().decode
@@ -37,6 +40,25 @@ class Finding:
     vendor: str = ""
 
 
+class RaisedError(Exception):
+    """The engine raised; the message says what and where."""
+
+
+def called(function: Callable[..., T], *arguments: Any) -> T:
+    """What a function of the engine returns.
+
+    Raises:
+        RaisedError: it raised anything but that something in the pod cannot be decoded.
+    """
+    try:
+        return function(*arguments)
+    except msgspec.DecodeError:
+        raise
+    except Exception as error:
+        at = traceback.extract_tb(error.__traceback__)[-1]
+        raise RaisedError(f"{type(error).__name__}: {error} at {at.filename}:{at.lineno}") from error
+
+
 class Trial:
     """A case with the decision on it; everything else is worked out when somebody asks."""
 
@@ -44,7 +66,7 @@ class Trial:
         self.case = case
         self.raw = encode(case.pod)
         self.context = context_of(case)
-        self.decision: Decision = decide(decode_pod(self.raw), self.context, self.policy)
+        self.decision: Decision = called(decide, decode_pod(self.raw), self.context, self.policy)
 
     @property
     def setup(self) -> Setup:
@@ -81,7 +103,7 @@ class Trial:
     @cached_property
     def second(self) -> Decision:
         """The decision on what is stored."""
-        return decide(decode_pod(encode(self.stored)), self.context, self.policy)
+        return called(decide, decode_pod(encode(self.stored)), self.context, self.policy)
 
     @cached_property
     def before(self) -> list[Read]:

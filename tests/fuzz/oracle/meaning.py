@@ -131,9 +131,9 @@ def share(total: Number, devices: int) -> Number:
 def at_least(got: Amount, asked: Amount, card: Number | None = None) -> bool:
     """Whether an amount gives what was asked: no limit stays so, a size stays a size, a part of a card a part.
 
-    On a card of so many bytes a size and a part are the same, unless the part is all of it.
+    On a card of so many bytes a size and a part are the same.
     """
-    if card is not None and asked != ALL and {got[0], asked[0]} == {"size", "percent"}:
+    if card is not None and {got[0], asked[0]} == {"size", "percent"}:
         return in_bytes(got, card) >= in_bytes(asked, card)
     return got[0] == asked[0] and got[1] >= asked[1]
 

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from tests.fuzz.oracle import clouds, hami, schedulers
-from tests.fuzz.oracle.meaning import ALL, Amount, Lacks, Meaning, Refused, Unsure
+from tests.fuzz.oracle.meaning import ALL, Lacks, Meaning, Refused, Unsure
 from tests.fuzz.oracle.names import owner_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.words import Cluster, Keys
@@ -117,13 +117,13 @@ class Read:
     used: tuple[str, ...] = ()
 
 
-def read_with(pod: Json, read: Read, devices: int | Amount, cluster: Cluster) -> Read:
-    """A container read once more as if its missing count stood there."""
+def read_with(pod: Json, read: Read, added: Json, cluster: Cluster) -> Read:
+    """A container read once more as if these resources stood there, too."""
     changed = json.loads(json.dumps(pod))
     for container in [*(changed["spec"].get("initContainers") or []), *changed["spec"]["containers"]]:
-        if container["name"] == read.name and read.lacks is not None:
+        if container["name"] == read.name:
             limits = {**(container["resources"].get("requests") or {}), **(container["resources"].get("limits") or {})}
-            container["resources"] = {"limits": {**limits, read.lacks: devices}}
+            container["resources"] = {"limits": {**limits, **added}}
     return next(one for one in read_pod(changed, cluster) if one.name == read.name)
 
 

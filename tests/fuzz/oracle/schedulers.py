@@ -155,6 +155,8 @@ def kai(keys: Keys) -> Meaning:
     else:
         if mib is None or not mib.isdecimal() or not mib.isascii() or int(mib) == 0:
             raise Refused("memory is a positive number")
+        if len(mib) > 18:
+            raise Unsure("zeros before it")
         memory = size(int(mib), MIB)
     return Meaning("kai", _count(cards), memory, None, {"devices": 1, "cores": FREE})
 
@@ -186,7 +188,7 @@ def tensor_fusion(keys: Keys) -> Meaning:
     cards = keys.count_of(notes, "gpu-count")
     cores = None
     if compute is not None:
-        if not compute.isdecimal() or not compute.isascii():
+        if not compute.isdecimal() or not compute.isascii() or len(compute) > 18:
             raise Unsure("a part of a percent")
         cores = _percent(int(compute) or None)
     return Meaning("tensor-fusion", _count(cards), size(total, 1), cores, {"devices": 1, "cores": FREE})
