@@ -287,24 +287,23 @@ def _status(trial: Trial, before: Read, candidates: list[Amounts], got: Amounts)
     if not entry:
         return
     request = entry.get("request")
-    if request not in [_shown(asked) for asked in candidates]:
+    if not any(_says(request, asked) for asked in candidates):
         yield Finding("the status says what was requested", f"{request} for {candidates[0]}", before.vendor or "")
-    if entry.get("allocation", request) != _shown(got) and not isinstance(request, str):
+    if not _says(entry.get("allocation") or request, got):
         yield Finding("the status says what is allocated", f"{entry} for {got}", before.vendor or "")
 
 
-def _shown(amounts: Amounts) -> dict[str, Any]:
-    return {"devices": amounts.devices, "memory": _text(amounts.memory), "cores": _text(amounts.cores)}
+def _says(shown: Any, amounts: Amounts) -> bool:
+    """Whether the status shows these amounts: sizes exactly, percentages as far as digits can."""
+    if not isinstance(shown, dict) or shown.get("devices") != amounts.devices:
+        return False
+    return _amount_says(shown["memory"], amounts.memory) and _amount_says(shown["cores"], amounts.cores)
 
 
-def _text(amount: Amount) -> str:
+def _amount_says(text: str, amount: Amount) -> bool:
     kind, number = amount
     if kind == "free":
-        return "free"
+        return text == "free"
     if kind == "size":
-        return f"{_number(Fraction(number) / MIB)}Mi"
-    return f"{_number(Fraction(number))}%"
-
-
-def _number(number: Fraction) -> str:
-    return str(number.numerator) if number.denominator == 1 else f"{float(number):.6g}"
+        return text.endswith("Mi") and Fraction(text.removesuffix("Mi")) * MIB == number
+    return text.endswith("%") and abs(Fraction(text.removesuffix("%")) - number) < Fraction(1, 10**4)
