@@ -13,8 +13,10 @@ Json = dict[str, Any]
 
 LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 FOLDER = "/usr/local/vgpu-shim"
-HAMI_CORE = frozenset({"nvidia", "volcano"})
-"""The vendors whose device plugin mounts HAMi-core (``HAMi-core/src``), which reads its limits from variables."""
+HAMI_CORE = frozenset({"nvidia", "volcano", "koordinator"})
+"""The vendors under which HAMi-core (``HAMi-core/src``) enforces, which reads its limits from variables."""
+VGPU_MANAGER = re.compile(r"CUDA_MEM_LIMIT.*|CUDA_CORE_LIMIT.*|MANAGER_VISIBLE_DEVICES")
+"""The variables of vgpu-manager's library (``vgpu-manager/pkg/deviceplugin/vgpu/vnum_plugin.go``)."""
 TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
 REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
@@ -79,13 +81,18 @@ def _lifted(container: Json, values: dict[str, str | None], vendor: str, got: Am
         if vendor in NVIDIA and name == "NVIDIA_VISIBLE_DEVICES" and value not in {"void", "none", ""}:
             kind = "whole cards" if got.whole else "a share"
             yield Finding(f"6 no variable shows {kind} every card", f"{container['name']}: {name}={value}", vendor)
-        elif vendor in HAMI_CORE and not got.whole and _lifts(name, value, container["name"], got):
+        elif not got.whole and _lifts(name, value, vendor, got):
             yield Finding("6 no variable lifts the limit", f"{container['name']}: {name}={value}", vendor)
 
 
-def _lifts(name: str, value: str, container: str, got: Amounts) -> bool:
+def _lifts(name: str, value: str, vendor: str, got: Amounts) -> bool:
+    if vendor == "vgpu-manager":
+        return VGPU_MANAGER.fullmatch(name) is not None or (name == "DISABLE_VGPU_CONTROL" and value.lower() in TRUE)
+    if vendor not in HAMI_CORE:
+        return False
     if name == "CUDA_DISABLE_CONTROL":
-        return value.lower() in TRUE
+        # Volcano's plugin looks for the name alone (``volcano-vgpu-device-plugin/pkg/plugin/server.go``).
+        return value.lower() in TRUE or vendor == "volcano"
     if name == "GPU_CORE_UTILIZATION_POLICY":
         return value.lower() == "disable"
     if name.startswith("CUDA_DEVICE_MEMORY_LIMIT"):

@@ -51,7 +51,7 @@ def vcuda(keys: Keys) -> Meaning:
     return Meaning("vcuda", 1, memory, None if cores is None else percent(cores))
 
 
-def qgpu(keys: Keys) -> Meaning:
+def qgpu(keys: Keys) -> Meaning | None:
     """Tencent Cloud TKE qGPU: GiB; above 100 cores both are totals over as many cards as that takes, rounded down."""
     cores, total = keys.of("qgpu-core"), keys.of("qgpu-memory")
     if cores is None:
@@ -69,10 +69,10 @@ def qgpu(keys: Keys) -> Meaning:
     return Meaning("qgpu", cards, size(total // cards, GIB), percent(cores // cards))
 
 
-def _qgpu_without_cores(keys: Keys, total: int | None) -> Meaning:
+def _qgpu_without_cores(keys: Keys, total: int | None) -> Meaning | None:
     greedy = keys.of("greedy")
     if total is None:
-        raise Refused("nothing is asked for")
+        return None
     if greedy is not None:
         if greedy > 100:
             raise Refused("an offline share is of one card")
