@@ -4,7 +4,7 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-matrix check bench docs manifests fmt lock clean
+.PHONY: help run test test-fast test-matrix fuzz check bench docs manifests fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -20,6 +20,10 @@ test-fast: check ## the same without the control plane
 
 test-matrix: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of docs/matrix.md
 	$(BIN)/pytest tests/test_any_to_any.py tests/cli/test_vendor_pages.py --requests-per-pair 180
+
+# PODS=10000000 instead of MINUTES for a number of them; FROM=n goes on from pod n of the same seed.
+fuzz: $(INSTALLED) ## MINUTES=1 SEED=1: generated pods held against every property and an oracle, in all cores
+	$(BIN)/python -m tests.fuzz $(foreach name,SEED MINUTES PODS FROM,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
 
 check: $(INSTALLED) ## format, lint, types, import layers
 	$(BIN)/ruff format --check

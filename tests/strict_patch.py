@@ -20,6 +20,16 @@ def apply_strictly(document: Any, operations: Iterable[Mapping[str, Any]]) -> An
         PatchError: an operation does not apply as the strictest reader takes it.
     """
     patched = copy.deepcopy(document)
+    apply_in_place(patched, operations)
+    return patched
+
+
+def apply_in_place(patched: Any, operations: Iterable[Mapping[str, Any]]) -> None:
+    """Applies the operations to a document that nobody else holds.
+
+    Raises:
+        PatchError: as `apply_strictly`.
+    """
     for operation in operations:
         if not operation["path"].startswith("/"):
             raise PatchError(f"{operation}: the whole document is never replaced")
@@ -33,7 +43,6 @@ def apply_strictly(document: Any, operations: Iterable[Mapping[str, Any]]) -> An
             _change_object(parent, last, operation)
         else:
             raise PatchError(f"{operation}: its parent is {parent!r}")
-    return patched
 
 
 def _unescaped(token: str) -> str:

@@ -9,10 +9,11 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.fuzz.enforcement import core_limit, memory_limit
+from tests.fuzz.oracle.meaning import at_least
 from tests.generators.admissions import Admitted, all_containers, allowed, changed, decision_on
 from tests.generators.pods import pods, sound_pods
 from tests.generators.policies import Configured, contexts, policies
-from tests.oracle import ALL, MIB, Meaning, at_least
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context
 from webhook.quantity import parse_quantity
@@ -101,19 +102,17 @@ def test_never_less_than_asked(one: Admitted) -> None:
     """5: by the vendors' documentation every container gets at least the devices, memory and cores that it asked for."""
     dropped = {finding.container for finding in one.decision.warnings if finding.reason is Reason.DIMENSION_DROPPED}
     for before, after in one.containers():
-        asked, got = one.meaning(one.pod, before), one.meaning(one.stored, after)
+        asked, got = one.read(one.pod, before).meaning, one.amounts(one.stored, after)
         if asked is None or before["name"] not in one.decision.account.get("containers", {}):
             assert before == after
             continue
         assert got is not None
         filled = {dimension for dimension in asked.unsaid if fillable(one, asked.vendor, dimension)}
-        if "devices" not in filled:
-            assert got.devices == asked.devices
-        if "memory" not in filled:
-            assert at_least(got.memory, asked.memory, one.card)
-        # Where nothing is said and a default cuts the memory, the cores are no longer those of a whole card.
-        if "cores" not in filled and before["name"] not in dropped and not ("cores" in asked.unsaid and filled):
-            assert at_least(got.cores, asked.cores)
+        wanted = asked.amounts({dimension: getattr(got, dimension) for dimension in filled})
+        assert wanted is not None
+        assert got.devices == wanted.devices
+        assert at_least(got.memory, wanted.memory, one.card)
+        assert before["name"] in dropped or at_least(got.cores, wanted.cores)
 
 
 def fillable(one: Admitted, vendor: str, dimension: str) -> bool:
@@ -160,32 +159,21 @@ def check_shim(one: Admitted) -> None:
     """Property 6 of a pod that is not denied."""
     for before, after in one.containers():
         env = {entry["name"]: entry.get("value") for entry in listed(after, "env")}
-        got = one.meaning(one.stored, after)
+        vendor, got = one.read(one.stored, after).vendor, one.amounts(one.stored, after)
         if LIBRARY in (env.get("LD_PRELOAD") or ""):
             assert got is not None
-            assert got.vendor == "nvidia"
-            assert (got.memory, got.cores) != (ALL, ALL)
-            assert env["CUDA_DEVICE_MEMORY_LIMIT"] == memory_limit(got)
-            assert env.get("CUDA_DEVICE_SM_LIMIT") == cores_limit(got)
+            assert vendor == "nvidia"
+            assert not got.whole
+            assert env["CUDA_DEVICE_MEMORY_LIMIT"] == memory_limit(got) is not None
+            assert env.get("CUDA_DEVICE_SM_LIMIT") == core_limit(got)
             assert_library_is_mounted(after)
-        if got is None or got.vendor != "nvidia" or before["name"] not in one.decision.account.get("containers", {}):
+        if got is None or vendor != "nvidia" or before["name"] not in one.decision.account.get("containers", {}):
             continue
         limits = {name: value for name, value in env.items() if name.startswith("CUDA_DEVICE_MEMORY_LIMIT")}
-        if (got.memory, got.cores) != (ALL, ALL):
+        if not got.whole:
             if limits or "CUDA_REDIRECT" in env:
                 assert limits == {"CUDA_DEVICE_MEMORY_LIMIT": memory_limit(got)}
-            assert env.get("CUDA_DEVICE_SM_LIMIT") in {None, cores_limit(got)}
-
-
-def memory_limit(got: Meaning) -> str:
-    """What the shim is told of the memory of a share, which has to be a size."""
-    assert got.memory[0] == "size"
-    return f"{-(-got.memory[1] // MIB)}m"
-
-
-def cores_limit(got: Meaning) -> str | None:
-    """What the shim is told of the cores of a share, nothing where they have no limit."""
-    return str(-(-got.cores[1] // 1)) if got.cores[0] == "percent" else None
+            assert env.get("CUDA_DEVICE_SM_LIMIT") in {None, core_limit(got)}
 
 
 def assert_library_is_mounted(container: dict[str, Any]) -> None:

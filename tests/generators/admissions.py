@@ -7,9 +7,11 @@ from typing import Any
 from hypothesis import event
 from hypothesis import strategies as st
 
+from tests.fuzz.oracle.meaning import Amounts
+from tests.fuzz.oracle.reading import Read, read_pod
+from tests.fuzz.oracle.words import Cluster
 from tests.generators.pods import pods, sound_pods
 from tests.generators.policies import Configured, contexts, policies
-from tests.oracle import MIB, Meaning, meaning
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, decide
 from webhook.mapping.policy import Policy
@@ -42,12 +44,19 @@ class Admitted:
         size = self.policy.settings.cards.get(selected or "")
         return None if size is None else Fraction(parse_quantity(str(size)))
 
-    def meaning(self, pod: dict[str, Any], container: dict[str, Any]) -> Meaning | None:
-        """What the container gets by the vendors' documentation."""
+    def read(self, pod: dict[str, Any], container: dict[str, Any]) -> Read:
+        """What the container asks for by the vendors' documentation."""
         gpushare = self.policy.vendors["gpushare"]
         unit = gpushare.words["gpu-mem"].unit
         assert isinstance(unit, int)
-        return meaning(container, pod["metadata"].get("labels") or {}, None if gpushare.standby else unit // MIB)
+        owners = {} if gpushare.standby else {"aliyun.com/gpu-mem": "gpushare"}
+        reads = read_pod(pod, Cluster(owners, {"gpushare": unit}))
+        return next(one for one in reads if one.name == container["name"])
+
+    def amounts(self, pod: dict[str, Any], container: dict[str, Any]) -> Amounts | None:
+        """What the container gets by the vendors' documentation, without anybody's defaults."""
+        meaning = self.read(pod, container).meaning
+        return None if meaning is None else meaning.amounts()
 
 
 def all_containers(pod: dict[str, Any]) -> list[dict[str, Any]]:

@@ -1,0 +1,309 @@
+"""Property 5 by the oracle: never less than asked, nothing that was specified changes, nothing is accepted that is nothing."""
+
+from collections.abc import Iterator, Mapping
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from tests.fuzz.generate import PREFIX
+from tests.fuzz.oracle.meaning import (
+    ALL,
+    FREE,
+    GIB,
+    MIB,
+    MOST_DEVICES,
+    Amount,
+    Amounts,
+    Meaning,
+    Number,
+    Refused,
+    at_least,
+    percent,
+)
+from tests.fuzz.oracle.names import name_of
+from tests.fuzz.oracle.quantity import UnreadableError, quantity
+from tests.fuzz.oracle.reading import Read, read_with
+from tests.fuzz.oracle.steps import core_step, memory_step
+from tests.fuzz.trial import Finding, Trial, all_containers
+
+NVIDIA = frozenset(
+    {
+        *(
+            "nvidia",
+            "aliyun",
+            "gpushare",
+            "vcuda",
+            "qgpu",
+            "baidu",
+            "volcano",
+            "volcano-legacy",
+            "cce",
+            "vke",
+            "koordinator",
+        ),
+        *(
+            "elastic-gpu",
+            "nano-gpu",
+            "vgpu-manager",
+            "kai",
+            "nvfractions",
+            "tensor-fusion",
+            "mig",
+            "whole",
+            "timeslicing",
+            "mps",
+        ),
+        "mig-single",
+    }
+)
+"""The vendors of NVIDIA's hardware."""
+READING = frozenset(f"VGW{number}" for number in (*range(301, 313), 315, *range(317, 324)))
+"""The codes by which the webhook says that a request is none."""
+Filled = Mapping[str, int | Amount]
+
+
+def amount_findings(trial: Trial) -> Iterator[Finding]:
+    """Everything that is wrong with what the containers get."""
+    if trial.skipped or trial.decision.reason.code == "VGW010" or _lenient(trial):
+        return
+    if not any(read.vendor for read in trial.before):
+        if trial.decision.patch_json:
+            yield Finding("who asks for nothing is left alone", trial.decision.patch_json.decode())
+        return
+    if trial.decision.denial is not None:
+        yield from _denied(trial)
+        return
+    if not any(read.unsure for read in trial.before):
+        yield from _each(trial)
+
+
+def _each(trial: Trial) -> Iterator[Finding]:
+    for before, after in zip(trial.before, trial.after, strict=True):
+        if before.lacks is not None:
+            yield from _container(trial, before, completed(trial, before), after)
+        elif before.refused is not None:
+            if not _warned(trial, before):
+                yield _rejected(before)
+        elif before.meaning is not None:
+            yield from _container(trial, before, possible(trial, before.vendor or "", before.meaning), after)
+
+
+def _rejected(read: Read) -> Finding:
+    why = read.refused or "incomplete"
+    return Finding(f"denied is: {why.partition(':')[0]}", f"{read.name}: {why}", read.vendor or "")
+
+
+def _lenient(trial: Trial) -> bool:
+    """Whether nothing is enforced: a mode, or a workload outside the roll-out."""
+    return trial.case.labels.get(f"{PREFIX}mode") in {"warn", "observe"} or "VGW111" in trial.codes
+
+
+def _warned(trial: Trial, read: Read) -> bool:
+    """Whether a container that was let be was told of; what was changed has to be right."""
+    return not trial.decision.patch_json and any(one.container == read.name for one in trial.decision.warnings)
+
+
+def _denied(trial: Trial) -> Iterator[Finding]:
+    denial = trial.decision.denial
+    assert denial is not None
+    if denial.reason.code not in READING or any(read.refused or read.unsure for read in trial.before):
+        return
+    asking = [(read.vendor or "", read.meaning) for read in trial.before if read.meaning is not None]
+    if asking and all(meaning.amounts() is not None for _, meaning in asking):
+        yield Finding("what the vendor takes is taken", denial.text, asking[0][0])
+
+
+def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Read) -> Iterator[Finding]:
+    vendor = before.vendor or ""
+    if not candidates:
+        if not _warned(trial, before):
+            yield _rejected(before)
+        return
+    target = target_of(trial, vendor)
+    left = _left(trial, before, target)
+    if left:
+        yield Finding("4 no name of the source is left", ", ".join(left), vendor)
+        return
+    if after.unsure is not None:
+        return
+    got = None if after.meaning is None else after.meaning.amounts()
+    if got is None:
+        why = after.refused or "nothing is asked for"
+        yield Finding("5 what is written is a request", f"{before.name}: {why}", vendor)
+        return
+    if vendor == "mig" and got.memory[0] == "size":
+        # A slice holds a little more on some cards than on others; by how much is the driver's business.
+        candidates = [asked._replace(memory=got.memory) for asked in candidates if at_least(got.memory, asked.memory)]
+    wrong = [mismatch(trial, target, asked, got) for asked in candidates]
+    if all(wrong):
+        detail = f"{before.name}: {wrong[0]}; {vendor} to {target}, asked {candidates[0]}, got {got} by {after.vendor}"
+        yield Finding(f"5 {wrong[0]}", detail, vendor)
+    if trial.decision.patch_json and "mig" not in {vendor, after.vendor}:
+        yield from _status(trial, before, candidates, got)
+
+
+def _left(trial: Trial, before: Read, target: str) -> list[str]:
+    """The source's names that still stand in a container that was to be written for another vendor."""
+    if before.vendor == target or not before.used:
+        return []
+    container = next(one for one in all_containers(trial.stored) if one["name"] == before.name)
+    resources = container.get("resources") or {}
+    there = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    shared = "mig" if target == "mig-single" else target
+    return [name for name in before.used if name in there and shared not in getattr(name_of(name), "short", ())]
+
+
+def target_of(trial: Trial, vendor: str) -> str:
+    """The vendor that a request has to be written for, by the order of ``docs/behaviour.md``, Translating."""
+    for notes in (trial.case.pod["metadata"].get("annotations") or {}, trial.case.annotations):
+        if f"{PREFIX}target" in notes:
+            return str(notes[f"{PREFIX}target"])
+    setup = trial.setup
+    if vendor in setup.translate:
+        return setup.translate[vendor]
+    if setup.target is not None and ((vendor in NVIDIA) == (setup.target in NVIDIA) or vendor == "neutral"):
+        return setup.target
+    return vendor
+
+
+def completed(trial: Trial, before: Read) -> list[Amounts]:
+    """What a container may get that lacks a key of its vendor, by the default for it; what is specified still counts."""
+    vendor = before.vendor or ""
+    added: dict[Any, str] = {}
+    found: list[Amounts] = []
+    for default in defaults_of(trial, vendor, "devices"):
+        added[default] = before.lacks or ""
+    if vendor == "volcano":
+        sizes = (one for one in defaults_of(trial, vendor, "memory") if isinstance(one, tuple) and one[0] == "size")
+        added |= {-(-one[1] // MIB): "volcano.sh/vgpu-memory" for one in sizes}
+    for number, key in added.items():
+        counted = read_with(trial.case.pod, before, {key: number}, trial.setup.cluster)
+        if (
+            counted.meaning is not None
+            and not counted.ignores
+            and (key == before.lacks or counted.meaning.cores != ALL)
+        ):
+            found += possible(trial, before.vendor or "", counted.meaning)
+    return found
+
+
+def possible(trial: Trial, vendor: str, meaning: Meaning) -> list[Amounts]:
+    """What the container may get: each default that holds is filled in or passed over; what is specified stays."""
+    choices = [
+        [None, *((dimension, default) for default in defaults_of(trial, vendor, dimension))]
+        for dimension in sorted(meaning.unsaid)
+    ]
+    found = []
+    for chosen in product(*choices):
+        amounts = meaning.amounts(dict(one for one in chosen if one is not None))
+        if amounts is not None and amounts not in found:
+            found.append(amounts)
+    return found
+
+
+def defaults_of(trial: Trial, vendor: str, dimension: str) -> list[int | Amount]:
+    """The defaults for a dimension: the namespace's, and the mapping's, where the first cannot be read or written."""
+    found = [] if (default := trial.setup.defaults.get(vendor, {}).get(dimension)) is None else [default]
+    text = trial.case.annotations.get(f"{PREFIX}default-{dimension}")
+    if text is not None:
+        try:
+            namespace = _namespace_default(dimension, text)
+        except (UnreadableError, Refused, ValueError):
+            return found
+        return found if namespace is None else [namespace, *found]
+    return found
+
+
+def _namespace_default(dimension: str, text: str) -> int | Amount | None:
+    if text == "0" and dimension != "devices":
+        return None
+    if dimension == "memory" and text == "all":
+        return ALL
+    if dimension == "memory":
+        exact = quantity(text)
+        if text[-1:].isdigit() or exact <= 0 or exact > 1024 * GIB:
+            raise ValueError(text)
+        return ("size", exact)
+    exact = quantity(text)
+    if exact <= 0:
+        raise ValueError(text)
+    if dimension == "cores":
+        return percent(exact)
+    if not text.isdecimal() or text.startswith("0") or exact > MOST_DEVICES:
+        raise ValueError(text)
+    return int(text)
+
+
+def mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> str | None:
+    """What is wrong with what a container gets; None where it is right, and no more than the target's units explain."""
+    if got.devices != asked.devices:
+        return "devices are those asked for"
+    if FREE in {asked.memory, got.memory}:
+        if got.memory != asked.memory and not (asked.memory == FREE and "VGW207" in trial.codes):
+            return "memory is not less than asked"
+    elif not any(at_least(got.memory, asked.memory, card) for card in _cards(trial, asked)):
+        return "memory is not less than asked"
+    elif not _least(got.memory, asked.memory, memory_step(target, asked, trial.setup.cluster)):
+        return "memory is rounded no further than needed"
+    return _cores_mismatch(trial, target, asked, got)
+
+
+def _cores_mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> str | None:
+    if got.cores == asked.cores:
+        return None
+    dropped = "VGW205" in trial.codes and target in trial.setup.drops
+    if dropped and got.cores in {FREE, ALL}:
+        return None
+    if asked.cores == FREE:
+        return None if "VGW207" in trial.codes else "no limit of cores stays none"
+    if not at_least(got.cores, asked.cores):
+        return "cores are not less than asked"
+    if got.cores[1] - asked.cores[1] >= core_step(target, asked, got):
+        return "cores are rounded no further than needed"
+    return None
+
+
+def _least(got: Amount, asked: Amount, step: Number | None) -> bool:
+    """Whether a step less would be too little; `step` None: not known."""
+    if got == asked or step is None or got[0] != asked[0]:
+        return True
+    return got[1] - asked[1] < (step if got[0] == "size" else 1)
+
+
+def _cards(trial: Trial, asked: Amounts) -> list[Number | None]:
+    """Bytes of the cards that the pod may get: of the one that its selector names, or by its affinity any that is known.
+
+    Whole cards are never a size.
+    """
+    selected: str = (trial.case.pod["spec"].get("nodeSelector") or {}).get("nvidia.com/gpu.product", "")
+    if "VGW210" not in trial.codes or asked.whole:
+        return [None]
+    return [trial.setup.cards[selected]] if selected in trial.setup.cards else [*trial.setup.cards.values()]
+
+
+def _status(trial: Trial, before: Read, candidates: list[Amounts], got: Amounts) -> Iterator[Finding]:
+    """The status annotation says what was requested, and what the container gets."""
+    entry = trial.entry(before.name)
+    if not entry:
+        return
+    request = entry.get("request")
+    if not any(_says(request, asked) for asked in candidates):
+        yield Finding("the status says what was requested", f"{request} for {candidates[0]}", before.vendor or "")
+    if not _says(entry.get("allocation") or request, got):
+        yield Finding("the status says what is allocated", f"{entry} for {got}", before.vendor or "")
+
+
+def _says(shown: Any, amounts: Amounts) -> bool:
+    """Whether the status shows these amounts: sizes exactly, percentages as far as digits can."""
+    if not isinstance(shown, dict) or shown.get("devices") != amounts.devices:
+        return False
+    return _amount_says(shown["memory"], amounts.memory) and _amount_says(shown["cores"], amounts.cores)
+
+
+def _amount_says(text: str, amount: Amount) -> bool:
+    kind, number = amount
+    if kind == "free":
+        return text == "free"
+    if kind == "size":
+        return text.endswith("Mi") and Fraction(text.removesuffix("Mi")) * MIB == number
+    return text.endswith("%") and abs(Fraction(text.removesuffix("%")) - number) < Fraction(1, 10**4)

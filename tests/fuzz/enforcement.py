@@ -1,0 +1,158 @@
+"""Property 6: never a shim without its limit, no variable that lifts a limit, no search path through the current directory."""
+
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from tests.fuzz.amounts import NVIDIA
+from tests.fuzz.generate import PREFIX
+from tests.fuzz.oracle.meaning import MIB, Amounts
+from tests.fuzz.trial import Finding, Trial
+
+Json = dict[str, Any]
+
+LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
+FOLDER = "/usr/local/vgpu-shim"
+HAMI_CORE = frozenset({"nvidia", "volcano", "koordinator"})
+"""The vendors under which HAMi-core (``HAMi-core/src``) enforces, which reads its limits from variables."""
+VGPU_MANAGER = re.compile(r"CUDA_MEM_LIMIT.*|CUDA_CORE_LIMIT.*|MANAGER_VISIBLE_DEVICES")
+"""The variables of vgpu-manager's library (``vgpu-manager/pkg/deviceplugin/vgpu/vnum_plugin.go``)."""
+TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
+REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
+
+
+def enforcement_findings(trial: Trial) -> Iterator[Finding]:
+    """Everything by which a container could use more than its share."""
+    labels = trial.case.labels
+    if trial.skipped or not trial.decision.allowed or labels.get(f"{PREFIX}mode") in {"warn", "observe"}:
+        return
+    if "VGW111" in trial.codes or not any(read.meaning for read in trial.before):
+        return
+    for (before, after), read, was in zip(trial.containers(), trial.after, trial.before, strict=True):
+        if was.meaning is None or read.meaning is None:
+            continue
+        got = read.meaning.amounts()
+        if got is None:
+            continue
+        values = effective(after)
+        if trial.case.annotations.get(f"{PREFIX}guard") != "allow" and read.vendor not in trial.setup.lenient:
+            yield from _lifted(after, values, read.vendor or "", got)
+        if before.get("env") != after.get("env"):
+            yield from _paths(before, values)
+        added = LIBRARY in str(after.get("env")) and LIBRARY not in str(before.get("env"))
+        yield from _shim(trial, after, values, Held(read.vendor or "", got, injected=added))
+
+
+def effective(container: Json) -> dict[str, str | None]:
+    """The variables as the kubelet makes them, the last of a name counts; None: not known before the container starts."""
+    found: dict[str, str | None] = {}
+    unknown = bool(container.get("envFrom"))
+    for entry in container.get("env") or []:
+        if entry.get("valueFrom"):
+            found[entry["name"]] = None
+            continue
+        found[entry["name"]] = _expanded(entry.get("value") or "", found, unknown=unknown)
+    return found
+
+
+def _expanded(text: str, known: dict[str, str | None], *, unknown: bool) -> str | None:
+    if "$" not in text:
+        return text
+    open_ = False
+
+    def value(match: re.Match[str]) -> str:
+        nonlocal open_
+        if match[0] == "$$":
+            return "$"
+        name = match[1]
+        there = known.get(name)
+        if (name in known and there is None) or (name not in known and unknown):
+            open_ = True
+        return match[0] if there is None else there
+
+    expanded = REFERENCE.sub(value, text)
+    return None if open_ else expanded
+
+
+def _lifted(container: Json, values: dict[str, str | None], vendor: str, got: Amounts) -> Iterator[Finding]:
+    for name, value in values.items():
+        if value is None:
+            continue
+        if vendor in NVIDIA and name == "NVIDIA_VISIBLE_DEVICES" and value not in {"void", "none", ""}:
+            kind = "whole cards" if got.whole else "a share"
+            yield Finding(f"6 no variable shows {kind} every card", f"{container['name']}: {name}={value}", vendor)
+        elif not got.whole and _lifts(name, value, vendor, got):
+            yield Finding("6 no variable lifts the limit", f"{container['name']}: {name}={value}", vendor)
+
+
+def _lifts(name: str, value: str, vendor: str, got: Amounts) -> bool:
+    if vendor == "vgpu-manager":
+        return VGPU_MANAGER.fullmatch(name) is not None or (name == "DISABLE_VGPU_CONTROL" and value.lower() in TRUE)
+    if vendor not in HAMI_CORE:
+        return False
+    if name == "CUDA_DISABLE_CONTROL":
+        # Volcano's plugin looks for the name alone (``volcano-vgpu-device-plugin/pkg/plugin/server.go``).
+        return value.lower() in TRUE or vendor == "volcano"
+    if name == "GPU_CORE_UTILIZATION_POLICY":
+        return value.lower() == "disable"
+    if name.startswith("CUDA_DEVICE_MEMORY_LIMIT"):
+        return value != memory_limit(got) or name != "CUDA_DEVICE_MEMORY_LIMIT"
+    if name.startswith("CUDA_DEVICE_SM_LIMIT"):
+        return value != core_limit(got)
+    return name == "CUDA_REDIRECT" and value != LIBRARY
+
+
+def memory_limit(got: Amounts) -> str | None:
+    """What the shim is told of the memory of a share: MiB, rounded up; None where it is no size."""
+    return f"{-(-got.memory[1] // MIB)}m" if got.memory[0] == "size" else None
+
+
+def core_limit(got: Amounts) -> str | None:
+    """What the shim is told of the cores; None where they have no limit."""
+    return str(-(-got.cores[1] // 1)) if got.cores[0] == "percent" else None
+
+
+def _paths(before: Json, values: dict[str, str | None]) -> Iterator[Finding]:
+    path = values.get("LD_LIBRARY_PATH")
+    was = effective(before).get("LD_LIBRARY_PATH")
+    if path is not None and path != was and not all(path.split(":")):
+        yield Finding("6 no search path through the current directory", f"LD_LIBRARY_PATH={path}")
+
+
+class Held(NamedTuple):
+    """What a container holds, and whether the shim was put into it."""
+
+    vendor: str
+    got: Amounts
+    injected: bool
+
+
+def _shim(trial: Trial, after: Json, values: dict[str, str | None], held: Held) -> Iterator[Finding]:
+    vendor, got, ours = held
+    entries = [entry.get("value") or "" for entry in after.get("env") or [] if entry["name"] == "LD_PRELOAD"]
+    injected = bool(entries) and LIBRARY in re.split("[: ]", values["LD_PRELOAD"] or entries[-1])
+    if not injected and wants_shim(trial, vendor, got):
+        yield Finding("6 a share gets its shim", f"{after['name']}: {got}", vendor)
+    if not injected or not ours:
+        return
+    if vendor != "nvidia" or got.whole:
+        yield Finding("6 no shim without a limit", f"{after['name']}: {vendor}, {got}", vendor)
+        return
+    if values.get("CUDA_DEVICE_MEMORY_LIMIT") != memory_limit(got):
+        yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_MEMORY_LIMIT')} for {got}", vendor)
+    if values.get("CUDA_DEVICE_SM_LIMIT") != core_limit(got):
+        yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_SM_LIMIT')} % for {got}", vendor)
+    mounts = [one for one in after.get("volumeMounts") or [] if one["mountPath"].rstrip("/") == FOLDER]
+    if {(one["name"], one.get("readOnly"), one.get("subPath")) for one in mounts} != {("vgpu-shim", True, None)}:
+        yield Finding("6 no shim without its library", str(mounts), vendor)
+
+
+def wants_shim(trial: Trial, vendor: str, got: Amounts) -> bool:
+    """Whether a container has to get the shim: a share of a size, where a hostPath may bring it."""
+    if vendor != "nvidia" or got.whole or got.memory[0] != "size" or "shim: {mode: plugin}" in trial.setup.mappings:
+        return False
+    ordered = trial.case.annotations.get(f"{PREFIX}shim")
+    if ordered in {"none", "hostPath"}:
+        return ordered == "hostPath"
+    default = "baseline" if "podSecurityDefault: baseline" in trial.setup.settings else "privileged"
+    return trial.case.labels.get("pod-security.kubernetes.io/enforce", default) == "privileged"

@@ -1,0 +1,193 @@
+"""What surrounds a request in a container and a pod: variables, mounts, security, placement, marks of schedulers."""
+
+from typing import Any
+
+from tests.fuzz.draw import Draw
+
+Json = dict[str, Any]
+
+GUARDED = (
+    *("NVIDIA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "CUDA_DISABLE_CONTROL", "GPU_CORE_UTILIZATION_POLICY"),
+    *("CUDA_DEVICE_MEMORY_LIMIT", "CUDA_DEVICE_MEMORY_LIMIT_0", "CUDA_DEVICE_SM_LIMIT", "CUDA_REDIRECT"),
+    *(
+        "CUDA_DEVICE_MEMORY_SHARED_CACHE",
+        "CUDA_OVERSUBSCRIBE",
+        "ASCEND_VISIBLE_DEVICES",
+        "CGPU_DISABLE",
+        "NPU_MEM_QUOTA",
+    ),
+    *("ALIYUN_COM_GPU_MEM_CONTAINER", "ALIYUN_COM_GPU_MEM_DEV", "DISABLE_VGPU_CONTROL", "CUDA_MEM_LIMIT_0"),
+)
+LOADER = ("LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "VGPU_WEBHOOK_LD_LIBRARY_PATH")
+PLAIN = ("A", "E", "B", "PATH")
+VALUES = (
+    *(
+        "all",
+        "void",
+        "none",
+        "",
+        "0",
+        "0,1",
+        "true",
+        "false",
+        "1",
+        "TRUE",
+        "yes",
+        "disable",
+        "DEFAULT",
+        "force",
+        "3000m",
+        "30",
+    ),
+    *("GPU-8f3a", "4096m", "$(A)", "$(E)", "$$(A)", "$(NOWHERE)"),
+)
+PATHS = (
+    *(
+        "",
+        ":",
+        "/a",
+        "/a:",
+        ":/a",
+        "/a::/b",
+        "/usr/local/vgpu-shim",
+        "/usr/local/vgpu-shim:/x",
+        "/a:$(E)",
+        "$(E)/b",
+        "$(A):/c",
+    ),
+    *("/usr/local/vgpu-shim/libvgpu.so", "/b:/usr/local/vgpu-shim", "$(LD_LIBRARY_PATH)", "/a:$$(E)", "/a:$(NOWHERE)"),
+    "/usr/local/iluvatar/lib64:/usr/local/corex/lib64",
+)
+SCHEDULERS = (
+    *(
+        "default-scheduler",
+        "hami-scheduler",
+        "volcano",
+        "kai-scheduler",
+        "runai-scheduler",
+        "koord-scheduler",
+        "vgpu-scheduler",
+    ),
+    *("my-scheduler", ""),
+)
+MARKS = (
+    *(
+        "hami.io/vgpu-node",
+        "hami.io/bind-phase",
+        "hami.io/vgpu-devices-allocated",
+        "ALIYUN_COM_GPU_MEM_IDX",
+        "volcano.sh/gpu-index",
+    ),
+    *("tencent.com/gpu-assigned", "tencent.com/predicate-time", "scheduling.koordinator.sh/device-allocated", "gas-ts"),
+    *("volcano.sh/vgpu-ids-new", "nano-gpu/assume", "received-resource-type", "tensor-fusion.ai/gpu-ids"),
+)
+HINTS = (
+    "nvidia.com/use-gputype",
+    "volcano.sh/vgpu-mode",
+    "nvidia.com/gpumem",
+    "mps",
+    "a/b~c",
+    "tencent.com/vcuda-core-limit",
+)
+MOUNTS: tuple[Json, ...] = (
+    {"name": "own", "mountPath": "/data"},
+    {"name": "own", "mountPath": "/tmp/vgpulock/"},
+    {"name": "own", "mountPath": "/usr/local"},
+    {"name": "vgpu-shim", "mountPath": "/usr/local/vgpu-shim", "readOnly": True},
+    {"name": "vgpu-shim", "mountPath": "/usr/local//vgpu-shim", "readOnly": True, "subPath": "part"},
+    {"name": "vgpu-shim", "mountPath": "/own"},
+)
+VOLUMES: tuple[Any, ...] = (
+    None,
+    [],
+    [{"name": "own", "emptyDir": {}, "futureField": 1}],
+    [{"name": "vgpu-shim", "hostPath": {"path": "/usr/local/vgpu-shim", "type": "Directory"}}],
+    [{"name": "vgpu-shim", "emptyDir": {}}],
+)
+
+
+def variables(draw: Draw) -> list[Json]:
+    """The ``env`` of a container, with every way in which a value comes about."""
+    found: list[Json] = []
+    for _ in range(draw.pick((1, 1, 2, 3, 4))):
+        kind = draw.random()
+        name = draw.pick(LOADER if kind < 0.4 else GUARDED if kind < 0.7 else PLAIN)
+        form = draw.random()
+        if form < 0.1:
+            source = draw.pick(
+                ({"configMapKeyRef": {"name": "c", "key": "k"}}, {"fieldRef": {"fieldPath": "metadata.name"}})
+            )
+            found.append({"name": name, "valueFrom": source})
+        elif form < 0.14:
+            found.append({"name": name})
+        else:
+            value = draw.pick(PATHS) if kind < 0.4 or draw.chance(0.2) else draw.pick(VALUES)
+            found.append({"name": name, "value": value})
+    return found
+
+
+def around(draw: Draw, container: Json) -> None:
+    """Adds to a container what may stand beside its request."""
+    if draw.chance(0.3):
+        container["env"] = variables(draw)
+    elif draw.chance(0.03):
+        container["env"] = draw.pick((None, []))
+    rare = draw.random()
+    if rare < 0.03:
+        container["envFrom"] = [{"configMapRef": {"name": "c"}}]
+    elif rare < 0.06:
+        container["volumeMounts"] = [draw.pick(MOUNTS) for _ in range(draw.pick((0, 1, 1, 2)))]
+    elif rare < 0.07:
+        container["securityContext"] = {"privileged": draw.pick((True, True, False, None))}
+    elif rare < 0.09:
+        container["futureField"] = draw.pick((1, None, [{"a": "~/"}], {"limits": {"nvidia.com/gpu": "1"}}))
+
+
+def place(draw: Draw, spec: Json) -> None:
+    """Adds to a pod what says where it runs."""
+    if draw.chance(0.3):
+        spec["schedulerName"] = draw.pick(SCHEDULERS)
+    if draw.chance(0.1):
+        product = draw.pick(("A100", "T4", "H20"))
+        spec["nodeSelector"] = draw.pick(({"nvidia.com/gpu.product": product}, {"gpu": "true"}, {}, None))
+    rare = draw.random()
+    if rare < 0.02:
+        spec["nodeName"] = "node-1"
+        spec["affinity"] = draw.pick((None, {}, {"nodeAffinity": {"futureField": 1}}))
+    elif rare < 0.04:
+        spec["affinity"] = card_by_affinity(draw)
+    elif rare < 0.06:
+        spec["volumes"] = draw.pick(VOLUMES)
+    elif rare < 0.08:
+        spec["runtimeClassName"] = draw.pick(("nvidia", "kata"))
+    elif rare < 0.1:
+        spec["tolerations"] = draw.pick((None, [], [{"operator": "Exists"}]))
+    elif rare < 0.11:
+        spec["futureField"] = {"a~b/c": [1.5, None]}
+
+
+def card_by_affinity(draw: Draw) -> Json:
+    """A required affinity that names cards."""
+    cards = [draw.pick(("A100", "T4", "H20")) for _ in range(draw.pick((1, 1, 2)))]
+    expression = {"key": "nvidia.com/gpu.product", "operator": draw.pick(("In", "In", "NotIn")), "values": cards}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def mark(draw: Draw, labels: dict[str, str], annotations: dict[str, str]) -> None:
+    """Adds keys that schedulers, users and an earlier pass of the webhook leave on pods."""
+    rare = draw.random()
+    if rare < 0.05:
+        annotations[draw.pick(MARKS)] = "1"
+    elif rare < 0.09:
+        annotations[draw.pick(HINTS)] = draw.pick(("A10", "3000", "/~1"))
+    elif rare < 0.13:
+        annotations["vgpu-webhook.io/status"] = draw.pick(("{}", "no JSON", '{"policy":"forged","containers":{}}'))
+    elif rare < 0.15:
+        labels[draw.pick(("aliyun.com/gpu-count", "volcano.sh/gpu-num"))] = draw.pick(("1", "2", "02", "0", "two", ""))
+    elif rare < 0.16:
+        annotations["gpu-fraction-num-devices"] = draw.pick(("1", "2", "0", "x"))
+    elif rare < 0.17:
+        labels["vgpu-webhook.io/inject"] = "disabled"
+    elif rare < 0.175:
+        annotations["kubernetes.io/config.mirror"] = "x"

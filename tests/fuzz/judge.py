@@ -1,0 +1,67 @@
+"""All properties over one case."""
+
+import json
+from collections import Counter
+from dataclasses import dataclass, field
+
+import msgspec
+
+from tests.fuzz.amounts import amount_findings
+from tests.fuzz.enforcement import enforcement_findings
+from tests.fuzz.generate import Case
+from tests.fuzz.properties import plain_findings
+from tests.fuzz.sampled import sampled_findings
+from tests.fuzz.trial import Finding, RaisedError, Trial
+
+
+@dataclass(slots=True)
+class Tally:
+    """What became of many cases."""
+
+    pods: int = 0
+    outcomes: Counter[str] = field(default_factory=Counter)
+    findings: Counter[tuple[str, str]] = field(default_factory=Counter)
+    first: dict[tuple[str, str], int] = field(default_factory=dict)
+
+    def add(self, other: "Tally") -> None:
+        """Takes in what another process has counted."""
+        self.pods += other.pods
+        self.outcomes.update(other.outcomes)
+        self.findings.update(other.findings)
+        for key, number in other.first.items():
+            self.first[key] = min(number, self.first.get(key, number))
+
+    def count(self, number: int, outcome: str, findings: list[Finding]) -> None:
+        """Takes in a case."""
+        self.pods += 1
+        self.outcomes[outcome] += 1
+        for key in {(finding.rule, finding.vendor) for finding in findings}:
+            self.findings[key] += 1
+            self.first.setdefault(key, number)
+
+
+def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
+    """The outcome in one word, and everything that is wrong.
+
+    Args:
+        case: what is decided.
+        closely: also what takes several decisions: with and without memory, by the command line, explained.
+    """
+    try:
+        trial = Trial(case)
+        findings = list(plain_findings(trial))
+        if not any(finding.rule.startswith("2 ") for finding in findings):
+            findings += [*amount_findings(trial), *enforcement_findings(trial)]
+            findings += sampled_findings(trial) if closely else []
+    except msgspec.DecodeError:
+        return "undecodable", []
+    except RaisedError as error:
+        return "raised", [Finding("7 no exception", str(error))]
+    decision = trial.decision
+    outcome = "changed" if decision.patch_json else "denied" if not decision.allowed else "untouched"
+    return outcome, findings
+
+
+def shown(case: Case) -> str:
+    """A case as one line of JSON, for a test that fails."""
+    return json.dumps({"labels": case.labels, "annotations": case.annotations, "setup": case.setup, "pod": case.pod})

@@ -1,0 +1,166 @@
+"""Requests in the terms of cloud platforms. Sources: their documentation, named with each."""
+
+from tests.fuzz.oracle.meaning import (
+    ALL,
+    FREE,
+    GIB,
+    MIB,
+    Amount,
+    Lacks,
+    Meaning,
+    Refused,
+    Unsure,
+    count,
+    percent,
+    share,
+    size,
+)
+from tests.fuzz.oracle.words import Keys
+
+
+def aliyun(keys: Keys) -> Meaning:
+    """Alibaba Cloud ACK, shared GPU scheduling: GiB in total over the cards of the pod's label, which divide it."""
+    total, cores = keys.of("gpu-mem"), keys.of("gpu-core")
+    if cores is not None and (cores % 5 or not 5 <= cores <= 100):
+        raise Refused("cores are 5 to 100 in steps of 5")
+    if total is None and cores is None:
+        raise Refused("nothing is asked for")
+    if total is None:
+        return Meaning("aliyun", 1, None, percent(cores or 100))
+    cards = keys.count_of(keys.labels, "aliyun.com/gpu-count") or 1
+    if cards > 1 and cores is not None:
+        raise Refused("several cards share memory only")
+    memory = size(share(total, count(cards)), GIB)
+    return Meaning("aliyun", cards, memory, None if cores is None else percent(cores), {"cores": FREE})
+
+
+def gpushare(keys: Keys) -> Meaning | None:
+    """gpushare-scheduler-extender ``docs/userguide.md``: a part of one card, in the cluster's unit, cores unlimited."""
+    units = keys.of("gpu-mem")
+    if units is None:
+        return None
+    return Meaning("gpushare", 1, size(units, keys.cluster.units.get("gpushare") or GIB), None, {"cores": FREE})
+
+
+def vcuda(keys: Keys) -> Meaning:
+    """Tencent gpu-manager ``README.md`` and ``pkg/services/allocator``: units of 256 MiB; k·100 cores are k whole cards."""
+    cores, units = keys.of("vcuda-core"), keys.of("vcuda-memory")
+    if cores is not None and cores >= 100:
+        return Meaning("vcuda", count(share(cores, 100)), ALL, ALL)
+    memory = None if units is None else size(units, 256 * MIB)
+    return Meaning("vcuda", 1, memory, None if cores is None else percent(cores))
+
+
+def qgpu(keys: Keys) -> Meaning | None:
+    """Tencent Cloud TKE qGPU: GiB; above 100 cores both are totals over as many cards as that takes, rounded down."""
+    cores, total = keys.of("qgpu-core"), keys.of("qgpu-memory")
+    if cores is None:
+        return _qgpu_without_cores(keys, total)
+    if cores % 100 == 0:
+        return Meaning("qgpu", count(cores // 100), ALL, ALL)
+    if cores < 100 and cores % 5:
+        raise Refused("a share's cores are a multiple of 5")
+    cards = -(-cores // 100)
+    count(cards)
+    if total is None:
+        return Meaning("qgpu", cards, None, percent(cores // cards))
+    if total < cards:
+        raise Refused("less than 1 GiB for each card")
+    return Meaning("qgpu", cards, size(total // cards, GIB), percent(cores // cards))
+
+
+def _qgpu_without_cores(keys: Keys, total: int | None) -> Meaning | None:
+    greedy = keys.of("greedy")
+    if total is None:
+        return None
+    if greedy is not None:
+        if greedy > 100:
+            raise Refused("an offline share is of one card")
+        return Meaning("qgpu", 1, size(total, GIB), FREE)
+    if keys.annotations.get("tke.cloud.tencent.com/app-class") == "online":
+        return Meaning("qgpu", 1, size(total, GIB), FREE)
+    return Meaning("qgpu", 1, size(total, GIB), None)
+
+
+def baidu(keys: Keys) -> Meaning:
+    """Baidu AI Cloud CCE, sGPU: cores and memory are totals over the cards and have to divide."""
+    cards, gib, part, cores = map(keys.of, ("cgpu", "memory", "memory_percent", "core"))
+    if cards is None:
+        raise Lacks("the count is missing")
+    if gib is None and part is None and cores is None:
+        return Meaning("baidu", count(cards), ALL, ALL)
+    if gib is not None and part is not None:
+        raise Unsure("both kinds of memory")
+    of_cores: Amount | None = None
+    if cores is not None:
+        each = share(cores, count(cards))
+        if each < 5:
+            raise Unsure("the minimum changed")
+        of_cores = percent(each)
+    if gib is None and part is None:
+        return Meaning("baidu", count(cards), None, of_cores)
+    memory = size(share(gib, count(cards)), GIB) if gib is not None else percent(share(part or 0, count(cards)))
+    return Meaning("baidu", count(cards), memory, of_cores, {"cores": FREE})
+
+
+def cce(keys: Keys) -> Meaning:
+    """Huawei Cloud CCE xGPU (cce_10_0965): 128 MiB and percent, in total over the cards of the pod's label."""
+    units, cores = keys.of("gpu-mem"), keys.of("gpu-core")
+    if units is None:
+        if cores is None:
+            raise Refused("nothing is asked for")
+        return Meaning("cce", 1, None, percent(cores))
+    cards = count(keys.count_of(keys.labels, "volcano.sh/gpu-num") or 1)
+    if share(units, cards) > 16384:
+        raise Refused("more than a card has")
+    of_cores = None if cores is None else share(cores, cards)
+    if of_cores is not None and of_cores % 5:
+        raise Refused("cores are a multiple of 5")
+    memory = size(share(units, cards), 128 * MIB)
+    return Meaning("cce", cards, memory, None if of_cores is None else percent(of_cores), {"cores": FREE})
+
+
+def vke(keys: Keys) -> Meaning:
+    """Volcengine VKE mGPU and its validator: MiB and percent, in total over the cards of the container's entry of a list."""
+    cores, mib = keys.of("mgpu-core"), keys.of("mgpu-memory")
+    cards = _vke_count(keys)
+    if cards == 0:
+        raise Refused("0 cards beside a request")
+    if mib is None and cores is None:
+        raise Refused("nothing is asked for")
+    if cards is None or (mib is None and cores is not None and cores % 100 == 0):
+        return _vke_one(cores, mib, cards)
+    if mib is None or cores is None:
+        raise Refused("several cards need both")
+    each, part = share(mib, cards), share(cores, cards)
+    if each < 1024:
+        raise Unsure("256 or 1024 MiB at least")
+    if part >= 100:
+        raise Unsure("whole cards with a size") if part == 100 else Refused("more than whole cards")
+    return Meaning("vke", cards, size(each, MIB), percent(part))
+
+
+def _vke_one(cores: int | None, mib: int | None, cards: int | None) -> Meaning:
+    if cores is not None and cores >= 100:
+        if mib is not None:
+            raise Refused("whole cards carry no memory")
+        if cards is not None and cards * 100 != cores:
+            raise Unsure("cores and counts differ")
+        return Meaning("vke", count(share(cores, 100)), ALL, ALL)
+    if mib is not None and mib < 256:
+        raise Refused("less than 256 MiB")
+    return Meaning("vke", 1, None if mib is None else size(mib, MIB), None if cores is None else percent(cores))
+
+
+def _vke_count(keys: Keys) -> int | None:
+    """The entry of the container, by its position; None where the annotation is missing."""
+    text = keys.annotations.get("vke.volcengine.com/container-multiple-gpu")
+    if text is None or keys.position is None:
+        return None
+    entries = [entry.strip() for entry in text.split(",")]
+    if len(entries) != keys.regular:
+        raise Refused("one entry for each container")
+    entry = entries[keys.position]
+    if not entry.isdecimal():
+        raise Refused(f"no count: {entry!r}")
+    return count(int(entry))

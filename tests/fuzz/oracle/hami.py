@@ -1,0 +1,197 @@
+"""Requests under HAMi, whatever the hardware. Sources: HAMi ``docs/`` and ``pkg/device/*/device.go``, by vendor."""
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from tests.fuzz.oracle.meaning import ALL, FREE, MIB, Amount, Lacks, Meaning, Refused, Unsure, count, percent, size
+from tests.fuzz.oracle.words import Keys
+
+SHARED: Mapping[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": FREE}
+ASCEND = {
+    "910A": (2184, 4369, 8738, 17476, 32768),
+    "910B2": (8192, 16384, 32768, 65536),
+    "910B3": (16384, 32768, 65536),
+    "910B4": (8192, 16384, 32768),
+}
+"""MiB of the templates by chip, of which HAMi's scheduler takes the smallest that holds the request (``values.yaml``)."""
+MTHREADS = (2, 4, 8, 16, 32, 64, 96)
+"""Units of 512 MiB that the vendor shares (``mthreads/device.go``)."""
+KUNLUN = {24576: 25, 49152: 50, 98304: 100}
+"""MiB of a part of a card, with the percentage of its cores (``kunlun/vdevice.go``)."""
+
+
+def nvidia(keys: Keys) -> Meaning | None:
+    """``pkg/device/nvidia/device.go``: a size counts beside a percentage; without a count it is 1."""
+    if not keys.has("gpu", "gpumem", "gpumem-percentage", "gpucores") and not keys.zeros - {"priority"}:
+        return None
+    gpu, mib, part, cores = map(keys.of, ("gpu", "gpumem", "gpumem-percentage", "gpucores"))
+    memory = size(mib, MIB) if mib is not None else None if part is None else percent(part)
+    return Meaning("nvidia", _count(gpu), memory, _percent(cores), SHARED)
+
+
+def iluvatar(keys: Keys) -> Meaning:
+    """``pkg/device/iluvatar/device.go``: several devices are whole ones; units of 256 MiB."""
+    vgpu, units, cores = map(keys.of, ("vgpu", "vcuda-memory", "vcuda-core"))
+    if vgpu is None:
+        raise Lacks("the plugin ignores the rest without vgpu")
+    if cores is not None and cores > 100 * vgpu:
+        raise Refused("more cores than the cards have")
+    if vgpu > 1:
+        return Meaning("iluvatar", count(vgpu), ALL, ALL, corrected=cores not in {None, 100 * vgpu})
+    memory = None if units is None else size(units, 256 * MIB)
+    return Meaning("iluvatar", 1, memory, _percent(cores), SHARED)
+
+
+def cambricon(keys: Keys) -> Meaning:
+    """``pkg/device/cambricon/device.go``: several devices are whole ones; the unit is the cluster's."""
+    vmlu, units, cores = map(keys.of, ("vmlu", "vmemory", "vcore"))
+    if vmlu is None:
+        raise Lacks("vmlu is missing")
+    if vmlu > 1:
+        return Meaning("cambricon", count(vmlu), ALL, ALL)
+    if units is not None and "cambricon" not in keys.cluster.units:
+        raise Refused("the unit is not configured")
+    unit = keys.cluster.units.get("cambricon")
+    memory = None if units is None else percent(units) if unit is None else size(units, unit)
+    return Meaning("cambricon", 1, memory, _percent(cores), {"memory": ALL, "cores": ALL})
+
+
+def mthreads(keys: Keys) -> Meaning:
+    """``pkg/device/mthreads/device.go``: several devices are whole ones; 16 units of cores."""
+    vgpu, units, cores = map(keys.of, ("vgpu", "sgpu-memory", "sgpu-core"))
+    if vgpu is None:
+        raise Lacks("vgpu is missing")
+    if cores is not None and cores > 16 * vgpu:
+        raise Refused("a card has 16 units of cores")
+    if vgpu > 1 or units is None:
+        return Meaning("mthreads", count(vgpu), ALL, ALL, corrected=cores not in {None, 16 * vgpu})
+    if units not in MTHREADS:
+        raise Refused(f"no legal size: {units}")
+    part = None if cores is None else percent(Fraction(cores * 100, 16))
+    return Meaning("mthreads", 1, size(units, 512 * MIB), part, {"cores": FREE})
+
+
+def metax(keys: Keys) -> Meaning:
+    """``pkg/device/metax/sdevice.go``: GiB as a plain number, bytes with a suffix."""
+    sgpu, gpu, units, cores = map(keys.of, ("sgpu", "gpu", "vmemory", "vcore"))
+    if gpu is not None and sgpu is not None:
+        raise Refused("sgpu and gpu exclude each other")
+    if gpu is not None:
+        return Meaning("metax", count(gpu), ALL, ALL)
+    if sgpu is None:
+        raise Lacks("sgpu is missing")
+    memory: Amount | None = None
+    if units is not None:
+        suffixed = not keys.texts["vmemory"].isdecimal()
+        if suffixed != (units >= MIB):
+            raise Unsure("bytes or GiB")
+        memory = size(units, 1 if suffixed else 1024 * MIB)
+    return Meaning("metax", count(sgpu), memory, _percent(cores), {"memory": ALL, "cores": ALL})
+
+
+def hygon(keys: Keys) -> Meaning:
+    """``pkg/device/hygon/device.go``: MiB; cores are all where they are not specified."""
+    number, mib, cores = map(keys.of, ("num", "mem", "cores"))
+    if number is None:
+        raise Lacks("the count is missing")
+    if number > 1 and (mib or cores):
+        raise Unsure("a part of several devices")
+    if number > 1:
+        return Meaning("hygon", count(number), ALL, ALL)
+    memory = None if mib is None else size(mib, MIB)
+    return Meaning("hygon", 1, memory, _percent(cores), {"memory": ALL, "cores": ALL})
+
+
+def amd(keys: Keys) -> Meaning:
+    """``pkg/device/amd/device.go``: MiB; a size counts beside a percentage."""
+    gpu, mib, part, cores = map(keys.of, ("gpu", "gpumem", "gpumem-percentage", "gpucores"))
+    if gpu is None:
+        raise Lacks("the count is missing")
+    memory = size(mib, MIB) if mib is not None else None if part is None else percent(part)
+    return Meaning("amd", count(gpu), memory, _percent(cores), {"memory": ALL, "cores": ALL})
+
+
+def kunlun(keys: Keys) -> Meaning:
+    """``pkg/device/kunlun``: whole cards by 1, 2, 4 or 8; parts of a quarter, a half, or all of it."""
+    xpu, vxpu, mib = map(keys.of, ("xpu", "vxpu", "vxpu-memory"))
+    if xpu is not None and vxpu is not None:
+        raise Refused("xpu and vxpu exclude each other")
+    if xpu is not None:
+        if xpu not in {1, 2, 4, 8}:
+            raise Refused("xpu is 1, 2, 4 or 8")
+        return Meaning("kunlun", xpu, ALL, ALL)
+    if vxpu is None:
+        raise Lacks("vxpu is missing")
+    if mib is None:
+        return Meaning("kunlun", count(vxpu), None, ALL, {"memory": ALL})
+    part = next((one for one in KUNLUN if mib <= one), None)
+    if part is None:
+        raise Refused("more memory than a card has")
+    if part == 24576 and vxpu >= 8:
+        raise Refused("the driver has no handles for so many quarters")
+    return Meaning("kunlun", count(vxpu), size(part, MIB), percent(KUNLUN[part]), corrected=mib != part)
+
+
+def enflame(keys: Keys) -> Meaning:
+    """``pkg/device/enflame``: GB as GiB; slices and older names are left to the engine."""
+    gcu, units, cores = map(keys.of, ("gcu", "gcu-memory", "gcu-core"))
+    if keys.has("drs-gcu", "vgcu", "vgcu-percentage"):
+        raise Unsure("slices")
+    if gcu is not None:
+        return Meaning("enflame", count(gcu), ALL, ALL)
+    if units is None:
+        if cores is None:
+            raise Refused("nothing is asked for")
+        return Meaning("enflame", 1, None, _percent(cores), {"memory": FREE})
+    if units > 192:
+        raise Unsure("MiB or GB")
+    return Meaning("enflame", 1, size(units, 1024 * MIB), _percent(cores), {"cores": FREE})
+
+
+def ascend(keys: Keys) -> Meaning:
+    """``pkg/device/ascend/device.go``: the smallest template that holds the request; several devices are whole ones."""
+    cards, mib = keys.of("cards"), keys.of("memory")
+    if cards is None:
+        raise Lacks("the count is missing")
+    if keys.has("core") or "huawei.com/vnpu-mode" in keys.annotations or keys.variant not in ASCEND:
+        raise Unsure("soft mode, or another chip")
+    if cards > 1 and mib is not None:
+        raise Unsure("several cards with a size")
+    if cards > 1:
+        return Meaning("ascend", count(cards), ALL, ALL)
+    if mib is None:
+        return Meaning("ascend", 1, None, None, {"memory": ALL, "cores": FREE})
+    template = next((one for one in ASCEND[keys.variant] if mib <= one), None)
+    if template is None:
+        raise Refused("more memory than the chip has")
+    return Meaning("ascend", 1, size(template, MIB), None, {"cores": FREE}, corrected=mib != template)
+
+
+def neuron(keys: Keys) -> Meaning:
+    """``pkg/device/awsneuron/device.go``: two cores to a device."""
+    devices, cores = keys.of("neuron"), keys.of("neuroncore")
+    if devices is not None and cores is not None:
+        raise Unsure("both")
+    if devices is not None:
+        return Meaning("neuron", count(devices), ALL, ALL)
+    if cores is None:
+        raise Refused("nothing is asked for")
+    if cores == 1:
+        return Meaning("neuron", 1, None, percent(50), {"memory": FREE})
+    if cores % 2:
+        raise Refused("cores of whole devices are even")
+    return Meaning("neuron", count(cores // 2), ALL, ALL)
+
+
+def whole(vendor: str, key: str, keys: Keys) -> Meaning | None:
+    """A vendor of whole cards."""
+    number = keys.of(key)
+    return None if number is None else Meaning(vendor, count(number), ALL, ALL)
+
+
+def _count(number: int | None) -> int | None:
+    return None if number is None else count(number)
+
+
+def _percent(number: int | None) -> Amount | None:
+    return None if number is None else percent(number)

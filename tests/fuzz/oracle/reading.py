@@ -1,0 +1,258 @@
+"""Which containers of a pod ask, in whose keys, and what that means."""
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from tests.fuzz.oracle import clouds, hami, schedulers
+from tests.fuzz.oracle.meaning import ALL, Lacks, Meaning, Refused, Unsure
+from tests.fuzz.oracle.names import owner_of
+from tests.fuzz.oracle.quantity import UnreadableError, quantity
+from tests.fuzz.oracle.words import Cluster, Keys
+
+Json = dict[str, Any]
+
+READERS: Mapping[str, Callable[[Keys], Meaning | None]] = {
+    "nvidia": hami.nvidia,
+    "iluvatar": hami.iluvatar,
+    "cambricon": hami.cambricon,
+    "mthreads": hami.mthreads,
+    "metax": hami.metax,
+    "hygon": hami.hygon,
+    "amd": hami.amd,
+    "kunlun": hami.kunlun,
+    "enflame": hami.enflame,
+    "ascend": hami.ascend,
+    "neuron": hami.neuron,
+    "biren": partial(hami.whole, "biren", "gpu"),
+    "vastai": partial(hami.whole, "vastai", "va"),
+    "whole": partial(hami.whole, "whole", "gpu"),
+    "aliyun": clouds.aliyun,
+    "gpushare": clouds.gpushare,
+    "vcuda": clouds.vcuda,
+    "qgpu": clouds.qgpu,
+    "baidu": clouds.baidu,
+    "cce": clouds.cce,
+    "vke": clouds.vke,
+    "volcano": schedulers.volcano,
+    "volcano-legacy": schedulers.volcano_legacy,
+    "koordinator": schedulers.koordinator,
+    "elastic-gpu": schedulers.elastic_gpu,
+    "nano-gpu": schedulers.nano_gpu,
+    "vgpu-manager": schedulers.vgpu_manager,
+    "intel": schedulers.intel,
+    "kai": schedulers.kai,
+    "nvfractions": schedulers.nvfractions,
+    "tensor-fusion": schedulers.tensor_fusion,
+    "mig": schedulers.mig,
+    "timeslicing": schedulers.timeslicing,
+    "mps": schedulers.timeslicing,
+    "neutral": schedulers.neutral,
+}
+COUNTS = {
+    "nvidia": {"gpu"},
+    "iluvatar": {"vgpu"},
+    "cambricon": {"vmlu"},
+    "mthreads": {"vgpu"},
+    "metax": {"sgpu", "gpu"},
+    "hygon": {"num"},
+    "amd": {"gpu"},
+    "kunlun": {"xpu", "vxpu"},
+    "enflame": {"gcu", "drs-gcu", "vgcu"},
+    "ascend": {"cards"},
+    "neuron": {"neuron"},
+    "biren": {"gpu"},
+    "vastai": {"va"},
+    "whole": {"gpu"},
+    "baidu": {"cgpu"},
+    "volcano": {"vgpu-number"},
+    "volcano-legacy": {"gpu-number"},
+    "koordinator": {"shared"},
+    "vgpu-manager": {"vgpu-number"},
+    "intel": {"cards"},
+    "mig": {"slices"},
+    "timeslicing": {"gpu"},
+    "mps": {"gpu"},
+}
+"""The keys that count devices: at 0 and alone they ask for none."""
+COUNT_NAMES = {
+    "iluvatar": "iluvatar.ai/vgpu",
+    "cambricon": "cambricon.com/vmlu",
+    "mthreads": "mthreads.com/vgpu",
+    "metax": "metax-tech.com/sgpu",
+    "amd": "amd.com/gpu",
+    "kunlun": "kunlunxin.com/vxpu",
+    "volcano": "volcano.sh/vgpu-number",
+    "intel": "gpu.intel.com/i915",
+}
+"""The counts without which the vendors ignore the rest."""
+CONTAINER_KEY = re.compile(r"(?:nvidia\.com|vgpu-webhook\.io)/container\.(.+?)\.(gpu-memory\.|memory|cores|devices)")
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One container as its vendor takes it.
+
+    Attributes:
+        vendor: in whose keys it asks; None: it does not.
+        meaning: what it asks for; None where it asks for nothing, or `refused` or `unsure` says why that is not known.
+        refused: why the vendor rejects or ignores it.
+        lacks: the resource name of the count without which it is ignored.
+        ignores: whether a size or cores are specified that have no effect beside the count.
+        unsure: what the vendor's documentation leaves open.
+        used: the resource names that carry the request.
+    """
+
+    name: str
+    init: bool
+    vendor: str | None = None
+    meaning: Meaning | None = None
+    refused: str | None = None
+    unsure: str | None = None
+    lacks: str | None = None
+    ignores: bool = False
+    used: tuple[str, ...] = ()
+
+
+def read_with(pod: Json, read: Read, added: Json, cluster: Cluster) -> Read:
+    """A container read once more as if these resources stood there, too."""
+    changed = json.loads(json.dumps(pod))
+    for container in [*(changed["spec"].get("initContainers") or []), *changed["spec"]["containers"]]:
+        if container["name"] == read.name:
+            limits = {**(container["resources"].get("requests") or {}), **(container["resources"].get("limits") or {})}
+            container["resources"] = {"limits": {**limits, **added}}
+    return next(one for one in read_pod(changed, cluster) if one.name == read.name)
+
+
+def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
+    """Every container of a pod, init containers first."""
+    metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
+    labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
+    regular, init = spec.get("containers") or [], spec.get("initContainers") or []
+    listed = [(one, None) for one in init] + [(one, at) for at, one in enumerate(regular)]
+    found = [_found(container, cluster) for container, _ in listed]
+    names = {container.get("name", "") for container, _ in listed}
+    by_annotation = dict(_annotated(annotations, [one.get("name", "") for one in regular])) if annotations else {}
+    if not by_annotation.keys() <= names:
+        return [Read(one.get("name", ""), at is None, "", unsure="a container that is not there") for one, at in listed]
+    askers: dict[str, int] = {}
+    for (container, _), vendors in zip(listed, found, strict=True):
+        for vendor in {*vendors, *by_annotation.get(container.get("name", ""), ())}:
+            askers[vendor] = askers.get(vendor, 0) + 1
+    reads = []
+    for (container, position), vendors in zip(listed, found, strict=True):
+        name = container.get("name", "")
+        asked = list(dict.fromkeys([*vendors, *by_annotation.get(name, ())]))
+        if not asked:
+            reads.append(Read(name, position is None))
+            continue
+        used = tuple(vendors.get(asked[0], ()))
+        if len(asked) > 1:
+            reads.append(Read(name, position is None, asked[0], refused="two vendors", used=used))
+            continue
+        keys = Keys(name, position, len(regular), labels, annotations, cluster, askers[asked[0]])
+        reads.append(_read(container, asked[0], used, keys))
+    return reads
+
+
+def _found(container: Json, cluster: Cluster) -> dict[str, list[str]]:
+    """The vendors in whose resource names a container asks, each with these names."""
+    resources = container.get("resources")
+    if not resources:
+        return {}
+    found: dict[str, list[str]] = {}
+    for name in {**(resources.get("requests") or {}), **(resources.get("limits") or {})}:
+        owner = owner_of(name, cluster.owners)
+        if owner is not None:
+            found.setdefault(owner[0], []).append(name)
+    return found
+
+
+def _annotated(annotations: Mapping[str, str], regular: list[str]) -> Iterator[tuple[str, list[str]]]:
+    """The containers for which the pod's annotations ask, each with the vendors."""
+    found: dict[str, list[str]] = {}
+    if "gpu-fraction" in annotations or "gpu-memory" in annotations:
+        named = annotations.get("gpu-fraction-container-name")
+        found.setdefault(regular[0] if named is None and regular else named or "", []).append("kai")
+    fused = [key for key in annotations if key.startswith(("tensor-fusion.ai/vram-", "tensor-fusion.ai/compute-p"))]
+    if fused:
+        named = annotations.get("tensor-fusion.ai/inject-container")
+        for name in regular[:1] if named is None else named.split(","):
+            found.setdefault(name.strip(), []).append("tensor-fusion")
+    for key in annotations:
+        match = CONTAINER_KEY.match(key)
+        if match is not None:
+            vendor = "nvfractions" if key.startswith("nvidia.com/") else "neutral"
+            vendors = found.setdefault(match[1], [])
+            if vendor not in vendors and (match[2] != "devices" or vendor == "nvfractions"):
+                vendors.append(vendor)
+    yield from found.items()
+
+
+def _read(container: Json, vendor: str, used: tuple[str, ...], keys: Keys) -> Read:
+    init = keys.position is None
+    try:
+        if used:
+            _take(container["resources"], used, keys)
+        meaning = _meaning(vendor, keys)
+    except Lacks as error:
+        lacks = counts_as(vendor, used)
+        return Read(keys.container, init, vendor, refused=str(error), lacks=lacks, used=used)
+    except (Refused, UnreadableError) as error:
+        return Read(keys.container, init, vendor, refused=str(error), used=used)
+    except Unsure as error:
+        return Read(keys.container, init, vendor, unsure=str(error), used=used)
+    ignores = meaning is not None and meaning.memory == ALL and len(keys.numbers) > 1
+    return Read(keys.container, init, vendor, meaning, ignores=ignores, used=used)
+
+
+def counts_as(vendor: str, used: tuple[str, ...]) -> str:
+    """The resource name of a vendor's count beside other names of the same container."""
+    first = used[0]
+    if vendor == "baidu":
+        return f"{first.partition('_cgpu')[0]}_cgpu"
+    if vendor == "ascend":
+        return first.removesuffix("-memory").removesuffix("-core")
+    if vendor == "hygon":
+        return f"{first[:13]}num"
+    if vendor == "iluvatar" and ("." in first.partition("/")[2]):
+        return f"{first.rpartition('.')[0]}-vgpu"
+    return COUNT_NAMES[vendor]
+
+
+def _take(resources: Json, used: tuple[str, ...], keys: Keys) -> None:
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for name in used:
+        text = limits[name] if name in limits else requests[name]
+        number = quantity(text)
+        if name in limits and name in requests and requests[name] != text and quantity(requests[name]) != number:
+            raise Refused(f"limits and requests differ: {name}")
+        if not isinstance(number, int) or number < 0:
+            raise Refused(f"no whole number: {name}: {text}")
+        owner = owner_of(name, keys.cluster.owners)
+        assert owner is not None
+        _, short, variant = owner
+        if short in keys.texts:
+            raise Unsure("two spellings of one key")
+        if variant and keys.variant and variant != keys.variant:
+            raise Refused("the names say different hardware")
+        keys.variant = variant or keys.variant
+        keys.texts[short] = str(text)
+        if number:
+            keys.numbers[short] = number
+        else:
+            keys.zeros.add(short)
+
+
+def _meaning(vendor: str, keys: Keys) -> Meaning | None:
+    counts = COUNTS.get(vendor, set())
+    if keys.zeros & counts and keys.numbers.keys() - {"priority"}:
+        raise Refused("no device, and a part of one")
+    if keys.zeros - counts and vendor not in {"nvidia", "volcano", "koordinator", "vke"}:
+        raise Unsure("0 may be no legal number")
+    if keys.zeros & counts:
+        return None
+    return READERS[vendor](keys)

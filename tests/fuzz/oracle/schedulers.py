@@ -1,0 +1,265 @@
+"""Requests in the terms of schedulers and device plugins for NVIDIA's cards, and Intel's. Sources with each."""
+
+from fractions import Fraction
+
+from tests.fuzz.oracle.meaning import (
+    ALL,
+    FREE,
+    MIB,
+    Amount,
+    Lacks,
+    Meaning,
+    Number,
+    Refused,
+    Unsure,
+    count,
+    percent,
+    share,
+    size,
+)
+from tests.fuzz.oracle.quantity import UnreadableError, quantity
+from tests.fuzz.oracle.words import Keys, decimal
+
+MIG = {
+    "1g.5gb": (4864, 14),
+    "2g.10gb": (9856, 28),
+    "3g.20gb": (19968, 42),
+    "1g.6gb": (5836, 25),
+    "1g.10gb": (9728, 14),
+    "2g.20gb": (19968, 28),
+    "3g.40gb": (40192, 42),
+    "4g.40gb": (40192, 57),
+    "7g.80gb": (80640, 100),
+    "7g.40gb": (40192, 100),
+}
+"""Profile → MiB that it holds on the smallest card that has it, and percent of its cores (``nvidia-smi mig -lgip``)."""
+
+
+def volcano(keys: Keys) -> Meaning:
+    """Volcano ``devices/nvidia/vgpu``: without count and size it is no request; a percentage counts beside a size."""
+    number, mib, part, cores = map(keys.of, ("vgpu-number", "vgpu-memory", "vgpu-memory-percentage", "vgpu-cores"))
+    if number is None and mib is None:
+        raise Lacks("the scheduler passes over it")
+    memory = percent(part) if part is not None else None if mib is None else size(mib, MIB)
+    absent: dict[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": FREE}
+    return Meaning("volcano", _count(number), memory, _percent(cores), absent)
+
+
+def volcano_legacy(keys: Keys) -> Meaning:
+    """Volcano ``devices/nvidia/gpushare``: MiB of one card, or whole cards."""
+    number, mib = keys.of("gpu-number"), keys.of("gpu-memory")
+    if number is not None and mib is not None:
+        raise Unsure("both")
+    if number is not None:
+        return Meaning("volcano-legacy", count(number), ALL, ALL)
+    if mib is None:
+        raise Refused("nothing is asked for")
+    return Meaning("volcano-legacy", 1, size(mib, MIB), None, {"cores": FREE})
+
+
+def koordinator(keys: Keys) -> Meaning:
+    """Koordinator ``deviceshare/utils.go`` and ``devicehandler_gpu.go``: totals over ``gpu.shared`` cards."""
+    if keys.askers > 1:
+        raise Unsure("requests are summed over the pod")
+    shared, total, ratio, core, gpu = map(keys.of, ("shared", "gpu-memory", "ratio", "gpu-core", "gpu"))
+    if keys.zeros or (total is not None and ratio is not None):
+        raise Refused("0, or both kinds of memory")
+    if gpu is not None:
+        if keys.has("shared", "gpu-memory", "ratio", "gpu-core"):
+            raise Refused("gpu stands alone")
+        cards = 1 if gpu < 100 else count(share(gpu, 100))
+        return Meaning("koordinator", cards, percent(Fraction(gpu, cards)), percent(Fraction(gpu, cards)))
+    if shared is not None:
+        return _koordinator_shared(count(shared), total, ratio, core)
+    if ratio is not None and ratio >= 100:
+        cards = count(share(ratio, 100))
+        if core not in {None, 100 * cards}:
+            raise Unsure("ratio and cores of different cards")
+        return Meaning("koordinator", cards, ALL, ALL)
+    cards = 1 if core is None or core < 100 else count(share(core, 100))
+    if ratio is not None and cards > 1:
+        raise Unsure("a ratio of one card with cores of several")
+    return _koordinator_shared(cards, total, ratio, core)
+
+
+def _koordinator_shared(cards: int, total: int | None, ratio: int | None, core: int | None) -> Meaning:
+    cores = None if core is None else percent(share(core, cards))
+    if ratio is not None:
+        return Meaning("koordinator", cards, percent(share(ratio, cards)), cores, {"cores": FREE})
+    if total is None:
+        return Meaning("koordinator", cards, None, cores, {})
+    if total < cards:
+        raise Refused("no byte for each card")
+    return Meaning("koordinator", cards, size(total // cards, 1), cores, {"cores": FREE})
+
+
+def elastic_gpu(keys: Keys) -> Meaning:
+    """elastic-gpu ``README.md``: MiB of one card; from 100 cores on whole cards, and the rest is dropped."""
+    cores, mib = keys.of("gpu-core"), keys.of("gpu-memory")
+    if cores is not None and cores >= 100:
+        return Meaning("elastic-gpu", count(cores // 100), ALL, ALL)
+    if mib is not None:
+        return Meaning("elastic-gpu", 1, size(mib, MIB), _percent(cores), {"cores": FREE})
+    if cores is None:
+        raise Refused("nothing is asked for")
+    return Meaning("elastic-gpu", 1, None, percent(cores), {"memory": FREE})
+
+
+def nano_gpu(keys: Keys) -> Meaning | None:
+    """nano-gpu ``README.md``: one percentage of one card, for memory and cores."""
+    part = keys.of("gpu-percent")
+    if part is None:
+        raise Refused("1 to 100")
+    return Meaning("nano-gpu", 1, percent(part), percent(part))
+
+
+def vgpu_manager(keys: Keys) -> Meaning:
+    """vgpu-manager ``README.md``: MiB and percent of each card."""
+    number, mib, cores = map(keys.of, ("vgpu-number", "vgpu-memory", "vgpu-cores"))
+    if number is None:
+        raise Unsure("its webhook adds the count")
+    memory = None if mib is None else size(mib, MIB)
+    return Meaning("vgpu-manager", count(number), memory, _percent(cores), {"memory": ALL, "cores": FREE})
+
+
+def intel(keys: Keys) -> Meaning:
+    """Intel platform-aware-scheduling ``gpu-aware-scheduling/docs/usage.md``: totals over the cards, rounded down."""
+    cards, total, thousandths = keys.of("cards"), keys.of("memory.max"), keys.of("millicores")
+    if cards is None:
+        raise Lacks("the count is missing")
+    count(cards)
+    if (total is not None and total < cards) or (thousandths is not None and thousandths < cards):
+        raise Unsure("nothing for each card")
+    memory = None if total is None else size(total // cards, 1)
+    cores = None if thousandths is None else percent(Fraction(thousandths // cards, 10))
+    return Meaning("intel", cards, memory, cores, {"memory": FREE, "cores": FREE})
+
+
+def kai(keys: Keys) -> Meaning:
+    """KAI ``gpusharing/gpu-request/gpu_request_validator.go``: a fraction or MiB of each of some cards."""
+    notes = keys.annotations
+    fraction, mib = notes.get("gpu-fraction"), notes.get("gpu-memory")
+    if fraction is not None and mib is not None:
+        raise Refused("both kinds of memory")
+    if keys.askers > 1:
+        raise Refused("one container of a pod")
+    cards = keys.count_of(notes, "gpu-fraction-num-devices")
+    memory: Amount
+    if fraction is not None:
+        part = decimal(fraction)
+        if not 0 < part < 1:
+            raise Refused("a fraction is between 0 and 1")
+        if (part * 10**4).denominator != 1:
+            raise Unsure("finer than it is counted")
+        memory = percent(part * 100)
+    else:
+        if mib is None or not mib.isdecimal() or not mib.isascii() or int(mib) == 0:
+            raise Refused("memory is a positive number")
+        if len(mib) > 18:
+            raise Unsure("zeros before it")
+        memory = size(int(mib), MIB)
+    return Meaning("kai", _count(cards), memory, None, {"devices": 1, "cores": FREE})
+
+
+def nvfractions(keys: Keys) -> Meaning:
+    """KAI ``nvfractions`` (v0.18): bytes by keys that hold the container's name."""
+    prefix = f"nvidia.com/container.{keys.container}.gpu-memory."
+    if keys.askers > 1:
+        raise Refused("one container of a pod")
+    limit, request = keys.annotations.get(f"{prefix}limit"), keys.annotations.get(f"{prefix}request")
+    if limit is not None and request is not None and _bytes(limit) != _bytes(request):
+        raise Unsure("a request below its limit")
+    total = _bytes(limit if limit is not None else request)
+    cards = keys.count_of(keys.annotations, "gpu-fraction-num-devices")
+    if not total:
+        raise Unsure("no memory")
+    return Meaning("nvfractions", _count(cards), size(total, 1), None, {"devices": 1, "cores": FREE})
+
+
+def tensor_fusion(keys: Keys) -> Meaning:
+    """TensorFusion ``pod_webhook.go``: bytes and percent of each card."""
+    notes = {key.removeprefix("tensor-fusion.ai/"): text for key, text in keys.annotations.items()}
+    vram, compute = _twins(notes, "vram"), _twins(notes, "compute-percent")
+    if "tflops-limit" in notes or "tflops-request" in notes:
+        raise Unsure("tflops")
+    total = _bytes(vram)
+    if not total:
+        raise Unsure("no memory")
+    cards = keys.count_of(notes, "gpu-count")
+    cores = None
+    if compute is not None:
+        if not compute.isdecimal() or not compute.isascii() or len(compute) > 18:
+            raise Unsure("a part of a percent")
+        cores = _percent(int(compute) or None)
+    return Meaning("tensor-fusion", _count(cards), size(total, 1), cores, {"devices": 1, "cores": FREE})
+
+
+def mig(keys: Keys) -> Meaning:
+    """NVIDIA device plugin, MIG: slices of a profile; the least that such a slice holds."""
+    variant = keys.variant or keys.cluster.chip
+    slices = keys.of("slices")
+    if slices is None:
+        raise Refused("nothing is asked for")
+    if variant not in MIG:
+        raise Unsure("not in the table")
+    mib, cores = MIG[variant]
+    return Meaning("mig", count(slices), size(mib, MIB), percent(cores))
+
+
+def timeslicing(keys: Keys) -> Meaning | None:
+    """NVIDIA device plugin, time-slicing and MPS: a turn on a card, without a size."""
+    number = keys.of("gpu")
+    return (
+        None if number is None else Meaning("timeslicing", count(number), None, None, {"memory": FREE, "cores": FREE})
+    )
+
+
+def neutral(keys: Keys) -> Meaning:
+    """This project's own annotations (``docs/mapping.md``); a profile says what is not specified beside it."""
+    prefix = f"vgpu-webhook.io/container.{keys.container}."
+    named = {key.removeprefix(prefix): text for key, text in keys.annotations.items() if key.startswith(prefix)}
+    if "profile" in named:
+        raise Unsure("profiles are the platform's")
+    cards = keys.annotations.get(f"{prefix}devices")
+    if cards is not None and not (cards.isdecimal() and cards.isascii() and not cards.startswith("0")):
+        raise Refused(f"no count: {cards!r}")
+    cores = named.get("cores")
+    if cores is not None and not (cores.isdecimal() and cores.isascii() and len(cores) < 19):
+        raise Refused(f"no percentage: {cores!r}")
+    total = _bytes(named["memory"]) if "memory" in named else 0
+    if "memory" not in named and "cores" not in named:
+        raise Unsure("a count alone")
+    return Meaning(
+        "neutral",
+        _count(None if cards is None else int(cards)),
+        size(total, 1) if total else None,
+        _percent(int(cores or 0) or None),
+        {"devices": 1, "memory": ALL, "cores": FREE},
+    )
+
+
+def _twins(notes: dict[str, str], name: str) -> str | None:
+    limit, request = notes.get(f"{name}-limit"), notes.get(f"{name}-request")
+    if limit is not None and request is not None and limit != request:
+        raise Unsure("a request below its limit")
+    return limit if limit is not None else request
+
+
+def _bytes(text: str | None) -> Number:
+    if text is None:
+        raise Refused("no memory")
+    try:
+        exact = quantity(text)
+    except UnreadableError as error:
+        raise Refused(str(error)) from None
+    if exact < 0 or exact != int(exact):
+        raise Refused("a part of a byte")
+    return exact
+
+
+def _count(number: int | None) -> int | None:
+    return None if number is None else count(number)
+
+
+def _percent(number: int | None) -> Amount | None:
+    return None if number is None else percent(number)

@@ -1,0 +1,158 @@
+"""The policies that pods are decided by: every kind of setting, inactive vendors made active, a cluster's own documents.
+
+Each says beside its documents what they mean for the oracle, by hand.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+
+from tests.fuzz.oracle.meaning import ALL, GIB, MIB, Amount
+from tests.fuzz.oracle.words import Cluster
+from webhook.mapping.load import build_policy
+from webhook.mapping.policy import Policy
+from webhook.mapping.strict_yaml import parse
+
+Defaults = Mapping[str, int | Amount]
+
+CONFIGURED = """
+{extends: baidu, variables: {model: {write: a10_24g}}}
+---
+{extends: mig, variables: {profile: {write: [1g.10gb, 2g.20gb, 3g.40gb, 7g.80gb]}}}
+---
+{extends: ascend, variables: {chip: {write: 910B2}}}
+---
+{extends: cambricon, words: {vmemory: {unit: 256Mi}}}
+"""
+"""What makes targets of the vendors that need a cluster's word for it."""
+NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
+CARDS = {"A100": 40 * GIB, "T4": 15109 * MIB}
+
+
+@dataclass(frozen=True, slots=True)
+class Setup:
+    """A policy as its documents, and what the oracle has to know of it.
+
+    Attributes:
+        mappings, settings: as YAML.
+        cluster: what keys mean.
+        target: the setting of that name.
+        translate: vendor → its `translateTo`.
+        defaults: of vendors, by dimension.
+        drops: vendors that may drop cores.
+        lenient: vendors whose guard is weaker than the built-in one.
+        cards: bytes of a card by the name in the label of nodes.
+    """
+
+    name: str
+    mappings: str = CONFIGURED
+    settings: str = "{}"
+    cluster: Cluster = field(default_factory=lambda: Cluster(units={"cambricon": 256 * MIB}))
+    target: str | None = None
+    translate: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, Defaults] = field(default_factory=lambda: {"nvidia": NVIDIA_DEFAULTS})
+    drops: frozenset[str] = frozenset()
+    lenient: frozenset[str] = frozenset()
+    cards: Mapping[str, int] = field(default_factory=dict)
+
+
+def _owned(name: str, vendor: str, **units: int | None) -> Cluster:
+    return Cluster({name: vendor}, {"cambricon": 256 * MIB, **units})
+
+
+_CARDS = "{cards: {A100: 40Gi, T4: 15109Mi}, "
+SETUPS: tuple[Setup, ...] = (
+    Setup("built-in", mappings="", cluster=Cluster()),
+    Setup("configured"),
+    Setup("target nvidia, cards", settings=_CARDS + "target: nvidia}", target="nvidia", cards=CARDS),
+    Setup("target aliyun, nodes by affinity", settings="{target: aliyun, nodeName: affinity}", target="aliyun"),
+    Setup("target volcano", settings="{target: volcano, podSecurityDefault: baseline}", target="volcano"),
+    Setup(
+        "gpushare active, vcuda the target",
+        settings=_CARDS + "owners: {aliyun.com/gpu-mem: gpushare}, target: vcuda}",
+        cluster=_owned("aliyun.com/gpu-mem", "gpushare"),
+        target="vcuda",
+        cards=CARDS,
+    ),
+    Setup(
+        "gpushare active in MiB, nvidia's defaults large",
+        mappings=CONFIGURED
+        + "---\n{extends: gpushare, words: {gpu-mem: {unit: 1Mi}}, drop: [cores]}\n"
+        + "---\n{extends: nvidia, defaults: {devices: 2, memory: all, cores: 30}}\n",
+        settings="{owners: {aliyun.com/gpu-mem: gpushare}}",
+        cluster=_owned("aliyun.com/gpu-mem", "gpushare", gpushare=MIB),
+        defaults={"nvidia": {"devices": 2, "memory": ALL, "cores": ("percent", 30)}},
+        drops=frozenset({"gpushare"}),
+    ),
+    Setup(
+        "whole cards active",
+        settings="{owners: {nvidia.com/gpu: whole}}",
+        cluster=_owned("nvidia.com/gpu", "whole"),
+    ),
+    Setup(
+        "whole cards active and the target",
+        settings="{owners: {nvidia.com/gpu: whole}, target: whole, nodeName: affinity}",
+        cluster=_owned("nvidia.com/gpu", "whole"),
+        target="whole",
+    ),
+    Setup(
+        "slices of one size active",
+        mappings=CONFIGURED + "---\n{extends: mig-single, variables: {profile: {write: 1g.10gb, model: A100-80}}}\n",
+        settings="{owners: {nvidia.com/gpu: mig-single}}",
+        cluster=Cluster({"nvidia.com/gpu": "mig-single"}, {"cambricon": 256 * MIB}, "1g.10gb"),
+    ),
+    Setup(
+        "mps active, vke the target",
+        settings="{owners: {nvidia.com/gpu.shared: mps}, target: vke}",
+        cluster=_owned("nvidia.com/gpu.shared", "mps"),
+        target="vke",
+    ),
+    Setup(
+        "odd defaults, nothing denied lightly",
+        mappings=CONFIGURED
+        + "---\n{extends: nvidia, defaults: {memory: 5001Ki, cores: 33}, privileged: allow, place: {conflict: override}}\n"
+        + "---\n{extends: vcuda, defaults: {memory: 1Mi, cores: 10}}\n"
+        + "---\n{extends: volcano, place: {conflict: deny}}\n",
+        defaults={
+            "nvidia": {"memory": ("size", 5001 * 1024), "cores": ("percent", 33)},
+            "vcuda": {"memory": ("size", MIB), "cores": ("percent", 10)},
+        },
+    ),
+    Setup(
+        "the device plugin's shim, no defaults, translated by their mappings",
+        mappings=CONFIGURED
+        + "---\n{extends: nvidia, shim: {mode: plugin}, defaults: {devices: 0, memory: 0}}\n"
+        + "---\n{extends: aliyun, translateTo: nvidia}\n---\n{extends: koordinator, translateTo: volcano}\n"
+        + "---\n{extends: kai, drop: [cores]}\n",
+        defaults={},
+        translate={"aliyun": "nvidia", "koordinator": "volcano"},
+        drops=frozenset({"kai"}),
+    ),
+    Setup(
+        "stripped variables, a limit or nothing",
+        mappings=CONFIGURED
+        + "---\nextends: nvidia\nshim: {unmet: deny}\nguard:\n"
+        + '- {env: NVIDIA_VISIBLE_DEVICES, unless: [void, none, ""], whole: true, action: strip}\n'
+        + "- {env: CUDA_DISABLE_CONTROL, lifts: truthy, action: strip}\n"
+        + "- {env: GPU_CORE_UTILIZATION_POLICY, lifts: [disable], action: strip}\n"
+        + '- {env: ["CUDA_DEVICE_*_LIMIT*", CUDA_REDIRECT], unless: [], action: strip}\n',
+        settings="{target: nvidia, largestCard: 1Ti}",
+        target="nvidia",
+    ),
+    Setup(
+        "percent of a card for Cambricon, qgpu the target",
+        mappings=CONFIGURED.replace("256Mi", "1%"),
+        settings=_CARDS + "target: qgpu}",
+        cluster=Cluster(units={"cambricon": None}),
+        target="qgpu",
+        cards=CARDS,
+    ),
+    Setup("target kai", settings="{target: kai}", target="kai"),
+)
+
+
+@cache
+def policy_of(index: int) -> Policy:
+    """The compiled policy of one of `SETUPS`; compiled once, and shared by a process and its children."""
+    setup = SETUPS[index]
+    return build_policy(parse(setup.mappings, "mappings"), parse(setup.settings, "settings")[0])

@@ -1,0 +1,147 @@
+"""The properties of ``docs/behaviour.md``, What always holds: those that need no opinion on what a request means."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.fuzz.environment import MARKS, PLAIN
+from tests.fuzz.generate import PREFIX
+from tests.fuzz.oracle.names import name_of
+from tests.fuzz.oracle.quantity import UnreadableError, quantity
+from tests.fuzz.trial import Finding, Trial, all_containers
+from tests.strict_patch import PatchError
+from webhook.finding import MAX_WARNING
+from webhook.reasons import Kind
+from webhook.response import MAX_DENIAL
+
+Json = dict[str, Any]
+
+REQUEST_KEYS = (
+    *(
+        "gpu-fraction",
+        "gpu-memory",
+        "nvidia.com/container.",
+        "tensor-fusion.ai/",
+        "vke.volcengine.com/container-multiple-gpu",
+    ),
+    *(f"{PREFIX}container.", "tke.cloud.tencent.com/app-class", f"{PREFIX}status", "huawei.com/"),
+)
+"""How annotations begin that carry a request, or are ours."""
+
+
+def plain_findings(trial: Trial) -> Iterator[Finding]:
+    """Everything that is wrong with a decision and its patch."""
+    yield from _shape(trial)
+    if trial.decision.patch_json:
+        try:
+            yield from _patched(trial)
+        except PatchError as error:
+            yield Finding("2 the patch applies strictly", str(error))
+
+
+def _shape(trial: Trial) -> Iterator[Finding]:
+    decision = trial.decision
+    if decision.allowed != (decision.denial is None) or (decision.denial is not None and decision.patch_json):
+        yield Finding("decision agrees with itself", f"allowed {decision.allowed}, denial {decision.denial}")
+    if decision.denial is not None:
+        denial = decision.denial
+        if denial.reason.value.kind is not Kind.DENIAL:
+            yield Finding("a denial's reason is one", denial.text)
+        if "\n" in denial.sentence or len(denial.sentence) > MAX_DENIAL:
+            yield Finding("a message is one bounded line", denial.sentence)
+        names = (container["name"] for container in all_containers(trial.case.pod))
+        if not (
+            denial.container or denial.field or "/" in denial.message or any(one in denial.message for one in names)
+        ):
+            yield Finding("a denial names container or key", denial.text)
+    for finding in decision.warnings:
+        if "\n" in finding.text or len(finding.text) > MAX_WARNING or not finding.text.startswith(finding.reason.code):
+            yield Finding("a message is one bounded line", finding.text)
+    mode = trial.case.labels.get(f"{PREFIX}mode")
+    if (mode in {"warn", "observe"} or trial.skipped) and (decision.patch_json or not decision.allowed):
+        yield Finding("who is not to be touched is not", f"mode {mode}, {decision.reason.name}")
+    if mode == "observe" and decision.warnings:
+        yield Finding("who is only observed is not told", decision.warnings[0].text)
+
+
+def _patched(trial: Trial) -> Iterator[Finding]:
+    stored, second = trial.stored, trial.second
+    if second.denial is not None:
+        yield Finding("1 the second pass changes nothing", f"denied: {second.denial.text}", _vendor(trial))
+    elif second.patch_json:
+        yield Finding("1 the second pass changes nothing", second.patch_json.decode(), _vendor(trial))
+    yield from _survives(trial)
+    if b"futureField" in trial.raw and _futures(stored) != _futures(trial.case.pod):
+        yield Finding("3 unknown fields survive", "futureField")
+    for before, after in trial.containers():
+        if before != after:
+            yield from _sides_agree(after, trial.written(after["name"]))
+
+
+def _survives(trial: Trial) -> Iterator[Finding]:
+    """What is the user's stays: labels, annotations, volumes, mounts, variables, foreign resources."""
+    pod, stored = trial.case.pod, trial.stored
+    yield from _containers_survive(trial)
+    labels, kept = (one["metadata"].get("labels") or {} for one in (pod, stored))
+    if not labels.items() <= kept.items():
+        yield Finding("3 what is the user's survives", f"labels {labels} became {kept}")
+    notes, left = (one["metadata"].get("annotations") or {} for one in (pod, stored))
+    for key, text in notes.items():
+        if left.get(key) != text and not key.startswith(REQUEST_KEYS) and key not in MARKS:
+            yield Finding("3 what is the user's survives", f"annotation {key}: {text} became {left.get(key)}")
+    volumes = pod["spec"].get("volumes") or []
+    if (stored["spec"].get("volumes") or [])[: len(volumes)] != volumes:
+        yield Finding("3 what is the user's survives", "volumes")
+
+
+def _containers_survive(trial: Trial) -> Iterator[Finding]:
+    for before, after in trial.containers():
+        if before == after:
+            continue
+        mounts = before.get("volumeMounts") or []
+        if (after.get("volumeMounts") or [])[: len(mounts)] != mounts:
+            yield Finding("3 what is the user's survives", "volumeMounts")
+        if _plain(before) != _plain(after):
+            yield Finding("3 what is the user's survives", f"env {_plain(before)} became {_plain(after)}")
+        for side in ("limits", "requests"):
+            if _foreign(before, side) != _foreign(after, side):
+                yield Finding(
+                    "3 what is the user's survives", f"{side} {_foreign(before, side)}: {_foreign(after, side)}"
+                )
+
+
+def _sides_agree(container: Json, written: Json) -> Iterator[Finding]:
+    resources = container.get("resources") or {}
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    for name in {**limits, **requests}:
+        if name_of(name) is None:
+            continue
+        try:
+            if name in limits and name in requests and quantity(limits[name]) == quantity(requests[name]):
+                continue
+        except UnreadableError:
+            pass
+        # Beside a limit of the user's the API server writes the missing request itself.
+        if name in limits and name not in requests and name not in written:
+            continue
+        yield Finding("4 limits and requests agree", f"{name}: {limits.get(name)} and {requests.get(name)}")
+
+
+def _futures(pod: Any) -> list[Any]:
+    found: list[Any] = []
+    members = pod.items() if isinstance(pod, dict) else enumerate(pod) if isinstance(pod, list) else ()
+    for key, value in members:
+        found.extend([value] if key == "futureField" else _futures(value))
+    return found
+
+
+def _plain(container: Json) -> list[Json]:
+    return [entry for entry in container.get("env") or [] if entry["name"] in PLAIN]
+
+
+def _foreign(container: Json, side: str) -> Json:
+    there = (container.get("resources") or {}).get(side) or {}
+    return {name: value for name, value in there.items() if name_of(name) is None}
+
+
+def _vendor(trial: Trial) -> str:
+    return next((read.vendor for read in trial.before if read.vendor), "")

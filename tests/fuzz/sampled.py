@@ -1,0 +1,193 @@
+"""What takes more decisions than one: memory, namespaces without defaults, server, command line, explanations."""
+
+import base64
+import copy
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any
+
+from tests.fuzz.generate import PREFIX, Case
+from tests.fuzz.oracle.meaning import Amounts
+from tests.fuzz.oracle.reading import Read
+from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
+from webhook.admission import Decision, decide
+from webhook.cli.manifest import Manifest
+from webhook.cli.treatment import Treated, Wishes, treat
+from webhook.explanation.model import ContainerExplained
+from webhook.explanation.pods import explain
+from webhook.pod import decode_pod
+from webhook.response import MAX_WARNINGS, encode_answer
+from webhook.review import decode_review
+
+Json = dict[str, Any]
+NEARLY: tuple[Callable[[Json], object], ...] = (
+    lambda pod: all_containers(pod)[-1].update(env=[{"name": "LD_LIBRARY_PATH", "value": "/x"}]),
+    lambda pod: all_containers(pod)[-1].update(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "1"}]),
+    lambda pod: all_containers(pod)[-1].update(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]),
+    lambda pod: [container.pop("env", None) for container in all_containers(pod)],
+    lambda pod: all_containers(pod)[0].update(securityContext={"privileged": True}),
+    lambda pod: all_containers(pod)[0].update(envFrom=[{"secretRef": {"name": "s"}}]),
+    lambda pod: all_containers(pod)[0].update(volumeMounts=[{"name": "v", "mountPath": "/tmp/vgpulock"}]),
+    lambda pod: all_containers(pod)[0].setdefault("resources", {}).pop("requests", None),
+    lambda pod: pod["spec"].update(nodeName="n"),
+    lambda pod: pod["spec"].update(nodeSelector={"nvidia.com/gpu.product": "T4"}),
+    lambda pod: pod["spec"].update(schedulerName="volcano"),
+    lambda pod: pod["spec"].update(volumes=[{"name": "vgpu-shim", "emptyDir": {}}]),
+    lambda pod: pod["metadata"].update(labels={"aliyun.com/gpu-count": "2"}),
+    lambda pod: pod["metadata"].update(annotations={"hami.io/vgpu-node": "n"}),
+    lambda pod: pod["spec"]["containers"].reverse(),
+)
+"""Pods that are nearly the same: what is remembered of one must not be taken for the other."""
+
+
+def sampled_findings(trial: Trial) -> Iterator[Finding]:
+    """Everything in which other ways to the decision disagree with it."""
+    yield from _memory(trial)
+    yield from _without_defaults(trial)
+    yield from _server(trial)
+    yield from _command_line(trial)
+    yield from _explained(trial)
+
+
+def _decided(trial: Trial, pod: Json) -> Decision:
+    return called(decide, decode_pod(encode(pod)), trial.context, trial.policy)
+
+
+def _memory(trial: Trial) -> Iterator[Finding]:
+    """Remembering changes no decision: neither one of a pod seen before, nor one of a pod that is nearly the same."""
+    memo = trial.policy.memo
+    memo.clear()
+    if _decided(trial, trial.case.pod) != trial.decision:
+        yield Finding("a decision depends on its arguments only", "another one without memory")
+    for index, change in enumerate(NEARLY):
+        twin = copy.deepcopy(trial.case.pod)
+        change(twin)
+        memo.clear()
+        alone = _decided(trial, twin)
+        memo.clear()
+        _decided(trial, trial.case.pod)
+        if _decided(trial, twin) != alone:
+            yield Finding("a decision depends on its arguments only", f"pod nearly the same, number {index}")
+    memo.clear()
+
+
+def _without_defaults(trial: Trial) -> Iterator[Finding]:
+    """A namespace's defaults change nothing that the pod specifies, and stop no pod that is in order without them."""
+    prefix = f"{PREFIX}default-"
+    plain = {key: text for key, text in trial.case.annotations.items() if not key.startswith(prefix)}
+    if len(plain) == len(trial.case.annotations) or trial.skipped:
+        return
+    other = Trial(_with_annotations(trial.case, plain))
+    if not other.decision.allowed:
+        return
+    denial = trial.decision.denial
+    if denial is not None:
+        # A default may make a share of whole devices, and a share needs more: a scheduler, no privilege.
+        if denial.reason.code < "VGW500":
+            yield Finding("a namespace's default stops no pod", denial.text)
+        return
+    if trial.decision.patch_json or other.decision.patch_json:
+        yield from _specified(trial, other)
+
+
+def _specified(trial: Trial, other: Trial) -> Iterator[Finding]:
+    for asked, with_defaults, without in zip(trial.before, trial.after, other.after, strict=True):
+        if asked.meaning is None:
+            continue
+        got, wanted = _amounts(with_defaults), _amounts(without)
+        if got is None or wanted is None:
+            continue
+        for dimension in {"devices", "memory", "cores"} - asked.meaning.unsaid:
+            if getattr(got, dimension) != getattr(wanted, dimension):
+                detail = f"{asked.name}: {dimension} of {wanted} became {got}"
+                yield Finding("a default changes nothing that is specified", detail, asked.vendor or "")
+
+
+def _with_annotations(case: Case, annotations: dict[str, str]) -> Case:
+    return replace(case, annotations=annotations)
+
+
+def _amounts(read: Read) -> Amounts | None:
+    return None if read.meaning is None else read.meaning.amounts()
+
+
+def _server(trial: Trial) -> Iterator[Finding]:
+    """A review's bytes in, an answer's bytes out: what the API server is told is what was decided."""
+    kind = {"group": "", "version": "v1", "kind": "Pod"}
+    request = {"uid": "u", "kind": kind, "operation": "CREATE", "namespace": NAMESPACE, "object": trial.case.pod}
+    review = decode_review(encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}))
+    assert review.pod is not None
+    decision = called(decide, review.pod, trial.context, trial.policy)
+    response = decode(encode_answer("u", decision.answer_tail))["response"]
+    patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
+    if (response["allowed"], patch) != (trial.decision.allowed, list(trial.decision.patch)):
+        yield Finding("the server answers what was decided", json.dumps(response)[:500])
+    if ("patch" in response) != ("patchType" in response):
+        yield Finding("the server answers what was decided", "patch and patchType")
+    if sum(map(len, response.get("warnings", []))) > MAX_WARNINGS:
+        yield Finding("a message is one bounded line", "all warnings together")
+
+
+def _command_line(trial: Trial) -> Iterator[Finding]:
+    """``vgpu-webhook mutate`` prints what the server would have stored."""
+    case = trial.case
+    if case.user:
+        return
+    metadata = {"name": NAMESPACE, "labels": case.labels, "annotations": case.annotations}
+    pod = decode(trial.raw)
+    pod["metadata"]["namespace"] = NAMESPACE
+    manifests = [
+        Manifest("fuzz", data, {(): 1})
+        for data in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, pod)
+    ]
+    try:
+        outcome = called(treat, manifests, lambda one, context: decide(one, context, trial.policy), Wishes())
+    except RaisedError as error:
+        yield Finding("mutate prints what the server stores", str(error))
+        return
+    treated = outcome.objects[0]
+    if not _same(treated, trial):
+        yield Finding("mutate prints what the server stores", json.dumps([treated.patch, treated.denials])[:500])
+
+
+def _same(treated: Treated, trial: Trial) -> bool:
+    decision = trial.decision
+    if bool(treated.denials) == decision.allowed or treated.warnings != tuple(one.text for one in decision.warnings):
+        return False
+    if treated.after is None:
+        return True
+    stored = copy.deepcopy(trial.stored)
+    stored["metadata"]["namespace"] = NAMESPACE
+    return bool(treated.after == stored)
+
+
+def _explained(trial: Trial) -> Iterator[Finding]:
+    """``vgpu-webhook explain`` tells of this decision."""
+    decision = trial.decision
+    told = called(explain, decode_pod(trial.raw), context_of(trial.case), trial.policy)
+    if (told.code, told.allowed) != (decision.reason.code, decision.allowed):
+        yield Finding("explain tells what was decided", f"{told.code} for {decision.reason.code}")
+    if decision.denial is not None and (told.refusal is None or told.refusal.told.message != decision.denial.message):
+        yield Finding("explain tells what was decided", f"{told.refusal} for {decision.denial.text}")
+    if decision.patch_json:
+        for one in told.containers:
+            yield from _container_explained(trial, one)
+
+
+def _container_explained(trial: Trial, one: ContainerExplained) -> Iterator[Finding]:
+    entry = trial.entry(one.name)
+    if not entry:
+        return
+    written = {word.key: word.value for word in one.written}
+    if written != entry.get("written", {}):
+        yield Finding("explain tells what was decided", f"written {written} for {entry.get('written')}")
+    request: Json = entry.get("allocation") or entry["request"]
+    share = one.request
+    if share is None or (share.devices, share.memory, share.cores) != tuple(request.values()):
+        yield Finding("explain tells what was decided", f"{share} for {request}")
+    container = next(each for each in all_containers(trial.stored) if each["name"] == one.name)
+    resources = container.get("resources") or {}
+    left = {*(resources.get("limits") or {}), *(resources.get("requests") or {})} & set(one.removed)
+    if left:
+        yield Finding("explain tells what was decided", f"removed {left}, which stand there")

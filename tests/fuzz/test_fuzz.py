@@ -1,0 +1,154 @@
+"""The fuzzer itself: it finds nothing here in a few thousand pods, and it finds what is broken on purpose."""
+
+import copy
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.fuzz import trial
+from tests.fuzz.__main__ import fuzz, run_batch
+from tests.fuzz.generate import Case, case_of
+from tests.fuzz.judge import judge, shown
+from tests.fuzz.shrink import shrunk
+from webhook.admission import Decision, decide
+from webhook.pod import Pod
+
+SEED = 20
+PODS = 3000
+BROKEN = 400
+"""Pods in which a mistake that concerns every changed pod has to show."""
+
+Operations = list[dict[str, Any]]
+
+
+@pytest.mark.timeout(300)
+def test_nothing_is_found() -> None:
+    """A few thousand pods of a fixed seed; `make fuzz` takes as many as there is time for."""
+    tally = fuzz(SEED, 0, PODS, None, 1)
+    assert tally.pods == PODS
+    assert {"changed", "denied", "untouched"} <= tally.outcomes.keys()
+    assert not tally.findings, {key: shown(case_of(SEED, number)) for key, number in tally.first.items()}
+
+
+def test_pod_of_a_seed_is_always_the_same() -> None:
+    """Whatever was generated before, and in another process."""
+    alone = case_of(SEED, 77)
+    for number in range(20):
+        case_of(SEED, number)
+    assert case_of(SEED, 77) == alone
+    assert case_of(SEED + 1, 77) != alone
+    program = (
+        "from tests.fuzz.generate import case_of; from tests.fuzz.judge import shown; print(shown(case_of(20, 77)))"
+    )
+    elsewhere = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert elsewhere.stdout.strip() == shown(alone)
+
+
+def less_memory(operations: Operations) -> None:
+    """One unit less of every number above 1."""
+    for operation in operations:
+        value = operation.get("value")
+        if "/resources/" in operation["path"] and isinstance(value, str) and value.isdecimal() and int(value) > 1:
+            operation["value"] = str(int(value) - 1)
+
+
+def more_memory(operations: Operations) -> None:
+    """A tenth more of every number above 1000."""
+    for operation in operations:
+        value = operation.get("value")
+        if "/resources/" in operation["path"] and isinstance(value, str) and value.isdecimal() and int(value) > 1000:
+            operation["value"] = str(int(value) * 11 // 10)
+
+
+def limits_only(operations: Operations) -> None:
+    """Nothing is written to the requests."""
+    operations[:] = [one for one in operations if "/requests" not in one["path"] or one["op"] == "remove"]
+
+
+def names_left(operations: Operations) -> None:
+    """Nothing is removed."""
+    operations[:] = [one for one in operations if one["op"] != "remove"]
+
+
+def no_limit(operations: Operations) -> None:
+    """The shim without its limit."""
+    for operation in operations:
+        if operation["path"].endswith("/env") and isinstance(operation["value"], list):
+            operation["value"] = [one for one in operation["value"] if one["name"] != "CUDA_DEVICE_MEMORY_LIMIT"]
+
+
+def open_path(operations: Operations) -> None:
+    """A search path that ends in a colon."""
+    for operation in operations:
+        if operation["path"].endswith("/env") and isinstance(operation["value"], list):
+            for one in operation["value"]:
+                one["value"] += ":" * (one["name"] == "LD_LIBRARY_PATH")
+
+
+def missing_parent(operations: Operations) -> None:
+    """Something is added where there is nothing to add it to."""
+    if operations:
+        operations.append({"op": "add", "path": "/spec/nowhere/at/all", "value": "1"})
+
+
+MISTAKES: dict[Callable[[Operations], None], str] = {
+    less_memory: "5 memory is not less than asked",
+    more_memory: "5 memory is rounded no further than needed",
+    limits_only: "4 limits and requests agree",
+    names_left: "4 no name of the source is left",
+    no_limit: "6 no shim without a limit",
+    open_path: "6 no search path through the current directory",
+    missing_parent: "2 the patch applies strictly",
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
+def test_mistake_is_found(mistake: Callable[[Operations], None], monkeypatch: pytest.MonkeyPatch) -> None:
+    """A patch that is wrong in one respect breaks the rule that is about it."""
+
+    def mistaken(*arguments: Any) -> Decision:
+        decision = decide(*arguments)
+        operations = copy.deepcopy(list(decision.patch))
+        mistake(operations)
+        return msgspec.structs.replace(decision, patch_json=msgspec.json.encode(operations) if operations else b"")
+
+    monkeypatch.setattr(trial, "decide", mistaken)
+    rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
+    assert MISTAKES[mistake] in rules
+
+
+def test_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is raised is a finding with the place where it was."""
+
+    def raising(*arguments: Any) -> Decision:
+        raise ZeroDivisionError(arguments)
+
+    monkeypatch.setattr(trial, "decide", raising)
+    _, (finding,) = judge(case_of(SEED, 1))
+    assert finding.rule == "7 no exception"
+    assert "ZeroDivisionError" in finding.detail
+
+
+def test_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What has nothing to do with a finding is taken away, and it is still one."""
+
+    def no_vcuda(*arguments: Any) -> Decision:
+        pod: Pod = arguments[0]
+        if any(
+            "tencent.com/vcuda-core" in ((one.resources and one.resources.limits) or {}) for one in pod.spec.containers
+        ):
+            raise ZeroDivisionError
+        return decide(*arguments)
+
+    monkeypatch.setattr(trial, "decide", no_vcuda)
+    number = next(number for number in range(1000) if judge(case_of(SEED, number))[0] == "raised")
+    case = shrunk(case_of(SEED, number), "7 no exception", "")
+    assert case == Case(0, {"vgpu-webhook.io/inject": "enabled"}, {}, "", case.pod)
+    (container,) = case.pod["spec"].pop("containers")
+    assert case.pod["spec"] == {}
+    (side,) = container["resources"].values()
+    assert side.keys() == {"tencent.com/vcuda-core"}
