@@ -139,6 +139,12 @@ CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
     ({"iluvatar.ai/vcuda-memory": "64"}, None, {"devices": "1", "cores": "25"}, "1 x 16384Mi 25%"),
     # Rounding up for the target is not to change it either: over several cards Iluvatar shares none.
     ({"nvidia.com/gpucores": "66"}, "iluvatar", {"devices": "8", "memory": "all"}, "1 x 100% 66%"),
+    (
+        {"nvidia.com/gpucores": "66", "nvidia.com/gpumem-percentage": "100"},
+        "iluvatar",
+        {"devices": "8", "memory": "100Gi"},
+        "the namespace's default-memory: 100 GiB would be filled in",
+    ),
     # Row 4: no key of the target says that cores are not limited, and its second pass would fill in the default.
     (
         {f"{QGPU}core-greedy": "60", f"{QGPU}memory": "5"},

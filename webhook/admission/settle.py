@@ -161,8 +161,9 @@ class _Settler:
         ]
         if not rounded:
             return None
+        given = self._given._replace(defaults=(None, None, None))
         try:
-            alone = self._settle({}).request
+            alone = _Settler(self._one, self._target, given, self._policy).settle({}).request
         except Refused:
             return None
         for dimension in rounded:
