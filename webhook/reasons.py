@@ -117,12 +117,13 @@ class Reason(enum.Enum):
         "An annotation `vgpu-webhook.io/default-*` of the namespace cannot be read; it was passed over.",
         "Write a size with its suffix (`4Gi`) or `all` for memory, a percentage from 0 to 100 for cores, a count for devices.",
     )
-    NAMESPACE_DEFAULT_NOT_APPLIED = _(
+    DEFAULT_NOT_APPLIED = _(
         "VGW103",
         Kind.WARNING,
-        "namespace default not applied",
-        "The target has no word for that dimension, or cannot say the value; the namespace's default was passed over.",
-        "Change the default, or the target of the namespace.",
+        "default not applied",
+        "A default (of the namespace or of the mapping) has no key there, or would have changed what the container "
+        "specifies; it was passed over for this container.",
+        "Specify the dimension in the container, or change the default.",
     )
     PROMOTED_TO_LIMITS = _(
         "VGW104",

@@ -81,6 +81,24 @@ def policies(draw: st.DrawFn) -> Configured:
     return Configured(settings, changes, policy)
 
 
+DEFAULTS = {
+    "vgpu-webhook.io/default-memory": st.one_of(
+        st.sampled_from(["all", "all", "4Gi", "5000Mi", "5001Ki", "0", "4096", "8Ti", "x"]),
+        st.integers(1, 100_000).map("{}Mi".format),
+    ),
+    "vgpu-webhook.io/default-cores": st.one_of(
+        st.sampled_from(["100", "30", "33", "0", "30.5", "120"]), st.integers(1, 100).map(str)
+    ),
+    "vgpu-webhook.io/default-devices": st.one_of(st.integers(1, 8).map(str), st.sampled_from(["1", "2", "0", "4097"])),
+}
+"""Annotations of a namespace that fill in what is not specified: of every kind, and some that cannot be read."""
+
+
+def defaults() -> st.SearchStrategy[dict[str, str]]:
+    """One or more of them."""
+    return st.fixed_dictionaries({}, optional=DEFAULTS).filter(bool)
+
+
 @st.composite
 def contexts(draw: st.DrawFn) -> Context:
     """A namespace that has opted in and enforces, with orders of its own; half of them without any."""
@@ -91,11 +109,7 @@ def contexts(draw: st.DrawFn) -> Context:
             st.fixed_dictionaries(
                 {},
                 optional={
-                    "vgpu-webhook.io/default-memory": st.sampled_from(
-                        ["4Gi", "5000Mi", "all", "4096", "5001Ki", "8Ti", "x"]
-                    ),
-                    "vgpu-webhook.io/default-cores": st.sampled_from(["30", "33", "0", "30.5", "120"]),
-                    "vgpu-webhook.io/default-devices": st.sampled_from(["1", "2", "0"]),
+                    **DEFAULTS,
                     "vgpu-webhook.io/target": st.sampled_from(["nvidia", "aliyun", "vcuda", "nobody"]),
                     "vgpu-webhook.io/shim": st.sampled_from(["none", "hostPath", "csi"]),
                 },

@@ -92,7 +92,12 @@ def test_written_in_built_in_words(target: str, request_: Request, defaults: Any
         ("iluvatar", Request(2, Size(GIB), FREE), {}, "memory"),
         ("iluvatar", Request(1, ALL, Percent(30)), {"memory": Size(GIB)}, "a default would fill it|would be read"),
         ("nvidia", Request(1, FREE, FREE), {}, "no word of nvidia says memory no limit"),
-        ("nvidia", Request(1, Size(GIB), FREE), {"cores": Percent(30)}, "cores 30 % would be read instead of no limit"),
+        (
+            "nvidia",
+            Request(1, Size(GIB), FREE),
+            {"cores": Percent(30)},
+            "no key specifies cores no limit, and the namespace.s default-cores: 30 %",
+        ),
     ],
     ids=str,
 )

@@ -1,6 +1,7 @@
 """What the pod and its namespace order: the target, and defaults for what a request leaves out."""
 
 import re
+from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook.admission.cards import Card, cards_of
@@ -41,11 +42,6 @@ class Orders(NamedTuple):
     namespace_target: str | None = None
     defaults: tuple[str | None, str | None, str | None] = (None, None, None)
     cards: tuple[Card, ...] = ()
-
-    @property
-    def any_default(self) -> bool:
-        """Whether the namespace says any default."""
-        return self.defaults != (None, None, None)
 
 
 def orders(pod: Pod, context: Context, policy: Policy) -> Orders:
@@ -152,11 +148,11 @@ def _crossing(vendor: Vendor, target: Vendor) -> Finding | None:
 
 
 def defaults_for(
-    source: Vendor, target: Vendor, namespace: dict[Dimension, Default | None]
-) -> tuple[dict[Dimension, Default], list[Dimension]]:
+    source: Vendor, target: Vendor, namespace: Mapping[Dimension, Default | None]
+) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
     """The defaults that may fill a request of `source` written for `target`, and the namespace's that find no word there."""
     found: dict[Dimension, Default] = {}
-    passed_over: list[Dimension] = []
+    wordless: dict[Dimension, Default] = {}
     for dimension in DIMENSIONS:
         default = namespace.get(dimension, source.defaults.get(dimension))
         if default is None:
@@ -164,5 +160,5 @@ def defaults_for(
         if target.says(dimension):
             found[dimension] = default
         elif default.origin == "namespace":
-            passed_over.append(dimension)
-    return found, passed_over
+            wordless[dimension] = default
+    return found, wordless

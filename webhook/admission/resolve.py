@@ -3,19 +3,21 @@
 This part depends only on the words, the orders and the policy, and pods come from templates: results are remembered.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from webhook.admission.asking import collect
-from webhook.admission.orders import Orders
+from webhook.admission.orders import DEFAULT, Orders
 from webhook.admission.settle import Settled, settle
 from webhook.admission.survey import ContainerWords, PodWords
 from webhook.finding import Finding, Refused, refuse
+from webhook.mapping.filling import fewer
 from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor, Word
+from webhook.mapping.vendor import Default, Vendor, Word
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
+from webhook.request import Dimension
 
 
 @dataclass(frozen=True)
@@ -92,27 +94,31 @@ def _size(words: PodWords) -> int:
 
 
 def _resolve(words: PodWords, given: Orders, policy: Policy) -> Resolution:
+    settled = _settle_all(words, given, policy)
     try:
-        return _checked(words, given, policy)
+        return _checked(settled, words, given, policy)
     except Refused as refusal:
-        if not given.any_default:
-            raise
-        # A namespace's mistake must not stop its pods: without its defaults the pod may do.
-        try:
-            plain = _checked(words, given._replace(defaults=(None, None, None)), policy)
-        except Refused:
-            raise refusal from None
-        message = f"the namespace's defaults were passed over: {refusal.finding.message}"
-        told = Finding(Reason.NAMESPACE_DEFAULT_NOT_APPLIED, message, refusal.finding.container)
-        return replace(plain, findings=(*plain.findings, told))
-
-
-def _checked(words: PodWords, given: Orders, policy: Policy) -> Resolution:
-    first = _pass(words, given, policy)
-    if first.changes or any(one.translated for one in first.settled):
-        second = _second_pass(first, words, given, policy)
-        return replace(first, elsewhere=_elsewhere(first, second))
-    return first
+        shared = {one.asking.position: _shared_defaults(one) for one in settled}
+        for kept in fewer({name: default for defaults in shared.values() for name, default in defaults.items()}):
+            without = {position: defaults.keys() - kept.keys() for position, defaults in shared.items()}
+            if not any(without.values()):
+                continue
+            try:
+                resolution = _checked(_settle_all(words, given, policy, without), words, given, policy)
+            except Refused:
+                continue
+            told = [
+                Finding(
+                    Reason.DEFAULT_NOT_APPLIED,
+                    f"{shared[one.asking.position][dimension].named(dimension)} was not applied: {refusal.finding.message}",
+                    one.asking.name,
+                    f"{DEFAULT}{dimension}",
+                )
+                for one in resolution.settled
+                for dimension in sorted(without[one.asking.position])
+            ]
+            return replace(resolution, findings=(*resolution.findings, *told))
+        raise
 
 
 def _elsewhere(first: Resolution, second: Resolution) -> dict[int, Settled]:
@@ -123,8 +129,20 @@ def _elsewhere(first: Resolution, second: Resolution) -> dict[int, Settled]:
     }
 
 
-def _pass(words: PodWords, given: Orders, policy: Policy) -> Resolution:
-    settled = [one for asking in collect(words, policy) if (one := settle(asking, given, policy)) is not None]
+def _shared_defaults(one: Settled) -> dict[Dimension, Default]:
+    """The namespace's defaults of a container that writes labels or annotations, which hold for the whole pod."""
+    return {name: default for name, default in one.filled.items() if one.words and default.origin == "namespace"}
+
+
+def _settle_all(
+    words: PodWords, given: Orders, policy: Policy, without: Mapping[int, Container[Dimension]] | None = None
+) -> list[Settled]:
+    """Every asking container by itself; `without` the namespace's defaults of some dimensions, by position."""
+    settled = [
+        one
+        for asking in collect(words, policy)
+        if (one := settle(asking, given, policy, (without or {}).get(asking.position, ()))) is not None
+    ]
     for one in settled:
         if one.translated and one.asking.words.init and not one.target.serves_init:
             message = f"{one.target.name} does not serve init containers: move the request to a container"
@@ -133,6 +151,18 @@ def _pass(words: PodWords, given: Orders, policy: Policy) -> Resolution:
     for one in settled:
         if one.translated:
             _name_asker(one, regular)
+    return settled
+
+
+def _checked(settled: list[Settled], words: PodWords, given: Orders, policy: Policy) -> Resolution:
+    first = _merged(settled, words)
+    if first.changes or any(one.translated for one in first.settled):
+        second = _second_pass(first, words, given, policy)
+        return replace(first, elsewhere=_elsewhere(first, second))
+    return first
+
+
+def _merged(settled: list[Settled], words: PodWords) -> Resolution:
     findings = [finding for one in settled for finding in one.findings]
     findings.extend(_one_card_lost(settled))
     labels: dict[str, str | None] = {}
@@ -215,13 +245,8 @@ def _second_pass(first: Resolution, words: PodWords, given: Orders, policy: Poli
         Refused: it would be changed again, or mean something else.
     """
     after = words_after(first, words)
-    for one in first.settled:
-        for name, number in one.resources.items():
-            if number is not None and not policy.resources.owners(name):
-                message = f"{name} would be written, which nobody reads here: {one.target.name} is on standby"
-                raise one.asking.refuse(Reason.READ_BACK_DIFFERS, message)
     try:
-        second = _pass(after, given, policy)
+        second = _merged(_settle_all(after, given, policy), after)
     except Refused as refusal:
         message = f"what would be written would then be refused: {refusal.finding.message}"
         raise refuse(Reason.READ_BACK_DIFFERS, message, container=refusal.finding.container) from None

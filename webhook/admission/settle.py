@@ -1,20 +1,21 @@
 """One container: its words read, filled in, settled, and written for the target."""
 
+from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
-from fractions import Fraction
 
 from webhook.admission.asking import Asking
-from webhook.admission.cards import card_under, missing_card, too_large
 from webhook.admission.orders import DEFAULT, Orders, defaults_for, namespace_defaults, target_of
-from webhook.finding import Finding, Step
-from webhook.mapping.conversion import by_card, number_for, step_between, value_of
+from webhook.admission.translate import Translator
+from webhook.finding import Finding, Refused, Step
+from webhook.mapping.conversion import step_between
+from webhook.mapping.filling import Defaults, fewer
 from webhook.mapping.policy import Policy
-from webhook.mapping.reading import Defaults, Reading, read
+from webhook.mapping.reading import Reading, read
 from webhook.mapping.refusal import spelling
 from webhook.mapping.said import Said, spoken
-from webhook.mapping.vendor import Vendor, Word
-from webhook.mapping.writing import NoEquivalent, Written, write
-from webhook.quantity import Number, bytes_text
+from webhook.mapping.vendor import Default, Vendor, Word
+from webhook.mapping.writing import Written
+from webhook.quantity import Number
 from webhook.reasons import Reason
 from webhook.request import FREE, Dimension, Memory, Request, Size
 
@@ -53,8 +54,14 @@ class Settled:
         return self.target is not self.asking.vendor
 
 
-def settle(one: Asking, given: Orders, policy: Policy) -> Settled | None:
+def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimension] = ()) -> Settled | None:
     """Reads and writes one container; None for words that are let be as they stand.
+
+    Args:
+        one: the container.
+        given: what pod and namespace order.
+        policy: the vendors and settings.
+        without: dimensions for which the namespace's default is left out.
 
     Raises:
         Refused: the vendor refuses the words, or the target cannot express the request.
@@ -64,15 +71,12 @@ def settle(one: Asking, given: Orders, policy: Policy) -> Settled | None:
         _refuse_several(one, target)
         return None
     namespace, findings = namespace_defaults(given, policy)
-    findings = [*one.findings, *findings]
+    settled = _Settler(one, target, given, policy).settle(
+        {dimension: default for dimension, default in namespace.items() if dimension not in without}
+    )
     if crossing is not None:
         findings.append(replace(crossing, container=one.name))
-    defaults, passed_over = defaults_for(one.vendor, target, namespace)
-    settled = _Settler(one, target, given, policy).settle(defaults)
-    for dimension in passed_over:
-        message = f"the namespace's annotation {DEFAULT}{dimension} was passed over: {target.name} cannot say it"
-        findings.append(Finding(Reason.NAMESPACE_DEFAULT_NOT_APPLIED, message, one.name, f"{DEFAULT}{dimension}"))
-    settled.findings[:0] = findings
+    settled.findings[:0] = [*one.findings, *findings]
     return settled
 
 
@@ -105,12 +109,69 @@ class _Settler:
         self._given = given
         self._policy = policy
 
-    def settle(self, defaults: Defaults) -> Settled:
+    def settle(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
+        """With as many of the namespace's defaults as can be written and change nothing that is specified."""
+        refusal: Refused | None = None
+        why = ""
+        for kept in fewer(namespace):
+            try:
+                settled = self._settle(kept)
+            except Refused as refused:
+                refusal = refused
+                why = why or refused.finding.message
+                continue
+            changed = self._changed(settled) if kept else None
+            if changed is not None:
+                why = why or changed
+                continue
+            for dimension, default in namespace.items():
+                if dimension not in kept:
+                    self._pass_over(settled, dimension, default, why)
+            return settled
+        assert refusal is not None  # noqa: S101  (without the namespace's defaults nothing is changed by them)
+        raise refusal
+
+    def _settle(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
         one = self._one
-        reading = read(one.vendor, one.said, defaults, self._policy.largest_card, one.name)
-        if self._target is one.vendor:
-            return self._kept(reading)
-        return self._translated(reading)
+        defaults, wordless = defaults_for(one.vendor, self._target, namespace)
+        reading = read(
+            one.vendor, one.said, defaults, self._policy.largest_card, one.name, home=self._target is one.vendor
+        )
+        settled = self._kept(reading) if self._target is one.vendor else self._translated(reading)
+        for dimension in reading.passed_over:
+            specified = ", ".join(str(said) for said in one.said.values())
+            self._pass_over(settled, dimension, defaults[dimension], f"it cannot be added to {specified}")
+        for dimension, default in wordless.items():
+            self._pass_over(settled, dimension, default, f"{self._target.name} has no key for it")
+        return settled
+
+    def _pass_over(self, settled: Settled, dimension: Dimension, default: Default | None, why: str) -> None:
+        named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"
+        message = f"{named} was not applied: {why}"
+        settled.findings.insert(
+            0, Finding(Reason.DEFAULT_NOT_APPLIED, message, self._one.name, f"{DEFAULT}{dimension}")
+        )
+
+    def _changed(self, settled: Settled) -> str | None:
+        """What the namespace's defaults made of a specified dimension, by rounding up in the target's keys."""
+        reading = settled.reading
+        rounded = [
+            dimension
+            for dimension in reading.specified
+            if getattr(settled.request, dimension) != getattr(reading.request, dimension)
+        ]
+        if not rounded:
+            return None
+        given = self._given._replace(defaults=(None, None, None))
+        try:
+            alone = _Settler(self._one, self._target, given, self._policy).settle({}).request
+        except Refused:
+            return None
+        for dimension in rounded:
+            without, filled = getattr(alone, dimension), getattr(settled.request, dimension)
+            if without != filled:
+                return f"{dimension} would become {filled} instead of {without}"
+        return None
 
     def _kept(self, reading: Reading) -> Settled:
         """In the source's own words: only corrections, filled dimensions and promotions are written."""
@@ -122,33 +183,24 @@ class _Settler:
         for key in one.promoted:
             said = next(said for said in one.all_said.values() if said.key == key)
             settled.resources.setdefault(key, said.number)
-        for dimension in reading.filled:
-            self._fill(settled, reading, dimension)
+        for name, said in reading.added.items():
+            self._fill(settled, reading, reading.form.words[name], said.number)
         return settled
 
-    def _fill(self, settled: Settled, reading: Reading, dimension: Dimension) -> None:
-        default = reading.filled[dimension]
-        request = reading.request
-        for name in self._one.vendor.by_dimension[dimension]:
-            word = reading.form.words[name]
-            number = number_for(word, default.value, 1 if dimension == "devices" else request.devices or 1)
-            if number is None:
+    def _fill(self, settled: Settled, reading: Reading, word: Word, number: Number) -> None:
+        key = self._put(settled, word, number)
+        for dimension in word.dimensions:
+            default = reading.filled.get(dimension)
+            if default is None:
                 continue
-            key = self._put(settled, word, number)
             said = f"{key}: {spoken(number)}" + (f" ({default.value})" if isinstance(default.value, Size) else "")
             message = f"{dimension} not said: {said} filled in, the {default.origin}'s default"
+            given = getattr(reading.request, dimension)
             step: Step | None = None
-            if not isinstance(default.value, int):
-                given = value_of(word, dimension, Fraction(number) / (request.devices or 1) if word.total else number)
-                if given != default.value:
-                    message = f"{message} of {default.value} rounded up to {given}"
-                    step = step_between(dimension, default.value, given)
-                settled.request = _with(settled.request, dimension, given)
+            if given != default.value and not isinstance(default.value, int):
+                message = f"{message} of {default.value} rounded up to {given}"
+                step = step_between(dimension, default.value, given)
             settled.findings.append(Finding(Reason.DEFAULT_FILLED, message, self._one.name, key, spoken(number), step))
-            return
-        if getattr(reading.form.absent, dimension) != default.value:
-            message = f"no word of {self._one.vendor.name} says the default {default.value} of {dimension}"
-            raise self._one.refuse(Reason.NO_EQUIVALENT, message)
 
     def _put(self, settled: Settled, word: Word, number: Number) -> str:
         """Writes a word in the spelling that the container uses."""
@@ -166,7 +218,7 @@ class _Settler:
     def _translated(self, reading: Reading) -> Settled:
         one, target = self._one, self._target
         findings = list(reading.findings)
-        request, written = self._write(reading.request, findings)
+        request, written = Translator(one, target, self._given, self._policy).write(reading.request, findings)
         got, form = written.reading.request, written.form.name
         settled = Settled(one, target, got, form, reading.filled, reading, findings=findings)
         self._tell_filled(settled, reading, written)
@@ -185,6 +237,9 @@ class _Settler:
         for name, said in written.words.items():
             word = target.words[name]
             if word.place == "resource":
+                if not self._policy.resources.owners(said.key):
+                    message = f"{said.key} would be written, which nobody reads here: {target.name} is on standby"
+                    raise one.refuse(Reason.READ_BACK_DIFFERS, message)
                 settled.resources[said.key] = said.number
             else:
                 keys = self._both_keys(word, said) if word.twin is not None else [said.key]
@@ -196,71 +251,6 @@ class _Settler:
         binding = {**dict(said.binding), "container": self._one.name}
         keys = [template.render(binding) for template in (word.spellings[0], *([word.twin] if word.twin else []))]
         return [key for key in keys if key is not None]
-
-    def _write(self, request: Request, findings: list[Finding]) -> tuple[Request, Written]:
-        """What is written, and the request that it says: without what the target's mapping lets drop, if need be."""
-        one, target = self._one, self._target
-        namespace, _ = namespace_defaults(self._given, self._policy)
-        later, _ = defaults_for(target, target, namespace)
-        asked_memory = request.memory
-        try:
-            return self._write_one(request, later, findings)
-        except NoEquivalent as why:
-            refusal = why
-        for dimension in target.drop:
-            wanted = getattr(request, dimension)
-            if wanted is FREE:
-                continue
-            request = _with(request, dimension, FREE)
-            try:
-                written_as, written = self._write_one(request, later, findings)
-            except NoEquivalent as why:
-                refusal = why
-                continue
-            message = (
-                f"{dimension} {wanted} cannot be carried by {target.name} and was dropped: nothing limits it there"
-            )
-            findings.append(Finding(Reason.DIMENSION_DROPPED, message, one.name))
-            return written_as, written
-        asked = ", ".join(str(said) for said in one.said.values())
-        remedy = self._missing_card(asked_memory)
-        # What to write instead comes first: a message has room for little more.
-        said, nearest = (f"{asked} ({request})", "") if remedy is None else (asked, f"{remedy}; ")
-        message = f"{target.name} cannot express {said}: {nearest}{_first_reasons(refusal)}"
-        raise one.refuse(Reason.NO_EQUIVALENT, message)
-
-    def _write_one(self, request: Request, later: Defaults, findings: list[Finding]) -> tuple[Request, Written]:
-        """As it is asked, or else with memory in the other unit, where the pod says its card; what is read back is that."""
-        target, largest, name = self._target, self._policy.largest_card, self._one.name
-        try:
-            return request, write(target, request, later, largest, name)
-        except NoEquivalent as why:
-            refusal = why
-        card = card_under(target, self._given.cards, self._policy)
-        if card is None or card.memory is None:
-            raise refusal
-        other = by_card(request, card.memory)
-        if other is None:
-            beyond = too_large(request.memory, card)
-            raise refusal if beyond is None else NoEquivalent((beyond, *refusal.reasons))
-        try:
-            written = write(target, other, later, largest, name)
-        except NoEquivalent as why:
-            raise NoEquivalent((*why.reasons, *refusal.reasons)) from None
-        message = (
-            f"memory {request.memory} per card is {other.memory} on {card.names} ({card.place} {card.label}), "
-            f"which has {bytes_text(card.memory)} by the setting `cards`"
-        )
-        step = step_between("memory", request.memory, other.memory)
-        findings.append(Finding(Reason.CARD_ASSUMED, message, name, card.label, card.names, step))
-        return other, written
-
-    def _missing_card(self, memory: Memory | None) -> str | None:
-        """What has to be said for the target to be able to say this memory, unless the card is known."""
-        cards = self._given.cards
-        if card_under(self._target, cards, self._policy) is not None:
-            return None
-        return missing_card(self._target, memory, cards, self._policy)
 
     def _tell_filled(self, settled: Settled, reading: Reading, written: Written) -> None:
         for dimension, default in reading.filled.items():
@@ -287,14 +277,3 @@ class _Settler:
                 reason = Reason.ROUNDED
             step = step_between(dimension, before, after)
             settled.findings.append(Finding(reason, message, self._one.name, step=step))
-
-
-def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:
-    if dimension == "memory":
-        return replace(request, memory=amount)
-    return request if isinstance(amount, Size) else replace(request, cores=amount)
-
-
-def _first_reasons(refusal: NoEquivalent) -> str:
-    """What came nearest, as much as a message has room for."""
-    return "; ".join(refusal.reasons[:2]) or "it has no form for it"

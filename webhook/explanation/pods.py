@@ -223,7 +223,8 @@ class _Teller:
             target, _ = target_of(one.vendor, self._given, self._policy)
             namespace, _ = namespace_defaults(self._given, self._policy)
             defaults, _ = defaults_for(one.vendor, target, namespace)
-            return read(one.vendor, one.said, defaults, self._policy.largest_card, one.name)
+            home = target is one.vendor
+            return read(one.vendor, one.said, defaults, self._policy.largest_card, one.name, home=home)
         except Refused:
             return None
 

@@ -14,9 +14,9 @@ from typing import Final
 
 from webhook.mapping.boundaries import Bounds
 from webhook.mapping.fates import Cell, Outcome, Part, Verdict, kind_of, place_of
+from webhook.mapping.filling import Defaults
 from webhook.mapping.planes import Box, Plane, plane_of, runs
 from webhook.mapping.policy import Policy
-from webhook.mapping.reading import Defaults
 from webhook.mapping.shapes import Axis, Shape, shapes
 from webhook.mapping.vendor import Row, Vendor
 from webhook.mapping.verdicts import Inactive, Target, shared_names

@@ -6,7 +6,8 @@ from fractions import Fraction
 from typing import Final, Literal
 
 from webhook.finding import Finding, Refused, Step, refuse
-from webhook.mapping.conversion import number_for, settle, value_of
+from webhook.mapping.conversion import settle, value_of
+from webhook.mapping.filling import Defaults, completed, divides, filled_in
 from webhook.mapping.numbers import Numbers
 from webhook.mapping.refusal import denied, without_row
 from webhook.mapping.said import Said, SaidWords, form_of, row_of, spoken, unset
@@ -14,8 +15,6 @@ from webhook.mapping.vendor import Default, Derived, Form, Vendor, Word
 from webhook.quantity import Number, bytes_text, ceil_to, number_text, signed_text, simplest
 from webhook.reasons import Reason
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
-
-Defaults = Mapping[Dimension, Default]
 
 _MIB: Final = 1024**2
 
@@ -27,20 +26,31 @@ class Reading:
     Attributes:
         form: the form they take.
         request: what is asked, settled.
+        specified: the dimensions that the keys, or the form that they make, specify.
         corrections: words whose number the vendor would raise, with the number it would take.
         filled: the dimensions that a default gave.
+        added: the keys for what was filled, where the request stays in this vendor's keys.
+        passed_over: the dimensions whose default no key can specify here, or would have changed what is specified.
         findings: what is to be told: ignored words, corrections, roundings.
     """
 
     form: Form
     request: Request
+    specified: frozenset[Dimension] = frozenset()
     corrections: Mapping[str, Number] = field(default_factory=dict)
     filled: Defaults = field(default_factory=dict)
+    added: SaidWords = field(default_factory=dict)
+    passed_over: tuple[Dimension, ...] = ()
     findings: tuple[Finding, ...] = ()
 
 
-def read(vendor: Vendor, said: SaidWords, defaults: Defaults, largest_card: int, container: str) -> Reading:
+def read(
+    vendor: Vendor, said: SaidWords, defaults: Defaults, largest_card: int, container: str, *, home: bool = False
+) -> Reading:
     """What `said` asks for.
+
+    The specified keys alone choose the form. Defaults fill what it leaves open, or complete keys that make no request by
+    themselves; one that would change what is specified is passed over.
 
     Args:
         vendor: whose words they are.
@@ -48,44 +58,28 @@ def read(vendor: Vendor, said: SaidWords, defaults: Defaults, largest_card: int,
         defaults: what may be filled in, already restricted to what can be written.
         largest_card: bytes; more memory per device is refused as a wrong unit.
         container: its name, for messages.
+        home: the request stays in these keys: what is filled has to be specified by one of them.
 
     Raises:
         Refused: the vendor refuses them, they make no request, or a value is impossible.
     """
-    form = _accepted_form(vendor, said, defaults, container)
-    return _Reader(vendor, form, said, largest_card, container).read(defaults)
 
+    def read_form(form: Form, said: SaidWords, defaults: Defaults) -> Reading:
+        return _Reader(vendor, form, said, largest_card, container).read(defaults)
 
-def _accepted_form(vendor: Vendor, said: SaidWords, defaults: Defaults, container: str) -> Form:
     form = form_of(vendor, said)
-    if form is None or form.deny is not None:
-        helped = _with_defaults(vendor, said, defaults)
-        if len(helped) > len(said):
-            form = form_of(vendor, helped)
-    if form is None:
-        words = ", ".join(str(one) for one in said.values())
-        listed = ", ".join(word.spellings[0].text for word in vendor.words.values() if word.kind == "amount")
-        raise refuse(
-            Reason.NO_FORM, f"{words} make no request; the words of {vendor.name} are {listed}", container=container
-        )
-    if form.deny is not None:
+    if form is not None and form.deny is None:
+        return filled_in(vendor, said, form, defaults, read_form, home=home)
+    reading = completed(vendor, said, defaults, read_form, home=home)
+    if reading is not None:
+        return reading
+    if form is not None:
         raise denied(vendor, form, said, container)
-    return form
-
-
-def _with_defaults(vendor: Vendor, said: SaidWords, defaults: Defaults) -> SaidWords:
-    """The words as if the defaults of unset dimensions stood in the first word of each."""
-    helped = dict(said)
-    for dimension, default in defaults.items():
-        words = [vendor.words[name] for name in vendor.by_dimension[dimension]]
-        if any(word.name in said for word in words):
-            continue
-        for word in words:
-            number = number_for(word, default.value, 1)
-            if number is not None:
-                helped[word.name] = Said(word.name, word.spellings[0].text, spoken(number), number)
-                break
-    return helped
+    words = ", ".join(str(one) for one in said.values())
+    listed = ", ".join(word.spellings[0].text for word in vendor.words.values() if word.kind == "amount")
+    raise refuse(
+        Reason.NO_FORM, f"{words} make no request; the words of {vendor.name} are {listed}", container=container
+    )
 
 
 class _Reader:
@@ -107,25 +101,40 @@ class _Reader:
         if self._unknown is not None and self._vendor.words[self._unknown.word].picks is not None:
             raise self._no_row(self._unknown)
         filled: dict[Dimension, Default] = {}
+        passed_over: tuple[Dimension, ...] = ()
         devices = self._devices()
+        specified: set[Dimension] = set() if devices is None else {"devices"}
         if devices is None and "devices" in defaults:
-            filled["devices"] = defaults["devices"]
             count = defaults["devices"].value
-            devices = count if isinstance(count, int) else None
+            assert isinstance(count, int)  # noqa: S101  (so it was compiled)
+            if count != self._form.absent.devices and divides(self._vendor, self._form, self._said):
+                passed_over = ("devices",)
+            else:
+                filled["devices"] = defaults["devices"]
+                devices = count
         devices = devices if devices is not None else self._form.absent.devices
         memory = self._amount("memory", devices)
         cores = _as_cores(self._amount("cores", devices))
-        given = (memory, cores)
-        if memory is None and "memory" in defaults and given[1] != ALL:
+        given = Request(devices, memory, cores)
+        specified.update(dimension for dimension in DIMENSIONS[1:] if getattr(given, dimension) is not None)
+        if memory is None and "memory" in defaults and given.cores != ALL:
             filled["memory"] = defaults["memory"]
             memory = _amount(defaults["memory"])
-        if cores is None and "cores" in defaults and given[0] != ALL:
+        if cores is None and "cores" in defaults and given.memory != ALL:
             filled["cores"] = defaults["cores"]
             cores = _as_cores(_amount(defaults["cores"]))
         request = settle(Request(devices, memory, cores), self._form.absent)
         if not request.settled:
             raise self._missing(request)
-        return Reading(self._form, request, self._corrections, filled, tuple(self._findings))
+        return Reading(
+            self._form,
+            request,
+            frozenset(specified),
+            self._corrections,
+            filled,
+            passed_over=passed_over,
+            findings=tuple(self._findings),
+        )
 
     def _missing(self, request: Request) -> Refused:
         if self._unknown is not None:
@@ -134,9 +143,10 @@ class _Reader:
             one = next(iter(self._said.values()))
             return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: what that holds has to be configured: {why}", one)
         names = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
-        words = ", ".join(
-            self._vendor.words[word].spellings[0].text for name in names for word in self._vendor.by_dimension[name]
-        )
+        keys = [word for name in names for word in self._vendor.by_dimension[name]]
+        if request.devices is None and isinstance(self._form.devices, Derived):
+            keys.append(self._form.devices.word)
+        words = ", ".join(self._vendor.words[word].spellings[0].text for word in keys)
         return self._refuse(Reason.DIMENSION_MISSING, f"{' and '.join(names)} must be said: add {words or 'them'}")
 
     def _no_row(self, one: Said) -> Refused:

@@ -7,8 +7,9 @@ from fractions import Fraction
 from typing import Final
 
 from webhook.finding import Refused
+from webhook.mapping.filling import Defaults
 from webhook.mapping.numbers import Numbers, Span
-from webhook.mapping.reading import Defaults, read
+from webhook.mapping.reading import read
 from webhook.mapping.said import Said, spoken
 from webhook.mapping.template import Binding
 from webhook.mapping.vendor import Condition, Derived, Form, Row, Vendor, Word

@@ -164,6 +164,10 @@ class Default:
     value: int | Memory
     origin: Literal["mapping", "namespace"]
 
+    def named(self, dimension: Dimension) -> str:
+        """The default, as messages name it."""
+        return f"the {self.origin}'s default-{dimension}: {self.value}"
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vendor:

@@ -7,8 +7,9 @@ from typing import Final
 from webhook.finding import Refused
 from webhook.mapping.boundaries import AmountDimension, Bounds, written_rows
 from webhook.mapping.fates import Outcome, Verdict
+from webhook.mapping.filling import Defaults
 from webhook.mapping.names import Owner, index
-from webhook.mapping.reading import Defaults, read
+from webhook.mapping.reading import read
 from webhook.mapping.said import Said
 from webhook.mapping.vendor import Vendor
 from webhook.mapping.writing import NoEquivalent, Written, write

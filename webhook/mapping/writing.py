@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from webhook.finding import Refused
 from webhook.mapping.conversion import number_for, settle, value_of
-from webhook.mapping.reading import Defaults, Reading, read
+from webhook.mapping.filling import Defaults
+from webhook.mapping.reading import Reading, read
 from webhook.mapping.refusal import spelling
 from webhook.mapping.said import Said, spoken, unset
 from webhook.mapping.template import Binding
@@ -91,11 +92,16 @@ def _write_form(
             raise NoEquivalent((f"{key} would be {spoken(number)}, more than any resource can hold (2^63 - 1)",))
         words[name] = Said(name, key, spoken(number), number, binding)
     try:
-        reading = read(target, words, defaults, largest_card, container)
+        reading = read(target, words, defaults, largest_card, container, home=True)
     except Refused as refusal:
         raise NoEquivalent((refusal.finding.message,)) from None
     if reading.form is not form:
         raise NoEquivalent((f"it would be read as {reading.form.name!r}",))
+    for dimension, default in reading.filled.items():
+        value = getattr(request, dimension)
+        raise NoEquivalent(
+            (f"no key specifies {dimension} {value}, and {default.named(dimension)} would be filled in",)
+        )
     _compare(form, request, reading, numbers, row)
     return Written(form, words, reading)
 
@@ -116,7 +122,7 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
             continue
         if word is None:
             if not form.literal(dimension):
-                _may_stay_out(target, form, dimension, request, defaults)
+                _may_stay_out(target, form, dimension, request)
             continue
         if dimension == "devices" and word.place != "resource" and _says_so(form, word, devices, defaults):
             continue
@@ -166,16 +172,14 @@ def _able(word: Word, dimension: Dimension, value: int | Memory) -> bool:
 def _says_so(form: Form, word: Word, devices: int, defaults: Defaults) -> bool:
     """Whether a count in a label or annotation can be left out, for the form says the same without it."""
     required = any(word.name in condition.words and not condition.absent for condition in form.when)
-    if required or "devices" in defaults:
-        return False
-    return form.devices == devices or (form.devices is None and form.absent.devices == devices)
+    if required or form.devices is not None:
+        return not required and form.devices == devices
+    return "devices" not in defaults and form.absent.devices == devices
 
 
-def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Request, defaults: Defaults) -> None:
-    """A dimension that no word can say may be left out where that means the same, and nothing would fill it."""
+def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Request) -> None:
+    """A dimension that no word can say may be left out where that means the same."""
     value = getattr(request, dimension)
-    if dimension in defaults and getattr(form.absent, dimension) != value:
-        raise NoEquivalent((f"{dimension} {value} cannot be said, and a default would fill it",))
     meant = settle(
         Request(
             request.devices,

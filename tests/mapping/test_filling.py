@@ -1,0 +1,131 @@
+"""Filling in: which defaults apply beside which keys, at home and on the way to another vendor."""
+
+from typing import Any
+
+import pytest
+
+from tests.mapping.vendors import ACME, LARGEST, said, vendor
+from webhook.finding import Refused
+from webhook.mapping.filling import fewer
+from webhook.mapping.reading import Reading, read
+from webhook.mapping.vendor import Default
+from webhook.request import ALL, FREE, Dimension, Percent, Request, Size
+
+MIB = 1024**2
+TOTAL = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true")
+NEEDS_BOTH = ACME.replace(
+    "- {name: share, absent: {devices: 1, memory: all, cores: free}}",
+    """\
+- {name: whole, when: {core: 100}, devices: 1, memory: all, cores: 100}
+- {name: several, when: {gpu: 2.., core: present}, memory: all}
+- {name: share, when: {mem: present, core: present}, devices: 1}
+- {deny: "write {mem} and {core}"}""",
+)
+LEGAL = ACME.replace("unit: 1Mi", "unit: 1Mi, values: 1000..2000 by 1000")
+
+
+def filled(text: str, keys: dict[str, int], defaults: dict[Dimension, Any], *, home: bool) -> Reading:
+    """What the keys mean with these defaults of a namespace."""
+    acme = vendor(text)
+    given = {dimension: Default(value, "namespace") for dimension, value in defaults.items()}
+    return read(acme, said(acme, keys), given, LARGEST, "main", home=home)
+
+
+def test_ever_fewer() -> None:
+    """All, then without the count of devices, and so on down to none, each in the order of the defaults."""
+    assert [list(one) for one in fewer({"devices": 1, "memory": 2, "cores": 3})] == [
+        ["devices", "memory", "cores"],
+        ["memory", "cores"],
+        ["devices", "memory"],
+        ["devices", "cores"],
+        ["memory"],
+        ["cores"],
+        ["devices"],
+        [],
+    ]
+
+
+FILLED: list[tuple[str, dict[str, int], dict[Dimension, Any], Request, set[str]]] = [
+    (
+        ACME,
+        {"acme.com/mem": 8},
+        {"devices": 4, "cores": Percent(30)},
+        Request(4, Size(8 * MIB), Percent(30)),
+        {"devices", "cores"},
+    ),
+    # A total would be divided anew.
+    (TOTAL, {"acme.com/mem": 8}, {"devices": 4}, Request(1, Size(8 * MIB), FREE), set()),
+    (TOTAL, {"acme.com/mem": 8}, {"devices": 1}, Request(1, Size(8 * MIB), FREE), {"devices"}),
+    (
+        TOTAL,
+        {"acme.com/core": 30},
+        {"devices": 4, "memory": Size(MIB)},
+        Request(4, Size(MIB), Percent(30)),
+        {"devices", "memory"},
+    ),
+    # Keys that make no request by themselves are completed, where each of them still counts.
+    (NEEDS_BOTH, {"acme.com/mem": 8}, {"cores": Percent(30)}, Request(1, Size(8 * MIB), Percent(30)), {"cores"}),
+    (NEEDS_BOTH, {"acme.com/core": 30}, {"memory": Size(MIB)}, Request(1, Size(MIB), Percent(30)), {"memory"}),
+    (
+        NEEDS_BOTH,
+        {"acme.com/core": 30},
+        {"devices": 2, "memory": Size(MIB)},
+        Request(1, Size(MIB), Percent(30)),
+        {"memory"},
+    ),
+]
+
+
+@pytest.mark.parametrize("home", [True, False])
+@pytest.mark.parametrize("text, keys, defaults, request_, names", FILLED)
+def test_filled(
+    text: str,
+    keys: dict[str, int],
+    defaults: dict[Dimension, Any],
+    request_: Request,
+    names: set[str],
+    *,
+    home: bool,
+) -> None:
+    """What is specified stays; at home each default that fills has its key."""
+    reading = filled(text, keys, defaults, home=home)
+    assert reading.request == request_
+    assert set(reading.filled) == names
+    assert set(reading.passed_over) == defaults.keys() - names - reading.specified
+    if home:
+        words = vendor(text).words
+        assert {dimension for name in reading.added for dimension in words[name].dimensions} == names
+
+
+@pytest.mark.parametrize("home", [True, False])
+@pytest.mark.parametrize(
+    "keys, defaults",
+    [
+        ({"acme.com/mem": 8}, {"cores": Percent(100)}),
+        ({"acme.com/mem": 8}, {"cores": Percent(100), "devices": 2}),
+        ({"acme.com/mem": 8}, {"devices": 2}),
+        ({"acme.com/core": 30}, {"devices": 1}),
+        ({"acme.com/gpu": 2}, {"memory": Size(MIB)}),
+    ],
+)
+def test_denied_for_what_is_missing(keys: dict[str, int], defaults: dict[Dimension, Any], *, home: bool) -> None:
+    """A default that would make another request of the keys does not complete them: the vendor's own denial stays."""
+    with pytest.raises(Refused, match=r"write acme\.com/mem and acme\.com/core"):
+        filled(NEEDS_BOTH, keys, defaults, home=home)
+
+
+def test_only_what_a_key_can_specify_at_home() -> None:
+    """A default beyond the legal numbers fills by value on the way to another vendor, and is passed over at home."""
+    there = filled(LEGAL, {"acme.com/gpu": 1}, {"memory": Size(5000 * MIB)}, home=False)
+    assert there.request.memory == Size(5000 * MIB)
+    home = filled(LEGAL, {"acme.com/gpu": 1}, {"memory": Size(5000 * MIB), "cores": Percent(30)}, home=True)
+    assert home.request == Request(1, ALL, Percent(30))
+    assert (set(home.filled), set(home.added), home.passed_over) == ({"cores"}, {"core"}, ("memory",))
+    rounded = filled(LEGAL, {"acme.com/gpu": 1}, {"memory": Size(500 * MIB)}, home=True)
+    assert rounded.request.memory == Size(1000 * MIB)
+
+
+def test_all_of_a_card_needs_no_key_where_it_is_meant() -> None:
+    """`memory: all` is what the absence of memory means: nothing is added, and nothing reported."""
+    reading = filled(ACME, {"acme.com/gpu": 1}, {"memory": ALL}, home=True)
+    assert (reading.request, reading.filled, reading.added, reading.passed_over) == (Request(1, ALL, ALL), {}, {}, ())

@@ -1,0 +1,105 @@
+"""A request written for another vendor: as it is, without what the target lets drop, or with memory by the card."""
+
+from dataclasses import replace
+
+from webhook.admission.asking import Asking
+from webhook.admission.cards import card_under, missing_card, too_large
+from webhook.admission.orders import Orders, defaults_for, namespace_defaults
+from webhook.finding import Finding
+from webhook.mapping.conversion import by_card, step_between
+from webhook.mapping.filling import Defaults
+from webhook.mapping.policy import Policy
+from webhook.mapping.vendor import Vendor
+from webhook.mapping.writing import NoEquivalent, Written, write
+from webhook.quantity import bytes_text
+from webhook.reasons import Reason
+from webhook.request import FREE, Dimension, Memory, Request, Size
+
+
+class Translator:
+    """Writes the request of one container."""
+
+    __slots__ = ("_given", "_one", "_policy", "_target")
+
+    def __init__(self, one: Asking, target: Vendor, given: Orders, policy: Policy) -> None:
+        self._one = one
+        self._target = target
+        self._given = given
+        self._policy = policy
+
+    def write(self, request: Request, findings: list[Finding]) -> tuple[Request, Written]:
+        """What is written, and the request that it says: without what the target's mapping lets drop, if need be."""
+        one, target = self._one, self._target
+        namespace, _ = namespace_defaults(self._given, self._policy)
+        # An inactive target is read again by whoever owns its keys: only the check of the whole pod knows with what defaults.
+        later = {} if target.standby else defaults_for(target, target, namespace)[0]
+        asked_memory = request.memory
+        try:
+            return self._write_one(request, later, findings)
+        except NoEquivalent as why:
+            refusal = why
+        for dimension in target.drop:
+            wanted = getattr(request, dimension)
+            if wanted is FREE:
+                continue
+            request = _with(request, dimension, FREE)
+            try:
+                written_as, written = self._write_one(request, later, findings)
+            except NoEquivalent as why:
+                refusal = why
+                continue
+            message = (
+                f"{dimension} {wanted} cannot be carried by {target.name} and was dropped: nothing limits it there"
+            )
+            findings.append(Finding(Reason.DIMENSION_DROPPED, message, one.name))
+            return written_as, written
+        asked = ", ".join(str(said) for said in one.said.values())
+        remedy = self._missing_card(asked_memory)
+        # What to write instead comes first: a message has room for little more.
+        said, nearest = (f"{asked} ({request})", "") if remedy is None else (asked, f"{remedy}; ")
+        message = f"{target.name} cannot express {said}: {nearest}{_first_reasons(refusal)}"
+        raise one.refuse(Reason.NO_EQUIVALENT, message)
+
+    def _write_one(self, request: Request, later: Defaults, findings: list[Finding]) -> tuple[Request, Written]:
+        """As it is asked, or else with memory in the other unit, where the pod says its card; what is read back is that."""
+        target, largest, name = self._target, self._policy.largest_card, self._one.name
+        try:
+            return request, write(target, request, later, largest, name)
+        except NoEquivalent as why:
+            refusal = why
+        card = card_under(target, self._given.cards, self._policy)
+        if card is None or card.memory is None:
+            raise refusal
+        other = by_card(request, card.memory)
+        if other is None:
+            beyond = too_large(request.memory, card)
+            raise refusal if beyond is None else NoEquivalent((beyond, *refusal.reasons))
+        try:
+            written = write(target, other, later, largest, name)
+        except NoEquivalent as why:
+            raise NoEquivalent((*why.reasons, *refusal.reasons)) from None
+        message = (
+            f"memory {request.memory} per card is {other.memory} on {card.names} ({card.place} {card.label}), "
+            f"which has {bytes_text(card.memory)} by the setting `cards`"
+        )
+        step = step_between("memory", request.memory, other.memory)
+        findings.append(Finding(Reason.CARD_ASSUMED, message, name, card.label, card.names, step))
+        return other, written
+
+    def _missing_card(self, memory: Memory | None) -> str | None:
+        """What has to be said for the target to be able to say this memory, unless the card is known."""
+        cards = self._given.cards
+        if card_under(self._target, cards, self._policy) is not None:
+            return None
+        return missing_card(self._target, memory, cards, self._policy)
+
+
+def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:
+    if dimension == "memory":
+        return replace(request, memory=amount)
+    return request if isinstance(amount, Size) else replace(request, cores=amount)
+
+
+def _first_reasons(refusal: NoEquivalent) -> str:
+    """What came nearest, as much as a message has room for."""
+    return "; ".join(refusal.reasons[:2]) or "it has no form for it"
