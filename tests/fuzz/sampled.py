@@ -182,10 +182,10 @@ def _container_explained(trial: Trial, one: ContainerExplained) -> Iterator[Find
     written = {word.key: word.value for word in one.written}
     if written != entry.get("written", {}):
         yield Finding("explain tells what was decided", f"written {written} for {entry.get('written')}")
-    request: Json = entry.get("allocation") or entry["request"]
-    share = one.request
-    if share is None or (share.devices, share.memory, share.cores) != tuple(request.values()):
-        yield Finding("explain tells what was decided", f"{share} for {request}")
+    requested: Json = entry["request"]
+    for share, amounts in (one.request, requested), (one.allocation, entry.get("allocation") or requested):
+        if share is None or (share.devices, share.memory, share.cores) != tuple(amounts.values()):
+            yield Finding("explain tells what was decided", f"{share} for {amounts}")
     container = next(each for each in all_containers(trial.stored) if each["name"] == one.name)
     resources = container.get("resources") or {}
     left = {*(resources.get("limits") or {}), *(resources.get("requests") or {})} & set(one.removed)

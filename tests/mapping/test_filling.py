@@ -122,7 +122,9 @@ def test_only_what_a_key_can_specify_at_home() -> None:
     assert home.request == Request(1, ALL, Percent(30))
     assert (set(home.filled), set(home.added), home.passed_over) == ({"cores"}, {"core"}, ("memory",))
     rounded = filled(LEGAL, {"acme.com/gpu": 1}, {"memory": Size(500 * MIB)}, home=True)
-    assert rounded.request.memory == Size(1000 * MIB)
+    assert rounded.request.memory == Size(500 * MIB)
+    assert rounded.spelled is not None
+    assert rounded.spelled.memory == Size(1000 * MIB)
 
 
 def test_all_of_a_card_needs_no_key_where_it_is_meant() -> None:

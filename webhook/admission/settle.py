@@ -176,7 +176,7 @@ class _Settler:
     def _kept(self, reading: Reading) -> Settled:
         """In the source's own words: only corrections, filled dimensions and promotions are written."""
         one = self._one
-        settled = Settled(one, one.vendor, reading.request, reading.form.name, reading.filled, reading)
+        settled = Settled(one, one.vendor, reading.spelled or reading.request, reading.form.name, reading.filled, reading)
         settled.findings.extend(reading.findings)
         for name, number in reading.corrections.items():
             self._put(settled, reading.form.words[name], number)
@@ -195,7 +195,7 @@ class _Settler:
                 continue
             said = f"{key}: {spoken(number)}" + (f" ({default.value})" if isinstance(default.value, Size) else "")
             message = f"{dimension} not said: {said} filled in, the {default.origin}'s default"
-            given = getattr(reading.request, dimension)
+            given = getattr(settled.request, dimension)
             step: Step | None = None
             if given != default.value and not isinstance(default.value, int):
                 message = f"{message} of {default.value} rounded up to {given}"

@@ -48,7 +48,10 @@ def _words(pod: Pod, container: Container, policy: Policy) -> _Words | None:
         owners = policy.resources.owners(key)
         if not owners:
             continue
-        vendor = policy.vendors[owners[0].vendor]
+        owner = policy.vendors[owners[0].vendor]
+        if vendor is not None and owner is not vendor:
+            return None
+        vendor = owner
         try:
             number = parse_quantity(str(quantity))
         except QuantityError:

@@ -113,9 +113,8 @@ def _completion(
         spelled = _spelled_out(vendor, helped, reading, read_form)
         if spelled is None:
             return None
-        return replace(
-            spelled, specified=specified, filled={**given, **spelled.filled}, added={**added, **spelled.added}
-        )
+        reading = replace(spelled, filled={**given, **spelled.filled}, added={**added, **spelled.added})
+        return replace(reading, specified=specified, request=_by_value(reading.request, given))
     request = _by_value(reading.request, given)
     return replace(reading, specified=specified, request=request, filled={**given, **reading.filled})
 
@@ -184,7 +183,7 @@ def _spelled_out(vendor: Vendor, said: SaidWords, reading: "Reading", read_form:
         if dimension not in filled and getattr(again.request, dimension) != getattr(reading.request, dimension):
             return None
     added = {name: one for name, one in helped.items() if name not in said}
-    return replace(reading, request=again.request, filled=filled, added=added)
+    return replace(reading, spelled=again.request, filled=filled, added=added)
 
 
 def _keys_for(

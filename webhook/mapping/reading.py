@@ -32,6 +32,7 @@ class Reading:
         added: the keys for what was filled, where the request stays in this vendor's keys.
         passed_over: the dimensions whose default no key can specify here, or would have changed what is specified.
         findings: what is to be told: ignored words, corrections, roundings.
+        spelled: what the keys say with those of `added`, which may have to round a default up; None: the same.
     """
 
     form: Form
@@ -42,6 +43,7 @@ class Reading:
     added: SaidWords = field(default_factory=dict)
     passed_over: tuple[Dimension, ...] = ()
     findings: tuple[Finding, ...] = ()
+    spelled: Request | None = None
 
 
 def read(
