@@ -37,6 +37,7 @@ class Owner:
 @dataclass(frozen=True, slots=True)
 class _Pattern:
     prefix: str
+    suffix: str
     regex: Expression
     owner: Owner
 
@@ -65,7 +66,10 @@ class Names:
             return found or ()
         owners: list[Owner] = []
         for pattern in self.patterns:
-            if key.startswith(pattern.prefix) and (groups := pattern.regex.groups(key)) is not None:
+            # What is literal is looked at first: that is a tenth of an expression's time.
+            if not key.startswith(pattern.prefix) or not key.endswith(pattern.suffix):
+                continue
+            if (groups := pattern.regex.groups(key)) is not None:
                 binding = tuple((name, groups[name.replace("-", "_")]) for name, _ in pattern.owner.binding)
                 owners.append(Owner(pattern.owner.vendor, pattern.owner.word, binding))
         return tuple(owners)
@@ -97,7 +101,8 @@ def _add(
     if regex is not None:
         unbound = tuple((name, "") for name in template.variables)
         owner = Owner(vendor.name, word.name, unbound)
-        patterns.append(_Pattern(template.text.partition("{")[0], expression(regex), owner))
+        before, after = template.text.partition("{")[0], template.text.rpartition("}")[2]
+        patterns.append(_Pattern(before, after, expression(regex), owner))
 
 
 def conflicts(names: Names, what: str) -> list[Problem]:
