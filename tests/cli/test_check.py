@@ -161,3 +161,39 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_bytes(b"\n\xff")
     assert f"error: {tmp_path}/a.yaml:2: not UTF-8 text" in run("check", str(tmp_path)).stderr
     assert run("check", "-o", "nothing").exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "command", [("check",), ("vendors", "--mappings"), ("registration", "--service", "a/b", "--mappings")], ids=" ".join
+)
+@pytest.mark.parametrize(
+    "more, place",
+    [
+        (
+            "variables: {x: {values: '(?i)a'}}\nwords: {w: {resource: 'a.io/{x}', is: other}}\n",
+            ":9: variables.x.values: ",
+        ),
+        ("match: {resources: [c]}\n", ":9: match.resources[0]: 'c' is no beginning"),
+        ("owned: ['*a*']\n", ":9: owned[0]: '*a*' would hold back ordinary pods"),
+        ("known: [" + "a.io/b, " * 2000 + "]\n", ":9: known: has 2000 entries"),
+    ],
+    ids=["expression", "prefix", "mark", "list"],
+)
+def test_hostile_documents_are_told(run: Run, tmp_path: Path, command: tuple[str, ...], more: str, place: str) -> None:
+    """Like any other mistake, by every command that reads documents."""
+    text = vendor("acme")
+    if "words:" in more:
+        text, more = text.replace("acme.example/gpu", '"acme.example/{x}-gpu"'), more.partition("\n")[0] + "\n"
+    (path,) = written(tmp_path, acme_yaml=text.replace("forms:\n", "forms:\n\n") + more)
+    result = run(*command, path)
+    assert result.exit_code == 1
+    assert f"error: {path}{place}" in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_forms_without_number(run: Run) -> None:
+    """As many as a generator writes."""
+    many = "".join(f"- {{name: f{number}, when: {{gpu: {number + 1}}}}}\n" for number in range(1500))
+    result = run("check", "-", stdin=vendor("acme").partition("- {name")[0] + many)
+    assert result.exit_code == 1
+    assert "error: stdin:6: forms: has 1500 entries (at most 64 are permitted)" in result.stderr

@@ -13,7 +13,7 @@ from webhook.cluster import documents
 from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
 from webhook.cluster.documents import Memo
 from webhook.cluster.policies import Outcome
-from webhook.mapping import probes
+from webhook.mapping import load, probes
 from webhook.mapping.load import build_policy, builtin, load_policy
 from webhook.mapping.problem import Problem, nearest_known
 from webhook.mapping.strict_yaml import parse
@@ -49,7 +49,7 @@ def _probed_once() -> Iterator[None]:
         return found[key]
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(documents, "probe", probe)
+        patch.setattr(load, "probe", probe)
         yield
 
 
@@ -244,7 +244,7 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
         probed.append(vendor.name)
         return []
 
-    monkeypatch.setattr(documents, "probe", probe)
+    monkeypatch.setattr(load, "probe", probe)
     memo = Memo()
     one, two = mapping("one", vendor("one"), 1), mapping("two", vendor("two"), 2)
     first = outcome(one, two, memo=memo)
@@ -258,7 +258,7 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_fifty_mappings_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
     """A fifth of a second of a quiet machine, with all of them read anew; probes of unseen documents come on top."""
-    monkeypatch.setattr(documents, "probe", lambda vendor, largest: [])
+    monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
     whole = [mapping(f"m{number}", big(f"v{number}"), number) for number in range(50)]
     assert min(timed(lambda: outcome(*whole)) for _ in range(3)) < 1
 
@@ -280,17 +280,17 @@ def timed(work: Callable[[], object]) -> float:
 
 @pytest.mark.timeout(180)
 @pytest.mark.parametrize("domain", ["v7.example", "bad.example"])
-def test_one_among_two_thousand(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
+def test_one_among_a_thousand(monkeypatch: pytest.MonkeyPatch, domain: str) -> None:
     """It is found without trying each of them, whether it takes a name or a vendor."""
-    monkeypatch.setattr(documents, "probe", lambda vendor, largest: [])
-    many = [mapping(f"m{number}", vendor(f"v{number}"), number % 60) for number in range(2000)]
+    monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
+    many = [mapping(f"m{number}", vendor(f"v{number}"), number % 60) for number in range(1000)]
     bad = mapping("n", vendor("bad" if domain == "v7.example" else "v7", domain=domain), 59)
     memo = Memo()
     began = time.process_time()
     found = outcome(*many, bad, memo=memo)
-    assert time.process_time() - began < 20
+    assert time.process_time() - began < 10
     assert set(told(found)) == {"n"}
-    assert len(found.policy.vendors) == len(builtin()) + 2000
+    assert len(found.policy.vendors) == len(builtin()) + 1000
 
 
 CHANGES = {

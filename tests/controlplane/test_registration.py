@@ -7,9 +7,13 @@ from typing import TypeAlias
 import pytest
 
 from tests.cluster.asking import asking_pods, keys_of, many_vendors, ordinary_pods, pod, resources_of
+from webhook.cluster.match import LONGEST, conditions
+from webhook.cluster.match import WORDS as CONDITION
 from webhook.cluster.reach import reach, reach_of
 from webhook.cluster.registration import API_VERSION, ENFORCE, NAME, TELL, Service, Site, Wanted, registration, wanted
+from webhook.mapping.lets_through import MOST, Room
 from webhook.mapping.load import load_policy
+from webhook.mapping.vendor import LetsThrough
 
 from .client import Answer, Client, Object
 from .plane import ControlPlane
@@ -204,3 +208,39 @@ def test_conditions_hold_no_error(create: Create) -> None:
     answer = create({**manifest, "spec": {"containers": [{"name": "main", "image": "app"}]}})
     assert answer.status == 201, answer.message
     assert refused_by(create({**CPU_POD, "metadata": {"name": "a", "labels": {}}})) is None
+
+
+def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
+    """Names up to every bound are accepted; 20 containers of 8 devices each and 250 annotations are within the budget."""
+    prefixes = [f"many.example/{number:03}" for number in range(MOST.prefixes)]
+    patterns = [f"p-{number:03}.example/container-*" for number in range(MOST.patterns // 32)]
+    room = Room()
+    names: list[str] = []
+    assert room.take(LetsThrough(prefixes=tuple(prefixes), keys=tuple(patterns))) == ""
+    while not room.take(LetsThrough(keys=(f"vendor-{len(names):04}.example/word",))):
+        names.append(f"vendor-{len(names):04}.example/word")
+    want = Wanted("0" * 12, reach(prefixes=prefixes, names=names, keys=[*names, *patterns]), "much.example/inject")
+    (text,) = (one["expression"] for one in conditions(want.reach) if one["name"] == CONDITION)
+    assert LONGEST * 0.9 < len(text) <= LONGEST
+    client = control_plane.client
+    configuration = registration(want, Site(DEAD), version="0.1.0")
+    configuration["metadata"]["name"] = "00-much"
+    where = "much"
+    metadata = {"name": where, "labels": {"much.example/inject": "enabled"}}
+    control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    client.create(configuration).accepted()
+    try:
+        asking = pod(annotations={names[-1]: "1"})
+        control_plane.wait_until(
+            lambda: client.create(asking, where, dry_run=True).status != 201, "the registration is in force", 10
+        )
+        assert refused_by(client.create(pod(annotations={patterns[-1].replace("*", "x"): "1"}), where, dry_run=True))
+        assert refused_by(client.create(pod(limits={f"{prefixes[-1]}x": "1"}), where, dry_run=True))
+        strange = {f"device-{number}.example/{'x' * LONG}": "1" for number in range(8)}
+        ordinary = pod(annotations={f"p-001.example/{'x' * LONG}-{number}": "1" for number in range(250)})
+        container = {"image": "app", "resources": {"limits": strange, "requests": strange}}
+        ordinary["spec"]["containers"] = [{"name": f"c{number}", **container} for number in range(20)]
+        answer = client.create(ordinary, where, dry_run=True)
+        assert answer.status == 201, answer.message
+    finally:
+        client.delete(API_VERSION, CONFIGURATIONS, "00-much").accepted()

@@ -109,7 +109,7 @@ def test_refused_where_nothing_says_it(target: str, request_: Request, defaults:
 
 STEPPED = vendor(
     "vendor: kai\nfamily: x\nwords:\n"
-    "  fraction: {annotation: f, is: memory, unit: 100%, written: decimal, values: 0.0001..0.9999, step: 0.01}\n"
+    "  fraction: {annotation: a.io/f, is: memory, unit: 100%, written: decimal, values: 0.0001..0.9999, step: 0.01}\n"
     "forms: [{name: one, devices: 1, absent: {cores: free}}]\n"
 )
 LEGAL = vendor(ACME.replace("unit: 1Mi", "unit: 512Mi, values: [2, 4, 8]"))

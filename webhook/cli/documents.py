@@ -1,6 +1,7 @@
 """Files → mapping and settings documents: plain ones, and those in ConfigMaps."""
 
 import difflib
+import itertools
 import re
 from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
@@ -17,6 +18,9 @@ from webhook.mapping.strict_yaml import parse
 
 LIKE: Final = 0.8
 """How much a misspelt key has to resemble a known one to count as it (`difflib`)."""
+
+MOST_KEYS: Final = 100
+"""Keys of a document by which it is told what it is."""
 
 _HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:', re.MULTILINE)
 
@@ -56,7 +60,8 @@ def _kind_of(data: Mapping[str, Any]) -> Kind:
 
 
 def _likeness(data: Iterable[str], keys: Collection[str]) -> int:
-    return sum(bool(difflib.get_close_matches(key, keys, n=1, cutoff=LIKE)) for key in data)
+    looked_at = itertools.islice(data, MOST_KEYS)
+    return sum(bool(difflib.get_close_matches(key[:64], keys, n=1, cutoff=LIKE)) for key in looked_at)
 
 
 def _keys(model: type[schema.Strict]) -> list[str]:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from webhook.cluster.bundles import authorities, bundle_of, injected, widened
+from webhook.cluster.match import fits
 from webhook.cluster.registered import Registered, Version
 from webhook.cluster.registration import NAME, Object, Site, Wanted, registration
 
@@ -104,12 +105,16 @@ def _agreed(read: Registered, writer: Writer, *, quiet: bool) -> tuple[Version, 
     if there is None or read.version is None:
         return writer.version, writer.want
     both = writer.want.reach | there.reach
+    fit = fits(both)
+    if not fit:
+        # The API server would refuse it, and everything else that is to be written with it: better the newest policy alone.
+        both = writer.want.reach
     if read.version == writer.version:
         if there.digest == writer.want.digest:
             return writer.version, writer.want if quiet else replace(writer.want, reach=both)
         if writer.announced and not quiet:
             # Another replica is ahead, or behind: what it lacks of ours is added in its name, the rest is its own.
-            return read.version, replace(there, reach=both)
+            return read.version, replace(there, reach=both) if fit else there
     return writer.version, replace(writer.want, reach=both)
 
 

@@ -20,6 +20,8 @@ from typing import Final, Protocol, Self
 
 import msgspec
 
+from webhook.mapping.problem import shown
+
 FIELD_MANAGER: Final = "vgpu-webhook"
 """By whom an object says that it was written."""
 
@@ -73,16 +75,18 @@ class StatusError(ApiError):
     Attributes:
         status: the HTTP status, or the code of a Status that came within a watch.
         reason: one word for programs, such as ``Forbidden``; empty if there was none.
-        message: the server's own sentence for people.
+        message: the server's own sentence for people, cut in its middle if it is long.
         retry_after: seconds that the server asks to wait before the next try, None if it doesn't.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
         self.status = status
         self.reason = reason
-        self.message = message
+        # It may quote all that was sent; what is wrong with that stands at the end.
+        self.message = shown(message, 4 * SHOWN)
         self.retry_after = retry_after
-        super().__init__(f"{status} {reason}: {message}" if reason else f"{status}: {message}")
+        told = shown(message, 2 * SHOWN)
+        super().__init__(f"{status} {reason}: {told}" if reason else f"{status}: {told}")
 
     @classmethod
     def read(cls, body: bytes, status: int = 0, retry_after: float | None = None) -> Self:

@@ -7,12 +7,10 @@ from typing import TypeAlias
 
 from webhook import __version__
 from webhook.mapping.extends import EXTENDS
-from webhook.mapping.load import Prepared, prepare, settings_of
-from webhook.mapping.probes import probe
-from webhook.mapping.problem import MappingError, Problem
+from webhook.mapping.load import Prepared, prepare, probed, settings_of
+from webhook.mapping.problem import MappingError, Problem, held_against
 from webhook.mapping.settings import Settings
 from webhook.mapping.strict_yaml import Document, parse
-from webhook.mapping.validation import placed
 from webhook.mapping.vendor import Vendor
 
 Problems: TypeAlias = tuple[Problem, ...]
@@ -88,7 +86,7 @@ class Memo:
         mark = mark_of(one, vendor, largest_card)
         found = self._used_probes.get(mark, self._probes.get(mark))
         if found is None:
-            found = () if mark in self.passed else _probed(one, vendor, largest_card)
+            found = () if mark in self.passed else probed(one.prepared, vendor, largest_card)
         self._used_probes[mark] = found
         return found
 
@@ -101,10 +99,11 @@ class Memo:
 def read_settings(text: str, source: str) -> Chosen | Problems:
     """A settings document as it was read, or what is wrong with it; an empty one sets nothing."""
     try:
-        documents = parse(text, source) or [Document(source, {}, {})]
-        if len(documents) > 1:
-            return (_several(documents),)
-        return Chosen(text, documents[0], settings_of(documents[0], None))
+        with held_against(source):
+            documents = parse(text, source) or [Document(source, {}, {})]
+            if len(documents) > 1:
+                return (_several(documents),)
+            return Chosen(text, documents[0], settings_of(documents[0], None))
     except MappingError as error:
         return error.problems
 
@@ -113,7 +112,7 @@ def named_in(text: str) -> str | None:
     """The vendor that a mapping means to describe, as far as it can be read."""
     try:
         (document,) = parse(text, "")
-    except (MappingError, ValueError):
+    except (MappingError, ValueError):  # unreadable, or not just one
         return None
     name = document.data.get("vendor", document.data.get(EXTENDS))
     return name if isinstance(name, str) else None
@@ -121,38 +120,24 @@ def named_in(text: str) -> str | None:
 
 def _mapping(text: str, source: str) -> Sound | Problems:
     try:
-        documents = parse(text, source)
-        if not documents:
-            return (Problem("nothing is in it", hint="write a mapping, or delete the ConfigMap", source=source),)
-        if len(documents) > 1:
-            return (_several(documents),)
-        prepared = prepare(documents[0])
+        with held_against(source):
+            documents = parse(text, source)
+            if not documents:
+                hint = "write a mapping, or delete the ConfigMap"
+                return (Problem("nothing is in it", hint=hint, source=source, line=1),)
+            if len(documents) > 1:
+                return (_several(documents),)
+            prepared = prepare(documents[0])
+            written = json.dumps(prepared.merged.data, sort_keys=True)
+            return Sound(text, prepared, hashlib.sha256(written.encode()).hexdigest())
     except MappingError as error:
         return error.problems
-    except Exception as error:  # noqa: BLE001  (whatever it is, the other documents must not suffer)
-        return (_bug(error, source),)
-    written = json.dumps(prepared.merged.data, sort_keys=True)
-    return Sound(text, prepared, hashlib.sha256(written.encode()).hexdigest())
 
 
 def _several(documents: list[Document]) -> Problem:
     second = documents[1]
     return Problem(
         "holds more than one document", hint="one to a ConfigMap", source=second.source, line=second.lines.get(())
-    )
-
-
-def _probed(one: Sound, vendor: Vendor, largest_card: int) -> Problems:
-    document = one.prepared.merged.document
-    try:
-        return tuple(placed(problem, document) for problem in probe(vendor, largest_card))
-    except Exception as error:  # noqa: BLE001  (as above)
-        return (_bug(error, document.source),)
-
-
-def _bug(error: Exception, source: str) -> Problem:
-    return Problem(
-        f"it brings out a bug of the webhook: {type(error).__name__}", hint="please report it", source=source
     )
 
 

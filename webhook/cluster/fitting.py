@@ -5,14 +5,17 @@ put to it, the oldest ConfigMap first: one that does not fit with those before i
 so that one bad document among a thousand costs ten tries and not a thousand.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from webhook.cluster.documents import Memo, Problems, Sound
+from webhook.cluster.match import expression
+from webhook.cluster.reach import reach_of
+from webhook.mapping.lets_through import Room
 from webhook.mapping.load import Prepared, vendors_with
 from webhook.mapping.policy import SETTINGS, Policy, compile_policy
-from webhook.mapping.problem import MappingError, Problem
+from webhook.mapping.problem import MappingError, Problem, bug
 from webhook.mapping.settings import Settings
 from webhook.mapping.validation import placed
 
@@ -44,14 +47,15 @@ class Fitting:
             stable: those that were accepted last.
         """
         probed = {name: one for name, one in newest.items() if not self._probed_alone(one)}
-        whole = {name: probed.get(name) or stable[name] for name in self.order if name in probed or name in stable}
+        newer, stable = self._with_room(probed, stable)
+        whole = {name: newer.get(name) or stable[name] for name in self.order if name in newer or name in stable}
         fits = self._tried({}, whole)
         if fits is not None:
             return fits
         chosen = self._grown({}, self._in_order(stable))
         for _ in self.order:
-            newer = [(name, one) for name, one in self._in_order(probed) if chosen.get(name) is not one]
-            grown = self._grown(chosen, newer)
+            more = [(name, one) for name, one in self._in_order(newer) if chosen.get(name) is not one]
+            grown = self._grown(chosen, more)
             grown = self._grown(grown, [(name, one) for name, one in self._in_order(stable) if name not in grown])
             if grown == chosen:
                 break
@@ -67,9 +71,32 @@ class Fitting:
         if older is not one:
             message = f"the vendor {one.vendor} is described by {older.source}, whose ConfigMap is older"
             return (placed(Problem(message, ("vendor",), "delete one of the two"), document),)
-        found = self._probed_alone(one) or self._problems(joined)
+        found = self._probed_alone(one) or self._crowded(one, chosen) or self._problems(joined)
         here = [placed(each, document) if each.source in {"", document.source} else each for each in found]
         return tuple(here) or (Problem("it does not go together with the others", source=document.source),)
+
+    def _with_room(self, newest: Choice, stable: Choice) -> tuple[Choice, Choice]:
+        """Those of the documents for which match conditions have room: what was in force before comes first, then the oldest.
+
+        What is too much is told by a sum: that is no reason to try documents with each other.
+        """
+        room = _room_beside(())
+        newer: dict[str, Sound] = {}
+        older = dict(stable)
+        for name in sorted(self.order, key=lambda name: name not in stable):
+            if name in newest and not room.take(newest[name].prepared.vendor.lets_through):
+                newer[name] = newest[name]
+            elif name in older and room.take(older[name].prepared.vendor.lets_through):
+                del older[name]
+        return newer, older
+
+    def _crowded(self, one: Sound, chosen: Choice) -> Problems:
+        """Whether match conditions have room for a document beside others."""
+        beyond = _room_beside(chosen.values()).take(one.prepared.vendor.lets_through)
+        if not beyond:
+            return ()
+        message = f"with it the names of all documents that let pods through would be {beyond}"
+        return (Problem(message, (), "leave out names, or whole documents"),)
 
     def _in_order(self, choice: Choice) -> list[tuple[str, Sound]]:
         return [(name, choice[name]) for name in self.order if name in choice]
@@ -111,6 +138,14 @@ def fitting_under(settings: Settings, order: Sequence[str], memo: Memo) -> Fitti
     return Fitting(settings, policy.largest_card, order, memo)
 
 
+def _room_beside(taken: Iterable[Sound]) -> Room:
+    """What match conditions still hold beside these documents and the built-in ones."""
+    room = Room()
+    for vendor in (*vendors_with({}).values(), *(one.prepared.vendor for one in taken)):
+        room.take(vendor.lets_through)
+    return room
+
+
 def by_vendor(choice: Choice, order: Sequence[str]) -> dict[str, Sound]:
     """The documents by vendor; of two for one vendor that of the older ConfigMap."""
     winners: dict[str, Sound] = {}
@@ -128,12 +163,17 @@ def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | Proble
     vendors = vendors_with(own)
     while True:
         try:
-            return compile_policy(vendors, settings, "")
+            policy = compile_policy(vendors, settings, "")
+            expression(reach_of(policy))
         except MappingError as error:
             of_settings = [problem for problem in error.problems if problem.source == SETTINGS]
             if not of_settings:
                 return error.problems
             settings = without(settings, of_settings)
+        except Exception as error:  # noqa: BLE001  (whichever of the documents brings it out is found by halves)
+            return (bug(error, "", None),)
+        else:
+            return policy
 
 
 def without(settings: Settings, problems: Sequence[Problem]) -> Settings:

@@ -9,7 +9,7 @@ from webhook.cluster.fitting import Choice, Fitting, by_vendor, compiled, fittin
 from webhook.cluster.mappings import Mappings
 from webhook.mapping.load import Prepared, vendors_with
 from webhook.mapping.policy import SETTINGS, Policy, compile_policy
-from webhook.mapping.problem import MappingError, Problem
+from webhook.mapping.problem import MappingError, Problem, bug
 from webhook.mapping.settings import Settings
 from webhook.mapping.strict_yaml import Document
 from webhook.mapping.validation import placed
@@ -66,7 +66,10 @@ def with_settings(
     kept = before or DEFAULT
     if not isinstance(now, Chosen):
         return put_together(kept, mappings, memo), now
-    force = put_together(now, mappings, memo)
+    try:
+        force = put_together(now, mappings, memo)
+    except Exception as error:  # noqa: BLE001  (no mapping brings it out: `compiled` tells of those)
+        return put_together(kept, mappings, memo), (bug(error, now.document.source),)
     problems = _contradictions(force)
     if before is not None and before.text == now.text:
         # It was in order: what of it no longer applies, because a vendor is gone, must not take the rest with it.

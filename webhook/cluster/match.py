@@ -13,6 +13,9 @@ from webhook.cluster.reach import Reach, reach
 WORDS: Final = "gpu-words"
 """The condition that depends on the policy."""
 
+LONGEST: Final = 100_000
+"""Code points of an expression (``ExpressionSizeCodePointLimit`` of CEL)."""
+
 _ALWAYS: Final = (
     ("no-mirror-pod", "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))"),
     ("no-windows-pod", "object.spec.?os.?name.orValue('') != 'windows'"),
@@ -51,6 +54,11 @@ def conditions(let_through: Reach) -> list[dict[str, str]]:
     """The match conditions of a webhook; a pod has to pass all of them."""
     named = (*_ALWAYS, (WORDS, expression(let_through)))
     return [{"name": name, "expression": text} for name, text in named]
+
+
+def fits(let_through: Reach) -> bool:
+    """Whether the API server takes the conditions: it refuses a configuration with a longer expression."""
+    return len(expression(let_through)) <= LONGEST
 
 
 def expression(let_through: Reach) -> str:

@@ -12,8 +12,9 @@ from webhook.cluster.documents import Chosen, Memo, Problems, Sound, mark_of, na
 from webhook.cluster.force import DEFAULT, Force, put_together, with_settings
 from webhook.cluster.mappings import Mappings, read_mappings, settings_before, settings_now
 from webhook.cluster.verdict import Verdict
-from webhook.mapping.load import BUILT_IN, combine
+from webhook.mapping.load import combine
 from webhook.mapping.policy import Policy
+from webhook.mapping.vendor import BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,13 +12,10 @@ from typing import Final
 
 from webhook.mapping.glob import glob_pattern
 from webhook.mapping.policy import Policy
-from webhook.mapping.template import Template
-from webhook.mapping.vendor import Vendor, WordPlace
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_./*-]+")
 """What names can be made of, and ``*``. With anything else no pod is ever stored, so that nothing has to be let through."""
 
-_VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 
 
@@ -143,55 +140,13 @@ def reach_of(policy: Policy) -> Reach:
     Every word of every vendor does, in any place: a request word that stands where nobody reads it is answered as well.
     So do the prefixes under which misspelt resource words are looked for, and marks that only schedulers may write.
     """
-    vendors = policy.vendors.values()
-    keys = {*policy.request_keys, *(key for vendor in policy.in_force for key in _keys(vendor))}
+    vendors = [vendor.lets_through for vendor in policy.vendors.values()]
     return reach(
-        prefixes=(prefix for vendor in vendors for prefix in _prefixes(vendor)),
+        prefixes=(prefix for one in vendors for prefix in one.prefixes),
         names=[
-            *(name for vendor in vendors for name in _words(vendor, ("resource",))),
+            *(name for one in vendors for name in one.resources),
             # A resource is no resource without a domain.
             *(key for key in policy.request_keys if "/" in key),
         ],
-        keys=keys,
+        keys=[*policy.request_keys, *(key for vendor in policy.in_force for key in vendor.lets_through.keys)],
     )
-
-
-def _prefixes(vendor: Vendor) -> Iterable[str]:
-    """Where misspelt words are looked for: what the mapping says, else the domains of the resource words."""
-    names = _words(vendor, ("resource",))
-    return vendor.document.match.resources or (f"{name.partition('/')[0]}/" for name in names if "/" in name)
-
-
-def _keys(vendor: Vendor) -> Iterator[str]:
-    """The words in labels and annotations, and the marks of the scheduler, or what the mapping says in their place.
-
-    A pattern that is a whole domain is left out. Such marks matter only beside a word of the vendor, and that lets the pod
-    through by itself.
-    """
-    yield from _words(vendor, ("label", "annotation"))
-    document = vendor.document
-    marks: Iterable[str] = (one if isinstance(one, str) else one.label for one in document.owned)
-    for mark in document.match.keys if document.match.keys is not None else marks:
-        for key in _spelled(Template(mark), vendor):
-            if not _whole_domain(key):
-                yield key
-
-
-def _whole_domain(key: str) -> bool:
-    return _LETTER.search(key.rpartition("/")[2]) is None
-
-
-def _words(vendor: Vendor, places: tuple[WordPlace, ...]) -> Iterator[str]:
-    for word in vendor.words.values():
-        if word.place in places:
-            for template in word.spellings if word.twin is None else (*word.spellings, word.twin):
-                yield from _spelled(template, vendor)
-
-
-def _spelled(template: Template, vendor: Vendor) -> Iterator[str]:
-    """A key with its variables filled in, or ``*`` for those that cannot be listed."""
-    variables = vendor.document.variables
-    yield from (key for key, _ in template.names(variables))
-    # The pattern of a variable is Python's, and the API server would refuse all conditions for one that it cannot read.
-    if template.pattern(variables) is not None:
-        yield _VARIABLE.sub("*", template.text)

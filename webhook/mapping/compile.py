@@ -1,18 +1,25 @@
 """Document → vendor: a validated mapping compiled into immutable values, or the problems that stand in the way."""
 
 from collections.abc import Mapping
+from typing import Final
 
 from webhook.mapping import schema
 from webhook.mapping.compile_forms import FormCompiler
 from webhook.mapping.compile_variables import compile_variables
 from webhook.mapping.compile_words import compile_word
 from webhook.mapping.guard import compile_guards
+from webhook.mapping.lets_through import compile_lets_through
 from webhook.mapping.owned import Owned, compile_owned
+from webhook.mapping.pattern import PatternError, expression
 from webhook.mapping.problem import Path
 from webhook.mapping.problems import Problems
 from webhook.mapping.shim import compile_shim
+from webhook.mapping.template import Template
 from webhook.mapping.vendor import Default, Vendor, Word
 from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Percent, Size
+
+MAX_NAMES: Final = 2048
+"""Most names that one document lists."""
 
 
 def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[Path] = frozenset()) -> Vendor:
@@ -31,6 +38,8 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
     keys = {key for word in words.values() for key in (*word.variables, word.picks)}
     variables = compile_variables(document.variables, keys, problems)
     _check_names(words, problems)
+    problems.stop_if_any()
+    _check_patterns(words, document, problems)
     problems.stop_if_any()
     by_dimension: dict[Dimension, tuple[str, ...]] = {
         dimension: tuple(name for name, word in words.items() if dimension in word.dimensions)
@@ -55,6 +64,8 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
             problems.add(("environment", variable), f"no word is called {said!r}", f"words are {', '.join(words)}")
     problems.stop_if_any()
     _check_owned(owned, words, problems)
+    lets_through, found = compile_lets_through(document, words)
+    problems.extend(found)
     problems.stop_if_any()
     return Vendor(
         name=document.vendor,
@@ -79,6 +90,7 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
         guard=guard,
         owned=owned,
         owned_by=tuple(document.owned_by),
+        lets_through=lets_through,
         privileged_allowed=document.privileged == "allow",
         overridden=overridden,
     )
@@ -92,6 +104,29 @@ def _check_names(words: Mapping[str, Word], problems: Problems) -> None:
             other = seen.setdefault((word.place, template.text), word.name)
             if other != word.name:
                 problems.add(("words", word.name), f"{template.text} is the word {other!r} already")
+
+
+def _check_patterns(words: Mapping[str, Word], document: schema.Mapping, problems: Problems) -> None:
+    """The names that words and variables make can be listed, and the patterns matched."""
+    for word in words.values():
+        for template in word.templates:
+            pattern = template.pattern(document.variables)
+            try:
+                if pattern is not None:
+                    expression(pattern)
+            except PatternError as error:
+                problems.add(("words", word.name, word.place), f"the pattern of {template.text} {error}")
+    marks = (one if isinstance(one, str) else one.label for one in document.owned)
+    templates = [template for word in words.values() for template in word.templates]
+    for path, listed in (
+        (("words",), templates),
+        (("owned",), [*map(Template, marks)]),
+        (("match", "keys"), [*map(Template, document.match.keys or ())]),
+    ):
+        count = sum(template.count(document.variables) for template in listed)
+        if count > MAX_NAMES:
+            message = f"with all that their variables can be, these are {count} names"
+            problems.add(path, message, f"at most {MAX_NAMES} are permitted")
 
 
 def _check_owned(owned: Owned, words: Mapping[str, Word], problems: Problems) -> None:

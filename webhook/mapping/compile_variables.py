@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from webhook.mapping import schema
+from webhook.mapping.pattern import PatternError, check
 from webhook.mapping.problem import Path
 from webhook.mapping.problems import Problems
+from webhook.mapping.template import CONTAINER
 from webhook.mapping.vendor import Row, Variable
 from webhook.request import Memory, Percent, Size
 
@@ -22,6 +24,7 @@ _COMPARABLE: Final[Mapping[str | int, str]] = {
     "cores": "write percentages for all models, or `free` for all models",
 }
 """What a row may say by model, so that one is the least."""
+_EXPRESSIONS: Final = "expressions are those of RE2: https://github.com/google/re2/wiki/Syntax"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +51,8 @@ def compile_variables(
         if _empty(variable):
             problems.add(("variables", name), "needs `values` or `rows`", _did_you_mean(name, known - {name}))
             continue
+        if name == CONTAINER:
+            problems.add(("variables", name), f"{{{name}}} is the name of a container of the pod", "call it otherwise")
         everywhere = variable.rows is not None and name not in keys
         compiled[name] = _variable(name, variable, problems, everywhere=everywhere)
         if name not in keys:
@@ -90,8 +95,11 @@ def _check_outside_keys(
 def _variable(name: str, variable: schema.Variable, problems: Problems, *, everywhere: bool) -> Variable:
     path: Path = ("variables", name)
     for key, pattern in (("values", variable.values), ("others", variable.others)):
-        if isinstance(pattern, str) and not _is_pattern(pattern):
-            problems.add((*path, key), f"{pattern!r} is no regular expression without groups of its own names")
+        if isinstance(pattern, str):
+            try:
+                check(pattern)
+            except PatternError as error:
+                problems.add((*path, key), f"no regular expression that can be read: {error}", _EXPRESSIONS)
     models = _models(path, variable, problems)
     rows = {key: _row((*path, "rows", key), row, models, problems) for key, row in (variable.rows or {}).items()}
     held = {key: row for key, row in rows.items() if row is not None}
@@ -210,10 +218,3 @@ def _ordered(amounts: Sequence[Memory | None]) -> list[Memory] | None:
         return [*sorted(sizes, key=lambda size: size.bytes)]
     parts = [one for one in amounts if isinstance(one, Percent)]
     return [*sorted(parts, key=lambda part: part.value)] if len(parts) == len(amounts) else None
-
-
-def _is_pattern(text: str) -> bool:
-    try:
-        return not re.compile(text).groupindex
-    except re.error:
-        return False

@@ -1,6 +1,6 @@
 """Words of a document, compiled."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
@@ -28,12 +28,10 @@ def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Va
         places = places or [("resource", "")]
     place, keys = places[0]
     spellings = tuple(Template(key) for key in ([keys] if isinstance(keys, str) else keys))
+    twin = Template(word.twin) if word.twin is not None else None
     used = {variable for template in spellings for variable in template.variables}
-    for template in spellings:
-        if len(set(template.variables)) < len(template.variables):
-            problems.add((*path, place), f"{template.text} holds a variable twice")
-    for variable in used - {CONTAINER} - variables.keys():
-        problems.add((*path, place), f"the variable {{{variable}}} is not defined", "add it under `variables`")
+    _check_variables((*path, place), spellings, variables, problems)
+    _check_variables((*path, "twin"), [] if twin is None else [twin], variables, problems)
     dimensions: tuple[Dimension, ...] = ()
     kind: Literal["amount", "other", "text", "container"] = "amount"
     if isinstance(word.kind, list):
@@ -65,13 +63,23 @@ def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Va
         rounding=word.round,
         written=word.written,
         listed=word.list,
-        twin=Template(word.twin) if word.twin is not None else None,
+        twin=twin,
         picks=word.picks,
         absent=word.absent,
         why=word.why,
         per_container=CONTAINER in used,
         variables=frozenset(used - {CONTAINER}),
     )
+
+
+def _check_variables(path: Path, templates: Iterable[Template], variables: Collection[str], problems: Problems) -> None:
+    """Every variable of a key is defined, and stands in it once."""
+    for template in templates:
+        if len(set(template.variables)) < len(template.variables):
+            problems.add(path, f"{template.text} holds a variable twice")
+    used = {variable for template in templates for variable in template.variables}
+    for variable in sorted(used - {CONTAINER} - set(variables)):
+        problems.add(path, f"the variable {{{variable}}} is not defined", "add it under `variables`")
 
 
 def compile_override(path: Path, word: Word, rule: schema.WordRule | None, problems: Problems) -> Word:

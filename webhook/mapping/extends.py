@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from webhook.mapping.problem import MappingError, Path, Problem, nearest_known
+from webhook.mapping.problem import MappingError, Path, Problem, nearest_known, shown
 from webhook.mapping.strict_yaml import Document
 
 EXTENDS: Final = "extends"
@@ -40,7 +40,7 @@ def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
     base = document.data[EXTENDS]
     if not isinstance(base, str) or base not in builtin:
         hint = nearest_known(str(base), builtin)
-        raise _error(document, (EXTENDS,), f"{base!r} is no built-in mapping", hint)
+        raise _error(document, (EXTENDS,), f"{shown(repr(base))} is no built-in mapping", hint)
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
     overridden: set[Path] = set()
     data = _merge(builtin[base].data, changes, (), overridden)
@@ -68,6 +68,8 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any], path: Path, over
 def _check_renamed(document: Document, base: Mapping[str, Any], data: Mapping[str, Any]) -> None:
     """Under a new name every inherited resource word is renamed or removed: two vendors cannot own one name."""
     before, after = base.get("words", {}), data.get("words", {})
+    if not isinstance(after, dict):
+        return
     kept = [
         name
         for name, word in after.items()

@@ -7,6 +7,7 @@ from webhook.mapping.schema import Mapping
 
 _EXTENDS = {
     "type": "string",
+    "maxLength": 63,
     "description": "the built-in mapping that this one changes: maps merge, lists are replaced, null removes",
 }
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from webhook.mapping import schema
 from webhook.mapping.compile import compile_vendor
@@ -15,13 +15,11 @@ from webhook.mapping.extends import EXTENDS, Merged, resolve
 from webhook.mapping.guard_lists import guard_lists
 from webhook.mapping.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.probes import probe
-from webhook.mapping.problem import MappingError, Problem
+from webhook.mapping.problem import MappingError, Problem, bug, held_against
 from webhook.mapping.settings import Settings
 from webhook.mapping.strict_yaml import Document, parse
 from webhook.mapping.validation import placed, validated
-from webhook.mapping.vendor import Vendor
-
-BUILT_IN: Final = "built-in"
+from webhook.mapping.vendor import BUILT_IN, Vendor
 
 
 def load_policy(mappings: Path | None = None, settings: Path | None = None, target: str | None = None) -> Policy:
@@ -87,11 +85,11 @@ def build_policy(documents: Iterable[Document], settings: Document | None = None
         policy = combine(own, chosen)
     except MappingError as error:
         raise MappingError([_placed(problem, own, settings) for problem in error.problems]) from None
+    except Exception as error:
+        raise MappingError([_brought_out(error, own, settings)]) from error
     # Built-in documents are probed by the tests, once and for all.
     for name, one in own.items():
-        problems.extend(
-            placed(problem, one.merged.document) for problem in probe(policy.vendors[name], policy.largest_card)
-        )
+        problems.extend(probed(one, policy.vendors[name], policy.largest_card))
     if problems:
         raise MappingError(problems)
     return policy
@@ -103,8 +101,19 @@ def prepare(document: Document) -> Prepared:
     Raises:
         MappingError: all problems of the document.
     """
-    merged = resolve(document, builtin())
-    return Prepared(merged, vendor_of(merged))
+    with held_against(document.source, document.lines.get((), 1)):
+        merged = resolve(document, builtin())
+        return Prepared(merged, vendor_of(merged))
+
+
+def probed(one: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
+    """What probes find in a document; `vendor` is what a policy makes of it: it may be put on standby there."""
+    document = one.merged.document
+    try:
+        with held_against(document.source, document.lines.get((), 1)):
+            return tuple(placed(problem, document) for problem in probe(vendor, largest_card))
+    except MappingError as error:
+        return error.problems
 
 
 def vendors_with(own: Mapping[str, Prepared]) -> dict[str, Vendor]:
@@ -141,6 +150,20 @@ def _all_prepared(documents: Iterable[Document], problems: list[Problem]) -> dic
     return found
 
 
+def _brought_out(error: Exception, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
+    """An error that documents bring out only together: the first of them without which it does not come."""
+    before: dict[str, Prepared] = {}
+    for name, one in own.items():
+        before[name] = one
+        try:
+            combine(before, Settings())
+        except MappingError:
+            continue
+        except Exception as again:  # noqa: BLE001  (it is this error that is looked for)
+            return bug(again, one.merged.document.source, one.merged.document.lines.get((), 1))
+    return bug(error, SETTINGS if settings is None else settings.source)
+
+
 def _placed(problem: Problem, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
     """A problem of vendors with each other, or with the settings, at its place in the document that it came from."""
     written = {one.merged.document.source: one.merged.document for one in own.values()}
@@ -155,7 +178,9 @@ def settings_of(document: Document | None, target: str | None) -> Settings:
     data = dict(document.data) if document is not None else {}
     if target is not None:
         data["target"] = target
-    return validated(Settings, data, document or Document(SETTINGS, data, {}))
+    document = document or Document(SETTINGS, data, {})
+    with held_against(document.source):
+        return validated(Settings, data, document)
 
 
 def vendor_of(merged: Merged) -> Vendor:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
 
-from webhook.quantity import Number, number_text, simplest
+from webhook.quantity import MAX_VALUE, Number, number_text, simplest
 
 _SPAN: Final = re.compile(
     r"(?P<low>[0-9]+(?:\.[0-9]+)?)(?P<dots>\.\.(?P<high>[0-9]+(?:\.[0-9]+)?)?)?(?: by (?P<by>[0-9]+(?:\.[0-9]+)?))?"
@@ -98,6 +98,8 @@ def _parse_span(text: str) -> Span:
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is no set of numbers such as `5..100 by 5`, `1..` or `[2, 4, 8]`")
+    if any(Fraction(match[part] or 0) > MAX_VALUE for part in ("low", "high", "by")):
+        raise ValueError(f"{text!r} is more than any resource can hold (2^63 - 1)")
     low = simplest(Fraction(match["low"]))
     if match["dots"] is None:
         high: Number | None = low

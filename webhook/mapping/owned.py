@@ -1,12 +1,13 @@
 """Keys that belong to a scheduler, and keys that only hint at something to one, compiled into sets and patterns."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from webhook.mapping import schema
 from webhook.mapping.glob import glob_pattern
+from webhook.mapping.pattern import Expression, PatternError, expression, literal
 from webhook.mapping.problem import Path, Problem
 
 _VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
@@ -15,21 +16,32 @@ _LITERAL: Final = re.compile(r"[A-Za-z0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A set of label or annotation keys, some of them as patterns; ``key in keys`` asks."""
+    """A set of label or annotation keys, some of them as patterns; ``key in keys`` asks.
+
+    Attributes:
+        exact: whole keys.
+        patterns: keys with ``*``, as one expression of our own making.
+        expressions: keys with variables, whose expressions are the document's.
+    """
 
     exact: frozenset[str] = frozenset()
     patterns: re.Pattern[str] | None = None
+    expressions: tuple[Expression, ...] = ()
 
     def __contains__(self, key: str) -> bool:
-        return key in self.exact or (self.patterns is not None and self.patterns.fullmatch(key) is not None)
+        return bool(self.among((key,)))
 
     def among(self, keys: Iterable[str]) -> list[str]:
         """Those of these keys that are in the set, in their order."""
         exact = self.exact
-        if self.patterns is None:
+        if self.patterns is None and not self.expressions:
             return [key for key in keys if key in exact]
-        matches = self.patterns.fullmatch
-        return [key for key in keys if key in exact or matches(key)]
+        matches = self.patterns.fullmatch if self.patterns is not None else exact.__contains__
+        if not self.expressions:
+            return [key for key in keys if key in exact or matches(key)]
+        return [
+            key for key in keys if key in exact or matches(key) or any(one.matches(key) for one in self.expressions)
+        ]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,39 +92,48 @@ def compile_owned(
     annotations = {(*path, i): entry for i, entry in enumerate(owned) if isinstance(entry, str)}
     labels = {(*path, i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)}
     told = {(*path[:-1], "hints", i): entry for i, entry in enumerate(hints)}
-    keys = {**annotations, **labels, **told}
-    problems = [problem for place, key in keys.items() for problem in _problems(key, variables, place)]
-    if problems:
-        return Owned(), problems
-    parts = _parts(variables)
-    return Owned(*(_keys(list(group.values()), parts) for group in (annotations, labels, told))), []
+    problems: list[Problem] = []
+    compiled = [_keys(group, variables, problems) for group in (annotations, labels, told)]
+    return Owned(*compiled), problems
 
 
-def _keys(keys: Sequence[str], parts: Mapping[str, str]) -> Keys:
-    exact = frozenset(key for key in keys if not set("*{") & set(key))
-    patterns = [glob_pattern(key, parts) for key in keys if key not in exact]
-    return Keys(exact, re.compile("|".join(patterns), re.DOTALL) if patterns else None)
+def _keys(keys: Mapping[Path, str], variables: Mapping[str, schema.Variable], problems: list[Problem]) -> Keys:
+    """Keys by their path, compiled; what is wrong with them is added to `problems`."""
+    exact: set[str] = set()
+    patterns: list[str] = []
+    expressions: list[Expression] = []
+    for path, key in keys.items():
+        unknown = [name for name in _VARIABLE.findall(key) if name not in variables]
+        for name in unknown:
+            hint = "add it under `variables`, or write `*`"
+            problems.append(Problem(f"the variable {{{name}}} is not defined", path, hint))
+        if _LITERAL.search(_VARIABLE.sub("", key)) is None:
+            problems.append(Problem(f"{key!r} would be every key", path, "write a part of the key itself"))
+        if unknown:
+            continue
+        if "{" in key:
+            try:
+                expressions.append(expression(_expression(key, variables)))
+            except PatternError as error:
+                problems.append(Problem(f"a variable's pattern cannot be read: {error}", path))
+        elif "*" in key:
+            patterns.append(glob_pattern(key))
+        else:
+            exact.add(key)
+    return Keys(frozenset(exact), re.compile("|".join(patterns), re.DOTALL) if patterns else None, tuple(expressions))
 
 
-def _parts(variables: Mapping[str, schema.Variable]) -> dict[str, str]:
-    """What the variables can be, as regular expressions."""
-    parts: dict[str, str] = {}
-    for name, variable in variables.items():
-        listed = variable.values if isinstance(variable.values, list) else []
-        expressions = [variable.values if isinstance(variable.values, str) else None, variable.others]
-        said = [re.escape(value) for value in (*listed, *(variable.rows or ()))]
-        parts[name] = "|".join([*said, *(f"(?:{one})" for one in expressions if one is not None)])
-    return parts
+def _expression(key: str, variables: Mapping[str, schema.Variable]) -> str:
+    """A key with what its variables can be, and ``.*`` for a star."""
+    parts = _VARIABLE.split(key)
+    return "".join(
+        f"(?:{_values(variables[part])})" if index % 2 else ".*".join(map(literal, re.split(r"\*+", part)))
+        for index, part in enumerate(parts)
+    )
 
 
-def _problems(key: str, variables: Mapping[str, schema.Variable], path: Path) -> Iterator[Problem]:
-    unknown = [name for name in _VARIABLE.findall(key) if name not in variables]
-    for name in unknown:
-        yield Problem(f"the variable {{{name}}} is not defined", path, "add it under `variables`, or write `*`")
-    if _LITERAL.search(_VARIABLE.sub("", key)) is None:
-        yield Problem(f"{key!r} would be every key", path, "write a part of the key itself")
-    if not unknown:
-        try:
-            re.compile(glob_pattern(key, _parts(variables)))
-        except re.error as error:
-            yield Problem(f"a variable's pattern cannot be read: {error}", path)
+def _values(variable: schema.Variable) -> str:
+    listed = variable.values if isinstance(variable.values, list) else []
+    patterns = [variable.values if isinstance(variable.values, str) else None, variable.others]
+    said = [literal(value) for value in (*listed, *(variable.rows or ()))]
+    return "|".join([*said, *(f"(?:{one})" for one in patterns if one is not None)])

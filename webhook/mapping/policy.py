@@ -1,11 +1,12 @@
 """The policy: all vendors and settings, compiled; immutable, shared by every review, known by the digest of its documents."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final
 
 from webhook.mapping.cards import compile_cards, labels_of_cards
+from webhook.mapping.lets_through import Room
 from webhook.mapping.memo import Memo
 from webhook.mapping.names import Names, Owner, conflicts, index
 from webhook.mapping.nearness import Nearness, nearness
@@ -13,7 +14,7 @@ from webhook.mapping.owned import Owned, union
 from webhook.mapping.problem import MappingError, Problem, nearest_known
 from webhook.mapping.schema import Amount
 from webhook.mapping.settings import Settings
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.vendor import BUILT_IN, Vendor
 from webhook.quantity import QuantityError, parse_quantity
 
 SETTINGS: Final = "settings"
@@ -88,6 +89,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         *conflicts(resources, "resource name"),
         *conflicts(_asking(vendors, annotations), "annotation"),
         *_chains(vendors, settings),
+        *_too_many(vendors.values()),
     ]
     largest = _largest_card(settings.largest_card, problems)
     cards, wrong = compile_cards(settings.cards, largest, SETTINGS)
@@ -205,6 +207,16 @@ def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
         message = f"{home.name} is itself translated to {home.translate_to}"
         problems.append(Problem(message, ("target",), f"write `target: {home.translate_to}`", SETTINGS))
     return problems
+
+
+def _too_many(vendors: Iterable[Vendor]) -> Iterator[Problem]:
+    """More names than match conditions can hold: the documents that come last are too much."""
+    room = Room()
+    for vendor in sorted(vendors, key=lambda vendor: vendor.source != BUILT_IN):
+        beyond = room.take(vendor.lets_through)
+        if beyond:
+            message = f"with {vendor.name} the names of all documents that let pods through would be {beyond}"
+            yield Problem(message, (), "leave out names, or whole documents", vendor.source)
 
 
 def _largest_card(written: Amount, problems: list[Problem]) -> int:

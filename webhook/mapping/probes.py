@@ -5,7 +5,7 @@ written, or a default that no word can say, is a mistake of the document and fou
 """
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from webhook.finding import Refused
@@ -24,8 +24,14 @@ from webhook.request import Size
 MAX_PROBES: Final = 4000
 """Probes of one document: a few hundred reach every corner of the built-in ones."""
 
+MAX_WORK: Final = 400_000
+"""Words of forms that are looked at, about: a document with many of both is probed less, but each form 16 times and more."""
+
 MAX_NUMBERS: Final = 12
 """Numbers that are tried of one word in combination with those of the others."""
+
+MAX_CORNERS: Final = 256
+"""Numbers of one word that are looked at before those that are tried are chosen."""
 
 MAX_PROBLEMS: Final = 5
 
@@ -42,7 +48,7 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
     """
     reached: set[str] = set()
     problems: list[Problem] = []
-    for said in itertools.islice(combinations(vendor), MAX_PROBES):
+    for said in combinations(vendor):
         form = form_of(vendor, said)
         if form is None:
             continue
@@ -107,13 +113,23 @@ def _unwritable_defaults(vendor: Vendor, largest_card: int) -> Iterator[Problem]
 
 
 def combinations(vendor: Vendor) -> Iterator[dict[str, Said]]:
-    """Words in combination: first those that each form's own conditions ask for, then corners of all with all."""
-    bindings = list(_bindings(vendor))
-    for binding in bindings:
-        for form in vendor.forms:
-            yield from _combined(vendor, _directed(vendor, form), binding, MAX_PROBES // (4 * len(vendor.forms)))
+    """Words in combination, not without a word that asks; how many are looked at is bounded, whatever the document says."""
+    forms, words = len(vendor.forms), len(vendor.words)
+    most = min(MAX_PROBES, max(16 * forms, MAX_WORK // (forms * words)))
+    for said in itertools.islice(_all_combinations(vendor, most), most):
+        if any(vendor.words[name].kind in {"amount", "text"} for name in said):
+            yield said
+
+
+def _all_combinations(vendor: Vendor, most: int) -> Iterator[dict[str, Said]]:
+    """First those that each form's own conditions ask for, then corners of all with all."""
+    directed = [_directed(vendor, form) for form in vendor.forms]
+    of_each = max(1, most // (4 * len(directed)))
+    for binding in _bindings(vendor):
+        for candidates in directed:
+            yield from _combined(vendor, candidates, binding, of_each)
     corners = {word.name: _corners(vendor, word, None)[:MAX_NUMBERS] for word in vendor.words.values()}
-    yield from _combined(vendor, corners, bindings[0], MAX_PROBES)
+    yield from _combined(vendor, corners, (), most)
 
 
 def _combined(
@@ -134,8 +150,7 @@ def _combined(
             value = candidates[name][index]
             if value is not None and value != 0:
                 said[name] = _said(vendor.words[name], value, binding)
-        if any(vendor.words[name].kind in {"amount", "text"} for name in said):
-            yield said
+        yield said
 
 
 def _said(word: Word, value: Number | str, binding: Binding) -> Said:
@@ -205,15 +220,19 @@ def _corners(vendor: Vendor, word: Word, form: Form | None) -> list[Candidate]:
         return [None, 1]
     if word.kind != "amount":
         return [None]
-    found: dict[Number, None] = {}
-    forms = vendor.forms if form is None else (form,)
+    found = dict.fromkeys(itertools.islice(_ends(word, vendor.forms if form is None else (form,)), MAX_CORNERS))
+    return [None, *found, 1, 2, 100 if "cores" in word.dimensions else 16]
+
+
+def _ends(word: Word, forms: Iterable[Form]) -> Iterator[Number]:
+    seen: set[int] = set()
     for one in forms:
         for condition in one.when:
             if condition.words == (word.name,) and condition.numbers is not None:
-                found |= dict.fromkeys(condition.numbers.corners())
+                yield from condition.numbers.corners()
         values = one.words[word.name].values
-        if values is not None:
-            found |= dict.fromkeys(values.corners())
+        if values is not None and id(values) not in seen:
+            seen.add(id(values))  # most forms share the word's own
+            yield from values.corners()
         if isinstance(one.devices, Derived) and one.devices.word == word.name:
-            found |= dict.fromkeys((one.devices.per, 2 * one.devices.per))
-    return [None, *found, 1, 2, 100 if "cores" in word.dimensions else 16]
+            yield from (one.devices.per, 2 * one.devices.per)

@@ -5,10 +5,15 @@ MappingError            a document, or all of them together, cannot be put in fo
 """
 
 import difflib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Final
 
 Path = tuple[str | int, ...]
+
+MOST_SHOWN: Final = 1000
+"""Letters of a message or hint that are shown: it may quote a document of a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +36,18 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.source if self.line is None else f"{self.source}:{self.line}"
-        said = ": ".join(part for part in (place, path_text(self.path), self.message) if part)
-        return said if self.hint is None else f"{said} ({self.hint})"
+        said = ": ".join(part for part in (place, path_text(self.path), shown(self.message)) if part)
+        return said if self.hint is None else f"{said} ({shown(self.hint)})"
 
 
 def path_text(path: Path) -> str:
     """A path for people: ``forms[0].when``."""
-    return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip(".")
+    return shown("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip("."))
+
+
+def shown(text: str, most: int = MOST_SHOWN) -> str:
+    """A text of so many letters at most, cut in its middle: what is wrong often stands at the end."""
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
 
 
 def nearest_known(name: str, known: Iterable[str]) -> str:
@@ -53,3 +63,28 @@ class MappingError(Exception):
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
         super().__init__("\n".join(map(str, self.problems)))
+
+
+@contextmanager
+def held_against(source: str, line: int | None = 1) -> Iterator[None]:
+    """What is done with one document: whatever goes wrong is a problem of that document, and of no other one.
+
+    Args:
+        source: of the document.
+        line: of what is told of an error that nobody has thought of.
+
+    Raises:
+        MappingError: in place of any other error.
+    """
+    try:
+        yield
+    except MappingError:
+        raise
+    except Exception as error:
+        raise MappingError([bug(error, source, line)]) from error
+
+
+def bug(error: Exception, source: str, line: int | None = 1) -> Problem:
+    """An error that nobody has thought of, held against the document that brings it out."""
+    message = f"it brings out a bug of the webhook: {type(error).__name__}"
+    return Problem(message, hint="please report it", source=source, line=line)

@@ -1,21 +1,45 @@
 """The schema of a mapping document: how one vendor's words are spelled, what they mean, and what a pod needs to run there.
 
-Strict: an unknown key is an error. ``docs/mapping.md`` explains every key by example; what the parts mean together is in
+Strict: an unknown key is an error, and every list, map, text and number has a bound, far above what vendors need: what is made
+of a document is bounded, too. ``docs/mapping.md`` explains every key by example; what the parts mean together is in
 `webhook.mapping.vendor`, which compiles a document into immutable values.
 """
 
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Final, Literal, TypeAlias
 
 from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
+from webhook.mapping.pattern import MAX_EXPRESSION, MAX_KEY
+
 Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
-Texts: TypeAlias = str | Annotated[list[str], Field(min_length=1)]
-Amount: TypeAlias = str | int
+FEW: Final = 32
+"""Most entries of a list or map that holds a handful."""
+
+SOME: Final = 64
+"""Most forms and the like: every one is tried with every word."""
+
+MANY: Final = 512
+"""Most entries of a list or map that may be long, such as the names of slices."""
+
+_MOST: Final = 2**63 - 1
+"""Most of anything, as Kubernetes counts."""
+
+Short: TypeAlias = Annotated[str, Field(max_length=63)]
+"""A name within a document or a pod."""
+Key: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]
+"""A key, or a pattern of keys."""
+Long: TypeAlias = Annotated[str, Field(max_length=1024)]
+"""A sentence, a path or a value."""
+Expression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
+"""A regular expression, as RE2 reads it."""
+Texts: TypeAlias = Key | Annotated[list[Key], Field(min_length=1, max_length=FEW)]
+Whole: TypeAlias = Annotated[int, Field(ge=-_MOST, le=_MOST)]
+Amount: TypeAlias = Short | Whole
 """A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a card: ``1%``, ``6.25%``."""
 Held: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
 """What one device holds: an amount, or [least, most] that was seen."""
-Numbers: TypeAlias = str | int | Annotated[list[str | int], Field(min_length=1)]
+Numbers: TypeAlias = Key | Whole | Annotated[list[Key | Whole], Field(min_length=1, max_length=SOME)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
 _LABEL: Final = (
     r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
@@ -34,29 +58,33 @@ class Strict(BaseModel):
 class Row(Strict):
     """What one device of a name holds, where the name says the size (MIG profiles, chips, our own profiles)."""
 
-    memory: Held | Annotated[dict[str, Held], Field(min_length=1)] | None = Field(
+    memory: Held | Annotated[dict[Short, Held], Field(min_length=1, max_length=FEW)] | None = Field(
         None, description="a size, `all`, or [least, most] that was seen; or model of the card: one of these"
     )
-    cores: Amount | Annotated[dict[str, Amount], Field(min_length=1)] | None = Field(
+    cores: Amount | Annotated[dict[Short, Amount], Field(min_length=1, max_length=FEW)] | None = Field(
         None, description="percent of a card, or model of the card: percent"
     )
-    devices: int | None = None
-    values: dict[str, Numbers] = Field({}, description="legal numbers of words, for this name")
+    devices: int | None = Field(None, ge=1, le=_MOST)
+    values: dict[Short, Numbers] = Field({}, max_length=SOME, description="legal numbers of words, for this name")
 
 
 class Variable(Strict):
     """A variable part of names: `{chip}`, `{profile}`."""
 
-    values: list[str] | str | None = Field(None, description="a list of what it can be, or one pattern")
-    rows: dict[str, Row] | None = Field(None, description="what it can be, and what a device of that name holds")
-    others: str | None = Field(None, description="pattern of names that are known, but not what they hold")
+    values: Annotated[list[Key], Field(max_length=MANY)] | Expression | None = Field(
+        None, description="a list of what it can be, or one pattern"
+    )
+    rows: Annotated[dict[Key, Row], Field(max_length=MANY)] | None = Field(
+        None, description="what it can be, and what a device of that name holds"
+    )
+    others: Expression | None = Field(None, description="pattern of names that are known, but not what they hold")
     write: Texts | None = Field(
         None, description="what may be written, without it nothing; if it stands in no key, what every device holds"
     )
     model: Texts | None = Field(
         None, description="models of the cluster's cards, as rows name them; without it what may be of any"
     )
-    why: str | None = Field(None, description="why `write` has to be configured, where it stands in no key")
+    why: Long | None = Field(None, description="why `write` has to be configured, where it stands in no key")
 
 
 class WordRule(Strict):
@@ -73,6 +101,7 @@ class WordRule(Strict):
     )
 
 
+Dimension: TypeAlias = Literal["devices", "memory", "cores"]
 WordKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "container"]
 
 
@@ -82,30 +111,30 @@ class Word(WordRule):
     resource: Texts | None = Field(None, description="resource name, or several spellings: the first is written")
     label: Texts | None = None
     annotation: Texts | None = None
-    kind: WordKind | list[Literal["devices", "memory", "cores"]] = Field(alias="is", description="what it says")
-    why: str | None = Field(None, description="with `unit: null`: why it has to be configured")
-    note: str | None = Field(None, description="for people: what is easily misunderstood, in a sentence")
+    kind: WordKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it says")
+    why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
+    note: Long | None = Field(None, description="for people: what is easily misunderstood, in a sentence")
     written: Literal["integer", "decimal", "quantity"] = Field(
         "integer", description="spelling in a label or annotation"
     )
     list: bool = Field(default=False, description="one entry for each container, by position")
-    twin: str | None = Field(None, description="a second key: either is read, both are written, they agree")
-    picks: str | None = Field(None, description="a text word: the variable whose row it names")
+    twin: Key | None = Field(None, description="a second key: either is read, both are written, they agree")
+    picks: Short | None = Field(None, description="a text word: the variable whose row it names")
     absent: Literal["first", "only"] | None = Field(None, description="a container word: who asks when it is missing")
 
 
 class Derived(Strict):
     """A count of devices that another word implies."""
 
-    word: str
-    per: int = Field(ge=1)
+    word: Short
+    per: int = Field(ge=1, le=_MOST)
     round: Literal["up", "down"] | None = None
 
 
 class Absent(Strict):
     """What a missing dimension means."""
 
-    devices: int | None = Field(None, ge=1)
+    devices: int | None = Field(None, ge=1, le=_MOST)
     memory: Amount | None = Field(None, description="`all`, `free` or a size")
     cores: Amount | None = Field(None, description="`free` or a percentage")
 
@@ -113,21 +142,23 @@ class Absent(Strict):
 class Form(Strict):
     """One way in which words make a request, or (`deny`) one that the vendor refuses."""
 
-    name: str | None = None
-    when: dict[str, Numbers] = Field({}, description="word or dimension: `absent`, `present`, legal numbers, or text")
-    deny: str | None = None
-    devices: int | Derived | None = None
+    name: Key | None = None
+    when: dict[Short, Numbers] = Field(
+        {}, max_length=SOME, description="word or dimension: `absent`, `present`, legal numbers, or text"
+    )
+    deny: Long | None = None
+    devices: Whole | Derived | None = None
     memory: Amount | None = None
     cores: Amount | None = None
     absent: Absent = Absent()
-    words: dict[str, WordRule] = {}
+    words: dict[Short, WordRule] = Field({}, max_length=SOME)
     write: bool = True
 
 
 class Defaults(Strict):
     """What is filled in when a request leaves a dimension out; 0 fills nothing."""
 
-    devices: int | None = Field(None, ge=0)
+    devices: int | None = Field(None, ge=0, le=_MOST)
     memory: Amount | None = Field(None, description="`all` or a quantity of bytes")
     cores: int | None = Field(None, ge=0, le=100)
 
@@ -135,27 +166,27 @@ class Defaults(Strict):
 class Place(Strict):
     """What a pod needs to be placed where the vendor's cards are."""
 
-    scheduler: str | None = Field(None, min_length=1)
-    schedulers: list[Annotated[str, Field(min_length=1)]] = Field(
-        [], description="others that belong to the vendor too"
+    scheduler: Key | None = Field(None, min_length=1)
+    schedulers: list[Annotated[Key, Field(min_length=1)]] = Field(
+        [], max_length=FEW, description="others that belong to the vendor too"
     )
     conflict: Literal["keep", "override", "deny"] = Field(
         "keep", description="when the pod names a scheduler of its own"
     )
-    runtime_class_name: str | None = None
-    node_selector: dict[str, str] = {}
-    tolerations: list[dict[str, Any]] = []
-    labels: dict[str, str] = {}
-    annotations: dict[str, str] = {}
+    runtime_class_name: Key | None = None
+    node_selector: dict[Key, Key] = Field({}, max_length=FEW)
+    tolerations: list[Annotated[dict[Short, Long | Whole], Field(max_length=FEW)]] = Field([], max_length=FEW)
+    labels: dict[Key, Key] = Field({}, max_length=FEW)
+    annotations: dict[Key, Long] = Field({}, max_length=FEW)
 
 
 class HostPath(Strict):
     """A folder of the node that holds the library."""
 
-    volume: str
-    path: str
+    volume: Key
+    path: Long
     type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
-    mount_path: str
+    mount_path: Long
 
 
 class HostPathDelivery(Strict):
@@ -170,22 +201,22 @@ Delivery: TypeAlias = Literal["none"] | HostPathDelivery
 class State(Strict):
     """A writable volume that the shim needs: an emptyDir, mounted at paths by subPath."""
 
-    volume: str
-    empty_dir: dict[str, str] = {}
-    mounts: dict[str, str] = Field(description="mount path: subPath")
+    volume: Key
+    empty_dir: dict[Short, Short] = Field({}, max_length=FEW)
+    mounts: dict[Long, Long] = Field(max_length=FEW, description="mount path: subPath")
 
 
 class LibraryPath(Strict):
     """What `LD_LIBRARY_PATH` begins with, and the tail that stands for the image's own."""
 
-    prefix: list[str] = Field(min_length=1)
-    image_default: list[str] = []
+    prefix: list[Long] = Field(min_length=1, max_length=FEW)
+    image_default: list[Long] = Field([], max_length=FEW)
 
 
 class Preload(Strict):
     """What `LD_PRELOAD` begins with."""
 
-    prefix: list[str] = Field(min_length=1)
+    prefix: list[Long] = Field(min_length=1, max_length=FEW)
 
 
 class Shim(Strict):
@@ -195,25 +226,27 @@ class Shim(Strict):
     limit: Literal["env", "plugin"] | None = Field(
         None, description="who carries the limit: variables, or the device plugin"
     )
-    forms: list[str] | None = Field(None, description="only for requests read in these forms")
+    forms: list[Key] | None = Field(None, max_length=SOME, description="only for requests read in these forms")
     needs: list[Literal["memory", "cores"]] = Field(
-        [], description="must be sizes (or percent of cores), else no shim by us"
+        [], max_length=FEW, description="must be sizes (or percent of cores), else no shim by us"
     )
     unmet: Literal["plugin", "deny"] = "plugin"
-    delivery: list[Delivery] = ["none"]
+    delivery: list[Delivery] = Field(["none"], max_length=FEW)
     state: State | None = None
     library_path: LibraryPath | None = None
     preload: Preload | None = None
-    env: dict[str, str] = Field({}, description="may use {memory} (MiB, up), {cores}, {devices}, {container}")
+    env: dict[Key, Long] = Field(
+        {}, max_length=SOME, description="may use {memory} (MiB, up), {cores}, {devices}, {container}"
+    )
 
 
 class Guard(Strict):
     """A variable by which a user could lift the limit, and the values that do; or a list of them that has a name."""
 
     env: Texts | None = Field(None, description="name, or several; `*` stands for anything")
-    lifts: Literal["truthy"] | list[str] | None = None
-    unless: list[str] | None = Field(
-        None, description="every value but these lifts; what the shim itself writes never does"
+    lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
+    unless: list[Long] | None = Field(
+        None, max_length=SOME, description="every value but these lifts; what the shim itself writes never does"
     )
     action: Literal["deny", "strip", "allow"] = "deny"
     whole: bool = Field(
@@ -227,14 +260,16 @@ class Guard(Strict):
 class OwnedLabel(Strict):
     """A label that only a scheduler may write."""
 
-    label: str
+    label: Key
 
 
 class Match(Strict):
     """What lets a pod through to the webhook, where the domains of the words would let through too many."""
 
-    resources: list[str] | None = Field(None, description="prefixes of resource names")
-    keys: list[str] | None = Field(None, description="label and annotation keys, or prefixes ending in `*`")
+    resources: list[Key] | None = Field(None, max_length=FEW, description="prefixes of resource names")
+    keys: list[Key] | None = Field(
+        None, max_length=MANY, description="label and annotation keys, or prefixes ending in `*`"
+    )
 
 
 class Mapping(Strict):
@@ -242,13 +277,15 @@ class Mapping(Strict):
 
     vendor: Name
     family: Name = Field(description="hardware; `any`: no hardware of its own")
-    about: str | None = None
-    words: dict[str, Word] = Field(min_length=1)
-    variables: dict[str, Variable] = {}
-    forms: list[Form] = Field(min_length=1)
+    about: Long | None = None
+    words: dict[Short, Word] = Field(min_length=1, max_length=FEW)
+    variables: dict[Short, Variable] = Field({}, max_length=FEW)
+    forms: list[Form] = Field(min_length=1, max_length=SOME)
     defaults: Defaults = Defaults()
     translate_to: Name | None = None
-    drop: list[Literal["memory", "cores"]] = Field([], description="as a target: what may be lost, with a warning")
+    drop: list[Literal["memory", "cores"]] = Field(
+        [], max_length=FEW, description="as a target: what may be lost, with a warning"
+    )
     containers: Literal["any", "one"] = Field("any", description="one: at most one container of a pod may ask")
     together: bool = Field(default=False, description="the pod's containers are all put on one card")
     init_containers: Literal["served", "ignored"] = "served"
@@ -256,16 +293,22 @@ class Mapping(Strict):
     target: bool = Field(default=True, description="false: read only, never written")
     place: Place = Place()
     shim: Shim | None = None
-    guard: list[Guard] = []
-    environment: dict[str, str | None] = Field(
-        {}, description="variables that the device plugin sets: the word whose number per card it is, or null"
+    guard: list[Guard] = Field([], max_length=SOME)
+    environment: dict[Key, Short | None] = Field(
+        {},
+        max_length=SOME,
+        description="variables that the device plugin sets: the word whose number per card it is, or null",
     )
     card_labels: list[LabelKey] = Field(
-        [], description="labels of nodes that name the card, for all vendors of the hardware family"
+        [], max_length=FEW, description="labels of nodes that name the card, for all vendors of the hardware family"
     )
     privileged: Literal["deny", "allow"] = "deny"
-    owned: list[str | OwnedLabel] = Field([], description="annotation patterns that only a scheduler may write")
-    owned_by: list[str] = Field([], description="users (service accounts) that may write them")
-    hints: list[str] = Field([], description="annotation patterns that are told as not carried when translated")
-    known: list[str] = Field([], description="names under our prefixes that are somebody else's")
+    owned: list[Key | OwnedLabel] = Field(
+        [], max_length=MANY, description="annotation patterns that only a scheduler may write"
+    )
+    owned_by: list[Long] = Field([], max_length=SOME, description="users (service accounts) that may write them")
+    hints: list[Key] = Field(
+        [], max_length=MANY, description="annotation patterns that are told as not carried when translated"
+    )
+    known: list[Key] = Field([], max_length=MANY, description="names under our prefixes that are somebody else's")
     match: Match = Match()

@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 from yaml import events
 
-from webhook.mapping.problem import MappingError, Path, Problem
+from webhook.mapping.problem import MappingError, Path, Problem, held_against
 
 MAX_BYTES: Final = 1024 * 1024
 """Longest text that is read: what a ConfigMap can hold (``MaxSecretSize`` of the API server)."""
@@ -67,10 +67,15 @@ def parse(text: str, source: str) -> list[Document]:
     Raises:
         MappingError: no YAML, or YAML that could be misread; each problem with its line and what to write instead.
     """
+    with held_against(source):
+        return _parsed(text, source)
+
+
+def _parsed(text: str, source: str) -> list[Document]:
     reader = _Reader(source)
     try:
         if len(text.encode()) > MAX_BYTES:
-            raise MappingError([Problem(f"longer than {MAX_BYTES // 1024} KiB", source=source)])
+            raise MappingError([Problem(f"longer than {MAX_BYTES // 1024} KiB", source=source, line=1)])
         documents = reader.read(yaml.parse(text, Loader=_LOADER))
     except UnicodeEncodeError as error:
         line = text.count("\n", 0, error.start) + 1
@@ -90,8 +95,8 @@ def _syntax(error: yaml.YAMLError, text: str, source: str) -> Problem:
         said = ", ".join(part for part in (error.problem, error.context) if part)
         mark = error.problem_mark or error.context_mark
         last = text.rstrip("\n").count("\n")  # libyaml finds the end of a text one line below it
-        return Problem(f"not YAML: {said}", source=source, line=None if mark is None else min(mark.line, last) + 1)
-    return Problem(f"not YAML: {error}", source=source)
+        return Problem(f"not YAML: {said}", source=source, line=1 if mark is None else min(mark.line, last) + 1)
+    return Problem(f"not YAML: {error}", source=source, line=1)
 
 
 class _TooMany(Exception):  # noqa: N818  (not an error of its own: enough has been found)

@@ -1,12 +1,14 @@
 """Keys with variable parts: ``iluvatar.ai/{chip}-vgpu``, ``nvidia.com/container.{container}.gpu-memory.limit``."""
 
 import itertools
+import math
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+from webhook.mapping.pattern import literal
 from webhook.mapping.schema import Variable
 
 CONTAINER: Final = "container"
@@ -36,6 +38,10 @@ class Template:
             return None
         return _PART.sub(lambda match: binding[match[1]], self.text)
 
+    def count(self, variables: Mapping[str, Variable]) -> int:
+        """How many keys `names` lists."""
+        return math.prod(len(_listed(variables.get(name))) for name in self.variables)
+
     def names(self, variables: Mapping[str, Variable]) -> Iterator[tuple[str, Binding]]:
         """Every key that can be listed, with what it binds; nothing where a variable is a pattern or a container."""
         choices = [_listed(variables.get(name)) for name in self.variables]
@@ -46,16 +52,18 @@ class Template:
                 yield key, binding
 
     def pattern(self, variables: Mapping[str, Variable]) -> str | None:
-        """A regular expression with a group for each variable, for keys that cannot be listed; None where all can."""
+        """An expression with a group for each variable, for keys that cannot be listed; None where all can."""
+        if not self.variables:
+            return None
         parts: list[str] = []
         open_ended = False
         for index, part in enumerate(_PART.split(self.text)):
             if index % 2 == 0:
-                parts.append(re.escape(part))
+                parts.append(literal(part))
                 continue
             found = _pattern(part, variables.get(part))
             open_ended = open_ended or found is not None
-            listed = "|".join(map(re.escape, _listed(variables.get(part))))
+            listed = "|".join(map(literal, _listed(variables.get(part))))
             parts.append(f"(?P<{part.replace('-', '_')}>{found or listed})")
         return "".join(parts) if open_ended else None
 

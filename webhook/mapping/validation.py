@@ -3,16 +3,23 @@
 import difflib
 import json
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from functools import cache
+from typing import Any, Final, TypeVar
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from webhook.mapping.problem import MappingError, Path, Problem
+from webhook.mapping.problem import MappingError, Path, Problem, shown
 from webhook.mapping.schema import Strict
 from webhook.mapping.strict_yaml import Document
 
 Model = TypeVar("Model", bound=Strict)
+
+_RANGE: Final = 2
+"""Entries of a list that is [least, most]."""
+
+MOST_ERRORS: Final = 100
+"""Mistakes of one document that are looked at: every one is compared with every other."""
 
 
 def validated(model: type[Model], data: Mapping[str, Any], document: Document) -> Model:
@@ -30,7 +37,7 @@ def validated(model: type[Model], data: Mapping[str, Any], document: Document) -
         return model.model_validate(data)
     except ValidationError as error:
         raise MappingError(
-            [_problem(one, path, document, model) for path, one in _meant(error.errors(), data)]
+            [_problem(one, path, document, model) for path, one in _meant(error.errors()[:MOST_ERRORS], data)]
         ) from None
 
 
@@ -63,24 +70,29 @@ def _line(path: Path, document: Document) -> int | None:
 def _problem(error: ErrorDetails, path: Path, document: Document, model: type[Strict]) -> Problem:
     message, hint = error["msg"], None
     if error["type"] == "extra_forbidden":
-        message = f"unknown key {path[-1]!r}"
-        known = _keys(model.model_json_schema(by_alias=True), path[:-1])
-        close = difflib.get_close_matches(str(path[-1]), known, n=1)
+        message = f"unknown key {shown(repr(path[-1]))}"
+        known = _keys(_json_schema(model), path[:-1])
+        close = difflib.get_close_matches(str(path[-1])[:64], known, n=1)
         hint = f"did you mean `{close[0]}`?" if close else f"known keys are {', '.join(known)}" if known else None
     elif error["type"] == "missing":
         message = f"the key {path[-1]!r} is missing"
     elif error["type"] == "literal_error":
-        message = f"{error['input']!r} is not one of {error['ctx']['expected']}"
+        message = f"{shown(repr(error['input']))} is not one of {error['ctx']['expected']}"
     elif error["type"] == "too_short":
         message, hint = f"is an empty {'map' if error['input'] == {} else 'list'}", "write one entry or more"
     elif error["type"] == "too_long":
-        # The only lists that may be too long are ranges.
-        message, hint = f"lists {len(error['input'])} amounts", "write one, or [least, most]"
+        count, most = len(error["input"]), error["ctx"]["max_length"]
+        message, hint = f"has {count} entries", f"at most {most} are permitted"
+        if most == _RANGE:
+            message, hint = f"lists {count} amounts", "write one, or [least, most]"
+    elif error["type"] == "string_too_long":
+        message = f"is {len(error['input'])} letters long"
+        hint = f"at most {error['ctx']['max_length']} are permitted"
     elif error["type"] == "string_type" and isinstance(error["input"], int | float):
         written = json.dumps(error["input"])
         message, hint = f"{written} is no text", f'write "{written}" in quotes'
     else:
-        message = f"{message[:1].lower()}{message[1:]}, not {error['input']!r}"
+        message = f"{message[:1].lower()}{message[1:]}, not {shown(repr(error['input']))}"
     return Problem(message, path, hint, document.source, _line(path, document))
 
 
@@ -98,6 +110,11 @@ def _document_path(error: ErrorDetails, data: Any) -> Path:
             continue
         path.append(part)
     return tuple(path)
+
+
+@cache
+def _json_schema(model: type[Strict]) -> Mapping[str, Any]:
+    return model.model_json_schema(by_alias=True)
 
 
 def _keys(json_schema: Mapping[str, Any], path: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from webhook.mapping.numbers import Numbers
 from webhook.mapping.schema import Mapping as Document
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from webhook.mapping.guard import Guards
     from webhook.mapping.owned import Owned
     from webhook.mapping.shim import Shim
+
+BUILT_IN: Final = "built-in"
+"""The source of documents that are part of the package."""
 
 WordPlace: TypeAlias = Literal["resource", "label", "annotation"]
 WordKind: TypeAlias = Literal["amount", "other", "text", "container"]
@@ -55,6 +58,11 @@ class Word:
     why: str | None = None
     per_container: bool = False
     variables: frozenset[str] = frozenset()
+
+    @property
+    def templates(self) -> tuple[Template, ...]:
+        """All its keys: the spellings, and the twin."""
+        return self.spellings if self.twin is None else (*self.spellings, self.twin)
 
     @property
     def asks(self) -> bool:
@@ -169,6 +177,21 @@ class Default:
         return f"the {self.origin}'s default-{dimension}: {self.value}"
 
 
+@dataclass(frozen=True, slots=True)
+class LetsThrough:
+    """The names by which a pod is let through to the webhook; ``*`` stands for anything.
+
+    Attributes:
+        prefixes: of resource names.
+        resources: the words that are resources.
+        keys: the words that are labels or annotations, and marks of the scheduler.
+    """
+
+    prefixes: tuple[str, ...] = ()
+    resources: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Vendor:
     """A vendor in force; the attributes are those of the document, compiled.
@@ -177,6 +200,7 @@ class Vendor:
         source: where the document came from.
         by_dimension: the words of each dimension, in the order of the document.
         annotation_words: the vendor has no resource words: labels and annotations ask.
+        lets_through: the names by which a pod comes here.
         standby: it owns no name; it can be a target where the owner of its names reads them alike.
     """
 
@@ -203,6 +227,7 @@ class Vendor:
     owned: "Owned"
     privileged_allowed: bool
     owned_by: tuple[str, ...] = ()
+    lets_through: LetsThrough = LetsThrough()
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
 
     def says(self, dimension: Dimension) -> bool:

@@ -1,0 +1,71 @@
+"""Two policies that would let through more than match conditions can say: writing goes on all the same."""
+
+from dataclasses import replace
+
+import pytest
+
+from webhook.cluster.amendment import Writer, amendment
+from webhook.cluster.api import Answer, StatusError
+from webhook.cluster.events import LONGEST_MESSAGE, shortened
+from webhook.cluster.match import LONGEST, expression, fits
+from webhook.cluster.reach import Reach, reach
+from webhook.cluster.registered import Version, read_registered
+from webhook.cluster.registration import OPT_IN, Service, Site, Wanted, registration
+
+SITE = Site(Service("gpu", "webhook"), b"", "gpu")
+
+
+def long(domain: str) -> Reach:
+    """One that fits alone, and not beside another one of the kind."""
+    return reach(keys=[f"{domain}/{'k' * 40}{number:04}" for number in range(1200)])
+
+
+OLD, NEW = Wanted("0" * 12, long("old.example")), Wanted("1" * 12, long("new.example"))
+
+
+def test_alone_each_fits() -> None:
+    """The API server would refuse both."""
+    assert fits(OLD.reach)
+    assert fits(NEW.reach)
+    assert not fits(OLD.reach | NEW.reach)
+    assert len(expression(OLD.reach | NEW.reach)) > LONGEST
+
+
+@pytest.mark.parametrize("quiet", [False, True])
+def test_a_new_policy_is_written_alone(*, quiet: bool) -> None:
+    """What was let through before goes at once, for the two cannot stand beside each other."""
+    found = registration(OLD, SITE, version="1.0.0")
+    change = amendment(found, read_registered(found, OPT_IN), Writer(Version("1.0.0"), NEW, SITE), quiet=quiet)
+    assert change is not None
+    assert read_registered(change.configuration, OPT_IN).wanted == NEW
+
+
+def test_a_replica_behind_leaves_the_newer_policy_alone() -> None:
+    """It does not write its own over it, nor something that would be refused."""
+    found = registration(NEW, SITE, version="1.0.0")
+    writer = Writer(Version("1.0.0"), OLD, SITE, announced=True)
+    assert amendment(found, read_registered(found, OPT_IN), writer, quiet=False) is None
+
+
+def test_the_same_policy_is_narrowed_to_itself() -> None:
+    """One digest with the names of a policy before: what cannot be added to is replaced."""
+    found = registration(replace(OLD, digest=NEW.digest), SITE, version="1.0.0")
+    writer = Writer(Version("1.0.0"), NEW, SITE, announced=True)
+    change = amendment(found, read_registered(found, OPT_IN), writer, quiet=False)
+    assert change is not None
+    assert read_registered(change.configuration, OPT_IN).wanted == NEW
+
+
+def test_a_refusal_is_told_with_its_reason() -> None:
+    """A Status quotes the whole expression before it says what is wrong; an Event has little room."""
+    message = f"{'x' * 298_000}: exceeds 100000 code points"
+    body = f'{{"kind": "Status", "code": 422, "reason": "Invalid", "message": "{message}"}}'
+    with pytest.raises(StatusError) as raised:
+        Answer(422, body.encode()).accepted()
+    told = str(raised.value)
+    assert told.startswith("422 Invalid: xxx")
+    assert told.endswith("exceeds 100000 code points")
+    assert len(raised.value.message) < 1100
+    assert shortened(f"the registration 00-vgpu-webhook cannot be kept: {told}", LONGEST_MESSAGE).endswith(
+        "code points"
+    )

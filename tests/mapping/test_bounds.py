@@ -1,0 +1,174 @@
+"""Every list, map, text and number of a document has a bound; one beyond it is told with the numbers, at its line."""
+
+import json
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.cluster.config_maps import mapping, outcome, vendor
+from tests.mapping.vendors import ACME, problems
+from webhook.mapping.compile import compile_vendor
+from webhook.mapping.json_schema import mapping_json_schema
+from webhook.mapping.load import build_policy, builtin
+from webhook.mapping.probes import combinations
+from webhook.mapping.problem import MappingError
+from webhook.mapping.schema import Mapping as Schema
+from webhook.mapping.settings import Settings
+from webhook.mapping.strict_yaml import Document, parse
+
+BOUNDS = {
+    "array": {"maxItems"},
+    "integer": {"maximum", "minimum"},
+    "string": {"maxLength"},
+    "object": {"maxProperties"},
+}
+
+
+def unbounded(node: Any, path: str = "") -> Iterator[str]:
+    """Places of a JSON Schema that take anything, however much."""
+    if isinstance(node, list):
+        node = dict(enumerate(node))
+    if not isinstance(node, dict):
+        return
+    if node.get("additionalProperties") is not False and not {"enum", "const"} & node.keys():
+        lacks = BOUNDS.get(str(node.get("type")), set()) - node.keys()
+        yield from (f"{path}: {key}" for key in sorted(lacks))
+        if node.get("type") == "object" and "maxLength" not in node.get("propertyNames", {}):
+            yield f"{path}: keys"
+    for key, one in node.items():
+        if key not in {"default", "propertyNames", "enum", "required"}:
+            yield from unbounded(one, f"{path}.{key}")
+
+
+@pytest.mark.parametrize(
+    "schema", [Settings.model_json_schema(by_alias=True), mapping_json_schema()], ids=["settings", "mapping"]
+)
+def test_all_have_a_bound(schema: Mapping[str, Any]) -> None:
+    """In the schema for editors, too."""
+    assert list(unbounded(schema)) == []
+
+
+@pytest.mark.parametrize(
+    "text, path, message",
+    [
+        ("forms:\n" + "- {when: {gpu: 1}, deny: nix}\n" * 1500, "forms", "1500 entries"),
+        ("about: " + "x" * 2000, "about", "2000 letters"),
+        ("known: [" + "a, " * 600 + "]", "known", "600 entries"),
+        (
+            "place: {nodeSelector: {" + ", ".join(f"k{n}: v" for n in range(40)) + "}}",
+            "place.nodeSelector",
+            "40 entries",
+        ),
+        ("place: {tolerations: [{key: [a]}]}", "place.tolerations[0].key", "string"),
+        ("defaults: {devices: 99999999999999999999}", "defaults.devices", "less than or equal to"),
+        ("variables: {v: {rows: {a: {devices: 0}}}}", "variables.v.rows.a.devices", "greater than or equal to 1"),
+        ("variables: {v: {values: [" + "a, " * 600 + "]}}", "variables.v.values", "600 entries"),
+        ("variables: {container: {values: [a]}}", "variables.container", "name of a container"),
+        ("x" * 1000 + ": 1", "x" * 1000, "unknown key"),
+    ],
+)
+def test_beyond(text: str, path: str, message: str) -> None:
+    """One entry too many is one problem, with how many there are."""
+    text = ACME.partition("forms:")[0] + text + "\n" if text.startswith("forms") else f"{ACME}{text}\n"
+    found = next(one for one in problems(text) if ".".join(map(str, one.path)).replace(".0", "[0]") == path)
+    assert message in found.message
+    assert found.line
+    assert len(str(found)) < 4000
+
+
+@pytest.mark.parametrize("twin", ["acme.com/{a}{a}", "acme.com/{b}"])
+def test_a_twin_is_checked_like_a_key(twin: str) -> None:
+    """Variables that are not there, or twice."""
+    text = ACME.replace("resource: acme.com/gpu", f"label: acme.com/gpu, twin: '{twin}'")
+    (found,) = problems(text + "variables: {a: {values: '[a-z]'}}\n")
+    assert (found.path, found.line) == (("words", "gpu", "twin"), 4)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"words": {"gpu": {"resource": "w.example/{v0}{v1}{v2}", "is": "devices"}}},
+        {"owned": ["w.example/{v0}{v1}{v2}"]},
+        {"match": {"keys": ["w.example/{v0}{v1}{v2}"]}},
+    ],
+    ids=str,
+)
+def test_names_are_counted_before_they_are_made(more: dict[str, Any]) -> None:
+    """Three variables of 500 values each are a hundred million names."""
+    variables = {f"v{n}": {"values": [f"x{m}" for m in range(500)]} for n in range(3)}
+    found = problems(json.dumps({**document(), "variables": variables, **more}))
+    assert any("125000000 names" in one.message for one in found)
+
+
+def document() -> dict[str, Any]:
+    """A small one, as data."""
+    (found,) = parse(vendor("worst"), "")
+    return found.data
+
+
+NUMBERS = [f"{n * 10}..{n * 10 + 7} by 3" for n in range(64)]
+MEANT: dict[str, Any] = {"absent": {"devices": 1, "memory": "all", "cores": "free"}}
+WORST: dict[str, dict[str, Any]] = {
+    "words with forms": {
+        "words": {f"w{n}": {"resource": f"w.example/w{n}", "is": "devices", "values": NUMBERS} for n in range(32)},
+        "forms": [{"name": f"f{n}", "when": {f"w{n % 32}": n + 1}, **MEANT} for n in range(64)],
+    },
+    "words that say nothing": {
+        "words": {f"w{n}": {"resource": f"w.example/w{n}", "is": "other"} for n in range(32)},
+        "variables": {f"v{n}": {"values": [f"x{m}" for m in range(512)]} for n in range(32)},
+        "forms": [{"name": f"f{n}", "devices": 1, "memory": "all", "cores": "free"} for n in range(64)],
+    },
+    "rows": {
+        "variables": {"v": {"rows": {f"x{n}": {"memory": "1Gi", "values": {"gpu": NUMBERS}} for n in range(512)}}},
+        "words": {"gpu": {"resource": "w.example/{v}", "is": "devices"}},
+        "forms": [{"name": f"f{n}", "when": {"gpu": n + 1}, **MEANT} for n in range(64)],
+    },
+    "guard": {"guard": [{"env": [f"A{n}*B{m}*C*D*E*" for m in range(32)], "unless": ["x"]} for n in range(64)]},
+    "marks": {what: [f"w.example/{n}" for n in range(250)] for what in ("owned", "hints", "known")},
+    "unknown keys": {f"key{n}": 1 for n in range(30_000)},
+    "mistakes": {"words": {f"w{n}": {"a": 1, "b": [], "is": "x"} for n in range(5000)}},
+    "expressions": {
+        "variables": {"v": {"values": "[a-z]{300}"}},
+        "words": {
+            f"w{k}": {"resource": [f"w.example/{{v}}-{n}-{k}" for n in range(32)], "is": "devices"} for k in range(32)
+        },
+    },
+}
+
+
+@pytest.mark.parametrize("name", WORST)
+def test_work_is_bounded(name: str) -> None:
+    """Calls of functions, whatever the machine: a document of the greatest size that is looked at."""
+    text = json.dumps({**document(), **WORST[name]})
+    builtin()
+    outcome()
+    calls = 0
+
+    def count(frame: object, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    sys.setprofile(count)
+    try:
+        found = outcome(mapping("worst", text))
+    finally:
+        sys.setprofile(None)
+    assert found.verdicts
+    assert calls < 8_000_000
+
+
+def test_the_probes_of_many_forms() -> None:
+    """Where nothing keeps their number down, every form is still tried."""
+    data = {**document(), "forms": [{"name": "f", "when": {"gpu": 1}, **MEANT}]}
+    made = compile_vendor(Schema.model_validate(data), "x")
+    many = replace(made, forms=made.forms * 1500)
+    assert sum(1 for _ in combinations(many)) > 1500
+
+
+def test_documents_without_lines_are_told() -> None:
+    """Data that was not read from a text has no lines: nothing breaks."""
+    with pytest.raises(MappingError):
+        build_policy([Document("data", {"extends": "nvidia", "words": 5}, {})])

@@ -1,0 +1,154 @@
+"""A mapping that would send ordinary pods to the webhook is not in order, nor is one with more names than conditions hold."""
+
+from importlib import resources
+
+import pytest
+
+from tests.cluster.asking import keys_of, ordinary_pods, resources_of
+from tests.mapping.vendors import ACME, policy, problems
+from webhook.mapping.lets_through import MOST, Room
+from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.strict_yaml import parse
+from webhook.mapping.vendor import LetsThrough
+
+(ORDINARY,) = parse((resources.files("webhook.mapping") / "ordinary.yaml").read_text(), "")
+NATIVE = ["cpu", "memory", "ephemeral-storage", "pods", "hugepages-2Mi", "attachable-volumes-csi-x"]
+OF_KUBERNETES = ["kubernetes.io/x", "batch.kubernetes.io/x", "k8s.io/x", "node.k8s.io/x"]
+
+
+@pytest.mark.parametrize("name", [*NATIVE, *OF_KUBERNETES, "gpu", "C.example/x", "-/x", "/x"])
+def test_no_device(name: str) -> None:
+    """As a word, as a spelling among others, by a variable, in `match`."""
+    values = f"variables: {{x: {{values: ['{name}']}}}}\n"
+    for text, line in (
+        (ACME.replace("acme.com/gpu", name), 4),
+        (ACME.replace("acme.com/gpu", f"[acme.com/gpu, '{name}']"), 4),
+        (ACME.replace("acme.com/gpu", '"{x}"') + values, 4),
+        (ACME + f"match: {{resources: ['{name}']}}\n", 9),
+    ):
+        assert {problem.line for problem in problems(text)} == {line}, text
+
+
+@pytest.mark.parametrize(
+    "key", ["{x}/gpu", "{x}.com/gpu", "a{x}/gpu", "{x}", "{x}.k8s.io/gpu", "acme.{x}/gpu", "{x}gpu"]
+)
+@pytest.mark.parametrize("place", ["resource", "label", "annotation"])
+def test_no_pattern_without_a_domain(key: str, place: str) -> None:
+    """What a variable may be in the place of the domain is not known."""
+    text = ACME.replace("resource: acme.com/gpu", f"{place}: '{key}'") + "variables: {x: {values: '[a-z./]+'}}\n"
+    assert {(problem.path[:2], problem.line) for problem in problems(text)} == {(("words", "gpu"), 4)}
+
+
+@pytest.mark.parametrize(
+    "key", ["app", "a", "gpu", "release", "pod-template-hash", "app.kubernetes.io/name", "istio.io/rev"]
+)
+@pytest.mark.parametrize("place", ["label", "annotation"])
+def test_no_key_of_ordinary_pods(key: str, place: str) -> None:
+    """As a word, and as a twin."""
+    for text in (
+        ACME.replace("resource: acme.com/gpu", f"{place}: {key}"),
+        ACME.replace("resource: acme.com/gpu", f"{place}: acme.com/gpu, twin: {key}"),
+    ):
+        assert [(problem.path, problem.line) for problem in problems(text)] == [(("words", "gpu", place), 4)]
+
+
+@pytest.mark.parametrize(
+    "key",
+    ["*a*", "a*", "app*", "job-*", "*/x", "*.com/x", "*a/x", "kubectl.kubernetes.io/*", "*.kubernetes.io/x", "istio.io/r*",
+     "*.istio.io/*", "pod-template-*", "prometheus.io/*", "controller*", "*-hash"],
+)  # fmt: skip
+@pytest.mark.parametrize("place", ["owned: ['{}']", "owned: [{{label: '{}'}}]", "match: {{keys: ['{}']}}"])
+def test_no_broad_mark(key: str, place: str) -> None:
+    """A mark lets pods through, and is taken away from them."""
+    found = problems(ACME + place.format(key) + "\n")
+    assert {problem.line for problem in found} == {9}
+
+
+@pytest.mark.parametrize(
+    "prefix", ["c", "a", "", "acme.com", "*", "acme.com/*", "nvidia.com/g'", "*.com/", "kubernetes.io/", "x.k8s.io/g"]
+)
+def test_no_prefix_without_a_domain(prefix: str) -> None:
+    """A prefix has a whole domain, and stars stand for nothing in it."""
+    (found,) = problems(ACME + f'match: {{resources: [acme.com/g, "{prefix}"]}}\n')
+    assert (found.path, found.line) == (("match", "resources", 1), 9)
+
+
+@pytest.mark.parametrize("name", ORDINARY.data["resources"])
+def test_no_domain_of_other_devices(name: str) -> None:
+    """Nor a prefix that takes them in; beside them a mapping may be, with `match`."""
+    domain = name.partition("/")[0]
+    (found,) = problems(ACME.replace("acme.com/gpu", f"{domain}/new-gpu"))
+    assert (found.path, found.line) == (("words", "gpu", "resource"), 4)
+    assert f"{domain}/* would hold back pods" in found.message
+    assert "match: {resources:" in str(found.hint)
+    policy(ACME.replace("acme.com/gpu", f"{domain}/new-gpu") + f"match: {{resources: [{domain}/new-, acme.com/]}}\n")
+    assert problems(ACME + f"match: {{resources: [{name[:-1]}]}}\n")
+
+
+def test_what_ordinary_pods_carry_is_known() -> None:
+    """All that the pods of our samples carry."""
+    never = {"windows", "mirror", "beside-gpus"}
+    pods = [pod for pod in ordinary_pods() if pod["metadata"]["name"] not in never]
+    for key in {key for pod in pods for key in keys_of(pod)}:
+        text = ACME.replace("resource: acme.com/gpu", f"label: {key}")
+        assert key in ORDINARY.data["keys"] or "/" in key or problems(text), key
+    for name in {name for pod in pods for name in resources_of(pod)}:
+        assert problems(ACME + f"match: {{resources: [{name}]}}\n"), name
+
+
+def test_what_is_specific_is_in_order() -> None:
+    """Domains of the vendor, a part of a domain that varies, long names without one; and every built-in mapping."""
+    policy(
+        ACME.replace("acme.com/gpu", "'{zone}.acme.com/gpu'").replace("acme.com/core", "acme/core")
+        + "variables: {zone: {values: '[a-z]+'}}\n"
+        "owned: ['acme.com/*', '*acme.com/mark*', acme-assigned, 'ACME_COM_GPU_*', {label: 'acme.com/{zone}-x'}]\n"
+        "match: {resources: [acme.com/g, acme/c], keys: ['acme.com/own-*', 'acme.com/*', acme-assigned]}\n"
+    )
+    assert load_policy().vendors.keys() == builtin().keys()
+
+
+def keys(count: int) -> str:
+    """A list of so many keys of 53 letters."""
+    return "[" + ", ".join(f"acme.com/{'k' * 40}{number:04}" for number in range(count)) + "]"
+
+
+PATTERNS = "[" + ", ".join(f"'acme.com/{number}-*'" for number in range(60)) + "]"
+PREFIXES = "[" + ", ".join(f"acme.com/g{number}" for number in range(33)) + "]"
+
+
+@pytest.mark.parametrize(
+    "more, path, number",
+    [
+        (f"match: {{keys: {keys(500)}}}", "match.keys", "30578 letters"),
+        (f"match: {{keys: {PATTERNS}}}", "match.keys", "of patterns"),
+        (f"match: {{resources: {PREFIXES}}}", "match.resources", "33 entries"),
+        (f"match: {{keys: {keys(2000)}}}", "match.keys", "2000 entries"),
+        (f"owned: {keys(500)}", "owned", "letters"),
+    ],
+)
+def test_more_names_than_a_document_may_have(more: str, path: str, number: str) -> None:
+    """Told with the number, where most of them stand."""
+    (found,) = problems(f"{ACME}{more}\n")
+    assert ".".join(map(str, found.path)) == path
+    assert number in found.message
+    assert found.line
+
+
+def test_room_for_all() -> None:
+    """Names that are there already cost nothing; what is too much is left out, and the next may fit."""
+    room = Room()
+    many = LetsThrough(keys=tuple(f"a.io/{n:05}" for n in range(2000)))
+    assert room.take(many) == ""
+    assert room.take(many) == ""
+    beyond = room.take(LetsThrough(keys=tuple(f"b.io/{n:05}" for n in range(4000))))
+    assert f"letters of a match condition, more than {MOST.letters}" in beyond
+    assert room.take(LetsThrough(keys=("c.io/x",), prefixes=("c.io/",))) == ""
+    assert "prefixes" in room.take(LetsThrough(prefixes=tuple(f"d.io/{n}" for n in range(33))))
+    assert "patterns" in room.take(LetsThrough(resources=tuple(f"e.io/{n}-*" for n in range(500))))
+
+
+def test_more_documents_than_conditions_hold() -> None:
+    """The last ones are told, with the number."""
+    texts = [f"{ACME}owned: {keys(300)}\n".replace("acme", f"acme{number}") for number in range(5)]
+    policy(*texts[:3])
+    assert {problem.source for problem in problems(*texts)} == {"4.yaml"}
