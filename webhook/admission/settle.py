@@ -176,7 +176,9 @@ class _Settler:
     def _kept(self, reading: Reading) -> Settled:
         """In the source's own words: only corrections, filled dimensions and promotions are written."""
         one = self._one
-        settled = Settled(one, one.vendor, reading.spelled or reading.request, reading.form.name, reading.filled, reading)
+        settled = Settled(
+            one, one.vendor, reading.spelled or reading.request, reading.form.name, reading.filled, reading
+        )
         settled.findings.extend(reading.findings)
         for name, number in reading.corrections.items():
             self._put(settled, reading.form.words[name], number)

@@ -87,7 +87,7 @@ def _koordinator_shared(cards: int, total: int | None, ratio: int | None, core: 
     if ratio is not None:
         return Meaning("koordinator", cards, percent(share(ratio, cards)), cores, {"cores": FREE})
     if total is None:
-        return Meaning("koordinator", cards, None, cores, {})
+        return Meaning("koordinator", cards, None, cores, {"cores": FREE})
     if total < cards:
         raise Refused("no byte for each card")
     return Meaning("koordinator", cards, size(total // cards, 1), cores, {"cores": FREE})
