@@ -101,7 +101,6 @@ def test_options_are_said_once(helm: Chart, option: click.Option) -> None:
         {"extraArgs": ["--reuse-port", f"{name}=x"]},
         {"extraArgs": [name, "x"]},
         {"extraEnv": [{"name": f"VGPU_WEBHOOK_{variable}", "value": "x"}]},
-        {"extraEnv": [{"name": f"VGPU_WEBHOOK_SERVE_{variable}", "value": "x"}]},
     ):
         if name in FREE:
             helm.render(given)

@@ -141,7 +141,7 @@ class Running:
         path = self._folder / "kubeconfig"
         path.write_text(json.dumps(config))
         namespace = (account / "namespace").read_text()
-        return {"KUBECONFIG": str(path), "VGPU_WEBHOOK_SERVE_RELEASE_NAMESPACE": namespace}
+        return {"KUBECONFIG": str(path), "VGPU_WEBHOOK_RELEASE_NAMESPACE": namespace}
 
     def _start(self, box: Path) -> "subprocess.Popen[bytes]":
         with self._log.open("ab") as output:

@@ -52,8 +52,7 @@
 {{- $given = append $given (dict "option" (regexFind "^--?[a-z-]+" . | trimAll "-") "text" (printf "extraArgs: %s" .)) -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
-{{- $variable := regexFind "^VGPU_WEBHOOK_(SERVE_)?[A-Z_]+$" (toString .name) -}}
-{{- $option := regexReplaceAll "^VGPU_WEBHOOK_(SERVE_)?" $variable "" | lower | replace "_" "-" -}}
+{{- $option := regexFind "^VGPU_WEBHOOK_[A-Z_]+$" (toString .name) | trimPrefix "VGPU_WEBHOOK_" | lower | replace "_" "-" -}}
 {{- $given = append $given (dict "option" $option "text" (printf "extraEnv: %s" .name)) -}}
 {{- end -}}
 {{- range $given -}}
