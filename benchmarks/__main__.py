@@ -1,4 +1,4 @@
-"""Measure and print: about three minutes, loopback only, server on core 0, client on core 1."""
+"""Measure and print: about four minutes, loopback only, server on core 0, client on core 1."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ from benchmarks.client import CONNECTIONS, Client, Sample
 from benchmarks.five import FIVE
 from benchmarks.mappings import write_mappings
 from benchmarks.processes import CLIENT_CORE, Server, started, webhook
-from benchmarks.reviews import LARGE, SMALL, Load, load
+from benchmarks.reviews import LARGE, SMALL, Load, in_turn, never_seen, one_pod
 from webhook.mapping.load import builtin
 
 ROUNDS: Final = 7
@@ -57,12 +57,7 @@ def row(samples: Sequence[Sample], floor: Sequence[Sample]) -> Row:
 
 def compare(servers: Sequence[Server], authority: Path) -> None:
     """Every server under every load, in turn within a round, so that a noisy moment strikes them alike."""
-    loads = [
-        load("6 KB, the same", SMALL, varying=False),
-        load("6 KB, varying", SMALL, varying=True),
-        load("64 KB, the same", LARGE, varying=False),
-        load("64 KB, varying", LARGE, varying=True),
-    ]
+    loads = [stream(size) for size in (SMALL, LARGE) for stream in (one_pod, in_turn, never_seen)]
     samples: dict[tuple[str, str], list[Sample]] = {}
     for number in range(ROUNDS):
         print(f"round {number + 1} of {ROUNDS} …", file=sys.stderr, flush=True)
@@ -70,37 +65,37 @@ def compare(servers: Sequence[Server], authority: Path) -> None:
             for server in servers:
                 samples.setdefault((sent.name, server.name), []).append(measure(server, authority, sent))
     print(f"{CONNECTIONS} keep-alive TLS connections; medians of {ROUNDS} rounds of {SECONDS:g} s\n")
-    print(f"{'review':<17} {'server':<22} {'CPU µs':>8} {'ratio':>6} {'reviews/s':>10} {'p50 ms':>7} {'p99 ms':>7}")
+    print(f"{'review':<18} {'server':<22} {'CPU µs':>8} {'ratio':>6} {'reviews/s':>10} {'p50 ms':>7} {'p99 ms':>7}")
     for sent in loads:
         floor = samples[sent.name, servers[0].name]
         rows = {server.name: row(samples[sent.name, server.name], floor) for server in servers}
         for name, one in rows.items():
             print(
-                f"{sent.name:<17} {name:<22} {one.cpu * 1e6:>8.1f} {one.ratio:>6.2f} {one.rate:>10,.0f}"
+                f"{sent.name:<18} {name:<22} {one.cpu * 1e6:>8.1f} {one.ratio:>6.2f} {one.rate:>10,.0f}"
                 f" {one.median * 1e3:>7.2f} {one.p99 * 1e3:>7.2f}"
             )
         few = samples[sent.name, servers[1].name]
         for server in servers[2:]:
             pairs = zip(samples[sent.name, server.name], few, strict=True)
             cost = statistics.median(many.cpu_each / one.cpu_each for many, one in pairs) - 1
-            print(f"{'':<17} {server.name} cost {cost:+.1%} over {servers[1].name}")
+            print(f"{'':<18} {server.name} cost {cost:+.1%} over {servers[1].name}")
         print()
-    sizes = ", ".join(f"{sent.name}: {sent.body:,} bytes" for sent in loads[::2])
-    print(f"({sizes})")
 
 
 def soak(state: Path, authority: Path) -> None:
-    """How memory develops under varying reviews, on a fresh server."""
+    """How memory develops under pods that are never seen before, on a fresh server."""
     with (
         webhook("soak", state) as server,
-        contextlib.closing(Client(server, authority, load("varying", SMALL, varying=True))) as client,
+        contextlib.closing(Client(server, authority, never_seen(SMALL))) as client,
     ):
         fresh = server.memory
         client.run(reviews=SOAK // 10)
         early = server.memory
         client.run(reviews=SOAK - SOAK // 10)
         late = server.memory
-    print(f"resident memory: {fresh:.1f} MiB at start, {early:.1f} after {SOAK // 10:,} reviews,", end=" ")
+    print(
+        f"resident memory: {fresh:.1f} MiB at start, {early:.1f} after {SOAK // 10:,} pods never seen before,", end=" "
+    )
     print(f"{late:.1f} after {SOAK:,} ({late - early:+.1f} on the way)")
 
 

@@ -15,7 +15,7 @@ from typing import Final
 from benchmarks.client import Client
 from benchmarks.mappings import TEMPLATE
 from benchmarks.processes import CLIENT_CORE, started, webhook
-from benchmarks.reviews import SMALL, load
+from benchmarks.reviews import SMALL, never_seen
 from certs.directory import Directory
 from certs.plan import Rules
 from certs.serving import Serving
@@ -88,7 +88,7 @@ def main() -> None:
             started("compiling", "benchmarks.compiling", str(state)) as compiling,
         ):
             for server in (resting, compiling):
-                sent = load("6 KB, varying", SMALL, varying=True)
+                sent = never_seen(SMALL)
                 with contextlib.closing(Client(server, state / "ca.crt", sent, connections=1)) as client:
                     client.run(seconds=1)
                     sample = client.run(seconds=SECONDS)

@@ -1,40 +1,70 @@
-"""Reviews like those of a real cluster: of 6 KB (a usual pod) and of 64 KB (hundreds of variables), always new or always one.
+"""Reviews like those of a real cluster: of 6 KB (a usual pod) and of 64 KB (hundreds of variables), in three streams.
 
-The pod asks for one card and leaves the memory out, so that every step has work to do: a default, the shim, the guard over all
-variables, near misses, the account.
+The pod asks for one card; the shim, the guard over all variables, near misses and the account have work to do, and so has a
+default where the memory is left out.
 """
 
+import itertools
 import json
 import uuid
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-VARIANTS: Final = 512
-"""Different reviews of a size, in turn: more than any cache in the engine could know by chance."""
+TEMPLATES: Final = 512
+"""Pods of the stream that sends different ones in turn: fewer than the engine remembers, so it knows them after one turn."""
 
 SMALL: Final = 6_000
 LARGE: Final = 64_000
 
+NUMBER: Final = "@number@"
+SHARE: Final = "@share@"
+"""They stand in a review for what differs, and are filled in as it is sent: a million reviews take too much memory."""
+
+Review: TypeAlias = list[list[bytes]]
+"""Cut at each SHARE, and between them at each NUMBER."""
+
+UID: Final = f"00000000-0000-4000-8000-0000{NUMBER}"
+
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What a client sends over and over: whole HTTP requests, in turn."""
+    """What a client sends: HTTP requests without end; the next client goes on where one has stopped."""
 
     name: str
-    requests: tuple[bytes, ...]
-
-    @property
-    def body(self) -> int:
-        """Bytes of one review, about."""
-        return len(self.requests[0].partition(b"\r\n\r\n")[2])
+    requests: Iterator[bytes]
 
 
-def load(name: str, size: int, *, varying: bool) -> Load:
-    """Reviews of about `size` bytes."""
-    return Load(name, tuple(_request(_review(number, size)) for number in range(VARIANTS if varying else 1)))
+def one_pod(size: int) -> Load:
+    """One review of about `size` bytes, again and again."""
+    return _load("one pod", size, itertools.repeat(_request(_review(size), 0, "1")))
 
 
-def _request(body: bytes) -> bytes:
+def in_turn(size: int) -> Load:
+    """Pods of some templates in turn; their memory is left out."""
+    review = _review(size)
+    reviews = [_request(review, number, str(1 + number % 99)) for number in range(TEMPLATES)]
+    return _load(f"{TEMPLATES} in turn", size, itertools.cycle(reviews))
+
+
+def never_seen(size: int) -> Load:
+    """Pods that are all different: in their names, labels and variables, and in the share of a GPU that they ask for.
+
+    Of shares there are eight million, for 90 and 89,999 have no common divisor.
+    """
+    review = _review(size)
+    shares = (f'{10 + number % 90}","nvidia.com/gpumem":"{10_000 + number % 89_999}' for number in itertools.count())
+    return _load("never seen", size, (_request(review, number, share) for number, share in enumerate(shares)))
+
+
+def _load(name: str, size: int, requests: Iterator[bytes]) -> Load:
+    return Load(f"{size // 1000} KB, {name}", requests)
+
+
+def _request(review: Review, number: int, share: str) -> bytes:
+    """`share`: the percentage of cores, and after it whatever else is asked for, as JSON."""
+    text = f"{number:08}".encode()
+    body = share.encode().join([text.join(part) for part in review])
     # What the API server sends.
     head = (
         "POST /mutate?timeout=10s HTTP/1.1\r\nHost: vgpu-webhook.vgpu-webhook.svc:443\r\n"
@@ -45,24 +75,24 @@ def _request(body: bytes) -> bytes:
     return head.encode() + body
 
 
-def _review(number: int, size: int) -> bytes:
+def _review(size: int) -> Review:
     variables = 0
-    body = _with_variables(number, variables)
+    body = _with_variables(variables)
     while len(body) < size:
         variables += max(1, (size - len(body)) // 110)
-        body = _with_variables(number, variables)
-    return body
+        body = _with_variables(variables)
+    return [part.split(NUMBER.encode()) for part in body.split(SHARE.encode())]
 
 
-def _with_variables(number: int, variables: int) -> bytes:
-    pod = _pod(number, variables)
+def _with_variables(variables: int) -> bytes:
+    pod = _pod(variables)
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     resource = {"group": "", "version": "v1", "resource": "pods"}
     review = {
         "kind": "AdmissionReview",
         "apiVersion": "admission.k8s.io/v1",
         "request": {
-            "uid": str(uuid.UUID(int=number)),
+            "uid": UID,
             "kind": kind,
             "resource": resource,
             "requestKind": kind,
@@ -83,13 +113,13 @@ def _with_variables(number: int, variables: int) -> bytes:
     return json.dumps(review, separators=(",", ":")).encode()
 
 
-def _pod(number: int, variables: int) -> dict[str, Any]:
-    labels = {"app": f"trainer-{number}", "pod-template-hash": f"{number:010x}", "team": "vision", "tier": "batch"}
+def _pod(variables: int) -> dict[str, Any]:
+    labels = {"app": f"trainer-{NUMBER}", "pod-template-hash": f"ab{NUMBER}", "team": "vision", "tier": "batch"}
     return {
         "kind": "Pod",
         "apiVersion": "v1",
         "metadata": {
-            "generateName": f"trainer-{number}-{number:010x}-",
+            "generateName": f"trainer-{NUMBER}-ab{NUMBER}-",
             "namespace": "team",
             "creationTimestamp": None,
             "labels": labels,
@@ -98,8 +128,8 @@ def _pod(number: int, variables: int) -> dict[str, Any]:
                 {
                     "apiVersion": "apps/v1",
                     "kind": "ReplicaSet",
-                    "name": f"trainer-{number}-{number:010x}",
-                    "uid": str(uuid.UUID(int=number)),
+                    "name": f"trainer-{NUMBER}-ab{NUMBER}",
+                    "uid": UID,
                     "controller": True,
                     "blockOwnerDeletion": True,
                 }
@@ -135,7 +165,7 @@ def _pod(number: int, variables: int) -> dict[str, Any]:
                     },
                 },
             ],
-            "containers": [_trainer(number, variables), _sidecar()],
+            "containers": [_trainer(variables), _sidecar()],
             "restartPolicy": "Always",
             "terminationGracePeriodSeconds": 30,
             "dnsPolicy": "ClusterFirst",
@@ -163,18 +193,18 @@ def _pod(number: int, variables: int) -> dict[str, Any]:
     }
 
 
-def _trainer(number: int, variables: int) -> dict[str, Any]:
-    asked = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1", "nvidia.com/gpucores": str(1 + number % 100)}
+def _trainer(variables: int) -> dict[str, Any]:
+    asked = {"cpu": "4", "memory": "16Gi", "nvidia.com/gpu": "1", "nvidia.com/gpucores": SHARE}
     env = [
         {
-            "name": f"SETTING_{index:04}_{number}",
-            "value": f"value of the setting {index} in the run {number} of this trainer",
+            "name": f"SETTING_{index:04}_{NUMBER}",
+            "value": f"value of the setting {index} in the run {NUMBER} of this trainer",
         }
         for index in range(variables)
     ]
     return {
         "name": "trainer",
-        "image": f"registry.example.com/team/trainer:{number}",
+        "image": f"registry.example.com/team/trainer:{NUMBER}",
         "command": ["python", "-m", "train"],
         "ports": [{"name": "metrics", "containerPort": 9090, "protocol": "TCP"}],
         "env": [

@@ -155,6 +155,9 @@ def requests(source: str, target: str, policy: Policy, most: int) -> Iterator[tu
     assert found, f"no request of {source} is taken"
 
 
+@pytest.mark.trap(number=5)
+@pytest.mark.trap(number=16)
+@pytest.mark.trap(number=20)
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("source", VENDORS)
 def test_any_to_any(source: str, requests_per_pair: int, matrix_counts: Counter[str]) -> None:

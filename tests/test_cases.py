@@ -2,10 +2,12 @@
 
 A case is a folder: ``pod.yaml``; ``expected.yaml`` unless it is denied; ``report.txt``. It may have a ``namespace.yaml`` (else
 the namespace has opted in and permits everything), a ``settings.yaml`` and a folder ``mappings``. ``--update-golden`` writes
-the last two anew from what the code does now: read the difference before it is committed.
+the last two anew from what the code does now: read the difference before it is committed. A comment `# Trap 6: …` in its pod
+ties it to `docs/traps.md`.
 """
 
 import json
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -24,6 +26,17 @@ from .strict_patch import apply_strictly
 
 CASES = Path(__file__).with_name("cases")
 OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
+FOLDERS = [
+    pytest.param(
+        folder,
+        id=folder.name,
+        marks=[
+            pytest.mark.trap(number=int(number))
+            for number in re.findall(r"^# Trap (\d+):", (folder / "pod.yaml").read_text(), re.MULTILINE)
+        ],
+    )
+    for folder in sorted(CASES.iterdir())
+]
 DIGEST = "0" * 12
 """Stands for the policy's digest in expected pods: it changes with every built-in document."""
 
@@ -71,7 +84,7 @@ def dumped(pod: Any) -> str:
     return yaml.safe_dump(pod, sort_keys=False, width=10_000, allow_unicode=True)
 
 
-@pytest.mark.parametrize("folder", sorted(CASES.iterdir()), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_case(folder: Path, *, update_golden: bool) -> None:
     """The pod is stored as expected, with exactly these words."""
     pod = yaml.safe_load((folder / "pod.yaml").read_text())
@@ -88,7 +101,7 @@ def test_case(folder: Path, *, update_golden: bool) -> None:
     assert expected == (yaml.safe_load(golden.read_text()) if golden.exists() else None)
 
 
-@pytest.mark.parametrize("folder", sorted(CASES.iterdir()), ids=lambda folder: folder.name)
+@pytest.mark.parametrize("folder", FOLDERS)
 def test_case_holds_what_always_holds(folder: Path) -> None:
     """The patch applies for any reader, a second pass changes nothing, and limits and requests agree."""
     pod = yaml.safe_load((folder / "pod.yaml").read_text())

@@ -164,15 +164,22 @@ def test_without_labels_both_settings_are_named() -> None:
     assert "set `cards` and `cardLabels` in the settings" in denial.message
 
 
-@pytest.mark.parametrize("target", ["aliyun", "parts"])
-def test_whole_cards_stay_whole(target: str) -> None:
-    """All of a card is no size, whatever the card."""
+@pytest.mark.parametrize(
+    "target,written", [("aliyun", None), ("parts", {"parts.example/card": "1", "parts.example/part": "100"})]
+)
+def test_whole_cards_stay_whole(target: str, written: dict[str, str] | None) -> None:
+    """All of a card is no size, whatever the card: where no word says it, it is refused."""
     words = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"}
-    decision = decided(pod(words, target, nodeSelector={LABEL: "A"}))
-    assert all(finding.reason is not Reason.CARD_ASSUMED for finding in decision.warnings)
+    sent = pod(words, target, nodeSelector={LABEL: "A"})
+    if written is None:
+        assert decided(sent).reason is Reason.NO_EQUIVALENT
+    else:
+        assert limits(sent) == written
+        assert Reason.CARD_ASSUMED not in {finding.reason for finding in decided(sent).warnings}
     assert by_card(Request(1, ALL, ALL), 40 * GIB) is None
 
 
+@pytest.mark.trap(number=23)
 @given(st.integers(1, 99), st.integers(1, 4), st.sampled_from([("A", 40), ("T4", 15)]))
 def test_percent_to_size(percent: int, devices: int, card: tuple[str, int]) -> None:
     """The least whole GiB per card that are as much, times the cards."""
@@ -181,6 +188,7 @@ def test_percent_to_size(percent: int, devices: int, card: tuple[str, int]) -> N
     assert written == {"aliyun.com/gpu-mem": str(math.ceil(Fraction(card[1] * percent, 100)) * devices)}
 
 
+@pytest.mark.trap(number=23)
 @given(st.integers(1, 15 * 1024), st.sampled_from([("A", 40), ("T4", 15)]))
 def test_size_to_percent(size: int, card: tuple[str, int]) -> None:
     """The least whole percentage that is as much."""

@@ -29,6 +29,7 @@ def needing(scheduler: str | None, name: str = "acme", **place: Any) -> Vendor:
     return vendor(name, place={"scheduler": scheduler, **place})
 
 
+@pytest.mark.trap(number=29)
 @pytest.mark.parametrize(
     "current, source, target, after",
     [
@@ -107,6 +108,7 @@ def test_vendors_that_share_a_scheduler_are_placed_by_it() -> None:
     assert placed(sent, *held).spec["schedulerName"] == "both"
 
 
+@pytest.mark.trap(number=36)
 def test_what_a_mapping_wants_is_added() -> None:
     """Runtime class, node selector, tolerations, labels and annotations are added where the pod says nothing."""
     place = {

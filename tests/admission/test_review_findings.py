@@ -89,13 +89,14 @@ def test_unknown_order_for_the_guard_is_passed_over() -> None:
 
 def test_large_pods_are_not_remembered() -> None:
     """A few reviews cannot take all memory: what is remembered is bounded in bytes, too."""
-    POLICY.memo.clear()
-    pod = {
-        "metadata": {"annotations": {f"ALIYUN_COM_GPU_MEM_{number}": "x" * 90 for number in range(200)}},
-        "spec": {"containers": [{"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": 4}}}]},
-    }
-    decide(decode_pod(json.dumps(pod).encode()), Context(Namespace("team", PRIVILEGED)), POLICY)
-    assert not POLICY.memo
+    for marks, remembered in ((20, True), (200, False)):
+        POLICY.memo.clear()
+        pod = {
+            "metadata": {"annotations": {f"ALIYUN_COM_GPU_MEM_{number}": "x" * 90 for number in range(marks)}},
+            "spec": {"containers": [{"name": "a", "resources": {"limits": {"aliyun.com/gpu-mem": 4}}}]},
+        }
+        decide(decode_pod(json.dumps(pod).encode()), Context(Namespace("team", PRIVILEGED)), POLICY)
+        assert bool(POLICY.memo) is remembered
 
 
 @pytest.mark.parametrize(

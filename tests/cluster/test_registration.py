@@ -46,6 +46,8 @@ def selector(configuration: dict[str, Any], index: int = 0) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.trap(number=28)
+@pytest.mark.trap(number=30)
 def test_what_both_webhooks_have() -> None:
     """Creations of pods, no side effects, seen again when others have changed the pod."""
     configuration = made()
@@ -72,6 +74,7 @@ def test_what_both_webhooks_have() -> None:
         }
 
 
+@pytest.mark.trap(number=32)
 def test_where_they_differ() -> None:
     """Namespaces that enforce wait for an answer, those that want to be told do not."""
     enforce, tell = made()["webhooks"]

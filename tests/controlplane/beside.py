@@ -18,3 +18,4 @@ def beside(work: Callable[[threading.Event], None], threads: int = 1) -> Iterato
         over.set()
         for thread in running:
             thread.join(120)
+    assert not any(thread.is_alive() for thread in running), "it goes on after two minutes"

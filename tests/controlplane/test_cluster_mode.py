@@ -202,3 +202,48 @@ def test_contradicting_options(plane: ControlPlane, tmp_path: Path, arguments: l
     )
     assert done.returncode == 1
     assert message in done.stderr
+
+
+def sees_memory(name: str) -> dict[str, Any]:
+    """The registration of a webhook like HAMi's that nobody answers for; it is called for pods that ask for memory in MiB."""
+    webhook = {
+        "name": "vgpu.hami.example",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {"url": "https://127.0.0.1:1/webhook"},
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "sideEffects": "None",
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": TEAM}},
+        "matchConditions": [
+            {"name": "asks", "expression": f"'{MEMORY}' in object.spec.containers[0].resources.limits"}
+        ],
+        "rules": [{"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}],
+    }
+    kind = "MutatingWebhookConfiguration"
+    return {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, "webhooks": [webhook]}
+
+
+@pytest.mark.trap(number=28)
+@pytest.mark.parametrize("name,called", [("hami-webhook", True), ("00-hami-webhook", False)])
+def test_webhooks_of_later_names_see_what_was_written(
+    plane: ControlPlane, webhook: Process, name: str, *, called: bool
+) -> None:
+    """HAMi's webhook is called once, and for translated pods, too; it would miss them if its name came before ours."""
+    foreign = pod("foreign", {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"})
+    foreign["metadata"]["annotations"] = {"vgpu-webhook.io/target": "nvidia"}
+
+    def translated() -> Answer:
+        return plane.client.create(foreign, TEAM, dry_run=True)
+
+    def refused(answer: Answer) -> bool:
+        return 'failed calling webhook "vgpu.hami.example"' in answer.message
+
+    assert memory_of(translated()) == "4096"
+    plane.client.create(sees_memory(name)).accepted()
+    try:
+        plane.wait_until(lambda: refused(create(plane.client, "own", {MEMORY: "3000"})), "called", 30)
+        assert refused(translated()) is called
+        assert called or memory_of(translated()) == "4096"
+    finally:
+        plane.client.delete(GROUP, KIND, name).accepted()
+    plane.wait_until(lambda: not refused(create(plane.client, "own", {MEMORY: "3000"})), "no longer called", 30)

@@ -70,7 +70,6 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
         ({"mappings": {"acme": {"defaults": {}}}}, "/mappings/acme': missing property 'extends'"),
         ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'words', 'forms'"),
         ({"shim": {"mode": "off"}}, "/shim/mode': value must be one of 'inject', 'plugin'"),
-        ({"networkPolicy": {"apiServerCidrs": ["192.0.2.1"]}}, "/networkPolicy/apiServerCidrs/0"),
         ({"networkPolicy": {"extraEgress": [3128]}}, "/networkPolicy/extraEgress/0': got number, want object"),
         ({"containerPorts": {"webhook": 70000}}, "maximum: got 70,?000, want 65,?535"),
         ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels: the chart writes the label app.kubernetes.io/name"),

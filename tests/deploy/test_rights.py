@@ -191,7 +191,7 @@ def test_the_doctors_rights_are_those_that_it_uses(scene: Scene) -> None:
     """While `helm test` runs it may do what its checks ask for, and nothing more; afterwards nothing."""
     release = scene.release
     scene.client.delete("v1", "configmaps", "acme", NAMESPACE).accepted()
-    release.run("upgrade", "--reuse-values", "--set", f"test.namespaces={{{TEAM}}}")
+    release.run("upgrade", "--reset-then-reuse-values", "--set", f"test.namespaces={{{TEAM}}}")
     hooks = [each for each in yaml.safe_load_all(release.run("get hooks")) if each]
     grants: set[Right] = set()
     for each in hooks:

@@ -2,14 +2,19 @@
 
 import datetime as dt
 import json
+import logging
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from tests.controlplane.client import Answer
 
-from .charts import RELEASE
+from .before import NoVersionBeforeError, unpack, version_before
+from .charts import RELEASE, ROOT
 from .load import Load, load
 from .releases import NAMESPACE, TEAM, Release
 
@@ -19,10 +24,21 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 GRACE = 10.0
 """Seconds, the chart's default of `drain.graceSeconds`."""
 
+BEFORE = "before"
+"""Tag of the image that holds the version before."""
 
-@pytest.fixture
-def pods(release: Release) -> Iterator[Load]:
-    """Pods that are created during a test: none may be refused, each has to be treated, and every replica that goes drains."""
+CROWD = 40
+"""More than the connections that an API server keeps idle to one address, 25."""
+
+SIDE_BY_SIDE = 20
+"""Reviews that each version has to answer while replicas of both are ready."""
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def unnoticed(release: Release) -> Iterator[Load]:
+    """Pods that are created in a block: none may be refused, each has to be treated, and every replica that goes drains."""
     release.serving(TEAM)
     gone_before = set(release.plane.logs()) - alive(release)
     with load(release) as pods:
@@ -33,6 +49,13 @@ def pods(release: Release) -> Iterator[Load]:
     assert len(gone) >= 2
     for pod, log in gone.items():
         assert drained(log), f"{pod} has not drained: {log.read_text()}"
+
+
+@pytest.fixture
+def pods(release: Release) -> Iterator[Load]:
+    """Pods that are created during a test, which nobody may notice."""
+    with unnoticed(release) as pods:
+        yield pods
 
 
 def alive(release: Release) -> set[str]:
@@ -56,10 +79,10 @@ def drained(log: Path) -> bool:
     return whole and ends[1]["in_flight"] == 0 and not troubled
 
 
-def test_new_version_and_back(release: Release, pods: Load) -> None:
-    """An upgrade replaces every replica, a roll-back does it again, and all the time pods are created and treated."""
+def test_every_replica_replaced_and_back(release: Release, pods: Load) -> None:
+    """Another template replaces every replica, a roll-back does it again: pods are created and treated all the time."""
     first = set(release.ready())
-    release.run("upgrade", "--reuse-values", "--set-string", "podAnnotations.version=2")
+    release.run("upgrade", "--reset-then-reuse-values", "--set-string", "podAnnotations.version=2")
     release.settled()
     second = set(release.ready())
     assert first.isdisjoint(second)
@@ -70,6 +93,76 @@ def test_new_version_and_back(release: Release, pods: Load) -> None:
     release.settled()
     assert second.isdisjoint(release.ready())
     assert pods.created > created
+
+
+@pytest.fixture
+def before(any_release: Release) -> Iterator[Release]:
+    """The release as the version before makes it, chart and program, well and registered; it is removed afterwards."""
+    code = any_release.plane.images / BEFORE
+    try:
+        commit = version_before()
+        unpack(commit, code)
+    except NoVersionBeforeError as error:
+        pytest.skip(f"no version before this one to upgrade from: {error}")
+    log.info("upgraded from %s", commit)
+    any_release.remove()
+    options = ("--set", f"image.tag={BEFORE}", "--set", "logLevel=debug")
+    before = replace(any_release, helm=replace(any_release.helm, folder=code / "deploy" / "chart"), options=options)
+    before.ensure()
+    yield before
+    any_release.remove()
+
+
+def answered(release: Release, replicas: set[str]) -> int:
+    """How many reviews these have answered."""
+    logs = release.plane.logs()
+    return sum(logs[pod].read_text().count('"event":"review"') for pod in replicas)
+
+
+def crowd(release: Release, pods: Load) -> None:
+    """Pods created at the same moment: more than there are open connections, so that new ones are made, to any replica."""
+    with ThreadPoolExecutor(CROWD) as clients:
+        for answer in clients.map(lambda _: release.create(TEAM, dry_run=True), range(CROWD)):
+            pods.add(answer)
+
+
+def test_new_version_and_back(before: Release, any_release: Release) -> None:
+    """From the version before to this one and back, as the page says: both serve side by side, and nobody notices."""
+    deployment = ("apps/v1", "deployments", RELEASE)
+    with unnoticed(before) as pods:
+        first = set(before.ready())
+        assert {program(before, pod) for pod in first} == {before.plane.images / BEFORE}
+        any_release.run("upgrade", "--reset-then-reuse-values", "--set", "image.tag=")
+        before.plane.wait_until(lambda: set(before.ready()) - first, "a replica of this version", 120)
+        before.plane.client.patch(*deployment, {"spec": {"paused": True}}, NAMESPACE).accepted()
+        new, old = set(before.ready()) - first, set(before.ready()) & first
+        assert {program(before, pod) for pod in new} == {ROOT}
+        assert old
+        so_far = answered(before, new), answered(before, old)
+
+        def both() -> bool:
+            crowd(before, pods)
+            since = answered(before, new) - so_far[0], answered(before, old) - so_far[1]
+            return min(since) >= SIDE_BY_SIDE
+
+        before.plane.wait_until(both, "reviews by both versions", 120)
+        assert set(before.ready()) >= new | old
+        before.plane.client.patch(*deployment, {"spec": {"paused": False}}, NAMESPACE).accepted()
+        any_release.settled()
+        second = set(before.ready())
+        assert {program(before, pod) for pod in second} == {ROOT}
+        any_release.run("rollback")
+        before.settled()
+        assert {program(before, pod) for pod in before.ready()} == {before.plane.images / BEFORE}
+        assert answered(before, second) > SIDE_BY_SIDE
+        assert pods.created > 2 * SIDE_BY_SIDE
+
+
+def program(release: Release, pod: str) -> Path:
+    """Where the code is that a replica runs."""
+    environment = (Path("/proc") / str(release.plane.pid_of(pod)) / "environ").read_text().split("\0")
+    [path] = [each.removeprefix("PYTHONPATH=") for each in environment if each.startswith("PYTHONPATH=")]
+    return Path(path)
 
 
 def test_scaled_out_and_in(release: Release, pods: Load) -> None:

@@ -37,6 +37,7 @@ class NodePlane(ControlPlane):
         """Start everything; the node is ready, and has the shared GPUs that its capacity says."""
         self._enclave = Enclave(folder) if enclosed else None
         self.audit_log = folder / "audit.log"
+        self.images = folder / "images"
         self.pods = folder / "pods"
         self.pods.mkdir()
         self._agent: Process | None = None

@@ -37,6 +37,11 @@ class Node:
     pid: int
     folder: Path
 
+    def code(self, image: str) -> Path:
+        """The program that an image holds: what a test has put into `images` under its tag, else this project's."""
+        given = self.folder.parents[1] / "images" / image.rpartition(":")[2]
+        return given if given.is_dir() else ROOT
+
 
 @dataclass
 class Running:
@@ -94,6 +99,7 @@ class Running:
     def _sandbox(self, container: Object) -> Path:
         """Write down what `container.py` makes."""
         volumes = Volumes(self.node.client, self.pod, self._folder)
+        code = self.node.code(container["image"])
         context = {**self.pod["spec"].get("securityContext", {}), **container.get("securityContext", {})}
         scratch = self._folder / "scratch"
         scratch.mkdir()
@@ -101,6 +107,7 @@ class Running:
         if any("$(" in part for part in command):
             raise UnsupportedError(f"variables in {command}")
         mounts, environment = volumes.mounts(container), volumes.environment(container, self.address)
+        environment["PYTHONPATH"] = str(code)
         if not self.node.pid:
             environment |= self._without_mounts(mounts)
         box = {
@@ -108,7 +115,7 @@ class Running:
             "address": self.address,
             "gateway": NODE_ADDRESS,
             "bridge": BRIDGE,
-            "image": sorted({str(ROOT), sys.prefix, sys.base_prefix}),
+            "image": sorted({str(ROOT), str(code), sys.prefix, sys.base_prefix}),
             "scratch": str(scratch),
             "mounts": mounts,
             "readOnlyRoot": context.get("readOnlyRootFilesystem", False),
@@ -134,7 +141,7 @@ class Running:
         path = self._folder / "kubeconfig"
         path.write_text(json.dumps(config))
         namespace = (account / "namespace").read_text()
-        return {"KUBECONFIG": str(path), "VGPU_WEBHOOK_SERVE_RELEASE_NAMESPACE": namespace}
+        return {"KUBECONFIG": str(path), "VGPU_WEBHOOK_RELEASE_NAMESPACE": namespace}
 
     def _start(self, box: Path) -> "subprocess.Popen[bytes]":
         with self._log.open("ab") as output:

@@ -48,10 +48,9 @@ def _words(pod: Pod, container: Container, policy: Policy) -> _Words | None:
         owners = policy.resources.owners(key)
         if not owners:
             continue
-        owner = policy.vendors[owners[0].vendor]
-        if vendor is not None and owner is not vendor:
+        if vendor is not None and vendor.name != owners[0].vendor:
             return None
-        vendor = owner
+        vendor = policy.vendors[owners[0].vendor]
         try:
             number = parse_quantity(str(quantity))
         except QuantityError:

@@ -20,7 +20,7 @@
 
 {{- define "vgpu-webhook.serviceAccountName" -}}
 {{- if .Values.serviceAccount.create -}}
-{{- default (include "vgpu-webhook.fullname" .) .Values.serviceAccount.name -}}
+{{- default (include "vgpu-webhook.serviceName" .) .Values.serviceAccount.name -}}
 {{- else -}}
 {{- default "default" .Values.serviceAccount.name -}}
 {{- end -}}
@@ -62,17 +62,6 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- end -}}
 {{- end -}}
 {{- toYaml (index . 2) -}}
-{{- end -}}
-
-{{/* Refuses ports that cannot both be had. */}}
-{{- define "vgpu-webhook.checkPorts" -}}
-{{- $ports := .Values.containerPorts -}}
-{{- if eq (int $ports.webhook) (int $ports.metrics) -}}
-{{- fail (printf "containerPorts: webhook and metrics are both %d: write two different ports" (int $ports.webhook)) -}}
-{{- end -}}
-{{- if eq (int $ports.metrics) 443 -}}
-{{- fail "containerPorts.metrics is 443, the port of the Service for reviews: write another one, such as 8080" -}}
-{{- end -}}
 {{- end -}}
 
 {{/* An image: (list image-values default-tag). */}}

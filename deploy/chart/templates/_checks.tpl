@@ -1,0 +1,103 @@
+{{/* Refuses values that make objects which no API server takes, or pods that do something else than the values say. */}}
+{{- define "vgpu-webhook.check" -}}
+{{- include "vgpu-webhook.checkNames" . -}}
+{{- include "vgpu-webhook.checkPorts" . -}}
+{{- include "vgpu-webhook.checkOptions" . -}}
+{{- include "vgpu-webhook.checkNetworks" . -}}
+{{- end -}}
+
+{{/* A Service's name is the narrowest: the name of every object that is named by release comes from it. */}}
+{{- define "vgpu-webhook.checkNames" -}}
+{{- $legal := "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$" -}}
+{{- $write := "write at most 63 lower-case letters, digits and hyphens, a letter first and no hyphen last, such as gpu-shares" -}}
+{{- range $value := list "nameOverride" "fullnameOverride" -}}
+{{- $given := get $.Values $value -}}
+{{- if and $given (not (regexMatch $legal $given)) -}}
+{{- fail (printf "%s is %q, which no Service can be called: %s" $value $given $write) -}}
+{{- end -}}
+{{- end -}}
+{{- $name := include "vgpu-webhook.fullname" . -}}
+{{- if not (regexMatch $legal $name) -}}
+{{- fail (printf "the release name %s makes the name %s, which no Service can have: set fullnameOverride, and %s" .Release.Name $name $write) -}}
+{{- end -}}
+{{- $there := lookup "apps/v1" "Deployment" .Release.Namespace $name | default dict -}}
+{{- $selector := dig "spec" "selector" "matchLabels" dict $there -}}
+{{- if and $selector (ne (toJson $selector) (include "vgpu-webhook.selectorLabels" (list . "webhook") | fromYaml | toJson)) -}}
+{{- fail (printf "the Deployment %s selects other pods (%s), and Kubernetes lets nobody change that: take nameOverride back, or give fullnameOverride another name, too" $name (toJson $selector)) -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Ports that can both be had. */}}
+{{- define "vgpu-webhook.checkPorts" -}}
+{{- $ports := .Values.containerPorts -}}
+{{- if eq (int $ports.webhook) (int $ports.metrics) -}}
+{{- fail (printf "containerPorts: webhook and metrics are both %d: write two different ports" (int $ports.webhook)) -}}
+{{- end -}}
+{{- if eq (int $ports.metrics) 443 -}}
+{{- fail "containerPorts.metrics is 443, the port of the Service for reviews: write another one, such as 8080" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Options that the chart writes by a value, or that a pod of it cannot have, as arguments or as variables. */}}
+{{- define "vgpu-webhook.checkOptions" -}}
+{{- $values := dict
+  "listen" "containerPorts.webhook" "plain-listen" "containerPorts.metrics" "url" "registration.url"
+  "service" "fullnameOverride" "registration" "registration.mode" "drain-grace" "drain.graceSeconds" "log-level" "logLevel"
+  "cluster-domain" "clusterDomain" "certificate-dir" "certificates.mode" "ca-settle" "certificates.caSettleSeconds"
+  "extra-name" "certificates.extraNames" "client-ca-file" "certificates.clientCaConfigMap" "settings" "settings"
+  "mappings" "mappings" -}}
+{{- $without := list "standalone" "namespaces" "kubeconfig" "release-namespace" "state-dir" "version" "help" "h" -}}
+{{- $given := list -}}
+{{- range .Values.extraArgs -}}
+{{- $given = append $given (dict "option" (regexFind "^--?[a-z-]+" . | trimAll "-") "text" (printf "extraArgs: %s" .)) -}}
+{{- end -}}
+{{- range .Values.extraEnv -}}
+{{- $option := regexFind "^VGPU_WEBHOOK_[A-Z_]+$" (toString .name) | trimPrefix "VGPU_WEBHOOK_" | lower | replace "_" "-" -}}
+{{- $given = append $given (dict "option" $option "text" (printf "extraEnv: %s" .name)) -}}
+{{- end -}}
+{{- range $given -}}
+{{- if hasKey $values .option -}}
+{{- fail (printf "%s: the chart says this by a value of its own: leave it out, and set %s" .text (get $values .option)) -}}
+{{- else if has .option $without -}}
+{{- fail (printf "%s: a pod of the chart cannot have this option: leave it out" .text) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Networks as a NetworkPolicy takes them: a network of IPv4 or IPv6, and how many of its bits count. */}}
+{{- define "vgpu-webhook.checkNetworks" -}}
+{{- $policy := .Values.networkPolicy -}}
+{{- $given := list -}}
+{{- range $policy.apiServerCidrs -}}
+{{- $given = append $given (list "apiServerCidrs" .) -}}
+{{- end -}}
+{{- range $policy.extraEgress -}}
+{{- range .to -}}
+{{- with .ipBlock -}}
+{{- range prepend (.except | default list) .cidr -}}
+{{- $given = append $given (list "extraEgress" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- range $policy.metricsFrom -}}
+{{- with .ipBlock -}}
+{{- range prepend (.except | default list) .cidr -}}
+{{- $given = append $given (list "metricsFrom" .) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- $byte := "(25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])" -}}
+{{- $four := printf "^(%s[.]){3}%s/(3[0-2]|[12]?[0-9])$" $byte $byte -}}
+{{- $group := "[0-9a-fA-F]{1,4}" -}}
+{{- $bits := "/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$" -}}
+{{- $six := printf "^(%s:){7}%s%s" $group $group $bits -}}
+{{- $short := printf "^((%s:){0,6}%s)?::((%s:){0,6}%s)?%s" $group $group $group $group $bits -}}
+{{- range $given -}}
+{{- $text := toString (index . 1) -}}
+{{- $whole := or (regexMatch $four $text) (regexMatch $six $text) -}}
+{{- if not (or $whole (and (regexMatch $short $text) (le (len (regexFindAll $group (splitList "/" $text | first) -1)) 7))) -}}
+{{- fail (printf "networkPolicy.%s: %q is no network: write an address and how many bits of it count, such as 192.0.2.0/24 or 2001:db8::/32" (index . 0) $text) -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,45 @@
+{{/*
+A rename, by fullnameOverride or nameOverride, in three upgrades, so that whatever the registration calls is there and answers:
+
+1. The Service and the Deployment of the former name stay, beside those of the new one; the registration calls the former.
+2. Once replicas of the new name are ready, the registration calls that; of the former name the Service stays.
+3. Nothing of the former name is left.
+
+What has been done is read from the cluster. Where nothing can be read (`helm template`), there is no rename.
+*/}}
+
+{{/* The name of this release's Service that the registration calls, if that is not the one of now. */}}
+{{- define "vgpu-webhook.formerName" -}}
+{{- if and .Release.IsUpgrade (not .Values.registration.url) -}}
+{{- $registration := lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" "00-vgpu-webhook" | default dict -}}
+{{- with $registration.webhooks | default list | first -}}
+{{- $called := dig "clientConfig" "service" (dict "name" "" "namespace" "") . -}}
+{{- if and (eq $called.namespace $.Release.Namespace) (ne $called.name (include "vgpu-webhook.fullname" $)) -}}
+{{- $there := lookup "v1" "Service" $called.namespace $called.name | default dict -}}
+{{- if eq (dig "metadata" "annotations" "meta.helm.sh/release-name" "" $there) $.Release.Name -}}
+{{- $called.name -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The Service that the webhook registers: the former one until a replica of the new name is ready. */}}
+{{- define "vgpu-webhook.serviceName" -}}
+{{- $name := include "vgpu-webhook.fullname" . -}}
+{{- $former := include "vgpu-webhook.formerName" . -}}
+{{- $there := lookup "apps/v1" "Deployment" .Release.Namespace $name | default dict -}}
+{{- if and $former (not (dig "status" "readyReplicas" 0 $there)) -}}
+{{- $former -}}
+{{- else -}}
+{{- $name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The other Service in front of it during a rename, for which its certificate has to hold, too. */}}
+{{- define "vgpu-webhook.otherServiceName" -}}
+{{- with include "vgpu-webhook.formerName" . -}}
+{{- $registered := include "vgpu-webhook.serviceName" $ -}}
+{{- ternary (include "vgpu-webhook.fullname" $) . (eq $registered .) -}}
+{{- end -}}
+{{- end -}}

@@ -1,0 +1,130 @@
+"""What Helm would render and no cluster could use is refused with a sentence: names, networks, options."""
+
+import re
+from typing import Any
+
+import click
+import pytest
+
+from tests.controlplane.client import Object
+from webhook.cli import main
+
+from .charts import Chart, HelmError, one
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+
+NO_NAME = "which no Service can be called: write at most 63 lower-case letters, digits and hyphens"
+NO_NETWORK = "is no network: write an address and how many bits of it count"
+FREE = {"--reuse-port", "--leaf-days", "--inject-ca-from", "--target", "--connections"}
+"""Options of the server that the chart says nothing of, and that a pod may have."""
+
+
+def refusal(helm: Chart, given: Object, **release: str) -> str:
+    """What Helm says of values that are refused."""
+    with pytest.raises(HelmError) as refused:
+        helm.render(given, **release)
+    return str(refused.value)
+
+
+@pytest.mark.parametrize("value", ["nameOverride", "fullnameOverride"])
+@pytest.mark.parametrize("name", ["Bad_Name!", "a.b", "9a", "-a", "a-", "ä", "a b", "a" * 64, "a\n"])
+def test_names_are_those_of_services(helm: Chart, value: str, name: str) -> None:
+    """Of whatever object: the narrowest rule holds for all."""
+    assert NO_NAME in refusal(helm, {value: name})
+
+
+@pytest.mark.parametrize("release", ["rel.1", "1st"])
+def test_release_names_are_part_of_them(helm: Chart, release: str) -> None:
+    """Helm takes names that no Service can have: the whole name can be given then."""
+    said = refusal(helm, {}, release=release)
+    assert f"the release name {release} makes the name {release}-vgpu-webhook, which no Service can have" in said
+    assert "set fullnameOverride" in said
+    objects = helm.render({"fullnameOverride": "gpu-shares"}, release=release)
+    assert one(objects, "Service")["metadata"]["name"] == "gpu-shares"
+
+
+@pytest.mark.parametrize("vendor", ["my gpu", "Acme", "a/b", "acme-", "a" * 64])
+@pytest.mark.parametrize("mode", ["inject", "plugin"])
+def test_mappings_are_named_like_vendors(helm: Chart, vendor: str, mode: str) -> None:
+    """The name becomes a part of a ConfigMap's: those that are listed for the plugin, too."""
+    mappings = {} if mode == "plugin" else {"mappings": {vendor: {"extends": "nvidia"}}}
+    given = {**mappings, "shim": {"mode": mode, "vendors": [vendor]}}
+    assert re.search(r"mappings: .* is no name of a vendor: write at most 63 lower-case letters", refusal(helm, given))
+
+
+NETWORKS = {
+    True: ["192.0.2.0/28", "0.0.0.0/0", "255.255.255.255/32", "::/0", "2001:db8::/32", "FE80::1/128", "1:2:3:4:5:6:7:8/64"],
+    False: ["10.0.0.0/99", "10.0.0.0/33", "10.0.0/8", "10.0.0.256/32", "10.0.0.01/32", "10.0.0.0", "10.0.0.0/08", "", "a/8",
+            "::/129", "1::2::3/64", "1:2:3:4:5:6:7/64", "1:2:3:4:5:6:7:8:9/64", "1:2:3:4::5:6:7:8/64", "12345::/16", ":/0"],
+}  # fmt: skip
+
+
+def policies(network: Any) -> dict[str, Object]:
+    """Every place where a network can stand."""
+    block = {"ipBlock": {"cidr": network}}
+    hole = {"ipBlock": {"cidr": "0.0.0.0/0", "except": [network]}}
+    return {
+        "apiServerCidrs": {"apiServerCidrs": ["192.0.2.0/24", network]},
+        "extraEgress": {"extraEgress": [{"to": [{"podSelector": {}}, block]}]},
+        "extraEgress, an exception": {"extraEgress": [{"to": [hole]}]},
+        "metricsFrom": {"metricsFrom": [{"podSelector": {}}, block]},
+        "metricsFrom, an exception": {"metricsFrom": [hole]},
+    }
+
+
+@pytest.mark.parametrize("network", NETWORKS[False])
+def test_what_is_no_network_is_refused(helm: Chart, network: str) -> None:
+    """The value is named, and what stands there."""
+    for place, given in policies(network).items():
+        said = refusal(helm, {"networkPolicy": given})
+        assert f'networkPolicy.{place.partition(",")[0]}: "{network}" {NO_NETWORK}' in said
+
+
+@pytest.mark.parametrize("network", NETWORKS[True])
+def test_networks_are_taken(helm: Chart, network: str) -> None:
+    """Of both kinds."""
+    for given in policies(network).values():
+        assert network in str(one(helm.render({"networkPolicy": given}), "NetworkPolicy"))
+
+
+COMMAND = main.get_command(click.Context(main), "serve")
+assert COMMAND is not None
+SERVE = [option for option in COMMAND.params if isinstance(option, click.Option)]
+
+
+@pytest.mark.parametrize("option", SERVE, ids=lambda option: option.opts[0])
+def test_options_are_said_once(helm: Chart, option: click.Option) -> None:
+    """What the chart has a value for, or gives a meaning, is no argument and no variable besides; all else is."""
+    name = option.opts[0]
+    variable = name.removeprefix("--").replace("-", "_").upper()
+    for given in (
+        {"extraArgs": ["--reuse-port", f"{name}=x"]},
+        {"extraArgs": [name, "x"]},
+        {"extraEnv": [{"name": f"VGPU_WEBHOOK_{variable}", "value": "x"}]},
+    ):
+        if name in FREE:
+            helm.render(given)
+        else:
+            assert "leave it out" in refusal(helm, given)
+
+
+@pytest.mark.parametrize("argument", ["-h", "--help"])
+def test_pods_are_no_help(helm: Chart, argument: str) -> None:
+    """They would end at once, again and again."""
+    assert "cannot have this option" in refusal(helm, {"extraArgs": [argument]})
+
+
+@pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer"])
+def test_metrics_are_not_published(helm: Chart, kind: str) -> None:
+    """Whoever gets in from outside gets the port for reviews alone; inside the cluster there is another Service."""
+    objects = helm.render({"service": {"type": kind}, "serviceMonitor": {"enabled": True}})
+    services = {each["metadata"]["name"]: each for each in objects if each["kind"] == "Service"}
+    ports = {name: [(port["name"], port["port"]) for port in each["spec"]["ports"]] for name, each in services.items()}
+    assert ports == {"vgpu-webhook": [("https", 443)], "vgpu-webhook-metrics": [("metrics", 8080)]}
+    assert {name: each["spec"]["type"] for name, each in services.items()} == {
+        "vgpu-webhook": kind,
+        "vgpu-webhook-metrics": "ClusterIP",
+    }
+    monitor = one(objects, "ServiceMonitor")["spec"]
+    assert monitor["endpoints"][0]["port"] == "metrics"
+    assert monitor["selector"]["matchLabels"].items() <= services["vgpu-webhook-metrics"]["metadata"]["labels"].items()
