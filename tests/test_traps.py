@@ -21,17 +21,6 @@ NOT_OURS = {8}
 POLICY = load_policy()
 
 
-class Printer:
-    """Prints, of each test that is collected, the traps that it holds and where it is."""
-
-    @staticmethod
-    def pytest_collection_finish(session: pytest.Session) -> None:
-        """Print a line for each."""
-        for item in session.items:
-            for mark in item.iter_markers("trap"):
-                print(f"trap {mark.kwargs['number']} {item.nodeid}")  # noqa: T201
-
-
 def holder(test: str) -> str:
     """What the page calls a test: cases by their folder, words together, others without their parameters."""
     name, _, parameters = test.partition("[")
@@ -42,7 +31,7 @@ def holder(test: str) -> str:
 
 def test_page() -> None:
     """The page has a line for each of the 36 traps, with all tests that carry its number, and no other."""
-    command = [sys.executable, "-m", "tests.test_traps"]
+    command = [sys.executable, "-m", "tests.trap_list"]
     printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     held: dict[int, set[str]] = {}
     for number, test in re.findall(r"^trap (\d+) (.+)$", printed, re.MULTILINE):
@@ -83,7 +72,3 @@ def test_names_may_be_missing(given: dict[str, Any]) -> None:
     named, unnamed = stored({"metadata": {"name": "a"}}), stored(given)
     assert unnamed["spec"] == named["spec"]
     assert unnamed["metadata"] == {**given.get("metadata", {}), "annotations": named["metadata"]["annotations"]}
-
-
-if __name__ == "__main__":
-    sys.exit(pytest.main(["--collect-only", "-q", "-m", "trap"], plugins=[Printer()]))
