@@ -69,7 +69,9 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="end after the examples")
     parser.add_argument("--state-dir", type=Path, default=ROOT / ".state", help="authority, log and sample review")
     arguments = parser.parse_args()
-    signal.signal(signal.SIGTERM, interrupt)
+    # A shell starts what runs in the background with SIGINT ignored.
+    for ending in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ending, interrupt)
     endpoint = Endpoint(free_port(8443), free_port(8080), arguments.state_dir)
     try:
         with serving(endpoint) as process:
