@@ -131,3 +131,36 @@ def test_all_of_a_card_needs_no_key_where_it_is_meant() -> None:
     """`memory: all` is what the absence of memory means: nothing is added, and nothing reported."""
     reading = filled(ACME, {"acme.com/gpu": 1}, {"memory": ALL}, home=True)
     assert (reading.request, reading.filled, reading.added, reading.passed_over) == (Request(1, ALL, ALL), {}, {}, ())
+
+
+KINDS = """\
+vendor: acme
+family: acme
+words:
+  gpu: {resource: acme.com/gpu, is: devices}
+  mem: {resource: acme.com/mem, is: memory, unit: 1Mi}
+  core: {resource: acme.com/core, is: cores}
+  spare: {resource: acme.com/spare, is: other}
+forms:
+- {name: share, when: {core: 1..100, mem: present}, devices: 1}
+- {name: spare, when: {spare: 1..10, core: absent, mem: present}, devices: 1, cores: free, write: false}
+- {deny: "write {mem} and {core}"}
+"""
+
+
+@pytest.mark.parametrize("home", [True, False])
+@pytest.mark.parametrize(
+    "keys, defaults",
+    [
+        # All cores of a device and no memory are a whole device, and a default of memory would be less.
+        ({"acme.com/core": 100}, {"memory": Size(8 * MIB)}),
+        # A key that makes a form of its own would mean nothing beside the default's.
+        ({"acme.com/spare": 11, "acme.com/mem": 8}, {"cores": Percent(30)}),
+    ],
+)
+def test_no_completion_that_changes_what_is_specified(
+    keys: dict[str, int], defaults: dict[Dimension, Any], *, home: bool
+) -> None:
+    """The keys are denied as they are without the default."""
+    with pytest.raises(Refused, match=r"write acme\.com/mem and acme\.com/core"):
+        filled(KINDS, keys, defaults, home=home)

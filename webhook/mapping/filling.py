@@ -1,6 +1,6 @@
 """Defaults → keys: which defaults fill or complete a container's request, and with which keys of its vendor."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
@@ -9,7 +9,7 @@ from webhook.finding import Refused
 from webhook.mapping.conversion import number_for
 from webhook.mapping.said import Said, SaidWords, form_of, spoken
 from webhook.mapping.vendor import Default, Derived, Form, Vendor, Word
-from webhook.request import Dimension, Percent, Request
+from webhook.request import ALL, Dimension, Percent, Request
 
 if TYPE_CHECKING:
     from webhook.mapping.reading import Reading
@@ -109,6 +109,8 @@ def _completion(
     if not _all_count(vendor, form, said, added, reading) or ("devices" in defaults and divides(vendor, form, said)):
         return None
     specified = reading.specified - given.keys()
+    if _reduces(reading.request, specified, given):
+        return None
     if home:
         spelled = _spelled_out(vendor, helped, reading, read_form)
         if spelled is None:
@@ -117,6 +119,14 @@ def _completion(
         return replace(reading, specified=specified, request=_by_value(reading.request, given))
     request = _by_value(reading.request, given)
     return replace(reading, specified=specified, request=request, filled={**given, **reading.filled})
+
+
+def _reduces(request: Request, specified: Collection[Dimension], given: Defaults) -> bool:
+    """Whether a default makes less than a whole device of what all of its memory, or all of its cores, specify."""
+    return any(
+        dimension in specified and getattr(request, dimension) == ALL and other in given and given[other].value != ALL
+        for dimension, other in (("memory", "cores"), ("cores", "memory"))
+    )
 
 
 def _by_value(request: Request, given: Defaults) -> Request:
@@ -137,15 +147,21 @@ def _all_count(vendor: Vendor, form: Form, said: SaidWords, added: SaidWords, re
     there = {dimension for name in said for dimension in vendor.words[name].dimensions}
     if any(dimension in there for name in added for dimension in vendor.words[name].dimensions):
         return False
-    return all(_counts_in(form, vendor.words[name]) for name in said)
+    return all(_counts_in(vendor, form, vendor.words[name]) for name in said)
 
 
-def _counts_in(form: Form, word: Word) -> bool:
+def _counts_in(vendor: Vendor, form: Form, word: Word) -> bool:
     """Whether the form takes the number of a word for what it is, or is the one for that very number."""
+    if word.kind == "other":
+        return _asks_for(form, word) or not any(_asks_for(one, word) for one in vendor.forms)
     if not any(form.literal(dimension) for dimension in word.dimensions):
         return True
     if isinstance(form.devices, Derived) and form.devices.word == word.name:
         return True
+    return _asks_for(form, word)
+
+
+def _asks_for(form: Form, word: Word) -> bool:
     return any(word.name in condition.words and condition.numbers is not None for condition in form.when)
 
 

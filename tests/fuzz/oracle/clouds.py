@@ -120,10 +120,12 @@ def cce(keys: Keys) -> Meaning:
     return Meaning("cce", cards, memory, None if of_cores is None else percent(of_cores), {"cores": FREE})
 
 
-def vke(keys: Keys) -> Meaning:
+def vke(keys: Keys) -> Meaning | None:
     """Volcengine VKE mGPU and its validator: MiB and percent, in total over the cards of the container's entry of a list."""
     cores, mib = keys.of("mgpu-core"), keys.of("mgpu-memory")
     cards = _vke_count(keys)
+    if cards == 0 and not cores and not mib:
+        return None
     if cards == 0:
         raise Refused("0 cards beside a request")
     if mib is None and cores is None:
