@@ -123,9 +123,10 @@ def _completion(
 
 def _reduces(request: Request, specified: Collection[Dimension], given: Defaults) -> bool:
     """Whether a default makes less than a whole device of what all of its memory, or all of its cores, specify."""
+    pairs: tuple[tuple[Dimension, Dimension], ...] = (("memory", "cores"), ("cores", "memory"))
     return any(
-        dimension in specified and getattr(request, dimension) == ALL and other in given and given[other].value != ALL
-        for dimension, other in (("memory", "cores"), ("cores", "memory"))
+        one in specified and getattr(request, one) == ALL and other in given and given[other].value != ALL
+        for one, other in pairs
     )
 
 
