@@ -50,7 +50,7 @@ from webhook.reasons import BY_CODE
 from webhook.server.certificates import Certificates
 from webhook.server.in_cluster import InCluster, Place
 from webhook.server.limits import InFlight, Limits
-from webhook.server.metrics import Metrics, connection_metrics
+from webhook.server.metrics import Metrics, connection_metrics, ready_metric
 from webhook.server.watchdog import Watchdog
 
 ROOT: Final = Path(__file__).parents[1]
@@ -379,6 +379,7 @@ def test_metrics_are_those_of_the_server() -> None:
     log = structlog.get_logger()
     certificates = Certificates(Serving(), log)
     metrics.also(certificates.metrics)
+    metrics.also(lambda: ready_metric(ready=True))
     metrics.also(lambda: connection_metrics({"reviews": Watchdog(Limits(), 1)}))
     metrics.also(InCluster(Scripted([]), place, log, certificates).metrics)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
