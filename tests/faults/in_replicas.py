@@ -1,0 +1,110 @@
+"""Faults of the replicas, and of those who call them."""
+
+import json
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.controlplane.beside import beside
+
+from .scene import TEAM, Scene, limited
+from .stream import gpu_pod
+
+IDLE = 700
+"""Connections: more than a replica permits."""
+
+
+@contextmanager
+def one_killed(scene: Scene) -> Iterator[None]:
+    """One ends without a word, and is started again."""
+    scene.kill(0)
+    yield
+    scene.restart(0)
+
+
+@contextmanager
+def all_killed(scene: Scene) -> Iterator[None]:
+    """All end without a word, and are started again."""
+    scene.kill(0, 1)
+    yield
+    scene.restart(0, 1)
+
+
+@contextmanager
+def one_suspended(scene: Scene) -> Iterator[None]:
+    """One stands still, its connections too."""
+    scene.signal(signal.SIGSTOP, 0)
+    yield
+    scene.signal(signal.SIGCONT, 0)
+
+
+@contextmanager
+def all_suspended(scene: Scene) -> Iterator[None]:
+    """All stand still."""
+    scene.signal(signal.SIGSTOP, 0, 1)
+    yield
+    scene.signal(signal.SIGCONT, 0, 1)
+
+
+@contextmanager
+def idle_connections(scene: Scene) -> Iterator[None]:
+    """Somebody opens more connections than a replica permits, and says nothing."""
+    with scene.idle_connections(scene.replicas[0], IDLE):
+        yield
+
+
+@contextmanager
+def few_descriptors(scene: Scene) -> Iterator[None]:
+    """A replica may open few files, and somebody opens more connections than that."""
+    scene.restart(0, before=limited("-n 96"))
+    scene.plane.wait_until(scene.ready, "ready with few descriptors", 60)
+    with scene.idle_connections(scene.replicas[0], 200):
+        yield
+    scene.restart(0)
+
+
+@contextmanager
+def full_disk(scene: Scene) -> Iterator[None]:
+    """Nothing that a replica writes is kept: neither its log nor the certificate in its folder."""
+    folder = ("--state-dir", str(scene.folder / "state"))
+    scene.restart(0, 1, options=folder)
+    scene.plane.wait_until(scene.ready, "certificates in a folder", 60)
+    scene.restart(0, before=limited("-f 0"), options=folder)
+    (scene.folder / "state" / "tls.crt").unlink()
+    yield
+    scene.restart(0, 1)
+
+
+@contextmanager
+def huge_namespaces(scene: Scene) -> Iterator[None]:
+    """Somebody sends reviews whose namespace is millions of letters."""
+    body = _review("n" * 6_500_000)
+    scene.together(lambda number: scene.send(scene.connection(scene.replicas[number % 2]), body), 30)
+    yield
+
+
+@contextmanager
+def denials(scene: Scene) -> Iterator[None]:
+    """Somebody sends reviews that are denied, as many as he can."""
+    body = _review(TEAM, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "-1"})
+
+    def work(over: threading.Event) -> None:
+        connection = scene.connection(scene.replicas[0])
+        while not over.is_set():
+            scene.send(connection, body)
+
+    with beside(work, 8):
+        yield
+
+
+def _review(namespace: str, limits: dict[str, str] | None = None) -> bytes:
+    request = {
+        "uid": "1",
+        "operation": "CREATE",
+        "namespace": namespace,
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "object": gpu_pod("stranger", limits),
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()
