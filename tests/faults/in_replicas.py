@@ -2,6 +2,7 @@
 
 import json
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,6 +11,21 @@ from tests.controlplane.beside import beside
 
 from .scene import TEAM, Scene, limited
 from .stream import gpu_pod
+
+CLOCK = """
+import datetime, runpy, sys, time
+
+class Ahead(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + datetime.timedelta(days=70)
+
+datetime.datetime, real = Ahead, time.time
+time.time = lambda: real() + 70 * 86400
+sys.argv = sys.argv[3:]
+runpy.run_module("webhook", run_name="__main__", alter_sys=True)
+"""
+"""Runs the program that it is put before by another clock; a clock of the system would be everybody's."""
 
 IDLE = 700
 """Connections: more than a replica permits."""
@@ -66,14 +82,18 @@ def few_descriptors(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def full_disk(scene: Scene) -> Iterator[None]:
-    """Nothing that a replica writes is kept: neither its log nor the certificate in its folder."""
-    folder = ("--state-dir", str(scene.folder / "state"))
-    scene.restart(0, 1, options=folder)
-    scene.plane.wait_until(scene.ready, "certificates in a folder", 60)
-    scene.restart(0, before=limited("-f 0"), options=folder)
-    (scene.folder / "state" / "tls.crt").unlink()
+    """Nothing that a replica writes is kept, its log neither."""
+    scene.restart(0, before=limited("-f 0"))
     yield
-    scene.restart(0, 1)
+    scene.restart(0)
+
+
+@contextmanager
+def clock_ahead(scene: Scene) -> Iterator[None]:
+    """The clock of a replica's node is 70 days ahead: its certificate looks old to it."""
+    scene.restart(0, before=(sys.executable, "-c", CLOCK))
+    yield
+    scene.restart(0)
 
 
 @contextmanager

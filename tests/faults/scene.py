@@ -24,7 +24,7 @@ from tests.controlplane.product import PROGRAM, SETTINGS_PREFIX
 
 from .service import Ways
 from .stream import Stream, gpu_pod
-from .witnesses import api_server_samples, samples
+from .witnesses import api_server_samples, samples, stale
 
 OWN = "gpu-system"
 TEAM = "fault-team"
@@ -206,6 +206,7 @@ class Scene:
                 self.restart(each.number)
         self.plane.wait_until(self.ready, "both replicas ready", 60)
         self.plane.wait_until(self.treats, "pods are treated", 60)
+        self.plane.wait_until(lambda: not stale(self.scrape()), "replicas hear of everything", 60)
 
     def clear(self) -> None:
         """Delete the pods."""

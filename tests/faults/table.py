@@ -27,7 +27,6 @@ FAULTS: Final = (
         Told(
             metrics=("vgpu_webhook_watch_age_seconds",),
             alerts=("VgpuWebhookWatchStale",),
-            checks=("registration", "dry-run"),
         ),
         recovers=30,
     ),
@@ -87,6 +86,20 @@ FAULTS: Final = (
         "a replica has few file descriptors, and 200 idle connections",
         in_replicas.few_descriptors,
         Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+        denied=NOTICED,
+    ),
+    Fault(
+        "a replica's disk is full",
+        in_replicas.full_disk,
+        Told(metrics=("?",)),
+        denied=NOTICED,
+        lasts=8,
+    ),
+    Fault(
+        "a replica's clock is 70 days ahead",
+        in_replicas.clock_ahead,
+        Told(log=("certificates",)),
+        lasts=8,
         denied=NOTICED,
     ),
     Fault(

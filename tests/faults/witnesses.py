@@ -67,6 +67,11 @@ def moved(before: Samples, during: Samples) -> set[str]:
     return names
 
 
+def stale(found: Samples) -> set[str]:
+    """The replicas' watches that have not brought what was done to a namespace just before."""
+    return {series for series, value in found.items() if "_age_seconds" in series and _is_stale(series, value)}
+
+
 def _is_stale(series: str, now: float | None) -> bool:
     """Whether a replica has not heard of what was done to a namespace just before it was asked."""
     return 'kind="namespaces"' in series and now is not None and now > FRESH
