@@ -22,10 +22,9 @@ def secret_deleted(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def secret_emptied(scene: Scene) -> Iterator[None]:
-    """The Secret is there, and holds nothing."""
-    path = f"/api/v1/namespaces/{OWN}/secrets/{SECRET}"
-    patch: Object = {"data": None}
-    scene.client.call("PATCH", path, patch, content_type="application/merge-patch+json").accepted()
+    """The Secret is there with all its keys, and holds nothing."""
+    keys = scene.client.get("v1", "secrets", SECRET, OWN).accepted()["data"]
+    scene.secret(**dict.fromkeys(keys, b"")).accepted()
     yield
 
 
@@ -138,16 +137,6 @@ def last_good_corrupted(scene: Scene) -> Iterator[None]:
     with _in_force_by_record(scene):
         scene.config_map(LAST_GOOD, {"spoilt": "{{{", "nonsense": "\t:"})
         yield
-
-
-@contextmanager
-def last_good_huge(scene: Scene) -> Iterator[None]:
-    """It is full."""
-    scene.config_map(LAST_GOOD, {f"filler-{number}": "x" * 100_000 for number in range(10)})
-    scene.mapping("late", mapping("late"))
-    yield
-    scene.delete_config_map("late")
-    scene.delete_config_map(LAST_GOOD)
 
 
 @contextmanager

@@ -1,15 +1,16 @@
 """Faults of the replicas, and of those who call them."""
 
 import json
+import resource
 import signal
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from tests.controlplane.beside import beside
 
-from .scene import TEAM, Scene, limited
+from .scene import OWN, SECRET, TEAM, Scene, limited
 from .stream import gpu_pod
 
 CLOCK = """
@@ -27,7 +28,7 @@ runpy.run_module("webhook", run_name="__main__", alter_sys=True)
 """
 """Runs the program that it is put before by another clock; a clock of the system would be everybody's."""
 
-IDLE = 700
+IDLE = 200
 """Connections: more than a replica permits."""
 
 
@@ -66,8 +67,11 @@ def all_suspended(scene: Scene) -> Iterator[None]:
 @contextmanager
 def idle_connections(scene: Scene) -> Iterator[None]:
     """Somebody opens more connections than a replica permits, and says nothing."""
+    scene.restart(0, options=("--connections", "64"))
+    scene.plane.wait_until(scene.ready, "ready with few connections", 60)
     with scene.idle_connections(scene.replicas[0], IDLE):
         yield
+    scene.restart(0)
 
 
 @contextmanager
@@ -75,16 +79,18 @@ def few_descriptors(scene: Scene) -> Iterator[None]:
     """A replica may open few files, and somebody opens more connections than that."""
     scene.restart(0, before=limited("-n 96"))
     scene.plane.wait_until(scene.ready, "ready with few descriptors", 60)
-    with scene.idle_connections(scene.replicas[0], 200):
+    with scene.idle_connections(scene.replicas[0], IDLE):
         yield
     scene.restart(0)
 
 
 @contextmanager
 def full_disk(scene: Scene) -> Iterator[None]:
-    """Nothing that a replica writes is kept, its log neither."""
-    scene.restart(0, before=limited("-f 0"))
+    """Nothing that a replica writes is kept any more, its log neither; then it is started again."""
+    resource.prlimit(scene.replicas[0].process.pid, resource.RLIMIT_FSIZE, (0, 0))
+    scene.client.delete("v1", "secrets", SECRET, OWN).accepted()
     yield
+    scene.kill(0)
     scene.restart(0)
 
 
@@ -100,7 +106,12 @@ def clock_ahead(scene: Scene) -> Iterator[None]:
 def huge_namespaces(scene: Scene) -> Iterator[None]:
     """Somebody sends reviews whose namespace is millions of letters."""
     body = _review("n" * 6_500_000)
-    scene.together(lambda number: scene.send(scene.connection(scene.replicas[number % 2]), body), 30)
+
+    def send(number: int) -> None:
+        with closing(scene.connection(scene.replicas[number % 2])) as connection:
+            scene.send(connection, body)
+
+    scene.together(send, 30)
     yield
 
 
@@ -110,9 +121,9 @@ def denials(scene: Scene) -> Iterator[None]:
     body = _review(TEAM, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "-1"})
 
     def work(over: threading.Event) -> None:
-        connection = scene.connection(scene.replicas[0])
-        while not over.is_set():
-            scene.send(connection, body)
+        with closing(scene.connection(scene.replicas[0])) as connection:
+            while not over.is_set():
+                scene.send(connection, body)
 
     with beside(work, 8):
         yield

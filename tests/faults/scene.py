@@ -253,7 +253,7 @@ class Scene:
         self.client.delete("v1", "configmaps", name, OWN)
 
     def secret(self, **data: bytes | None) -> Answer:
-        """Write keys of the Secret, None takes one away; `_` stands for `.` and `__` for `-`."""
+        """Write keys of the Secret; None takes one away."""
         encoded: dict[str, str | None] = {
             key: None if value is None else base64.b64encode(value).decode() for key, value in data.items()
         }

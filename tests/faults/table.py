@@ -33,7 +33,7 @@ FAULTS: Final = (
     Fault(
         "replicas cannot reach the API server",
         in_cluster.way_cut,
-        Told(log=("watch_failed",), metrics=("vgpu_webhook_watch_age_seconds",), alerts=("VgpuWebhookWatchStale",)),
+        Told(metrics=("vgpu_webhook_watch_age_seconds",), alerts=("VgpuWebhookWatchStale",)),
         lasts=8,
     ),
     Fault(
@@ -78,7 +78,7 @@ FAULTS: Final = (
         lasts=8,
     ),
     Fault(
-        "700 idle connections to a replica",
+        "200 idle connections to a replica that permits 64",
         in_replicas.idle_connections,
         Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
     ),
@@ -91,7 +91,7 @@ FAULTS: Final = (
     Fault(
         "a replica's disk is full",
         in_replicas.full_disk,
-        Told(metrics=("?",)),
+        Told(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
         denied=NOTICED,
         lasts=8,
     ),
@@ -117,7 +117,7 @@ FAULTS: Final = (
         in_objects.secret_deleted,
         Told(
             log=("certificates",),
-            events=("CertificateStore",),
+            events=("CertificateRestored",),
             metrics=("vgpu_webhook_certificate_failures_total",),
             alerts=("VgpuWebhookCertificateFailures",),
         ),
@@ -127,7 +127,7 @@ FAULTS: Final = (
         in_objects.secret_emptied,
         Told(
             log=("certificates",),
-            events=("CertificateRefused",),
+            events=("CertificateRestored",),
             metrics=("vgpu_webhook_certificate_failures_total",),
             alerts=("VgpuWebhookCertificateFailures",),
         ),
@@ -237,7 +237,6 @@ FAULTS: Final = (
         in_objects.last_good_corrupted,
         Told(log=("mapping_rejected",), alerts=("VgpuWebhookConfigMapRejected",)),
     ),
-    Fault("the last good documents are full", in_objects.last_good_huge, Told(log=("last_good_full",))),
     Fault("a second installation", in_objects.second_installation, Told(log=("registration",)), lasts=8),
     Fault("2,000 mappings", in_cluster.many_mappings, Told(), harmless=True),
     Fault("5,000 namespaces", in_cluster.many_namespaces, Told(), harmless=True),

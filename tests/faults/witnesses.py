@@ -22,6 +22,7 @@ USUAL = re.compile(
 )
 """What always moves."""
 
+COUNTER = r"_(?:total|count)\{"
 LEVELS = {"warning", "error", "critical"}
 FRESH = 2.5
 """Seconds in which every watch brings what was done to a namespace; each fault of the table lasts longer."""
@@ -62,7 +63,11 @@ def moved(before: Samples, during: Samples) -> set[str]:
         name, was, now = series.partition("{")[0], before.get(series), during.get(series)
         if USUAL.match(series) or (now is None and name != "vgpu_webhook_ready"):
             continue
-        if _is_stale(series, now) if "_age_seconds" in series else was != now and (was is not None or now):
+        if (
+            _is_stale(series, now)
+            if "_age_seconds" in series
+            else was != now and (was is not None or now or not re.search(COUNTER, series))
+        ):
             names.add(name)
     return names
 
@@ -126,7 +131,7 @@ def _going_on(before: Samples, during: Samples) -> Iterator[tuple[str, str]]:
             yield series, f"{steady} stale"
         elif "_age_seconds" in series:
             yield series, f"{steady} {now:.17g}+60x{GOING_ON}" if _is_stale(series, now) else f"{steady} 0x{GOING_ON}"
-        elif re.search(r"_total\{|_count\{", series):
+        elif re.search(COUNTER, series):
             # A counter that is less than it was began anew.
             gained = now - was if was is not None and now >= was else now
             yield series, f"{steady} {now:.17g}+{gained:.17g}x{GOING_ON}"
