@@ -238,6 +238,14 @@ FAULTS: Final = (
         Told(log=("mapping_rejected",), alerts=("VgpuWebhookConfigMapRejected",)),
     ),
     Fault("a second installation", in_objects.second_installation, Told(log=("registration",)), lasts=8),
-    Fault("2,000 mappings", in_cluster.many_mappings, Told(), harmless=True),
+    Fault(
+        "2,000 mappings, more than may be in force",
+        in_cluster.many_mappings,
+        Told(
+            log=("mapping_rejected",),
+            metrics=("vgpu_webhook_config_map_accepted",),
+            alerts=("VgpuWebhookConfigMapRejected",),
+        ),
+    ),
     Fault("5,000 namespaces", in_cluster.many_namespaces, Told(), harmless=True),
 )
