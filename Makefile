@@ -4,7 +4,7 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-matrix fuzz check bench docs manifests fmt lock clean
+.PHONY: help run test test-fast test-faults test-matrix fuzz check bench docs manifests fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ test: check ## every check and every test, those on a real control plane too
 
 test-fast: check ## the same without the control plane
 	$(BIN)/pytest -m 'not controlplane'
+
+test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods; a part of make test
+	$(BIN)/pytest tests/faults
 
 test-matrix: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of docs/matrix.md
 	$(BIN)/pytest tests/test_any_to_any.py tests/cli/test_vendor_pages.py --requests-per-pair 180
@@ -38,6 +41,7 @@ docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
 	$(BIN)/vgpu-webhook vendors --markdown > docs/words.md
 	$(BIN)/vgpu-webhook vendors --matrix --markdown > docs/matrix.md
+	$(BIN)/python -m tests.faults.page > docs/reliability.md
 	$(BIN)/python -m deploy.generate
 
 manifests: $(INSTALLED) ## generate the plain manifests from the chart

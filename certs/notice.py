@@ -10,6 +10,7 @@ class Kind(enum.Enum):
     SERVED = "served"
     MADE = "made"
     RESTORED = "restored"
+    """What is kept was gone, and was written again: somebody had deleted it."""
     RECOVERED = "recovered"
     """What was told as a failure is over."""
     WAITING = "waiting"
@@ -24,6 +25,8 @@ class Kind(enum.Enum):
 
 
 FAILURES = frozenset({Kind.REFUSED, Kind.STORE, Kind.BUG})
+COUNTED = FAILURES | {Kind.RESTORED}
+"""What somebody should hear of, whether it is over or not."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,6 +32,7 @@ class GoProgram:
         package: what is built.
         link_flags: for the linker; they follow from the inputs.
         links: further names of the program.
+        tags: for the compiler.
         without_go: what to do where there is no Go.
     """
 
@@ -42,6 +43,7 @@ class GoProgram:
     link_flags: str
     without_go: str
     links: tuple[str, ...] = ()
+    tags: str = ""
 
     def folder(self) -> Path:
         """Return the folder that holds the program, built now if this machine has never built it."""
@@ -62,12 +64,13 @@ class GoProgram:
             digest.update((self.source / name).read_bytes())
         # Asked in the folder itself: its go.mod may call for a newer toolchain than the one on the path.
         digest.update(self._run([go, "env", "GOVERSION", "GOOS", "GOARCH"]).encode())
+        digest.update(self.tags.encode())
         return digest.hexdigest()[:20]
 
     def _build(self, go: str, folder: Path) -> None:
         scratch = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
         try:
-            flags = ["-trimpath", "-buildvcs=false", "-ldflags", self.link_flags]
+            flags = ["-trimpath", "-buildvcs=false", f"-tags={self.tags}", "-ldflags", self.link_flags]
             command = [go, "build", *flags, "-o", str(scratch / self.name), self.package]
             self._run_with_progress(command, f"building {self.name} into {folder} (once, some minutes)")
             for link in self.links:

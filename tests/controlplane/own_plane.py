@@ -11,7 +11,6 @@ from urllib.parse import urlsplit
 
 from .build import Binaries
 from .plane import ControlPlane
-from .processes import Process
 
 
 class OwnPlane(ControlPlane):
@@ -28,17 +27,23 @@ class OwnPlane(ControlPlane):
         parts = urlsplit(self.client.server)
         return parts.hostname or "", parts.port or 0
 
-    def stop_api_server(self) -> None:
-        """Stop the API server; it ends itself only when the last watch has ended, so it is killed after a second."""
-        (running,) = (process for process in self._processes if process.name == "kube-apiserver")
+    def stop_component(self, name: str) -> None:
+        """Stop `etcd` or `kube-apiserver`, which waits for the end of the last watch: it is killed after a second."""
+        (running,) = (process for process in self._processes if process.name == name)
         self._processes.remove(running)
         running.stop(grace=1)
 
-    def start_api_server(self) -> None:
+    def start_component(self, name: str) -> None:
         """Start it again where it was; from the main thread, for it ends with the thread that started it."""
-        command = [str(self.binaries.path("kube-apiserver")), *self._commands["kube-apiserver"]]
-        log = self.folder / "kube-apiserver.log"
-        self._processes.append(self._running.enter_context(Process(command, log)))
+        super()._run(name, *self._commands[name])
+
+    def stop_api_server(self) -> None:
+        """Stop the API server."""
+        self.stop_component("kube-apiserver")
+
+    def start_api_server(self) -> None:
+        """Start it again."""
+        self.start_component("kube-apiserver")
 
     def wait_ready(self) -> None:
         """Return when the API server is ready."""

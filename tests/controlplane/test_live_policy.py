@@ -275,13 +275,14 @@ async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, ye
 
 
 async def test_a_deleted_record_comes_back(place: Place) -> None:
-    """What was kept is kept again."""
+    """What was kept is kept again, and somebody hears that it was gone."""
     async with replica(place) as one:
         await do(place.write, "acme", vendor("acme", about="one"))
         await until(place.kept, "kept")
         await do(place.remove, LAST_GOOD_NAME)
         await until(lambda: place.kept() == {"acme": vendor("acme", about="one")}, "kept again")
         assert one.about == "one"
+        assert "last_good_restored" in one.told
 
 
 async def test_replicas_come_to_the_same(place: Place) -> None:

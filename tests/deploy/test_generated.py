@@ -71,7 +71,7 @@ def test_chart_has_the_version_of_the_program() -> None:
 
 
 def test_metrics_of_rules_and_dashboard_exist() -> None:
-    """Every metric that an alert or a panel asks for is one of the webhook's, or the API server's count of refusals."""
+    """Every metric that an alert or a panel asks for is one of the webhook's, or one of the API server's counts."""
     text = (ROOT / "docs/server.md").read_text()
     known = set(re.findall(r"^\| `(vgpu_webhook_\w+)` \|", text, re.MULTILINE))
     assert known >= set(
@@ -81,7 +81,8 @@ def test_metrics_of_rules_and_dashboard_exist() -> None:
     rules = (CHART / "templates/monitoring/prometheusrule.yaml").read_text()
     asked = set(re.findall(r"\b(?:vgpu_webhook|apiserver)_\w+", json.dumps(panels) + rules))
     histograms = {f"{name}_bucket" for name in known if name.endswith(("_seconds", "_bytes"))}
-    assert asked <= known | histograms | {"apiserver_admission_webhook_rejection_count", "apiserver_internal_error"}
+    counts = {f"apiserver_admission_webhook_{what}_count" for what in ("rejection", "fail_open")}
+    assert asked <= known | histograms | counts | {"apiserver_internal_error"}
     assert len({panel["id"] for panel in panels["panels"]}) == len(panels["panels"])
 
 

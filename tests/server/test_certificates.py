@@ -13,6 +13,7 @@ from cryptography import x509
 from certs.authority import issue, make_authority
 from certs.directory import Directory
 from certs.kept import der
+from certs.notice import Kind
 from certs.outside import Outside
 from certs.plan import Rules
 from certs.problem import StoreError
@@ -90,6 +91,32 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
+
+
+async def test_what_was_deleted_is_told_though_it_is_restored() -> None:
+    """Somebody deletes what is kept: nothing fails, and somebody hears of it."""
+    told = Told()
+    troubles: list[Kind] = []
+    told.certificates.troubled = lambda notice: troubles.append(notice.kind)
+    store = Memory()
+    told.certificates.keep(store, RULES)
+    running = asyncio.create_task(told.certificates.run())
+    try:
+        async with asyncio.timeout(60):
+            await told.certificates.served()
+            while not store.files:  # noqa: ASYNC110  (there is no event)
+                await asyncio.sleep(0.01)
+            store.files = {}
+            while Kind.RESTORED not in troubles:
+                assert told.certificates.upkeep is not None
+                told.certificates.upkeep.check()
+                await asyncio.sleep(0.01)
+    finally:
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+    assert told.samples()["vgpu_webhook_certificate_failures_total", "restored"] == 1
+    [line] = [line for line in told.log if line["kind"] == "restored"]
+    assert (line["event"], line["level"]) == ("certificates", "warning")
 
 
 async def test_trouble_is_counted_logged_and_handed_on() -> None:

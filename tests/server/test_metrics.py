@@ -5,6 +5,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.server.harness import LEAF, Server, call, get, pod, request, review, serving
 from webhook.reasons import Reason
+from webhook.server.lifecycle import Phase
 
 Samples = dict[tuple[str, tuple[tuple[str, str], ...]], float]
 
@@ -84,4 +85,15 @@ async def test_every_metric_has_our_name() -> None:
         "vgpu_webhook_connections_max",
         "vgpu_webhook_connections_evicted_total",
         "vgpu_webhook_in_flight",
+        "vgpu_webhook_ready",
     }
+
+
+async def test_readiness_is_counted_as_it_is_answered() -> None:
+    """The gauge says what `/readyz` says, for alerts on replicas that run and refuse."""
+    async with serving() as server:
+        assert (await get(server, "/readyz")).status == 200
+        assert (await samples(server))["vgpu_webhook_ready", ()] == 1
+        server.service.lifecycle.phase = Phase.DRAINING
+        assert (await get(server, "/readyz")).status == 503
+        assert (await samples(server))["vgpu_webhook_ready", ()] == 0

@@ -119,6 +119,8 @@ class LivePolicy:
         there = self.sources.record()
         record = self._record.seen(there)
         if there is None:
+            if self.outcome is not None and self.outcome.accepted:
+                self._log.warning("last_good_restored")
             self._unkept.set()
         elif record is not None:
             self._adopt(record)

@@ -16,7 +16,7 @@ from certs.clients import Clients
 from certs.directory import Directory
 from certs.keeper import Keeper, spread
 from certs.kept import fingerprint
-from certs.notice import FAILURES, Kind, Notice
+from certs.notice import COUNTED, Kind, Notice
 from certs.outside import Outside
 from certs.plan import Rules
 from certs.serving import Serving
@@ -91,7 +91,7 @@ class Certificates:
         self._trust = Trust(settle)
         self.watched = watched
         self._rotations = {"leaf": 0, "authority": 0}
-        self._failures = dict.fromkeys(FAILURES, 0)
+        self._failures = dict.fromkeys(COUNTED, 0)
         self._state = ""
         self._clients: Clients | None = None
         self._clients_state = ""
@@ -186,7 +186,7 @@ class Certificates:
         yield rotations
         failures = CounterMetricFamily(
             "vgpu_webhook_certificate_failures",
-            "Pairs that were refused, and stores that could not be read or written.",
+            "Pairs that were refused, stores that could not be read or written, or were found deleted.",
             labels=("reason",),
         )
         for reason, count in sorted(self._failures.items(), key=lambda one: one[0].value):
@@ -225,9 +225,10 @@ class Certificates:
         self._log_and_count(notice)
 
     def _log_and_count(self, notice: Notice) -> None:
-        log = self._log.error if notice.failure else self._log.info
+        counted = notice.kind in COUNTED
+        log = self._log.error if notice.failure else self._log.warning if counted else self._log.info
         log("certificates", kind=notice.kind.value, message=notice.message)
-        if notice.failure:
+        if counted:
             self._failures[notice.kind] += 1
             self.troubled(notice)
 

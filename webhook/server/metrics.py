@@ -145,6 +145,11 @@ def connection_metrics(callers: Mapping[str, Watchdog]) -> Iterator[Metric]:
     yield from (there, most, evicted, refused)
 
 
+def ready_metric(*, ready: bool) -> Iterator[Metric]:
+    """Whether a server is ready, as ``/readyz`` says: a replica that runs, and refuses, is none to count on."""
+    yield GaugeMetricFamily("vgpu_webhook_ready", "1 where /readyz is 200, 0 elsewhere.", value=float(ready))
+
+
 def outcome_of(decision: Decision) -> Outcome:
     """The outcome that a decision counts as."""
     if not decision.allowed:

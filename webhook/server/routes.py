@@ -34,6 +34,14 @@ def mutate_routes(mutate: Mutate) -> Routes:
     return {MUTATE: (hdrs.METH_POST, mutate.handle)}
 
 
+def failures(lifecycle: Lifecycle, checks: Mapping[str, Check]) -> list[str]:
+    """Why a server is not ready, by what it depends on; empty where it is."""
+    found = [f"{name}: {why}" for name, check in checks.items() if (why := check()) is not None]
+    if lifecycle.phase is not Phase.SERVING:
+        found.append(f"lifecycle: {lifecycle.phase.value}")
+    return found
+
+
 def plain_routes(
     lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, Check], details: Callable[[], list[str]] = list
 ) -> Routes:
@@ -50,11 +58,9 @@ def plain_routes(
         return web.Response(text="ok\n")
 
     async def readyz(request: web.BaseRequest) -> web.Response:
-        failures = [f"{name}: {why}" for name, check in checks.items() if (why := check()) is not None]
-        if lifecycle.phase is not Phase.SERVING:
-            failures.append(f"lifecycle: {lifecycle.phase.value}")
-        status = HTTPStatus.SERVICE_UNAVAILABLE if failures else HTTPStatus.OK
-        lines = [*(failures or ["ok"]), *(details() if "verbose" in request.query else ())]
+        found = failures(lifecycle, checks)
+        status = HTTPStatus.SERVICE_UNAVAILABLE if found else HTTPStatus.OK
+        lines = [*(found or ["ok"]), *(details() if "verbose" in request.query else ())]
         return web.Response(status=status, text="".join(f"{line}\n" for line in lines))
 
     async def prometheus(_request: web.BaseRequest) -> web.Response:

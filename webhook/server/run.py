@@ -18,9 +18,9 @@ from webhook.server.limits import InFlight, Limits
 from webhook.server.listener import Endpoint, listening
 from webhook.server.logs import Denials, error_fields
 from webhook.server.memory import settle_memory
-from webhook.server.metrics import Metrics, connection_metrics
+from webhook.server.metrics import Metrics, connection_metrics, ready_metric
 from webhook.server.mutate import Current, Decide, Mutate, Namespaces
-from webhook.server.routes import MUTATE, Check, dispatcher, mutate_routes, plain_routes
+from webhook.server.routes import MUTATE, Check, dispatcher, failures, mutate_routes, plain_routes
 from webhook.server.watchdog import Watchdog
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
         checks["cluster"] = service.cluster.closed
         details.insert(0, service.cluster.lines)
         metrics.also(service.cluster.metrics)
+
+    metrics.also(lambda: ready_metric(ready=not failures(service.lifecycle, checks)))
 
     def verbose() -> list[str]:
         return [line for each in details for line in each()]

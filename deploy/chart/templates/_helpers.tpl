@@ -128,3 +128,11 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
   mountPath: /var/run/secrets/kubernetes.io/serviceaccount
   readOnly: true
 {{- end -}}
+
+{{/* What a counter has gained: (list "metric{selector}" "15m"). `increase` alone begins at the second sample of a series: it never
+sees the first failure of a kind that has a label of its own, nor one before a replica's first scrape. */}}
+{{- define "vgpu-webhook.gained" -}}
+{{- $metric := index . 0 -}}
+{{- $time := index . 1 -}}
+(({{ $metric }} unless last_over_time({{ $metric }}[{{ $time }}] offset {{ $time }})) or increase({{ $metric }}[{{ $time }}]))
+{{- end -}}

@@ -1,0 +1,1 @@
+"""What becomes of pods, and who is told, when something around the webhook goes wrong."""

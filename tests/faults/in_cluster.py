@@ -1,0 +1,82 @@
+"""Faults of the cluster: its API server, its store, the way to them, its size."""
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from tests.controlplane.own_plane import Relay
+
+from .in_objects import mapping
+from .scene import LATE, OPTED_IN, OWN, TEAM, Scene
+
+NAMESPACES = 5000
+MAPPINGS = 2000
+
+
+@contextmanager
+def api_server_stopped(scene: Scene) -> Iterator[None]:
+    """It ends, and is started again."""
+    scene.plane.stop_component("kube-apiserver")
+    yield
+    scene.plane.start_component("kube-apiserver")
+    scene.plane.wait_ready()
+
+
+@contextmanager
+def store_stopped(scene: Scene) -> Iterator[None]:
+    """Etcd ends under the API server, and is started again."""
+    scene.plane.stop_component("etcd")
+    yield
+    scene.plane.start_component("etcd")
+    scene.plane.wait_ready()
+
+
+@contextmanager
+def way_cut(scene: Scene) -> Iterator[None]:
+    """Replicas cannot reach the API server, which can reach them."""
+    scene.ways.relay(Relay.cut)
+    yield
+    scene.ways.relay(Relay.mend)
+
+
+@contextmanager
+def stale_label(scene: Scene) -> Iterator[None]:
+    """A namespace opts in while watches bring nothing; the pods are created there."""
+    labels = f"/api/v1/namespaces/{LATE}"
+    merge = "application/merge-patch+json"
+    scene.ways.relay(Relay.hush)
+    time.sleep(0.5)
+    scene.client.call("PATCH", labels, {"metadata": {"labels": OPTED_IN}}, content_type=merge).accepted()
+    time.sleep(1)
+    scene.stream.namespace = LATE
+    yield
+    scene.stream.namespace = TEAM
+    none = dict.fromkeys(OPTED_IN)
+    scene.client.call("PATCH", labels, {"metadata": {"labels": none}}, content_type=merge).accepted()
+    scene.ways.relay(Relay.cut)
+    scene.ways.relay(Relay.mend)
+
+
+@contextmanager
+def many_namespaces(scene: Scene) -> Iterator[None]:
+    """Thousands of namespaces come, and go on being there."""
+
+    def create(number: int) -> None:
+        metadata = {"name": f"many-{number}", "labels": OPTED_IN if number % 2 else {}}
+        scene.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}).accepted()
+
+    scene.together(create, NAMESPACES)
+    yield
+
+
+@contextmanager
+def many_mappings(scene: Scene) -> Iterator[None]:
+    """Thousands of good mappings come, and go."""
+
+    def write(number: int) -> None:
+        scene.mapping(f"many-{number}", mapping(f"many-{number}"))
+
+    scene.together(write, MAPPINGS)
+    yield
+    path = f"/api/v1/namespaces/{OWN}/configmaps"
+    scene.client.call("DELETE", path, query={"labelSelector": "vgpu-webhook.io/mapping"}).accepted()

@@ -1,0 +1,181 @@
+"""Faults of the objects that the webhook keeps or reads: certificates, webhook configuration, documents."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from tests.controlplane.beside import beside
+from tests.controlplane.client import Object
+
+from .scene import GROUP, KIND, LAST_GOOD, NAME, OWN, SECRET, Scene
+
+REVERT_EVERY = 0.8
+"""Seconds after which somebody changes the configuration again."""
+
+
+@contextmanager
+def secret_deleted(scene: Scene) -> Iterator[None]:
+    """The certificates are gone."""
+    scene.client.delete("v1", "secrets", SECRET, OWN).accepted()
+    yield
+
+
+@contextmanager
+def secret_emptied(scene: Scene) -> Iterator[None]:
+    """The Secret is there with all its keys, and holds nothing."""
+    keys = scene.client.get("v1", "secrets", SECRET, OWN).accepted()["data"]
+    scene.secret(**dict.fromkeys(keys, b"")).accepted()
+    yield
+
+
+@contextmanager
+def secret_corrupted(scene: Scene) -> Iterator[None]:
+    """The Secret holds garbage."""
+    scene.secret(**{"tls.key": b"garbage", "ca.key": b"garbage"}).accepted()
+    yield
+
+
+@contextmanager
+def bundle_emptied(scene: Scene) -> Iterator[None]:
+    """The API server is told of no CA."""
+    scene.change_configuration(_without_bundle)
+    yield
+
+
+@contextmanager
+def bundle_emptied_and_restart(scene: Scene) -> Iterator[None]:
+    """The same while no replica runs; then both start."""
+    scene.kill(0, 1)
+    scene.change_configuration(_without_bundle)
+    scene.restart(0, 1)
+    yield
+
+
+@contextmanager
+def configuration_deleted(scene: Scene) -> Iterator[None]:
+    """Somebody deletes the webhook configuration again and again."""
+    with _again_and_again(scene, lambda: scene.client.delete(GROUP, KIND, NAME)):
+        yield
+
+
+@contextmanager
+def configuration_opened(scene: Scene) -> Iterator[None]:
+    """A tool sets `Ignore`, without conditions, again and again."""
+
+    def change(found: Object) -> None:
+        for webhook in found["webhooks"]:
+            webhook["failurePolicy"] = "Ignore"
+            webhook.pop("matchConditions", None)
+
+    with _again_and_again(scene, lambda: scene.change_configuration(change)):
+        yield
+
+
+@contextmanager
+def namespaces_kept_out(scene: Scene) -> Iterator[None]:
+    """One edit after which no namespace is selected."""
+
+    def change(found: Object) -> None:
+        for webhook in found["webhooks"]:
+            webhook["namespaceSelector"]["matchLabels"] = {"x": "y"}
+
+    scene.change_configuration(change)
+    yield
+
+
+@contextmanager
+def newer_version(scene: Scene) -> Iterator[None]:
+    """A configuration that says it is from a newer version, and selects no pod."""
+
+    def change(found: Object) -> None:
+        found["metadata"].setdefault("annotations", {})["vgpu-webhook.io/written-by"] = "99.0.0 000000000000"
+        for webhook in found["webhooks"]:
+            webhook["objectSelector"] = {"matchLabels": {"x": "y"}}
+
+    scene.change_configuration(change)
+    yield
+
+
+@contextmanager
+def second_installation(scene: Scene) -> Iterator[None]:
+    """Another release, with certificates of its own, writes the same webhook configuration."""
+    metadata = {"name": "gpu-second"}
+    answer = scene.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    assert answer.status in {201, 409}
+    with scene.extra(namespace="gpu-second"):
+        yield
+
+
+@contextmanager
+def bad_mapping(scene: Scene) -> Iterator[None]:
+    """A mapping that is no mapping."""
+    scene.mapping("bad", {"vendor": "nvidia", "wrods": {}})
+    yield
+    scene.delete_config_map("bad")
+
+
+@contextmanager
+def long_conditions(scene: Scene) -> Iterator[None]:
+    """A mapping whose keys are more than an API server takes in one expression."""
+    keys = [f"long.example/{number:05}{'x' * 32}" for number in range(2000)]
+    scene.mapping("long", {**mapping("long"), "match": {"keys": keys}})
+    yield
+    scene.delete_config_map("long")
+
+
+@contextmanager
+def last_good_deleted(scene: Scene) -> Iterator[None]:
+    """The record of the last good documents is gone, while a document is in force by that alone."""
+    with _in_force_by_record(scene):
+        scene.delete_config_map(LAST_GOOD)
+        yield
+
+
+@contextmanager
+def last_good_corrupted(scene: Scene) -> Iterator[None]:
+    """It holds garbage instead."""
+    with _in_force_by_record(scene):
+        scene.config_map(LAST_GOOD, {"spoilt": "{{{", "nonsense": "\t:"})
+        yield
+
+
+@contextmanager
+def _in_force_by_record(scene: Scene) -> Iterator[None]:
+    """A document that was good, and is spoilt."""
+
+    def kept() -> bool:
+        return "spoilt" in scene.client.get("v1", "configmaps", LAST_GOOD, OWN).body.get("data", {})
+
+    scene.mapping("spoilt", mapping("spoilt"))
+    scene.plane.wait_until(kept, "the document is kept", 30)
+    scene.mapping("spoilt", {**mapping("spoilt"), "wrods": {}})
+    yield
+    scene.delete_config_map("spoilt")
+
+
+def mapping(vendor: str) -> Object:
+    """A good one."""
+    return {
+        "vendor": vendor,
+        "family": vendor,
+        "words": {"device": {"resource": f"{vendor}.example/gpu", "is": "devices"}},
+        "forms": [{"name": "devices", "absent": {"memory": "all", "cores": "free"}}],
+    }
+
+
+def _without_bundle(found: Object) -> None:
+    for webhook in found["webhooks"]:
+        webhook["clientConfig"].pop("caBundle", None)
+
+
+@contextmanager
+def _again_and_again(scene: Scene, do: Callable[[], object]) -> Iterator[None]:
+    def work(over: threading.Event) -> None:
+        while not over.wait(REVERT_EVERY):
+            do()
+
+    do()
+    with beside(work):
+        yield
+    # Repairs are slower and slower until it has been calm for ten minutes: the next fault is not to be this one's.
+    scene.fresh = False

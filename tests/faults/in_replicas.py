@@ -1,0 +1,141 @@
+"""Faults of the replicas, and of those who call them."""
+
+import json
+import resource
+import signal
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+
+from tests.controlplane.beside import beside
+
+from .scene import OWN, SECRET, TEAM, Scene, limited
+from .stream import gpu_pod
+
+CLOCK = """
+import datetime, runpy, sys, time
+
+class Ahead(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + datetime.timedelta(days=70)
+
+datetime.datetime, real = Ahead, time.time
+time.time = lambda: real() + 70 * 86400
+sys.argv = sys.argv[3:]
+runpy.run_module("webhook", run_name="__main__", alter_sys=True)
+"""
+"""Runs the program that it is put before by another clock; a clock of the system would be everybody's."""
+
+IDLE = 200
+"""Connections: more than a replica permits."""
+
+
+@contextmanager
+def one_killed(scene: Scene) -> Iterator[None]:
+    """One ends without a word, and is started again."""
+    scene.kill(0)
+    yield
+    scene.restart(0)
+
+
+@contextmanager
+def all_killed(scene: Scene) -> Iterator[None]:
+    """All end without a word, and are started again."""
+    scene.kill(0, 1)
+    yield
+    scene.restart(0, 1)
+
+
+@contextmanager
+def one_suspended(scene: Scene) -> Iterator[None]:
+    """One stands still, its connections too."""
+    scene.signal(signal.SIGSTOP, 0)
+    yield
+    scene.signal(signal.SIGCONT, 0)
+
+
+@contextmanager
+def all_suspended(scene: Scene) -> Iterator[None]:
+    """All stand still."""
+    scene.signal(signal.SIGSTOP, 0, 1)
+    yield
+    scene.signal(signal.SIGCONT, 0, 1)
+
+
+@contextmanager
+def idle_connections(scene: Scene) -> Iterator[None]:
+    """Somebody opens more connections than a replica permits, and says nothing."""
+    scene.restart(0, options=("--connections", "64"))
+    scene.plane.wait_until(scene.ready, "ready with few connections", 60)
+    with scene.idle_connections(scene.replicas[0], IDLE):
+        yield
+    scene.restart(0)
+
+
+@contextmanager
+def few_descriptors(scene: Scene) -> Iterator[None]:
+    """A replica may open few files, and somebody opens more connections than that."""
+    scene.restart(0, before=limited("-n 96"))
+    scene.plane.wait_until(scene.ready, "ready with few descriptors", 60)
+    with scene.idle_connections(scene.replicas[0], IDLE):
+        yield
+    scene.restart(0)
+
+
+@contextmanager
+def full_disk(scene: Scene) -> Iterator[None]:
+    """Nothing that a replica writes is kept any more, its log neither; then it is started again."""
+    resource.prlimit(scene.replicas[0].process.pid, resource.RLIMIT_FSIZE, (0, 0))
+    scene.client.delete("v1", "secrets", SECRET, OWN).accepted()
+    yield
+    scene.kill(0)
+    scene.restart(0)
+
+
+@contextmanager
+def clock_ahead(scene: Scene) -> Iterator[None]:
+    """The clock of a replica's node is 70 days ahead: its certificate looks old to it."""
+    scene.restart(0, before=(sys.executable, "-c", CLOCK))
+    yield
+    scene.restart(0)
+
+
+@contextmanager
+def huge_namespaces(scene: Scene) -> Iterator[None]:
+    """Somebody sends reviews whose namespace is millions of letters."""
+    body = _review("n" * 6_500_000)
+
+    def send(number: int) -> None:
+        with closing(scene.connection(scene.replicas[number % 2])) as connection:
+            scene.send(connection, body)
+
+    scene.together(send, 30)
+    yield
+
+
+@contextmanager
+def denials(scene: Scene) -> Iterator[None]:
+    """Somebody sends reviews that are denied, as many as he can."""
+    body = _review(TEAM, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "-1"})
+
+    def work(over: threading.Event) -> None:
+        with closing(scene.connection(scene.replicas[0])) as connection:
+            while not over.is_set():
+                scene.send(connection, body)
+
+    with beside(work, 8):
+        yield
+
+
+def _review(namespace: str, limits: dict[str, str] | None = None) -> bytes:
+    request = {
+        "uid": "1",
+        "operation": "CREATE",
+        "namespace": namespace,
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "object": gpu_pod("stranger", limits),
+    }
+    return json.dumps({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}).encode()

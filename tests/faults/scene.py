@@ -1,0 +1,306 @@
+"""A cluster with two replicas behind a Service, and what can be done to them."""
+
+import base64
+import contextlib
+import http.client
+import itertools
+import json
+import os
+import signal
+import ssl
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.controlplane.client import Answer, Client, Object
+from tests.controlplane.own_plane import OwnPlane
+from tests.controlplane.processes import Process, ProcessEndedError, free_ports
+from tests.controlplane.product import PROGRAM, SETTINGS_PREFIX
+
+from .service import Ways
+from .stream import Stream, gpu_pod
+from .witnesses import api_server_samples, samples, stale
+
+OWN = "gpu-system"
+TEAM = "fault-team"
+LATE = "late-team"
+"""A namespace that opts in while nobody hears of it."""
+
+OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
+GROUP = "admissionregistration.k8s.io/v1"
+KIND = "mutatingwebhookconfigurations"
+NAME = "00-vgpu-webhook"
+SECRET = "vgpu-webhook-certificates"
+LAST_GOOD = "vgpu-webhook-last-good"
+
+
+@dataclass(slots=True)
+class Replica:
+    """A process of the webhook, and its ports.
+
+    Attributes:
+        port: of reviews.
+        plain: of probes and metrics.
+    """
+
+    number: int
+    port: int
+    plain: int
+    process: Process
+
+
+@dataclass(slots=True)
+class Scene:
+    """All of it; the main thread starts processes, for they end with the thread that started them.
+
+    Attributes:
+        fresh: whether replicas have nothing left from a fault; else they are started anew before the next one.
+    """
+
+    plane: OwnPlane
+    ways: Ways
+    stream: Stream
+    folder: Path
+    replicas: list[Replica] = field(default_factory=list)
+    stack: ExitStack = field(default_factory=ExitStack)
+    fresh: bool = True
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    @property
+    def client(self) -> Client:
+        """Calls the API server, as an administrator."""
+        return self.plane.client
+
+    # Replicas.
+
+    def begin(self) -> None:
+        """Make the namespaces, and start both replicas."""
+        for name, labels in ((OWN, {}), (TEAM, OPTED_IN), (LATE, {})):
+            metadata = {"name": name, "labels": labels}
+            self.plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        config = json.loads(self.plane.kubeconfig.read_text())
+        config["clusters"][0]["cluster"]["server"] = f"https://127.0.0.1:{self.ways.relay_port}"
+        self.kubeconfig.write_text(json.dumps(config))
+        for _ in range(2):
+            port, plain = free_ports(2)
+            number = len(self.replicas)
+            self.replicas.append(Replica(number, port, plain, self._process(number, port, plain)))
+        self.ways.backs = [(each.port, each.plain) for each in self.replicas]
+
+    @property
+    def kubeconfig(self) -> Path:
+        """The way of the replicas to the API server."""
+        return self.folder / "kubeconfig"
+
+    def kill(self, *numbers: int) -> None:
+        """End replicas without a word."""
+        for number in numbers:
+            os.killpg(self.replicas[number].process.pid, signal.SIGKILL)
+            self.replicas[number].process.stop()
+
+    def restart(self, *numbers: int, before: tuple[str, ...] = (), options: tuple[str, ...] = ()) -> None:
+        """Start replicas as a kubelet does; those that run are ended first."""
+        for number in numbers:
+            replica = self.replicas[number]
+            replica.process.stop(grace=30)
+            replica.process = self._process(number, replica.port, replica.plain, *options, before=before)
+
+    def signal(self, what: signal.Signals, *numbers: int) -> None:
+        """Send a signal."""
+        for number in numbers:
+            os.killpg(self.replicas[number].process.pid, what)
+
+    def extra(self, *options: str, namespace: str = OWN) -> Process:
+        """Start one more, that no Service leads to."""
+        port, plain = free_ports(2)
+        return self._process(next(self._numbers) + 100, port, plain, *options, namespace=namespace)
+
+    def _process(
+        self,
+        number: int,
+        port: int,
+        plain: int,
+        *options: str,
+        before: tuple[str, ...] = (),
+        namespace: str = OWN,
+    ) -> Process:
+        command = [
+            *before,
+            *PROGRAM,
+            "serve",
+            *("--kubeconfig", str(self.kubeconfig), "--url", f"https://127.0.0.1:{self.ways.port}/mutate"),
+            *("--listen", f"127.0.0.1:{port}", "--plain-listen", f"127.0.0.1:{plain}"),
+            *("--release-namespace", namespace, "--ca-settle", "2", "--drain-grace", "1"),
+            *options,
+        ]
+        environment = {name: value for name, value in os.environ.items() if not name.startswith(SETTINGS_PREFIX)}
+        return self.stack.enter_context(Process(command, self.folder / f"replica-{number}.log", environment))
+
+    # What is known of them.
+
+    def ready(self) -> bool:
+        """Whether all replicas are."""
+        return all(self.get(each, "/readyz")[0] == 200 for each in self.replicas)
+
+    def get(self, replica: Replica, path: str) -> tuple[int, str]:
+        """Ask the plain port; (0, "") where nobody answers."""
+        connection = http.client.HTTPConnection("127.0.0.1", replica.plain, timeout=3)
+        try:
+            connection.request("GET", path)
+            response = connection.getresponse()
+            return response.status, response.read().decode()
+        except (OSError, http.client.HTTPException):
+            return 0, ""
+        finally:
+            connection.close()
+
+    def scrape(self) -> dict[str, float]:
+        """What Prometheus would read of replicas and API server, just after something was done to a namespace."""
+        self._touch()
+        found = api_server_samples(self.client)
+        for each in self.replicas:
+            text = self.get(each, "/metrics")[1]
+            found |= samples(text, namespace=OWN, pod=f"replica-{each.number}")
+        return found
+
+    def _touch(self) -> None:
+        """Do something to a namespace that every watch should bring; whether the API server answers or not."""
+
+        def patch() -> None:
+            annotations = {"faults.example/touched": str(time.monotonic_ns())}
+            with contextlib.suppress(OSError):
+                self.client.patch("v1", "namespaces", OWN, {"metadata": {"annotations": annotations}})
+
+        thread = threading.Thread(target=patch, daemon=True)
+        thread.start()
+        thread.join(2)
+        time.sleep(0.5)
+
+    def check_command(self) -> list[str]:
+        """The doctor, as a person calls it."""
+        options = ["--kubeconfig", str(self.plane.kubeconfig), "--release-namespace", OWN, "-o", "json"]
+        return [*PROGRAM, "check", *options]
+
+    def treats(self) -> bool:
+        """Whether a pod comes out treated."""
+        try:
+            answer = self.client.create(gpu_pod(f"probe-{time.monotonic_ns()}"), TEAM, dry_run=True)
+        except OSError:
+            return False
+        return answer.status == 201 and "annotations" in answer.body["metadata"]
+
+    def settle(self) -> None:
+        """Return when all is well."""
+        if not self.fresh:
+            self.restart(0, 1)
+            self.fresh = True
+        for each in self.replicas:
+            try:
+                each.process.check()
+            except ProcessEndedError:  # the fault before this one says why
+                self.restart(each.number)
+        self.plane.wait_until(self.ready, "both replicas ready", 60)
+        self.plane.wait_until(self.treats, "pods are treated", 60)
+        self.plane.wait_until(lambda: not stale(self.scrape()), "replicas hear of everything", 60)
+
+    def clear(self) -> None:
+        """Delete the pods."""
+        for namespace in (TEAM, LATE):
+            query = {"gracePeriodSeconds": "0"}
+            self.client.call("DELETE", f"/api/v1/namespaces/{namespace}/pods", query=query).accepted()
+
+    # What is done to the cluster.
+
+    def configuration(self) -> Object | None:
+        """The webhook configuration, as it stands."""
+        answer = self.client.get(GROUP, KIND, NAME)
+        return answer.body if answer.status == 200 and answer.body.get("webhooks") else None
+
+    def change_configuration(self, change: Callable[[Object], None]) -> None:
+        """Change it by hand, as somebody with rights; whoever else writes."""
+        for _ in range(20):
+            found = self.configuration()
+            if found is None:
+                return
+            change(found)
+            answer = self.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", found)
+            if answer.status != 409:
+                answer.accepted()
+                return
+
+    def config_map(self, name: str, data: dict[str, str], labels: dict[str, str] | None = None) -> None:
+        """Write a ConfigMap of the webhook's namespace, whatever was there."""
+        manifest = {
+            "apiVersion": "v1",
+            "kind": "ConfigMap",
+            "metadata": {"name": name, "namespace": OWN, "labels": labels or {}},
+            "data": data,
+        }
+        if self.client.create(manifest).status == 409:
+            self.client.call("PUT", f"/api/v1/namespaces/{OWN}/configmaps/{name}", manifest).accepted()
+
+    def mapping(self, name: str, document: Object) -> None:
+        """Write a mapping."""
+        self.config_map(name, {"mapping.yaml": json.dumps(document)}, {"vgpu-webhook.io/mapping": "true"})
+
+    def delete_config_map(self, name: str) -> None:
+        """Delete one, if it is there."""
+        self.client.delete("v1", "configmaps", name, OWN)
+
+    def secret(self, **data: bytes | None) -> Answer:
+        """Write keys of the Secret; None takes one away."""
+        encoded: dict[str, str | None] = {
+            key: None if value is None else base64.b64encode(value).decode() for key, value in data.items()
+        }
+        return self.client.patch("v1", "secrets", SECRET, {"data": encoded}, OWN)
+
+    def together(self, work: Callable[[int], Any], count: int) -> None:
+        """Do something very many times."""
+        with ThreadPoolExecutor(8) as pool:
+            for _ in pool.map(work, range(count)):
+                pass
+
+    # What strangers do to the port.
+
+    def connection(self, replica: Replica) -> http.client.HTTPSConnection:
+        """One to the port of reviews, from somebody who does not care who answers; it opens with what is sent first."""
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        return http.client.HTTPSConnection("127.0.0.1", replica.port, timeout=20, context=context)
+
+    def send(self, connection: http.client.HTTPSConnection, review: bytes) -> None:
+        """Send a review and read the answer, if there is one."""
+        try:
+            connection.request("POST", "/mutate", review, {"Content-Type": "application/json"})
+            connection.getresponse().read()
+        except (OSError, http.client.HTTPException):
+            connection.close()
+
+    @contextmanager
+    def idle_connections(self, replica: Replica, count: int) -> Iterator[None]:
+        """Hold TLS connections open without a word."""
+        held: list[http.client.HTTPSConnection] = []
+
+        def connect(_: int) -> None:
+            connection = self.connection(replica)
+            with contextlib.suppress(OSError):
+                connection.connect()
+                held.append(connection)
+
+        try:
+            self.together(connect, count)
+            yield
+        finally:
+            for each in held:
+                each.close()
+
+
+def limited(limit: str) -> tuple[str, ...]:
+    """What stands before a program to run it with a limit of the shell's `ulimit`."""
+    return ("sh", "-c", f'ulimit {limit}; exec "$@"', "sh")

@@ -1,0 +1,98 @@
+"""Pods that are created all the time, and what becomes of each."""
+
+import enum
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+from tests.controlplane.beside import beside
+from tests.controlplane.client import Answer, Client
+from tests.controlplane.written import STATUS
+
+CLIENTS = 3
+PAUSE = 0.1
+STEADY = 10
+"""Pods in a row that have to be treated for all to be well again."""
+
+
+class Fate(enum.Enum):
+    """What became of a pod."""
+
+    TREATED = "treated"
+    DENIED = "denied"
+    UNTREATED = "untreated"
+    UNANSWERED = "unanswered"
+    """The API server did not answer, or said that it cannot work: nobody could have created it."""
+
+
+@dataclass(slots=True)
+class Stream:
+    """The pods so far.
+
+    Attributes:
+        namespace: where they are created.
+        fates: when each was begun, by the clock that never jumps, and what became of it.
+        said: what was said of the last that was not treated.
+    """
+
+    client: Client
+    namespace: str
+    fates: list[tuple[float, Fate]] = field(default_factory=list)
+    said: str = ""
+    _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Create pods until the end of the block."""
+        self.fates.clear()
+        self.said = ""
+        with beside(self._run, CLIENTS):
+            yield
+
+    def counts(self) -> Counter[Fate]:
+        """How many of each fate."""
+        with self._lock:
+            return Counter(fate for _, fate in self.fates)
+
+    def recovered(self, since: float) -> float | None:
+        """Seconds from a moment until all were treated again; None while they are not."""
+        with self._lock:
+            later = sorted(((at, fate) for at, fate in self.fates if at >= since), key=lambda each: each[0])
+        bad = [number for number, (_, fate) in enumerate(later) if fate is not Fate.TREATED]
+        first = bad[-1] + 1 if bad else 0
+        return later[first][0] - since if len(later) - first >= STEADY else None
+
+    def _run(self, over: threading.Event) -> None:
+        while not over.wait(PAUSE):
+            began = time.monotonic()
+            try:
+                answer = self.client.create(gpu_pod(f"pod-{next(self._numbers)}"), self.namespace)
+                fate, said = _fate(answer), f"{answer.status}: {answer.message}"
+            except OSError as error:
+                fate, said = Fate.UNANSWERED, repr(error)
+            with self._lock:
+                self.fates.append((began, fate))
+                if fate is not Fate.TREATED:
+                    self.said = said[:300]
+
+
+def _fate(answer: Answer) -> Fate:
+    if answer.status == 201:
+        annotated = STATUS in answer.body["metadata"].get("annotations", {})
+        return Fate.TREATED if annotated else Fate.UNTREATED
+    return Fate.DENIED if "webhook" in answer.message else Fate.UNANSWERED
+
+
+def gpu_pod(name: str, limits: dict[str, str] | None = None) -> dict[str, object]:
+    """A pod that requests a GPU."""
+    container = {
+        "name": "main",
+        "image": "registry.example/main:1",
+        "resources": {"limits": {"nvidia.com/gpu": "1"} if limits is None else limits},
+    }
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}

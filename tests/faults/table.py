@@ -1,0 +1,251 @@
+"""The table of faults: what happens, what becomes of pods, and who is told."""
+
+from typing import Final
+
+from . import in_cluster, in_objects, in_replicas
+from .fault import Fault, Told
+
+AWAY: Final = "for as long as nobody answers"
+NOTICED: Final = "calls that were under way, or came before the Service left the replica out"
+OTHERS: Final = "between a change and its repair: nobody calls the webhook then"
+
+FAULTS: Final = (
+    Fault(
+        "the API server is stopped",
+        in_cluster.api_server_stopped,
+        Told(
+            log=("watch_failed",),
+            metrics=("vgpu_webhook_watch_age_seconds",),
+            alerts=("VgpuWebhookWatchStale",),
+            checks=("api-server",),
+        ),
+        recovers=30,
+    ),
+    Fault(
+        "etcd is stopped",
+        in_cluster.store_stopped,
+        Told(
+            metrics=("vgpu_webhook_watch_age_seconds",),
+            alerts=("VgpuWebhookWatchStale",),
+        ),
+        recovers=30,
+    ),
+    Fault(
+        "replicas cannot reach the API server",
+        in_cluster.way_cut,
+        Told(metrics=("vgpu_webhook_watch_age_seconds",), alerts=("VgpuWebhookWatchStale",)),
+        lasts=8,
+    ),
+    Fault(
+        "a namespace opts in while watches bring nothing",
+        in_cluster.stale_label,
+        Told(metrics=("vgpu_webhook_watch_age_seconds",), alerts=("VgpuWebhookWatchStale",)),
+        denied="while the API server cannot be asked for the namespace",
+        lasts=5,
+    ),
+    Fault(
+        "one replica is killed",
+        in_replicas.one_killed,
+        Told(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
+        denied=NOTICED,
+    ),
+    Fault(
+        "all replicas are killed",
+        in_replicas.all_killed,
+        Told(
+            metrics=("apiserver_admission_webhook_rejection_count", "vgpu_webhook_ready"),
+            alerts=("VgpuWebhookFailClosed", "VgpuWebhookNoReplica", "VgpuWebhookTooFewReplicas"),
+            checks=("dry-run", "served"),
+        ),
+        denied=AWAY,
+        recovers=30,
+    ),
+    Fault(
+        "one replica is suspended",
+        in_replicas.one_suspended,
+        Told(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
+        denied=NOTICED,
+        lasts=8,
+    ),
+    Fault(
+        "all replicas are suspended",
+        in_replicas.all_suspended,
+        Told(
+            metrics=("apiserver_admission_webhook_rejection_count", "vgpu_webhook_ready"),
+            alerts=("VgpuWebhookFailClosed", "VgpuWebhookNoReplica", "VgpuWebhookTooFewReplicas"),
+        ),
+        denied=AWAY,
+        lasts=8,
+    ),
+    Fault(
+        "200 idle connections to a replica that permits 64",
+        in_replicas.idle_connections,
+        Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+    ),
+    Fault(
+        "a replica has few file descriptors, and 200 idle connections",
+        in_replicas.few_descriptors,
+        Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+        denied=NOTICED,
+    ),
+    Fault(
+        "a replica's disk is full",
+        in_replicas.full_disk,
+        Told(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
+        denied=NOTICED,
+        lasts=8,
+    ),
+    Fault(
+        "a replica's clock is 70 days ahead",
+        in_replicas.clock_ahead,
+        Told(log=("certificates",)),
+        lasts=8,
+        denied=NOTICED,
+    ),
+    Fault(
+        "30 reviews with namespaces of 6.5 MB",
+        in_replicas.huge_namespaces,
+        Told(metrics=("vgpu_webhook_refused_total",)),
+    ),
+    Fault(
+        "a flood of reviews that are denied",
+        in_replicas.denials,
+        Told(log=("denials_left_out",), alerts=("VgpuWebhookDenials",)),
+    ),
+    Fault(
+        "the Secret is deleted",
+        in_objects.secret_deleted,
+        Told(
+            log=("certificates",),
+            events=("CertificateRestored",),
+            metrics=("vgpu_webhook_certificate_failures_total",),
+            alerts=("VgpuWebhookCertificateFailures",),
+        ),
+    ),
+    Fault(
+        "the Secret is emptied",
+        in_objects.secret_emptied,
+        Told(
+            log=("certificates",),
+            events=("CertificateRestored",),
+            metrics=("vgpu_webhook_certificate_failures_total",),
+            alerts=("VgpuWebhookCertificateFailures",),
+        ),
+    ),
+    Fault(
+        "the Secret is corrupted",
+        in_objects.secret_corrupted,
+        Told(
+            log=("certificates",),
+            events=("CertificateRefused",),
+            metrics=("vgpu_webhook_certificate_failures_total",),
+            alerts=("VgpuWebhookCertificateFailures",),
+        ),
+    ),
+    Fault(
+        "caBundle is emptied",
+        in_objects.bundle_emptied,
+        Told(
+            log=("registration",),
+            events=("RegistrationRepaired",),
+            metrics=("vgpu_webhook_configuration_repairs_total",),
+            alerts=("VgpuWebhookConfigurationChanged",),
+        ),
+        denied="between the change and its repair: the API server trusts nobody",
+    ),
+    Fault(
+        "caBundle is emptied while all replicas start",
+        in_objects.bundle_emptied_and_restart,
+        Told(metrics=("apiserver_admission_webhook_rejection_count",), alerts=("VgpuWebhookFailClosed",)),
+        denied="until replicas have started",
+        recovers=30,
+    ),
+    Fault(
+        "the webhook configuration is deleted every 0.8 s",
+        in_objects.configuration_deleted,
+        Told(
+            log=("registration",),
+            events=("RegistrationRepaired",),
+            metrics=("vgpu_webhook_configuration_repairs_total", "vgpu_webhook_configuration_as_desired"),
+            alerts=("VgpuWebhookConfigurationChanged", "VgpuWebhookPodsKeptOut"),
+        ),
+        untreated=OTHERS,
+        lasts=10,
+        recovers=65,
+    ),
+    Fault(
+        "the webhook configuration is opened every 0.8 s",
+        in_objects.configuration_opened,
+        Told(
+            log=("registration",),
+            events=("RegistrationRepaired",),
+            metrics=("vgpu_webhook_configuration_repairs_total",),
+            alerts=("VgpuWebhookConfigurationChanged",),
+        ),
+        lasts=10,
+        recovers=65,
+    ),
+    Fault(
+        "a namespace selector that selects nothing",
+        in_objects.namespaces_kept_out,
+        Told(
+            log=("registration",),
+            events=("RegistrationRepaired",),
+            metrics=("vgpu_webhook_configuration_repairs_total",),
+            alerts=("VgpuWebhookConfigurationChanged",),
+        ),
+        untreated=OTHERS,
+        recovers=65,
+    ),
+    Fault(
+        "a forged newer version that selects no pod",
+        in_objects.newer_version,
+        Told(
+            log=("registration",),
+            events=("RegistrationRepaired",),
+            metrics=("vgpu_webhook_configuration_repairs_total",),
+            alerts=("VgpuWebhookConfigurationChanged",),
+        ),
+        untreated=OTHERS,
+        recovers=65,
+    ),
+    Fault(
+        "a mapping that is invalid",
+        in_objects.bad_mapping,
+        Told(
+            log=("mapping_rejected",),
+            events=("MappingRejected",),
+            metrics=("vgpu_webhook_config_map_accepted",),
+            alerts=("VgpuWebhookConfigMapRejected",),
+            checks=("mappings",),
+        ),
+    ),
+    Fault(
+        "a mapping with 2,000 long keys",
+        in_objects.long_conditions,
+        Told(
+            log=("mapping_rejected",),
+            events=("MappingRejected",),
+            metrics=("vgpu_webhook_config_map_accepted",),
+            alerts=("VgpuWebhookConfigMapRejected",),
+            checks=("mappings",),
+        ),
+    ),
+    Fault("the last good documents are deleted", in_objects.last_good_deleted, Told(log=("last_good_restored",))),
+    Fault(
+        "the last good documents are corrupted",
+        in_objects.last_good_corrupted,
+        Told(log=("mapping_rejected",), alerts=("VgpuWebhookConfigMapRejected",)),
+    ),
+    Fault("a second installation", in_objects.second_installation, Told(log=("registration",)), lasts=8),
+    Fault(
+        "2,000 mappings, more than may be in force",
+        in_cluster.many_mappings,
+        Told(
+            log=("mapping_rejected",),
+            metrics=("vgpu_webhook_config_map_accepted",),
+            alerts=("VgpuWebhookConfigMapRejected",),
+        ),
+    ),
+    Fault("5,000 namespaces", in_cluster.many_namespaces, Told(), harmless=True),
+)

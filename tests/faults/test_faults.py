@@ -1,0 +1,81 @@
+"""Every fault of the table, under a stream of pods: what becomes of them, and who is told."""
+
+import time
+from collections.abc import Callable
+from typing import TypeVar
+
+import pytest
+
+from .fault import Fault, Told
+from .scene import OWN, Scene
+from .stream import Fate
+from .table import FAULTS
+from .witnesses import Alerts, Logs, checks, event_counts, moved
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.timeout(300)]
+
+T = TypeVar("T")
+
+HEARD = 15.0
+"""Seconds for which is waited until somebody hears of it: Events are written, and log lines, a moment later."""
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pods are treated, or denied where that is promised, and never let past; and somebody is told."""
+    scene.settle()
+    logs, events = Logs.since_now(scene.folder), event_counts(scene.client, (OWN, "default"))
+    usual = checks(scene.check_command()) if fault.told.checks else {}
+    before = scene.scrape()
+    stream = scene.stream
+    with stream.running():
+        until(lambda: len(stream.fates) >= 5, 30)
+        with fault.happens(scene):
+            time.sleep(fault.lasts)
+            during = scene.scrape()
+            found = checks(scene.check_command()).keys() - usual.keys() if fault.told.checks else set()
+        over = time.monotonic()
+        recovered = until(lambda: stream.recovered(over), fault.recovers + 60)
+    during = {**during, **{series: value for series, value in scene.scrape().items() if "apiserver" in series}}
+    counts = stream.counts()
+
+    def heard() -> Told:
+        now = event_counts(scene.client, (OWN, "default"))
+        return Told(
+            log=tuple(sorted(logs.events())),
+            events=tuple(sorted({key[1] for key, count in now.items() if events.get(key) != count})),
+            metrics=tuple(sorted(moved(before, during))),
+            alerts=tuple(sorted(alerts.firing(before, during))),
+            checks=tuple(sorted(found)),
+        )
+
+    told = until(lambda: told if not missing(fault.told, told := heard()) else None, HEARD) or heard()
+    scene.clear()
+    numbers = ", ".join(f"{counts[fate]} {fate.value}" for fate in Fate)
+    back = "never" if recovered is None else f"{recovered:.1f} s"
+    with capsys.disabled():
+        print(f"\n{fault.name}: {numbers}, well after {back}\n    {told}\n    {stream.said}", flush=True)  # noqa: T201
+    assert told or fault.harmless, "nobody was told"
+    assert not missing(fault.told, told)
+    assert fault.untreated or not counts[Fate.UNTREATED], "pods were created untreated"
+    assert fault.denied or not counts[Fate.DENIED], f"pods were denied: {stream.said}"
+    assert recovered is not None
+    assert recovered <= fault.recovers
+    assert counts[Fate.TREATED]
+
+
+def missing(promised: Told, told: Told) -> dict[str, set[str]]:
+    """Who should have been told, and was not."""
+    channels = ("log", "events", "metrics", "alerts", "checks")
+    gaps = {channel: set(getattr(promised, channel)) - set(getattr(told, channel)) for channel in channels}
+    return {channel: gap for channel, gap in gaps.items() if gap}
+
+
+def until(probe: Callable[[], T | None], seconds: float) -> T | None:
+    """What a probe gives, as soon as it gives something; None if it doesn't in time."""
+    end = time.monotonic() + seconds
+    while True:
+        found = probe()
+        if found or found == 0.0 or time.monotonic() > end:
+            return found
+        time.sleep(0.2)

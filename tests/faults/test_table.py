@@ -1,0 +1,17 @@
+"""The table of faults, as it is published."""
+
+from tests.deploy.charts import ROOT
+
+from .page import page
+from .table import FAULTS
+
+
+def test_page_is_the_table() -> None:
+    """docs/reliability.md says what is tried."""
+    assert (ROOT / "docs/reliability.md").read_text() == page(), "run `make docs`"
+
+
+def test_somebody_is_told_of_each_fault() -> None:
+    """There is no fault of which nobody hears."""
+    assert all(fault.told or fault.harmless for fault in FAULTS)
+    assert len({fault.name for fault in FAULTS}) == len(FAULTS)
