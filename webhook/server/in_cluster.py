@@ -82,6 +82,7 @@ class InCluster:
             owner=place.owner,
             sure=certificates.sure,
             opted_in=lambda: self._namespaces.opted_in(self._registrar.want.opt_in),
+            serving=lambda: certificates.failure() is None,
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
         self._keeps_none = place.registration is Mode.OFF
@@ -114,6 +115,8 @@ class InCluster:
             await self._certificates.published.wait()
             if not self._keeps_none:
                 tasks.create_task(self._registrar.run())
+                await self._certificates.served()
+                self._registrar.check()
 
     async def synced(self) -> None:
         """Return once every namespace and the policy of the cluster are known."""
