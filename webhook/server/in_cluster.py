@@ -209,6 +209,11 @@ class InCluster:
         for verdict in self._verdicts:
             accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
         yield accepted
+        yield GaugeMetricFamily(
+            "vgpu_webhook_config_maps_lost",
+            "ConfigMaps that vanished without anybody's act, of which the last good document is still in force.",
+            value=len(self._live.lost),
+        )
         doubts = CounterMetricFamily(
             "vgpu_webhook_namespace_doubts",
             "Calls for namespaces that were known as not opted in, by what the API server said then.",
