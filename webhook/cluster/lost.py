@@ -24,7 +24,7 @@ from webhook.cluster.config_maps import (
     decode_stored,
 )
 
-TOGETHER: Final = 10.0
+TOGETHER: Final = 5.0
 """Seconds between the end of the record and that of another ConfigMap that count as one event."""
 
 PATIENCE: Final = 1.0
