@@ -17,6 +17,7 @@ from typing import Final
 
 from cryptography import x509
 
+from certs.first import aged, rest_of_first
 from certs.kept import Asked, Decoded, Kept, Retired, decode, der, fingerprint
 from certs.notice import Kind, Notice
 from certs.pair import Pair
@@ -176,7 +177,7 @@ class Keeper:
             )
         if planned.made:
             self._telling.tell(Notice(Kind.MADE, ", ".join(one.value for one in planned.made)))
-        lasting = {Kind.REFUSED, Kind.WAITING} if found.problems else {Kind.WAITING}
+        lasting = {Kind.WAITING, Kind.UNTRUSTED} | ({Kind.REFUSED} if found.problems else set())
         self._telling.over(lasting=lasting)
         self._kept = planned.kept
         # After a write the version is not known; the next read tells it.
@@ -196,12 +197,18 @@ class Keeper:
         return await self._store.write(files, version)
 
     def _with_served(self, kept: Kept, now: dt.datetime) -> Kept:
-        """The authority that this replica's leaf depends on stays trusted, whatever others have put in its place."""
+        """The authority that this replica's leaf depends on stays trusted, whatever others have put in its place.
+
+        It is said until when, too: a replica that starts has to know under which authorities others serve.
+        """
         served = self._in_force
-        if served is None or served.authority in kept.authorities or now > served.leaf.not_after:
+        if served is None or now > served.leaf.not_after:
+            return kept
+        others = tuple(one for one in kept.retired if not one.unspoken or one.certificate != served.authority)
+        if served.authority in replace(kept, retired=others).authorities:
             return kept
         until = served.leaf.not_after.replace(microsecond=0)
-        return replace(kept, retired=(*kept.retired, Retired(served.authority, until)))
+        return replace(kept, retired=(*others, Retired(served.authority, until, claimed=True)))
 
     def _offer(self) -> float:
         """Serves the leaf that is kept, if callers trust it; seconds until they may, infinite if nothing is waiting."""
@@ -212,17 +219,17 @@ class Keeper:
             return float("inf")
         authority = kept.issuer(leaf.certificate)
         assert authority is not None  # noqa: S101  (decoding and planning see to that)
-        trust, at = self._trust(), self._clocks.seconds()
-        # Another leaf under the same authority changes nothing for anybody.
-        same = served is not None and served.authority == authority
-        if not same and not trust.servable(der(authority), at, first=served is None):
-            self._telling.say(Kind.WAITING, _waiting(authority, trust))
-            return trust.rest(der(authority), at)
+        trust = self._trust()
+        rest = self._rest(kept, authority)
+        if rest > 0:
+            nobody_calls = served is None and trust.looked and not trust.sees(der(authority))
+            self._telling.say(Kind.UNTRUSTED if nobody_calls else Kind.WAITING, _waiting(authority, trust))
+            return rest
         demands = Demands(self._rules.names, kept.authorities)
         self._serving.swap(leaf.certificate_pem, leaf.key_pem, self._clocks.now(), demands)
         self._in_force = _Served(leaf, authority)
         self.served.set()
-        self._telling.forget(Kind.WAITING)
+        self._telling.forget(Kind.WAITING, Kind.UNTRUSTED)
         self._telling.tell(
             Notice(
                 Kind.SERVED,
@@ -232,6 +239,16 @@ class Keeper:
             )
         )
         return float("inf")
+
+    def _rest(self, kept: Kept, authority: x509.Certificate) -> float:
+        """Seconds until a leaf may be served, as far as is known; infinite before the registration was read."""
+        served, trust, at, now = self._in_force, self._trust(), self._clocks.seconds(), self._clocks.now()
+        # Another leaf under the same authority changes nothing for anybody.
+        same = served is not None and served.authority == authority
+        if same or trust.servable(der(authority), at, first=served is None, aged=aged(authority, trust, now)):
+            return 0.0
+        rest = trust.rest(der(authority), at)
+        return min(rest, rest_of_first(kept, authority, trust, now)) if served is None else rest
 
     async def _follow(self) -> None:
         failures = 0

@@ -6,7 +6,7 @@
 ``next-ca.key``  the key of the coming authority, if there is one
 ``tls.crt``      the leaf, one for all replicas
 ``tls.key``      its key
-``state.json``   until when retired authorities stay, and what somebody has asked for; often missing
+``state.json``   until when retired authorities stay, who claims one, and what somebody has asked for; often missing
 ===============  =============================================================================
 
 Decoding goes piece by piece: a leaf that cannot be used costs no authority, and an authority whose key is lost stays
@@ -57,10 +57,17 @@ class Retired:
     Attributes:
         certificate: its own.
         until: when nobody can serve such a leaf any more, in UTC.
+        claimed: a replica was serving under it when the store lost it; it moves once the one in its place has settled.
     """
 
     certificate: x509.Certificate
     until: dt.datetime
+    claimed: bool = False
+
+    @property
+    def unspoken(self) -> bool:
+        """Whether nobody has said until when: its key was lost."""
+        return not self.claimed and self.until >= self.certificate.not_valid_after_utc
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,8 @@ class Kept:
         if self.retired:
             ends = {fingerprint(one.certificate): one.until.isoformat(timespec="seconds") for one in self.retired}
             state["retired"] = dict(sorted(ends.items()))
+        if claims := sorted(fingerprint(one.certificate) for one in self.retired if one.claimed):
+            state["claimed"] = claims
         if self.asked is not None:
             state["asked"] = self.asked.value
         if state:
@@ -146,14 +155,14 @@ def decode(files: Mapping[str, bytes] | None) -> Decoded:
             coming = None
     if not certificates:
         return Decoded(None, tuple(problems))
-    ends, asked = _state(files.get(STATE), problems)
+    ends, claims, asked = _state(files.get(STATE), problems)
     pairs = [pair.certificate for pair in (authority, coming) if pair is not None]
     kept = Kept(
         authority,
         coming,
         tuple(
             # Without a word of its end it stays as long as it can be of use to anybody.
-            Retired(one, ends.get(fingerprint(one), one.not_valid_after_utc))
+            Retired(one, ends.get(fingerprint(one), one.not_valid_after_utc), fingerprint(one) in claims)
             for one in in_order(certificates)
             if one not in pairs
         ),
@@ -232,9 +241,11 @@ def _leaf(kept: Kept, files: Mapping[str, bytes]) -> Pair:
     return leaf
 
 
-def _state(text: bytes | None, problems: list[UnusablePairError]) -> tuple[Mapping[str, dt.datetime], Asked | None]:
+def _state(
+    text: bytes | None, problems: list[UnusablePairError]
+) -> tuple[Mapping[str, dt.datetime], frozenset[str], Asked | None]:
     if not text:
-        return {}, None
+        return {}, frozenset(), None
     try:
         state = json.loads(text)
         ends = {
@@ -242,7 +253,7 @@ def _state(text: bytes | None, problems: list[UnusablePairError]) -> tuple[Mappi
             for key, value in (state.get("retired") or {}).items()
         }
         asked = state.get("asked")
-        return ends, None if asked is None else Asked(asked)
+        return ends, frozenset(state.get("claimed") or ()), None if asked is None else Asked(asked)
     except (ValueError, TypeError, AttributeError):
         problems.append(UnusablePairError("the state", f"has a {STATE} that cannot be read: delete it"))
-        return {}, None
+        return {}, frozenset(), None

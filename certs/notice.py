@@ -19,12 +19,14 @@ class Kind(enum.Enum):
     """Clients have to show a certificate under other authorities than before."""
     REFUSED = "refused"
     """A pair that cannot be served, or kept; what is served stays."""
+    UNTRUSTED = "untrusted"
+    """Nothing is served yet, and the registration does not hold the authority under which something could be."""
     STORE = "store"
     """The store cannot be read or written."""
     BUG = "bug"
 
 
-FAILURES = frozenset({Kind.REFUSED, Kind.STORE, Kind.BUG})
+FAILURES = frozenset({Kind.REFUSED, Kind.UNTRUSTED, Kind.STORE, Kind.BUG})
 COUNTED = FAILURES | {Kind.RESTORED}
 """What somebody should hear of, whether it is over or not."""
 

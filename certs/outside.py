@@ -13,7 +13,7 @@ from cryptography import x509
 from certs.chain import path_to
 from certs.directory import Directory
 from certs.keeper import Clocks
-from certs.kept import BUNDLE, CERTIFICATE, KEY, LEAF, fingerprint, in_order, pem
+from certs.kept import BUNDLE, CERTIFICATE, KEY, LEAF, der, fingerprint, in_order, pem
 from certs.notice import Kind, Notice
 from certs.problem import CertificateError, UnusablePairError
 from certs.serving import Demands, Serving
@@ -144,7 +144,11 @@ class Outside:
             return False
         if trust.nobody or (trust.bare and authorities is None):
             return True
-        usable = [x509.load_der_x509_certificate(one) for one in trust.since if trust.servable(one, at, first=first)]
+        # Where callers trust nobody else, no replica can be answering with success: waiting would only prolong the outage.
+        alone = first and trust.only([der(one) for one in authorities or ()])
+        usable = [
+            x509.load_der_x509_certificate(one) for one in trust.since if alone or trust.servable(one, at, first=first)
+        ]
         try:
             path_to(chain[0], chain[1:], usable, self._clocks.now(), LEAF)
         except UnusablePairError:

@@ -20,7 +20,7 @@ class Trust:
         since: by authority (DER), when it was first seen, and has been ever since.
         at_first: those of them that were there at the first look, or when the registration was made: who learns of that
             learns of them.
-        bare: a registration without any authority: its callers trust what their machines trust.
+        anyone: what callers of any of the webhooks trust.
     """
 
     settle: float
@@ -28,7 +28,12 @@ class Trust:
     nobody: bool = False
     since: Mapping[bytes, float] = field(default_factory=dict)
     at_first: frozenset[bytes] = frozenset()
-    bare: bool = False
+    anyone: frozenset[bytes] = frozenset()
+
+    @property
+    def bare(self) -> bool:
+        """A registration without any authority: its callers trust what their machines trust, and no leaf of ours."""
+        return self.looked and not self.nobody and not self.anyone
 
     def observed(self, bundles: Iterable[Collection[bytes]] | None, at: float) -> Self:
         """The same after another look.
@@ -39,7 +44,7 @@ class Trust:
         """
         each = [frozenset(bundle) for bundle in bundles or ()]
         if not each:
-            return replace(self, looked=True, nobody=True, since={}, at_first=frozenset(), bare=False)
+            return replace(self, looked=True, nobody=True, since={}, at_first=frozenset(), anyone=frozenset())
         # What one of the webhooks does not hold fails its calls.
         seen = frozenset.intersection(*each)
         return replace(
@@ -48,7 +53,7 @@ class Trust:
             nobody=False,
             since={one: self.since.get(one, at) for one in seen},
             at_first=self.at_first & seen if self.looked and not self.nobody else seen,
-            bare=not any(each),
+            anyone=frozenset().union(*each),
         )
 
     def sees(self, authority: bytes) -> bool:
@@ -59,17 +64,22 @@ class Trust:
         """Whether everybody has learnt of it."""
         return authority in self.since and at - self.since[authority] >= self.settle
 
-    def servable(self, authority: bytes, at: float, *, first: bool) -> bool:
+    def servable(self, authority: bytes, at: float, *, first: bool, aged: bool = True) -> bool:
         """Whether leaves under an authority that is in use may be served.
 
-        One that was there at the first look was found settled by whoever made it the current one.
+        One that was there at the first look was found settled by whoever made it the current one, if it can have been.
 
         Args:
             authority: its DER.
             at: the moment.
             first: nothing has been served yet: where nobody calls, nothing can go wrong.
+            aged: the authority is old enough to have settled before it came into use.
         """
-        return self.settled(authority, at) or authority in self.at_first or (first and self.nobody)
+        return self.settled(authority, at) or (aged and authority in self.at_first) or (first and self.nobody)
+
+    def only(self, authorities: Collection[bytes]) -> bool:
+        """Whether no caller trusts any other authority, so that no leaf under another one can be of use to anybody."""
+        return self.looked and self.anyone <= frozenset(authorities)
 
     def rest(self, authority: bytes, at: float) -> float:
         """Seconds until it is settled; infinite if it is not there."""

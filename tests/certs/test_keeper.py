@@ -39,7 +39,16 @@ class World:
     def __init__(self) -> None:
         self.at = 0.0
         self.store = Memory()
-        self.registered: frozenset[bytes] | None = None
+        self.bundles: list[frozenset[bytes]] | None = None
+
+    @property
+    def registered(self) -> frozenset[bytes] | None:
+        """What all webhooks of the registration hold; None if there is no registration."""
+        return None if self.bundles is None else frozenset.intersection(*self.bundles)
+
+    @registered.setter
+    def registered(self, authorities: frozenset[bytes] | None) -> None:
+        self.bundles = None if authorities is None else [authorities, authorities]
 
     def clocks(self) -> Clocks:
         """The clock of everybody here."""
@@ -72,12 +81,12 @@ class Replica:
     def register(self) -> None:
         """Write what it wants into the registration, as a registrar would: nothing of others is taken away."""
         if self.publishes and self.published:
-            self.world.registered = self.published | (self.world.registered or frozenset())
+            found = self.world.bundles or [frozenset(), frozenset()]
+            self.world.bundles = [self.published | bundle for bundle in found]
 
     def look(self) -> None:
         """See what is registered now."""
-        found = self.world.registered
-        self.trust = self.trust.observed(None if found is None else [found, found], self.world.at)
+        self.trust = self.trust.observed(self.world.bundles, self.world.at)
 
     async def once(self) -> float:
         """Look, keep, register, look again."""

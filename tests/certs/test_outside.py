@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -185,3 +186,20 @@ async def test_without_authorities_of_its_own_the_registration_counts(tmp_path: 
     other.sees(COMPANY)
     await other.outside.once()
     assert other.serving.leaf is not None
+
+
+async def test_the_first_one_waits_for_nobody_where_callers_trust_nobody_else(tmp_path: Path) -> None:
+    """Whoever fills the bundle in did so just now: there is no other replica that could be answering."""
+    company, stranger = make_authority("company", NOW), make_authority("stranger", NOW)
+    mount = Mount(tmp_path, Trust(600).observed([[], []], time.monotonic()))
+    mount.mount(files(ours(company), company))
+    await mount.outside.once()
+    assert mount.serving.leaf is None, "nobody could call"
+    assert mount.trust is not None
+    mount.trust = mount.trust.observed([[der(company.certificate)]], time.monotonic())
+    await mount.outside.once()
+    assert mount.serving.leaf is not None
+    both = [der(company.certificate), der(stranger.certificate)]
+    other = Mount(tmp_path, Trust(600).observed([[], []], time.monotonic()).observed([both], time.monotonic()))
+    await other.outside.once()
+    assert other.serving.leaf is None, "another replica may be serving under the other one"

@@ -80,3 +80,19 @@ def test_settled_means_seen_for_so_long(looks: list[tuple[float, set[bytes]]], s
                 assert all(one in found for when, found in history if when > at - settle)
                 assert any(when <= at - settle and one in found for when, found in history)
     assert all(a <= b for (a, _), (b, _) in pairwise(history))
+
+
+def test_what_callers_of_any_webhook_trust() -> None:
+    """Who trusts nobody, or nobody else, cannot be calling another replica with success."""
+    assert not Trust(1).only([A]), "nobody has looked"
+    assert Trust(1).observed([[], []], 0).only([A])
+    assert Trust(1).observed([[A], []], 0).only([A])
+    assert not Trust(1).observed([[A], [B]], 0).only([A])
+    assert not Trust(1).observed([[A, B]], 0).observed([[B]], 1).only([A])
+
+
+def test_an_authority_that_is_too_young_was_never_found_settled() -> None:
+    """Although it was there at the first look."""
+    trust = Trust(10).observed([[A]], 0)
+    assert not trust.servable(A, 0, first=True, aged=False)
+    assert trust.servable(A, 10, first=True, aged=False)

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from webhook.cluster.bundles import authorities, bundle_of, injected, widened
 from webhook.cluster.match import fits
-from webhook.cluster.registered import Registered, Version
-from webhook.cluster.registration import NAME, Object, Site, Wanted, registration
+from webhook.cluster.registered import Registered, Version, webhooks_of
+from webhook.cluster.registration import ENFORCE, FAIL, IGNORE, NAME, Object, Site, Wanted, registration
 
 
 class Change(enum.Enum):
@@ -44,6 +44,7 @@ class Writer:
         site: where the webhook is.
         owner: an owner reference by which the registration goes with its release.
         announced: its policy has been written, or stood there, since it changed.
+        serving: callers that trust the bundle can be answered; else nothing is made to wait for an answer.
     """
 
     version: Version
@@ -51,6 +52,7 @@ class Writer:
     site: Site
     owner: Object | None = None
     announced: bool = False
+    serving: bool = True
 
 
 def amendment(found: Object | None, read: Registered, writer: Writer, *, quiet: bool) -> Amendment | None:
@@ -65,11 +67,13 @@ def amendment(found: Object | None, read: Registered, writer: Writer, *, quiet: 
     """
     if found is None:
         made = registration(writer.want, writer.site, version=writer.version.text)
+        _spare(made, {}, writer)
         _own(made, writer.owner)
         return Amendment(made, Change.CREATED)
     version, want = _agreed(read, writer, quiet=quiet)
     made = registration(want, writer.site, version=version.text, foreign=read.foreign)
     dropped = _put_bundles(made, found, writer.site, quiet=quiet)
+    _spare(made, found, writer)
     amended = copy.deepcopy(found)
     amended["webhooks"] = made["webhooks"]
     metadata = _metadata(amended)
@@ -97,6 +101,20 @@ def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> boo
             config["caBundle"] = base64.b64encode(bundle).decode()
         dropped = dropped or not authorities(there).keys() <= authorities(bundle).keys()
     return dropped
+
+
+def spares(configuration: Object) -> bool:
+    """Whether pods that should wait for an answer go on without one where nobody gives it."""
+    enforcing = webhooks_of(configuration).get(ENFORCE, {})
+    return enforcing.get("failurePolicy") != FAIL
+
+
+def _spare(made: Object, found: Object, writer: Writer) -> None:
+    """Leaves out what makes pods wait for an answer while nobody can be answered, unless it stands there already."""
+    enforcing = webhooks_of(made)[ENFORCE]
+    uncalled = injected(made) and not bundle_of(enforcing)
+    if (uncalled or not writer.serving) and spares(found):
+        enforcing["failurePolicy"] = IGNORE
 
 
 def _agreed(read: Registered, writer: Writer, *, quiet: bool) -> tuple[Version, Wanted]:

@@ -8,20 +8,25 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
 from webhook.cluster.api import Api, ApiError
 from webhook.cluster.config_maps import LAST_GOOD_NAME
 from webhook.cluster.documents import Memo
-from webhook.cluster.events import Events
+from webhook.cluster.events import Events, Subject
 from webhook.cluster.last_good import NOTHING, Kept, LastGood, Record
+from webhook.cluster.lost import Lost
 from webhook.cluster.policies import Outcome, policy_of
 from webhook.cluster.reflector import Pace
 from webhook.cluster.sources import Sources
 from webhook.cluster.telling import Telling, pause_after, will_pass
 from webhook.cluster.verdict import Verdict
 from webhook.mapping.policy import Policy
+
+AGAIN: Final = 5.0
+"""Seconds until it is asked again whether somebody has deleted what is gone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +79,11 @@ class LivePolicy:
         self.outcome: Outcome | None = None
         self.compilations = 0
         self._record = LastGood(api, namespace, owner)
-        self._telling = Telling(Events(api), namespace, log)
+        self._events = Events(api)
+        self._telling = Telling(self._events, namespace, log)
+        self._lost = Lost(api, namespace, self._lost_or_found)
+        self._lost_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
+        self._losses = asyncio.Event()
         self._log = log
         self._in_force = in_force
         self._told = told
@@ -95,6 +104,12 @@ class LivePolicy:
             tasks.create_task(self._compile_for_ever())
             tasks.create_task(self._keep_for_ever())
             tasks.create_task(self._telling.run())
+            tasks.create_task(self._tell_losses())
+
+    @property
+    def lost(self) -> Collection[str]:
+        """The ConfigMaps that vanished without anybody's act; what they said is in force."""
+        return self._lost.held
 
     def lines(self) -> list[str]:
         """What is in force, and what is not, for people: a line for each ConfigMap and each problem."""
@@ -102,7 +117,8 @@ class LivePolicy:
             return ["policy: none yet"]
         policy = self.outcome.policy
         first = f"policy: {policy.digest}, {len(policy.vendors)} vendors"
-        return [first, *(line for verdict in self.outcome.verdicts for line in verdict.lines())]
+        lost = [f"configmap/{name}: lost with its namespace; what it said is in force" for name in sorted(self.lost)]
+        return [first, *lost, *(line for verdict in self.outcome.verdicts for line in verdict.lines())]
 
     def _changed(self, names: Collection[str]) -> None:
         if LAST_GOOD_NAME in names:
@@ -117,6 +133,7 @@ class LivePolicy:
     def _look_at_record(self) -> None:
         """Another replica has written, or somebody has deleted what we had kept."""
         there = self.sources.record()
+        self._lost.record(there)
         record = self._record.seen(there)
         if there is None:
             if self.outcome is not None and self.outcome.accepted:
@@ -149,8 +166,11 @@ class LivePolicy:
                 await self._calmed()
             self._dirty.clear()
             self._last_good, self._adopted = {**self._last_good, **self._adopted.texts}, NOTHING
+            present = await self._lost.completed(self.sources.all, self._last_good)
+            if self._lost.unsure:
+                asyncio.get_running_loop().call_later(AGAIN, self._compile_again)
             try:
-                outcome = await asyncio.to_thread(policy_of, self.sources.all(), self._last_good, self._memo)
+                outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
             except Exception as error:  # noqa: BLE001  (what is in force stays in force, and the next change may do)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
                 continue
@@ -194,6 +214,30 @@ class LivePolicy:
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
         return record
+
+    def _lost_or_found(self, names: Collection[str]) -> None:
+        if names:
+            self._log.error("config_maps_lost", configmaps=list(names))
+        else:
+            self._log.info("config_maps_found")
+        self._losses.set()
+
+    async def _tell_losses(self) -> None:
+        """Tells by Events, once there is a namespace that takes them; and has the record written there, too."""
+        while True:
+            await self._losses.wait()
+            self._losses.clear()
+            tries = 0
+            while self.lost:
+                names = ", ".join(sorted(self.lost))
+                message = f"Lost without an act of anybody's, and still in force here: {names}. Write them again"
+                try:
+                    await self._events.tell(self._lost_subject, "Warning", "ConfigMapsLost", message)
+                    self._unkept.set()
+                    break
+                except ApiError:
+                    await asyncio.sleep(pause_after(tries))
+                    tries += 1
 
     def _kept(self, outcome: Outcome) -> Kept:
         ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}

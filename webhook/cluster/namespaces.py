@@ -121,7 +121,7 @@ class Namespaces:
             return known
         task = self._fetching.get(name)
         if task is None:
-            task = self._fetching[name] = asyncio.create_task(self._get(name), name=f"namespace {name}")
+            task = self._fetching[name] = asyncio.create_task(self.ask(name), name=f"namespace {name}")
             task.add_done_callback(lambda done: self._done(name, done))
         # The others still wait when one who waits goes away.
         return await asyncio.shield(task)
@@ -133,7 +133,8 @@ class Namespaces:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def _get(self, name: str) -> NamespaceView:
+    async def ask(self, name: str) -> NamespaceView:
+        """What the API server says of a namespace now, whatever is known or was fetched; raises what `fetch` does."""
         # The name comes from an API server's review, but a slash in it would still make it another request.
         answer = await self._api.request("GET", f"{PATH}/{quote(name, safe='')}", seconds=FETCH_SECONDS)
         try:

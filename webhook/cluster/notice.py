@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     REMOVED = "goes with its release"
     REPAIRED = "changed by others"
     CONTESTED = "changed by others again and again"
+    SPARING = "pods do not wait for an answer"
     FAILED = "failed"
 
 

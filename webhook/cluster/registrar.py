@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from webhook import __version__
-from webhook.cluster.amendment import Amendment, Change, Writer, amendment
+from webhook.cluster.amendment import Amendment, Change, Writer, amendment, spares
 from webhook.cluster.api import Api, StatusError, UnreachableError
 from webhook.cluster.bundles import authorities
 from webhook.cluster.compared import (
@@ -30,7 +30,7 @@ from webhook.cluster.compared import (
 from webhook.cluster.notice import Kind, Notice, Notices
 from webhook.cluster.owner import owner_reference
 from webhook.cluster.registered import Registered, Version, read_registered
-from webhook.cluster.registration import NAME, Object, Site, Wanted
+from webhook.cluster.registration import IGNORE, NAME, Object, Site, Wanted
 from webhook.cluster.repairs import Pace, Repairs
 from webhook.cluster.stored import StoredConfiguration
 
@@ -89,6 +89,7 @@ class Registrar:
         clock: Callable[[], float] = time.monotonic,
         sure: Callable[[], Awaitable[bool]] | None = None,
         opted_in: Callable[[], Sequence[Labels]] = tuple,
+        serving: Callable[[], bool] = lambda: True,
     ) -> None:
         """Nothing is asked of the API server yet.
 
@@ -104,6 +105,7 @@ class Registrar:
             clock: seconds that never jump.
             sure: asked before authorities are taken away: whether those of `site` are all that others may be using.
             opted_in: the labels of each namespace that has opted in, as far as is known.
+            serving: whether whoever trusts the authorities of `site` can be answered.
         """
         self._api = api
         self._registered: Registered | None = None
@@ -116,6 +118,8 @@ class Registrar:
         self._clock = clock
         self._sure = sure
         self._opted_in = opted_in
+        self._serving = serving
+        self._sparing = False
         self._moved = False
         self._changed = clock()
         pace = self._timing
@@ -215,15 +219,17 @@ class Registrar:
                 self._notices.say(Kind.REMOVED, message)
                 return self._some_time()
             self._owned = self._owned or owner is not None
-            writer = replace(self._writer, owner=owner)
+            writer = replace(self._writer, owner=owner, serving=self._serving())
             change = amendment(found, self._kept(found, read), writer, quiet=await self._may_narrow(read))
-            repair = writer.announced and not self._moved
+            # That somebody can answer at last is no repair.
+            answered = self._sparing and change is not None and not spares(change.configuration)
+            repair = writer.announced and not self._moved and not answered
             if change is not None and repair:
                 rest = self._repairs.pace(change.change).rest(self._clock())
                 if rest > 0:
                     return self._put_off(change, found, rest)
             if change is None or await self._write(change, found, repair=repair):
-                self._as_desired = True
+                self._spared(found if change is None else change.configuration)
                 # Only if no other policy was adopted meanwhile.
                 if writer.want is self._writer.want and writer.site is self._writer.site:
                     self._writer = replace(self._writer, announced=True)
@@ -231,6 +237,16 @@ class Registrar:
                     return self._some_time()
                 return 0.0
         return self._backoff()
+
+    def _spared(self, configuration: Object | None) -> None:
+        """Takes notice of whether pods wait for an answer, as it was found or written."""
+        self._sparing = configuration is not None and spares(configuration)
+        self._as_desired = not self._sparing
+        if self._sparing:
+            message = f"the webhook configuration {NAME} lets pods go on untreated until somebody can answer: {IGNORE}"
+            self._notices.say(Kind.SPARING, message)
+        else:
+            self._notices.over(Kind.SPARING)
 
     def _observe(self, found: Object | None) -> Registered:
         """Takes notice of what stands there; that it changed, and what others have added."""

@@ -23,6 +23,8 @@ COLLECTION: Final = f"/apis/{API_VERSION}/mutatingwebhookconfigurations"
 KIND: Final = "MutatingWebhookConfiguration"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
 TELL: Final = "tell.vgpu-webhook.io"
+FAIL: Final = "Fail"
+IGNORE: Final = "Ignore"
 
 WRITTEN_BY: Final = "vgpu-webhook.io/written-by"
 """The annotation that says which version wrote a registration, by which policy."""
@@ -139,8 +141,8 @@ def registration(
             {"name": name, "failurePolicy": failure_policy, "namespaceSelector": selector, **_alike(want, site)}
             for name, failure_policy, selector in (
                 # `NotIn` holds for namespaces without the label, too.
-                (ENFORCE, "Fail", _selector("NotIn", want, site, kept.get(ENFORCE, Terms()))),
-                (TELL, "Ignore", _selector("In", want, site, kept.get(TELL, Terms()))),
+                (ENFORCE, FAIL, _selector("NotIn", want, site, kept.get(ENFORCE, Terms()))),
+                (TELL, IGNORE, _selector("In", want, site, kept.get(TELL, Terms()))),
             )
         ],
     }

@@ -15,6 +15,7 @@ from certs.notice import Notice as CertificateNotice
 from webhook.admission.context import Namespace
 from webhook.admission.eligibility import opted_in
 from webhook.cluster.api import Api, ApiError
+from webhook.cluster.doubts import Doubts, DoubtsError
 from webhook.cluster.elsewhere import known_elsewhere
 from webhook.cluster.events import Events, Subject
 from webhook.cluster.live import LivePolicy
@@ -32,6 +33,7 @@ from webhook.mapping.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
 from webhook.server.certificates import Certificates
+from webhook.server.logs import Throttle
 from webhook.server.mutate import Current, NotNowError
 
 REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "", NAME, "", "")
@@ -68,6 +70,10 @@ class InCluster:
         builtin = load_policy()
         self.current = Current(builtin)
         self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
+        self._doubts = Doubts(self._namespaces.ask)
+        self._stale_lines = Throttle(1, 60.0)
+        # Only selectors that we keep ourselves are known to choose by labels.
+        self._chosen = place.registration is Mode.MANAGED
         self._live = LivePolicy(
             api, place.release_namespace, log, in_force=self._in_force, told=self._told, owner=place.owner
         )
@@ -82,6 +88,7 @@ class InCluster:
             owner=place.owner,
             sure=certificates.sure,
             opted_in=lambda: self._namespaces.opted_in(self._registrar.want.opt_in),
+            serving=lambda: certificates.failure() is None,
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
         self._keeps_none = place.registration is Mode.OFF
@@ -114,6 +121,8 @@ class InCluster:
             await self._certificates.published.wait()
             if not self._keeps_none:
                 tasks.create_task(self._registrar.run())
+                await self._certificates.served()
+                self._registrar.check()
 
     async def synced(self) -> None:
         """Return once every namespace and the policy of the cluster are known."""
@@ -141,6 +150,27 @@ class InCluster:
             return _namespace(await self._namespaces.fetch(name))
         except ApiError as error:
             raise NotNowError(f"namespace {name} is not known yet") from error
+
+    def doubted(self, namespace: Namespace) -> bool:
+        """Whether a namespace that we are called for is known as one for which nobody would call."""
+        policy = self.current.policy
+        return not opted_in(namespace, policy) and namespace.name not in policy.never_touched
+
+    async def ask_again(self, namespace: Namespace) -> Namespace:
+        """What the API server says of a namespace that the watch may be behind of.
+
+        Raises:
+            NotNowError: it does not say, and calls are known to come for opted-in namespaces only.
+        """
+        try:
+            found = _namespace(await self._doubts.ask(namespace.name, lambda view: not self.doubted(_namespace(view))))
+        except DoubtsError as error:
+            if self._chosen:
+                raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
+            return namespace
+        if not self.doubted(found) and (left_out := self._stale_lines.passes(namespace.name)) is not None:
+            self._log.warning("namespace_stale", namespace=namespace.name, left_out=left_out)
+        return found
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether another replica knows words of this pod that this one has yet to learn."""
@@ -179,6 +209,20 @@ class InCluster:
         for verdict in self._verdicts:
             accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
         yield accepted
+        yield GaugeMetricFamily(
+            "vgpu_webhook_config_maps_lost",
+            "ConfigMaps that vanished without anybody's act, of which the last good document is still in force.",
+            value=len(self._live.lost),
+        )
+        doubts = CounterMetricFamily(
+            "vgpu_webhook_namespace_doubts",
+            "Calls for namespaces that were known as not opted in, by what the API server said then.",
+            labels=("found",),
+        )
+        doubts.add_metric(("stale",), self._doubts.stale)
+        doubts.add_metric(("confirmed",), self._doubts.confirmed)
+        doubts.add_metric(("unanswered",), self._doubts.unanswered)
+        yield doubts
         if self._keeps_none:
             return
         repairs = CounterMetricFamily(

@@ -67,6 +67,18 @@ class Peers(Protocol):
         """Why no review can be answered yet, or None."""
         ...
 
+    def doubted(self, namespace: Namespace) -> bool:
+        """Whether a call for the namespace says something else of it than what is known; called for every pod."""
+        ...
+
+    async def ask_again(self, namespace: Namespace) -> Namespace:
+        """What the API server says of a doubted namespace.
+
+        Raises:
+            NotNowError: it does not say, and what is known cannot be right.
+        """
+        ...
+
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether others know words of a pod that this replica has yet to learn."""
         ...
@@ -143,7 +155,10 @@ class Mutate:
                 answer = _Answer("untouched", Reason.NOT_A_POD_CREATION, (), encode_answer(review.uid, UNTOUCHED))
             else:
                 name = namespace_of(review)
-                answer = self._answer(review, pod, self.namespaces.lookup(name) or await self.namespaces.fetch(name))
+                namespace = self.namespaces.lookup(name) or await self.namespaces.fetch(name)
+                if self.peers is not None and self.peers.doubted(namespace):
+                    namespace = await self.peers.ask_again(namespace)
+                answer = self._answer(review, pod, namespace)
         except ReviewError as error:
             raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
         except NotNowError as error:

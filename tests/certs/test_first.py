@@ -1,0 +1,160 @@
+"""The first leaf of a replica: at once where nobody else can be answering, and not before the others where somebody is."""
+
+import datetime as dt
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import pytest
+
+from certs.authority import issue, make_authority
+from certs.first import CLAIM
+from certs.kept import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, KEY, Kept, Retired, der
+from certs.notice import Kind
+from certs.pair import Pair
+from tests.certs.made import DAY, NAMES, NOW
+from tests.certs.test_keeper import SETTLE, Replica, World, stored
+
+STRANGER = make_authority("stranger", NOW - 100 * DAY)
+OLD = make_authority("old", NOW - 100 * DAY)
+
+
+def used(authority: Pair = OLD, since: dt.datetime = NOW - DAY) -> Kept:
+    """An authority that all replicas have served under for a day."""
+    return Kept(authority, leaf=issue(authority, NAMES, since))
+
+
+def world(kept: Kept | None, *bundles: Collection[Pair]) -> World:
+    """A store, and what each webhook of the registration holds."""
+    made = World()
+    made.store.files = None if kept is None else kept.files()
+    made.bundles = [frozenset(der(one.certificate) for one in bundle) for bundle in bundles]
+    return made
+
+
+async def seconds(replicas: Sequence[Replica], longest: float = 2 * SETTLE) -> list[float | None]:
+    """After how long each serves; its registrar writes meanwhile."""
+    there = replicas[0].world
+    served: list[float | None] = [None for _ in replicas]
+    begin = there.at
+    while there.at - begin <= longest and None in served:
+        for number, replica in enumerate(replicas):
+            await replica.once()
+            if served[number] is None and replica.keeper.served.is_set():
+                served[number] = there.at - begin
+        there.at += 1
+    return served
+
+
+@pytest.mark.parametrize(
+    "bundles",
+    [
+        ([], []),
+        ([OLD], []),
+        ([STRANGER], [STRANGER]),
+        ([STRANGER], []),
+        ([OLD], [STRANGER]),
+        ([OLD], [OLD]),
+    ],
+    ids=["both empty", "one empty", "a stranger's", "a stranger's and none", "one a stranger's", "as it should be"],
+)
+async def test_what_all_serve_is_served_as_soon_as_it_is_in_the_bundle(bundles: Sequence[Collection[Pair]]) -> None:
+    """Whatever the bundles hold: no replica is left that waiting would be for."""
+    [after] = await seconds([Replica(world(used(), *bundles))])
+    assert after is not None
+    assert after <= 1, "the registrar has to write first"
+
+
+async def test_lost_together_with_the_bundle() -> None:
+    """Who trusts nobody can be served, by all replicas alike, whenever they start."""
+    there = world(None, [], [])
+    first, second = Replica(there), Replica(there)
+    assert await seconds([first]) == [1]
+    assert await seconds([second]) == [0]
+    assert first.leaf == second.leaf
+
+
+async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
+    """Nobody has said within seconds that it serves under that: there is nobody. All come to it together."""
+    there = world(None, [OLD], [OLD])
+    first = Replica(there)
+    await first.once()
+    there.at += 3
+    assert await seconds([first, Replica(there)]) == [CLAIM - 3, CLAIM - 3]
+
+
+@pytest.mark.parametrize(
+    "lost", [(AUTHORITY_KEY, CERTIFICATE, KEY), (AUTHORITY_KEY, KEY), (AUTHORITY_KEY, CERTIFICATE)]
+)
+async def test_keys_that_are_lost_for_all(lost: tuple[str, ...]) -> None:
+    """The authority stays trusted, but nobody can serve under it."""
+    there = world(used(), [OLD], [OLD])
+    assert there.store.files is not None
+    there.store.files = {name: b"garbage" if name in lost else text for name, text in there.store.files.items()}
+    assert await seconds([Replica(there), Replica(there)]) == [CLAIM, CLAIM]
+
+
+async def test_lost_while_another_replica_serves() -> None:
+    """It says so, and the new one waits until what it made has settled."""
+    there = world(used(), [OLD], [OLD])
+    running = Replica(there)
+    await running.once()
+    assert running.keeper.served.is_set()
+    there.store.files = None
+    new = Replica(there)
+    await new.once()
+    assert not new.keeper.served.is_set()
+    there.at += 1
+    await running.once()
+    assert any(one.certificate == OLD.certificate and one.claimed for one in stored(there).retired)
+    after = await seconds([running, new])
+    assert after[1] is not None
+    assert after[1] >= SETTLE - 1
+    third = Replica(there)
+    assert await seconds([third]) == [0], "by now it has settled"
+
+
+async def test_a_replica_that_starts_while_another_one_moves() -> None:
+    """What is in the bundle at its first look is too young to have settled: it waits as the others do."""
+    there = world(used(), [OLD], [OLD])
+    running = Replica(there)
+    await running.once()
+    there.store.files = None
+    new = Replica(there)
+    await new.once()
+    await running.once()
+    there.at += 20
+    late = Replica(there)
+    await late.once()
+    assert not late.keeper.served.is_set()
+
+
+async def test_an_authority_that_nobody_spoke_for_is_spoken_for() -> None:
+    """A replica that serves under it says until when."""
+    there = world(used(), [OLD], [OLD])
+    running = Replica(there)
+    await running.once()
+    other = used(make_authority("other", NOW - 10 * DAY))
+    unclaimed = replace(other, retired=(Retired(OLD.certificate, OLD.not_after),))
+    there.store.files = {name: text for name, text in unclaimed.files().items() if name != COMING_KEY}
+    assert not stored(there).retired[0].claimed
+    await running.once()
+    assert stored(there).retired[0].claimed
+
+
+async def test_a_registration_that_nobody_mends() -> None:
+    """A replica that nobody could call does not become ready, or a rolling update would stop those that are called."""
+    for bundle in ([STRANGER], []):
+        replica = Replica(world(None, bundle, bundle), publishes=False)
+        assert await seconds([replica]) == [None]
+        assert replica.kinds[-1] is Kind.UNTRUSTED
+
+
+async def test_it_is_told_that_nobody_can_call() -> None:
+    """Once, and as a failure."""
+    there = world(used(), [], [])
+    replica = Replica(there)
+    await replica.once()
+    await replica.keeper.once()
+    assert replica.kinds == [Kind.UNTRUSTED, Kind.SERVED]
+    assert "caBundle does not hold" in replica.told[0].message
+    assert replica.told[0].failure

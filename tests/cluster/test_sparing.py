@@ -1,0 +1,100 @@
+"""No pod is made to wait for an answer that nobody can give; what is made to wait already goes on waiting."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.cluster.keeping import Keeping
+from tests.cluster.test_registrar import QUIET, SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
+from webhook.cluster.notice import Kind
+
+
+class Answering:
+    """Whether a replica serves."""
+
+    def __init__(self) -> None:
+        self.serving = False
+
+    def __call__(self) -> bool:
+        return self.serving
+
+
+def policies(api: Keeping) -> list[str]:
+    """What an outage means for each webhook."""
+    assert api.stored is not None
+    return [webhook["failurePolicy"] for webhook in api.stored["webhooks"]]
+
+
+def without_the_first(found: dict[str, Any]) -> None:
+    """One webhook is missing."""
+    del found["webhooks"][0]
+
+
+def emptied(found: dict[str, Any]) -> None:
+    """No bundle, and an outage holds nobody back."""
+    put_bundle(b"")(found)
+    ignoring(found)
+
+
+@pytest.mark.parametrize(
+    "damage", [ignoring, without_the_first, emptied, None], ids=lambda one: getattr(one, "__name__", "none")
+)
+async def test_nothing_waits_before_somebody_serves(
+    damage: Callable[[dict[str, Any]], None] | None, clock_and_api: tuple[Clock, Keeping]
+) -> None:
+    """Whoever set `Ignore`, and where there is no configuration; the rest is repaired, and `Fail` follows the first answer."""
+    clock, api = clock_and_api
+    site = replace(SITE, ca_bundle=pem("A"))
+    answering = Answering()
+    if damage is not None:
+        await Replica(api, clock, site=site).look()
+        api.change(damage)
+    replica = Replica(api, clock, site=site, serving=answering)
+    for _ in range(3):
+        await replica.look()
+        clock.now += QUIET
+    assert policies(api) == ["Ignore", "Ignore"]
+    assert bundles(api) == [pem("A"), pem("A")]
+    assert replica.registrar.as_desired is False
+    assert replica.kinds.count(Kind.SPARING) == 1
+    answering.serving = True
+    await replica.look()
+    assert policies(api) == ["Fail", "Ignore"]
+    assert replica.registrar.as_desired is True
+    assert Kind.REPAIRED not in replica.kinds, "nobody else has done anything"
+    assert not any(replica.registrar.repairs.values())
+
+
+async def test_what_waits_goes_on_waiting(clock_and_api: tuple[Clock, Keeping]) -> None:
+    """Nothing is opened by a replica that does not serve, or not any more."""
+    clock, api = clock_and_api
+    await Replica(api, clock).look()
+    replica = Replica(api, clock, serving=lambda: False)
+    for _ in range(3):
+        await replica.look()
+        clock.now += QUIET
+    assert policies(api) == ["Fail", "Ignore"]
+    assert replica.registrar.as_desired is True
+
+
+async def test_nothing_waits_before_cert_manager_has_filled_the_bundle_in(clock_and_api: tuple[Clock, Keeping]) -> None:
+    """Who serves cannot be called before that."""
+    clock, api = clock_and_api
+    replica = Replica(api, clock, site=replace(SITE, ca_bundle=b"", inject_ca_from="gpu/webhook"))
+    await replica.look()
+    assert policies(api) == ["Ignore", "Ignore"]
+    api.change(put_bundle(pem("C")))
+    await replica.look()
+    assert policies(api) == ["Fail", "Ignore"]
+    assert Kind.REPAIRED not in replica.kinds
+    api.change(put_bundle(b""))
+    await replica.look()
+    assert policies(api) == ["Fail", "Ignore"], "nothing is opened"
+
+
+@pytest.fixture
+def clock_and_api() -> tuple[Clock, Keeping]:
+    """The clock of all replicas, and the API server."""
+    return Clock(), Keeping()

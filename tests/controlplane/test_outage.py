@@ -1,0 +1,131 @@
+"""Outages that a webhook would make itself: it starts, and callers trust nobody, or somebody who is gone.
+
+The settle time is so long that whoever waits for it does not become ready within these tests.
+"""
+
+import base64
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from certs.authority import make_authority
+from tests.certs.made import NOW
+
+from .plane import ControlPlane
+from .test_certificates import GROUP, KIND, NAME, OWN, SECRET, Site, places, site
+
+__all__ = ["places", "site"]
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
+
+SETTLE = ("--ca-settle", "600")
+STRANGER = base64.b64encode(make_authority("stranger", NOW).certificate_pem).decode()
+
+
+def bundle(*each: str | None) -> Callable[[dict[str, Any]], None]:
+    """What puts one bundle into each webhook."""
+
+    def put(configuration: dict[str, Any]) -> None:
+        for webhook, one in zip(configuration["webhooks"], each, strict=True):
+            webhook["clientConfig"].pop("caBundle", None)
+            if one is not None:
+                webhook["clientConfig"]["caBundle"] = one
+
+    return put
+
+
+def change(plane: ControlPlane, *changes: Callable[[dict[str, Any]], None]) -> None:
+    """Change the configuration by hand."""
+    configuration = plane.client.get(GROUP, KIND, NAME).accepted()
+    for one in changes:
+        one(configuration)
+    plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
+
+
+def lost(site: Site) -> None:
+    """No Secret any more."""
+    site.plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
+
+
+def corrupted(site: Site) -> None:
+    """All keys, and what they sign."""
+    site.change(ca_key=b"garbage", tls_crt=b"garbage", tls_key=b"garbage")
+
+
+def garbage(site: Site) -> None:
+    """No file can be read."""
+    site.change(ca_crt=b"garbage", ca_key=b"garbage", tls_crt=b"garbage", tls_key=b"garbage")
+
+
+def kept(_site: Site) -> None:
+    """Nothing happens to it."""
+
+
+@pytest.mark.parametrize(
+    "damage, bundles, seconds",
+    [
+        (kept, (None, None), 8),
+        (kept, ("", None), 8),
+        (kept, (STRANGER, STRANGER), 8),
+        (kept, (base64.b64encode(b"garbage").decode(),) * 2, 8),
+        (lost, (None, None), 8),
+        (lost, (STRANGER, None), 20),
+        (lost, None, 20),
+        (corrupted, None, 20),
+        (garbage, (None, None), 8),
+        (garbage, None, 20),
+    ],
+    ids=[
+        "emptied",
+        "one emptied",
+        "a stranger's",
+        "garbage",
+        "Secret lost and emptied",
+        "Secret lost, one a stranger's, one empty",
+        "Secret lost",
+        "keys corrupted",
+        "Secret corrupted and emptied",
+        "Secret corrupted",
+    ],
+)
+def test_all_stopped_and_started(
+    site: Site, damage: Callable[[Site], None], bundles: tuple[str | None, str | None] | None, seconds: float
+) -> None:
+    """Both replicas are ready in seconds, whenever they start, and pods are treated."""
+    plane = site.plane
+    with site.replica(*SETTLE):
+        plane.wait_until(site.treated, "treated", 20)
+    damage(site)
+    if bundles is not None:
+        change(plane, bundle(*bundles))
+    with site.replica(*SETTLE, ready=False) as one:
+        plane.wait_until(one.ready, "ready again", seconds)
+        with site.replica(*SETTLE, ready=False) as other:
+            plane.wait_until(other.ready, "another one ready", seconds)
+            plane.wait_until(site.treated, "treated again", 5)
+
+
+def test_ignore_is_left_while_nobody_serves(site: Site) -> None:
+    """Whoever set it has pods go on until there is an answer; then all is as it should be, and it was said."""
+    plane = site.plane
+    with site.replica(*SETTLE):
+        plane.wait_until(site.treated, "treated", 20)
+    lost(site)
+
+    def ignoring(configuration: dict[str, Any]) -> None:
+        configuration["webhooks"][0]["failurePolicy"] = "Ignore"
+
+    change(plane, ignoring)
+
+    def policy() -> str:
+        found: str = plane.client.get(GROUP, KIND, NAME).accepted()["webhooks"][0]["failurePolicy"]
+        return found
+
+    with site.replica(*SETTLE, ready=False) as replica:
+        while not replica.ready():
+            assert site.create().status == 201
+            assert policy() == "Ignore" or replica.ready()
+        plane.wait_until(lambda: policy() == "Fail", "waiting for answers again", 5)
+        plane.wait_until(site.treated, "treated again", 5)
+        assert replica.has_told("lets pods go on untreated")
