@@ -140,13 +140,14 @@ def ceil_to(value: Number, step: Number) -> Number:
 
 
 def bytes_text(amount: Number) -> str:
-    """Bytes for people: the largest binary unit that says them exactly (``16 GiB``), else MiB with what is needed."""
+    """Bytes for people, exactly: in the largest binary unit that says them in whole numbers (``16 GiB``), else in bytes.
+
+    A bound that is rounded would name an amount on its other side. Only parts of a byte, which no key specifies, are rounded.
+    """
     for unit, size in _UNITS:
         if amount >= size and amount % size == 0:
             return f"{amount // size} {unit}"
-    if amount >= 1024**2:
-        return f"{number_text(Fraction(amount) / 1024**2)} MiB"
-    return f"{number_text(amount)} B"
+    return f"{exact_text(amount)} B"
 
 
 def number_text(number: Number) -> str:

@@ -93,6 +93,11 @@ def test_fraction_in_an_annotation(text: str) -> None:
         {"tke.cloud.tencent.com/qgpu-core": "8Gi", "tke.cloud.tencent.com/qgpu-memory": "8Gi"},
         {"koordinator.sh/gpu": "800M"},
         {"vke.volcengine.com/mgpu-core": "1G"},
+        {"tencent.com/vcuda-core": "8Gi"},
+        {"vke.volcengine.com/mgpu-core": "8Gi", "vke.volcengine.com/mgpu-memory": "8Gi"},
+        {"koordinator.sh/gpu-memory-ratio": "8Gi"},
+        {"tke.cloud.tencent.com/qgpu-core": "409601"},
+        {"aws.amazon.com/neuroncore": "8193"},
         {"nvidia.com/gpu": "4097"},
         {"nvidia.com/mig-1g.10gb": "8Gi"},
         {"nvidia.com/mig-1g.10gb": "8Gi", "nvidia.com/mig-3g.40gb": "1"},
@@ -104,6 +109,15 @@ def test_fraction_in_an_annotation(text: str) -> None:
 def test_no_count_is_beyond_any_node(limits: Json, target: str | None) -> None:
     """Said, or derived from cores of whole cards: a size that was written for a number."""
     assert decided(asking(limits, {} if target is None else {TARGET: target})).reason is Reason.TOO_LARGE
+
+
+@pytest.mark.parametrize("name", ["elasticgpu.io/gpu-core", "aws.amazon.com/neuroncore"])
+def test_amounts_of_0_alone(name: str) -> None:
+    """The message says what makes no request, where nothing but amounts of 0 is specified."""
+    decision = decided(asking({name: "0"}))
+    assert decision.reason is Reason.NO_FORM
+    assert decision.denial is not None
+    assert decision.denial.message.startswith("amounts of 0 make no request")
 
 
 @pytest.mark.parametrize("count, reason", [("4096", None), ("4097", Reason.TOO_LARGE), ("100000000", Reason.TOO_LARGE)])

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tests.mapping.vendors import vendor
-from webhook.cli.matrix_pages import sign
+from webhook.cli.matrix_pages import cell_table, sign
 from webhook.finding import Refused
 from webhook.mapping.fates import Cell, Outcome
 from webhook.mapping.load import load_policy
@@ -178,6 +178,15 @@ def test_mthreads_ends_at_48_gib(source: str, form: str, cores: Percent) -> None
     assert cell.of(form, Request(1, Size(48 * GIB), cores)) is Outcome.ROUNDS
     assert cell.of(form, Request(1, Size(49 * GIB), cores)) is Outcome.REFUSED
     assert sign(cell) == "~ ≤ 48 GiB"
+
+
+def test_printed_bounds_are_exact() -> None:
+    """A byte more than the last part holds is where the next begins: rounded, both said 24 GiB, and half of it was false."""
+    table = cell_table(POLICY, "intel", "kunlun")
+    assert "1 B to 24 GiB" in table
+    assert f"{24 * GIB + 1} B to 48 GiB" in table
+    assert f"{96 * GIB + 1} B to 1 TiB" in table
+    assert " MiB to " not in table
 
 
 def test_of_two_that_share_a_name_one_is_active() -> None:

@@ -75,13 +75,29 @@ def read(
     reading = completed(vendor, said, defaults, read_form, home=home)
     if reading is not None:
         return reading
+    _refuse_too_many(vendor, said, container)
     if form is not None:
         raise denied(vendor, form, said, container)
-    words = ", ".join(str(one) for one in said.values())
+    words = ", ".join(str(one) for one in said.values()) or "amounts of 0"
     listed = ", ".join(word.spellings[0].text for word in vendor.words.values() if word.kind == "amount")
     raise refuse(
         Reason.NO_FORM, f"{words} make no request; the words of {vendor.name} are {listed}", container=container
     )
+
+
+def _refuse_too_many(vendor: Vendor, said: SaidWords, container: str) -> None:
+    """Refuses a number that counts more devices than any node has, which is what is wrong with it, whatever else is."""
+    for form in vendor.forms:
+        derived = form.devices
+        one = said.get(derived.word) if isinstance(derived, Derived) and form.deny is None else None
+        if isinstance(derived, Derived) and one is not None and one.number > MAX_DEVICES * derived.per:
+            raise _too_many(one, int(-(-one.number // derived.per)), f"write {derived.per} for each", container)
+
+
+def _too_many(one: Said | str, devices: int, instead: str, container: str) -> Refused:
+    message = f"{one} requests {devices} devices, and no node has so many: {instead}"
+    field, value = (one.key, one.text) if isinstance(one, Said) else (None, None)
+    return refuse(Reason.TOO_LARGE, message, container=container, field=field, value=value)
 
 
 class _Reader:
@@ -160,8 +176,7 @@ class _Reader:
         if devices is not None and devices > MAX_DEVICES:
             derived = self._form.devices
             instead = f"write {derived.per} for each" if isinstance(derived, Derived) else "write their number"
-            message = f"{one or self._form.name} requests {devices} devices, and no node has so many: {instead}"
-            raise self._refuse(Reason.TOO_LARGE, message, one)
+            raise _too_many(one or self._form.name, devices, instead, self._container)
         return devices
 
     def _counted(self) -> tuple[int | None, Said | None]:
