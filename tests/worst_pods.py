@@ -209,10 +209,12 @@ PODS: Final[dict[str, Grow]] = {
         )
     ),
     "long search path": lambda n: pod(container(env=[{"name": "LD_LIBRARY_PATH", "value": ":;" * n}])),
+    "long search path with holes": lambda n: pod(container(env=[{"name": "LD_LIBRARY_PATH", "value": "a::" * n}])),
     "long search paths of many containers": lambda n: pod(
         *(container(c, env=[{"name": "LD_LIBRARY_PATH", "value": "/a:" * (n // 128)}]) for c in range(128))
     ),
     "long preload": lambda n: pod(container(env=[{"name": "LD_PRELOAD", "value": " :" * n}])),
+    "long preload with holes": lambda n: pod(container(env=[{"name": "LD_PRELOAD", "value": "a  " * n}])),
     "long variable name": lambda n: pod(container(env=[{"name": "CUDA_DEVICE_MEMORY_LIMIT" + "_" * n}])),
     "long variable": lambda n: pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "$(" * n}])),
     "long resource name": lambda n: pod(container(0, {"nvidia.com/gpumem" + "m" * n: "1", **SHARE})),

@@ -157,11 +157,26 @@ def test_init_containers_are_guarded() -> None:
 
 
 OWNED = vendor(
-    owned=["acme.io/node", "acme.io/*-allocated", {"label": "acme.io/bound"}], ownedBy=["system:acme"], shim=SHIM
+    variables={"chip": {"values": "[A-Z][0-9]"}},
+    owned=[
+        "acme.io/node",
+        "acme.io/*-allocated",
+        "acme.io/{chip}-ids",
+        {"label": "acme.io/bound"},
+        {"label": "acme.io/{chip}"},
+    ],
+    ownedBy=["system:acme"],
+    shim=SHIM,
 )
 MARKS: dict[str, Any] = {
-    "annotations": {"acme.io/node": "n1", "acme.io/a-b-allocated": "x", "acme.io/wish": "y", "mine": "z"},
-    "labels": {"acme.io/bound": "1", "acme.io/node": "kept", "app": "a"},
+    "annotations": {
+        "acme.io/node": "n1",
+        "acme.io/a-b-allocated": "x",
+        "acme.io/A1-ids": "0",
+        "acme.io/wish": "y",
+        "mine": "z",
+    },
+    "labels": {"acme.io/bound": "1", "acme.io/A1": "1", "acme.io/node": "kept", "app": "a"},
 }
 
 
@@ -182,11 +197,13 @@ def test_marks_of_a_scheduler_are_stripped(held: Held) -> None:
     outcome = marked(held)
     assert outcome.pod["metadata"]["annotations"] == {"acme.io/wish": "y", "mine": "z"}
     assert outcome.pod["metadata"]["labels"] == {"acme.io/node": "kept", "app": "a"}
-    assert outcome.reasons == [Reason.OWNED_STRIPPED] * 3
+    assert outcome.reasons == [Reason.OWNED_STRIPPED] * 5
     assert {finding.field for finding in outcome.findings} == {
         "metadata.annotations[acme.io/node]",
         "metadata.annotations[acme.io/a-b-allocated]",
+        "metadata.annotations[acme.io/A1-ids]",
         "metadata.labels[acme.io/bound]",
+        "metadata.labels[acme.io/A1]",
     }
 
 

@@ -180,6 +180,18 @@ def test_a_long_affinity_is_not_rewritten() -> None:
     assert decided(share(), policy, spec=spec).reason is Reason.TOO_MANY
 
 
+def test_hints_with_a_variable_are_told() -> None:
+    """A key whose variable has an expression is looked for beside all other vendors' keys, too."""
+    pod = {
+        "metadata": {"annotations": {"hami.io/use-BI-V150-uuid": "u", "hami.io/use-X-uuid": "u"}},
+        "spec": {"containers": [{"name": "a", "resources": {"limits": {"iluvatar.ai/vgpu": "1"}}}]},
+    }
+    namespace = Namespace("team", PRIVILEGED, {"vgpu-webhook.io/target": "volcano"})
+    decision = decide(decode_pod(json.dumps(pod).encode()), Context(namespace), POLICY)
+    told = [finding.field for finding in decision.warnings if finding.reason is Reason.HINT_NOT_CARRIED]
+    assert told == ["hami.io/use-BI-V150-uuid"]
+
+
 def test_hints_that_are_told_are_bounded() -> None:
     """The first of them, and each once."""
     hints = {f"nvidia.com/container.x{n}.gpu-compute.mode": "1" for n in range(300)}

@@ -12,7 +12,7 @@ from webhook.mapping import schema
 from webhook.mapping.glob import glob_pattern
 from webhook.mapping.guard import Guards, compile_guards, truthy
 from webhook.mapping.guard_lists import guard_lists
-from webhook.mapping.owned import Owned, compile_owned
+from webhook.mapping.owned import Owned, compile_owned, union
 from webhook.mapping.problem import Path, Problem
 from webhook.mapping.shim import Shim, compile_shim
 
@@ -260,6 +260,11 @@ def test_keys_are_patterns(pattern: str, key: str, *, inside: bool) -> None:
     assert (key in made.labels) == inside
     assert made.annotations.among(["z", key]) == [key] * inside
     assert owned(hints=(pattern,))[0].hint(key) == inside
+    others, _ = owned("b.io/x", {"label": "b.io/*"}, hints=("b.io/{chip}",))
+    assert [part.among(["z", key]) for part in (union([others, made]).annotations, union([made, others]).labels)] == [
+        [key] * inside
+    ] * 2
+    assert union([others, owned(hints=(pattern,))[0]]).hint(key) == inside
 
 
 def test_labels_and_annotations_are_apart() -> None:

@@ -30,7 +30,18 @@ def test_no_device(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "key", ["{x}/gpu", "{x}.com/gpu", "a{x}/gpu", "{x}", "{x}.k8s.io/gpu", "acme.{x}/gpu", "{x}gpu"]
+    "key",
+    [
+        "{x}/gpu",
+        "{x}.com/gpu",
+        "a{x}/gpu",
+        "{x}",
+        "{x}.k8s.io/gpu",
+        "{x}etes.io/gpu",
+        "k{x}8s.io/gpu",
+        "acme.{x}/gpu",
+        "{x}gpu",
+    ],
 )
 @pytest.mark.parametrize("place", ["resource", "label", "annotation"])
 def test_no_pattern_without_a_domain(key: str, place: str) -> None:
@@ -55,7 +66,8 @@ def test_no_key_of_ordinary_pods(key: str, place: str) -> None:
 @pytest.mark.parametrize(
     "key",
     ["*a*", "a*", "app*", "job-*", "*/x", "*.com/x", "*a/x", "kubectl.kubernetes.io/*", "*.kubernetes.io/x", "istio.io/r*",
-     "*.istio.io/*", "pod-template-*", "prometheus.io/*", "controller*", "*-hash"],
+     "*.istio.io/*", "pod-template-*", "prometheus.io/*", "controller*", "*-hash", "*netes.io/n*", "app*netes.io/name",
+     "*s.io/n*", "k*8s.io/x"],
 )  # fmt: skip
 @pytest.mark.parametrize("place", ["owned: ['{}']", "owned: [{{label: '{}'}}]", "match: {{keys: ['{}']}}"])
 def test_no_broad_mark(key: str, place: str) -> None:

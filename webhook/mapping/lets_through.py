@@ -153,8 +153,13 @@ def _of_domain(one: _Name) -> Iterator[Problem]:
         yield Problem(f"{domain!r} is no domain", one.path)
     elif "*" in domain and _END_OF_DOMAIN.fullmatch(end) is None:
         yield Problem(f"{one.glob!r} would be names of any domain", one.path, "write the end of the domain itself")
-    elif any(end == own or end.endswith(f".{own}") for own in _KUBERNETES):
-        yield Problem(f"{one.glob}: {end.lstrip('.')} is Kubernetes' own", one.path, "use a domain of the vendor")
+        return
+    own = next(
+        (own for own in _KUBERNETES if f".{end}".endswith(f".{own}") or ("*" in domain and own.endswith(end))), None
+    )
+    if own is not None:
+        taken = end.lstrip(".") if end.endswith(own) else own
+        yield Problem(f"{one.glob}: {taken} is Kubernetes' own", one.path, "use a domain of the vendor")
 
 
 @lru_cache(maxsize=4096)

@@ -75,6 +75,7 @@ def _any_of(sets: Iterable[Keys]) -> Keys:
     return Keys(
         frozenset().union(*(keys.exact for keys in sets)),
         re.compile("|".join(patterns), re.DOTALL) if patterns else None,
+        tuple({one: None for keys in sets for one in keys.expressions}),
     )
 
 
