@@ -124,22 +124,19 @@ def vke(keys: Keys) -> Meaning | None:
     """Volcengine VKE mGPU and its validator: MiB and percent, in total over the cards of the container's entry of a list."""
     cores, mib = keys.of("mgpu-core"), keys.of("mgpu-memory")
     cards = _vke_count(keys)
-    if cards == 0 and not cores and not mib:
+    if mib is None and cores is None:
         return None
     if cards == 0:
         raise Refused("0 cards beside a request")
-    if mib is None and cores is None:
-        raise Refused("nothing is asked for")
     if cards is None or (mib is None and cores is not None and cores % 100 == 0):
         return _vke_one(cores, mib, cards)
-    if mib is None or cores is None:
-        raise Refused("several cards need both")
-    each, part = share(mib, cards), share(cores, cards)
-    if each < 1024:
+    each = None if mib is None else share(mib, cards)
+    part = None if cores is None else share(cores, cards)
+    if each is not None and each < 1024:
         raise Unsure("256 or 1024 MiB at least")
-    if part >= 100:
+    if part is not None and part >= 100:
         raise Unsure("whole cards with a size") if part == 100 else Refused("more than whole cards")
-    return Meaning("vke", cards, size(each, MIB), percent(part))
+    return Meaning("vke", cards, None if each is None else size(each, MIB), None if part is None else percent(part))
 
 
 def _vke_one(cores: int | None, mib: int | None, cards: int | None) -> Meaning:
