@@ -1,15 +1,15 @@
 """Property 5 by the oracle: never less than asked, nothing that was specified changes, nothing is accepted that is nothing."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import product
-from typing import Any
 
 from tests.fuzz.generate import PREFIX
 from tests.fuzz.mismatch import mismatch
 from tests.fuzz.oracle.meaning import (
     ALL,
+    FREE,
     GIB,
-    MIB,
     MOST_DEVICES,
     Amount,
     Amounts,
@@ -166,22 +166,16 @@ def target_of(trial: Trial, vendor: str) -> str:
 
 def completed(trial: Trial, before: Read) -> list[Amounts]:
     """What a container may get that lacks a key of its vendor, by the default for it; what is specified still counts."""
-    vendor = before.vendor or ""
-    added: dict[Any, str] = {}
+    vendor, cluster = before.vendor or "", trial.setup.cluster
     found: list[Amounts] = []
     for default in defaults_of(trial, vendor, "devices"):
-        added[default] = before.lacks or ""
-    if vendor == "volcano":
-        sizes = (one for one in defaults_of(trial, vendor, "memory") if isinstance(one, tuple) and one[0] == "size")
-        added |= {-(-one[1] // MIB): "volcano.sh/vgpu-memory" for one in sizes}
-    for number, key in added.items():
-        counted = read_with(trial.case.pod, before, {key: number}, trial.setup.cluster)
-        if (
-            counted.meaning is not None
-            and not counted.ignores
-            and (key == before.lacks or counted.meaning.cores != ALL)
-        ):
-            found += possible(trial, before.vendor or "", counted.meaning)
+        counted = read_with(trial.case.pod, before, {before.lacks or "": default}, cluster)
+        if counted.meaning is not None and not counted.ignores:
+            found += possible(trial, vendor, counted.meaning)
+    if vendor == "volcano":  # a size makes a request there, too
+        sized = read_with(trial.case.pod, before, {"volcano.sh/vgpu-memory": 1}, cluster).meaning
+        if sized is not None:
+            found += possible(trial, vendor, replace(sized, memory=None, absent={"devices": 1, "cores": FREE}))
     return found
 
 

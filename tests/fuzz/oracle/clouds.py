@@ -73,11 +73,14 @@ def _qgpu_without_cores(keys: Keys, total: int | None) -> Meaning | None:
     greedy = keys.of("greedy")
     if total is None:
         return None
+    online = keys.annotations.get("tke.cloud.tencent.com/app-class") == "online"
     if greedy is not None:
+        if online:
+            raise Unsure("an online job's with an offline one's key")
         if greedy > 100:
             raise Refused("an offline share is of one card")
         return Meaning("qgpu", 1, size(total, GIB), FREE)
-    if keys.annotations.get("tke.cloud.tencent.com/app-class") == "online":
+    if online:
         return Meaning("qgpu", 1, size(total, GIB), FREE)
     return Meaning("qgpu", 1, size(total, GIB), None)
 
@@ -106,18 +109,18 @@ def baidu(keys: Keys) -> Meaning:
 def cce(keys: Keys) -> Meaning:
     """Huawei Cloud CCE xGPU (cce_10_0965): 128 MiB and percent, in total over the cards of the pod's label."""
     units, cores = keys.of("gpu-mem"), keys.of("gpu-core")
-    if units is None:
-        if cores is None:
-            raise Refused("nothing is asked for")
-        return Meaning("cce", 1, None, percent(cores))
+    if units is None and cores is None:
+        raise Refused("nothing is asked for")
     cards = count(keys.count_of(keys.labels, "volcano.sh/gpu-num") or 1)
-    if share(units, cards) > 16384:
-        raise Refused("more than a card has")
     of_cores = None if cores is None else share(cores, cards)
     if of_cores is not None and of_cores % 5:
         raise Refused("cores are a multiple of 5")
-    memory = size(share(units, cards), 128 * MIB)
-    return Meaning("cce", cards, memory, None if of_cores is None else percent(of_cores), {"cores": FREE})
+    part = None if of_cores is None else percent(of_cores)
+    if units is None:
+        return Meaning("cce", cards, None, part)
+    if share(units, cards) > 16384:
+        raise Refused("more than a card has")
+    return Meaning("cce", cards, size(share(units, cards), 128 * MIB), part, {"cores": FREE})
 
 
 def vke(keys: Keys) -> Meaning | None:
