@@ -1,21 +1,19 @@
 """Property 5 by the oracle: never less than asked, nothing that was specified changes, nothing is accepted that is nothing."""
 
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
+from dataclasses import replace
 from itertools import product
-from typing import Any
 
 from tests.fuzz.generate import PREFIX
+from tests.fuzz.mismatch import mismatch
 from tests.fuzz.oracle.meaning import (
     ALL,
     FREE,
     GIB,
-    MIB,
     MOST_DEVICES,
     Amount,
     Amounts,
     Meaning,
-    Number,
     Refused,
     at_least,
     percent,
@@ -23,7 +21,7 @@ from tests.fuzz.oracle.meaning import (
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.reading import Read, read_with
-from tests.fuzz.oracle.steps import core_step, memory_step
+from tests.fuzz.status import status_findings
 from tests.fuzz.trial import Finding, Trial, all_containers
 
 NVIDIA = frozenset(
@@ -139,7 +137,7 @@ def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Rea
         detail = f"{before.name}: {wrong[0]}; {vendor} to {target}, asked {candidates[0]}, got {got} by {after.vendor}"
         yield Finding(f"5 {wrong[0]}", detail, vendor)
     if trial.decision.patch_json and "mig" not in {vendor, after.vendor}:
-        yield from _status(trial, before, candidates, got)
+        yield from status_findings(trial, before, candidates, got)
 
 
 def _left(trial: Trial, before: Read, target: str) -> list[str]:
@@ -168,22 +166,16 @@ def target_of(trial: Trial, vendor: str) -> str:
 
 def completed(trial: Trial, before: Read) -> list[Amounts]:
     """What a container may get that lacks a key of its vendor, by the default for it; what is specified still counts."""
-    vendor = before.vendor or ""
-    added: dict[Any, str] = {}
+    vendor, cluster = before.vendor or "", trial.setup.cluster
     found: list[Amounts] = []
     for default in defaults_of(trial, vendor, "devices"):
-        added[default] = before.lacks or ""
-    if vendor == "volcano":
-        sizes = (one for one in defaults_of(trial, vendor, "memory") if isinstance(one, tuple) and one[0] == "size")
-        added |= {-(-one[1] // MIB): "volcano.sh/vgpu-memory" for one in sizes}
-    for number, key in added.items():
-        counted = read_with(trial.case.pod, before, {key: number}, trial.setup.cluster)
-        if (
-            counted.meaning is not None
-            and not counted.ignores
-            and (key == before.lacks or counted.meaning.cores != ALL)
-        ):
-            found += possible(trial, before.vendor or "", counted.meaning)
+        counted = read_with(trial.case.pod, before, {before.lacks or "": default}, cluster)
+        if counted.meaning is not None and not counted.ignores:
+            found += possible(trial, vendor, counted.meaning)
+    if vendor == "volcano":  # a size makes a request there, too
+        sized = read_with(trial.case.pod, before, {"volcano.sh/vgpu-memory": 1}, cluster).meaning
+        if sized is not None:
+            found += possible(trial, vendor, replace(sized, memory=None, absent={"devices": 1, "cores": FREE}))
     return found
 
 
@@ -232,80 +224,3 @@ def _namespace_default(dimension: str, text: str) -> int | Amount | None:
     if not text.isdecimal() or text.startswith("0") or exact > MOST_DEVICES:
         raise ValueError(text)
     return int(text)
-
-
-def mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> str | None:
-    """What is wrong with what a container gets; None where it is right, and no more than the target's units explain."""
-    if got.devices != asked.devices:
-        return "devices are those asked for"
-    if FREE in {asked.memory, got.memory}:
-        if got.memory != asked.memory and not (asked.memory == FREE and "VGW207" in trial.codes):
-            return "memory is not less than asked"
-    elif not any(at_least(got.memory, asked.memory, card) for card in _cards(trial, asked)):
-        return "memory is not less than asked"
-    elif not _least(got.memory, asked.memory, memory_step(target, asked, trial.setup.cluster)):
-        return "memory is rounded no further than needed"
-    return _cores_mismatch(trial, target, asked, got)
-
-
-def _cores_mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> str | None:
-    if got.cores == asked.cores:
-        return None
-    dropped = "VGW205" in trial.codes and target in trial.setup.drops
-    if dropped and got.cores in {FREE, ALL}:
-        return None
-    if asked.cores == FREE and got.memory == got.cores == ALL:
-        return None
-    if asked.cores == FREE:
-        return None if "VGW207" in trial.codes else "no limit of cores stays none"
-    if not at_least(got.cores, asked.cores):
-        return "cores are not less than asked"
-    if got.cores[1] - asked.cores[1] >= core_step(target, asked, got):
-        return "cores are rounded no further than needed"
-    return None
-
-
-def _least(got: Amount, asked: Amount, step: Number | None) -> bool:
-    """Whether a step less would be too little; `step` None: not known."""
-    if got == asked or step is None or got[0] != asked[0]:
-        return True
-    return got[1] - asked[1] < (step if got[0] == "size" else 1)
-
-
-def _cards(trial: Trial, asked: Amounts) -> list[Number | None]:
-    """Bytes of the cards that the pod may get: of the one that its selector names, or by its affinity any that is known.
-
-    Whole cards are never a size.
-    """
-    selected: str = (trial.case.pod["spec"].get("nodeSelector") or {}).get("nvidia.com/gpu.product", "")
-    if "VGW210" not in trial.codes or asked.whole:
-        return [None]
-    return [trial.setup.cards[selected]] if selected in trial.setup.cards else [*trial.setup.cards.values()]
-
-
-def _status(trial: Trial, before: Read, candidates: list[Amounts], got: Amounts) -> Iterator[Finding]:
-    """The status annotation says what was requested, and what the container gets."""
-    entry = trial.entry(before.name)
-    if not entry:
-        return
-    request = entry.get("request")
-    if not any(_says(request, asked) for asked in candidates):
-        yield Finding("the status says what was requested", f"{request} for {candidates[0]}", before.vendor or "")
-    if not _says(entry.get("allocation") or request, got):
-        yield Finding("the status says what is allocated", f"{entry} for {got}", before.vendor or "")
-
-
-def _says(shown: Any, amounts: Amounts) -> bool:
-    """Whether the status shows these amounts: sizes exactly, percentages as far as digits can."""
-    if not isinstance(shown, dict) or shown.get("devices") != amounts.devices:
-        return False
-    return _amount_says(shown["memory"], amounts.memory) and _amount_says(shown["cores"], amounts.cores)
-
-
-def _amount_says(text: str, amount: Amount) -> bool:
-    kind, number = amount
-    if kind == "free":
-        return text == "free"
-    if kind == "size":
-        return text.endswith("Mi") and Fraction(text.removesuffix("Mi")) * MIB == number
-    return text.endswith("%") and abs(Fraction(text.removesuffix("%")) - number) < Fraction(1, 10**4)

@@ -140,7 +140,8 @@ def _shim(trial: Trial, after: Json, values: dict[str, str | None], held: Held) 
         return
     if values.get("CUDA_DEVICE_MEMORY_LIMIT") != memory_limit(got):
         yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_MEMORY_LIMIT')} for {got}", vendor)
-    if values.get("CUDA_DEVICE_SM_LIMIT") != core_limit(got):
+    allowed = trial.case.annotations.get(f"{PREFIX}guard") == "allow" and core_limit(got) is None
+    if values.get("CUDA_DEVICE_SM_LIMIT") != core_limit(got) and not allowed:
         yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_SM_LIMIT')} % for {got}", vendor)
     mounts = [one for one in after.get("volumeMounts") or [] if one["mountPath"].rstrip("/") == FOLDER]
     if {(one["name"], one.get("readOnly"), one.get("subPath")) for one in mounts} != {("vgpu-shim", True, None)}:

@@ -9,7 +9,7 @@ from tests.fuzz.policies import SETUPS
 from tests.fuzz.shrink import shrunk
 from tests.fuzz.trial import NAMESPACE
 
-SHOWN = 60
+SHOWN = 30
 """Findings of which the smallest pod is looked for."""
 
 

@@ -3,6 +3,7 @@
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from tests.fuzz.generate import PREFIX, Case
@@ -20,13 +21,13 @@ def shrunk(case: Case, rule: str, vendor: str) -> Case:
         vendor: of the finding.
     """
 
-    def breaks(other: Case) -> bool:
+    def breaks(other: Case, *, closely: bool) -> bool:
         try:
-            return any((one.rule, one.vendor) == (rule, vendor) for one in judge(other, closely=True)[1])
+            return any((one.rule, one.vendor) == (rule, vendor) for one in judge(other, closely=closely)[1])
         except (KeyError, TypeError, AttributeError, IndexError):  # no pod that could be sent any more
             return False
 
-    return _smallest(case, breaks)
+    return _smallest(case, partial(breaks, closely=not breaks(case, closely=False)))
 
 
 def _smallest(case: Case, breaks: Callable[[Case], bool]) -> Case:

@@ -253,9 +253,10 @@ def _second_pass(first: Resolution, words: PodWords, given: Orders, policy: Poli
     meant = {one.asking.position: one for one in first.settled}
     for one in second.settled:
         before = meant.pop(one.asking.position, None)
-        if before is None or one.request != before.request or _moves(one, after):
+        # For an inactive target, what the active vendor reads may differ although it is written again as it stands.
+        if before is None or {one.reading.request, one.request} != {before.request} or _moves(one, after):
             asked = before.request if before is not None else "nothing"
-            message = f"what would be written would be read as {one.request} instead of {asked}"
+            message = f"what would be written would be read as {one.reading.request} instead of {asked}"
             raise one.asking.refuse(Reason.READ_BACK_DIFFERS, message)
     if meant:
         lost = next(iter(meant.values()))

@@ -73,11 +73,14 @@ def _qgpu_without_cores(keys: Keys, total: int | None) -> Meaning | None:
     greedy = keys.of("greedy")
     if total is None:
         return None
+    online = keys.annotations.get("tke.cloud.tencent.com/app-class") == "online"
     if greedy is not None:
+        if online:
+            raise Unsure("an online job's with an offline one's key")
         if greedy > 100:
             raise Refused("an offline share is of one card")
         return Meaning("qgpu", 1, size(total, GIB), FREE)
-    if keys.annotations.get("tke.cloud.tencent.com/app-class") == "online":
+    if online:
         return Meaning("qgpu", 1, size(total, GIB), FREE)
     return Meaning("qgpu", 1, size(total, GIB), None)
 
@@ -106,40 +109,37 @@ def baidu(keys: Keys) -> Meaning:
 def cce(keys: Keys) -> Meaning:
     """Huawei Cloud CCE xGPU (cce_10_0965): 128 MiB and percent, in total over the cards of the pod's label."""
     units, cores = keys.of("gpu-mem"), keys.of("gpu-core")
-    if units is None:
-        if cores is None:
-            raise Refused("nothing is asked for")
-        return Meaning("cce", 1, None, percent(cores))
+    if units is None and cores is None:
+        raise Refused("nothing is asked for")
     cards = count(keys.count_of(keys.labels, "volcano.sh/gpu-num") or 1)
-    if share(units, cards) > 16384:
-        raise Refused("more than a card has")
     of_cores = None if cores is None else share(cores, cards)
     if of_cores is not None and of_cores % 5:
         raise Refused("cores are a multiple of 5")
-    memory = size(share(units, cards), 128 * MIB)
-    return Meaning("cce", cards, memory, None if of_cores is None else percent(of_cores), {"cores": FREE})
+    part = None if of_cores is None else percent(of_cores)
+    if units is None:
+        return Meaning("cce", cards, None, part)
+    if share(units, cards) > 16384:
+        raise Refused("more than a card has")
+    return Meaning("cce", cards, size(share(units, cards), 128 * MIB), part, {"cores": FREE})
 
 
 def vke(keys: Keys) -> Meaning | None:
     """Volcengine VKE mGPU and its validator: MiB and percent, in total over the cards of the container's entry of a list."""
     cores, mib = keys.of("mgpu-core"), keys.of("mgpu-memory")
     cards = _vke_count(keys)
-    if cards == 0 and not cores and not mib:
+    if mib is None and cores is None:
         return None
     if cards == 0:
         raise Refused("0 cards beside a request")
-    if mib is None and cores is None:
-        raise Refused("nothing is asked for")
     if cards is None or (mib is None and cores is not None and cores % 100 == 0):
         return _vke_one(cores, mib, cards)
-    if mib is None or cores is None:
-        raise Refused("several cards need both")
-    each, part = share(mib, cards), share(cores, cards)
-    if each < 1024:
+    each = None if mib is None else share(mib, cards)
+    part = None if cores is None else share(cores, cards)
+    if each is not None and each < 1024:
         raise Unsure("256 or 1024 MiB at least")
-    if part >= 100:
+    if part is not None and part >= 100:
         raise Unsure("whole cards with a size") if part == 100 else Refused("more than whole cards")
-    return Meaning("vke", cards, size(each, MIB), percent(part))
+    return Meaning("vke", cards, None if each is None else size(each, MIB), None if part is None else percent(part))
 
 
 def _vke_one(cores: int | None, mib: int | None, cards: int | None) -> Meaning:

@@ -251,7 +251,7 @@ def _meaning(vendor: str, keys: Keys) -> Meaning | None:
     counts = COUNTS.get(vendor, set())
     if keys.zeros & counts and keys.numbers.keys() - {"priority"}:
         raise Refused("no device, and a part of one")
-    if keys.zeros - counts and vendor not in {"nvidia", "volcano", "koordinator", "vke"}:
+    if keys.zeros - counts and vendor not in {"nvidia", "volcano", "koordinator"}:
         raise Unsure("0 may be no legal number")
     if keys.zeros & counts:
         return None
