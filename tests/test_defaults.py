@@ -218,3 +218,13 @@ def test_passed_over_where_the_pod_can_carry_one_value() -> None:
     (told,) = (one for one in decision.warnings if one.reason is Reason.DEFAULT_NOT_APPLIED)
     assert (told.container, told.field) == ("c1", f"{PREFIX}devices")
     check_second_pass(pod, decision, policy, annotations)
+
+
+@pytest.mark.parametrize("key", ["gpu.intel.com/memory.max", "gpu.intel.com/millicores"])
+def test_no_key_whose_variable_nothing_says(key: str) -> None:
+    """A key of 0 asks, and does not say which driver's devices a default would count: what is missing is named."""
+    policy = policy_for()
+    decision = decided(pod_with({key: "0"}), policy, {f"{PREFIX}devices": "2"})
+    assert decision.reason is Reason.REFUSED_BY_VENDOR
+    assert decision.denial is not None
+    assert "gpu.intel.com/{driver} is missing" in decision.denial.message

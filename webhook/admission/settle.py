@@ -211,6 +211,8 @@ class _Settler:
         for other in self._one.all_said.values():
             binding |= dict(other.binding)
         key = said.key if said is not None else spelling(word, binding)
+        if "{" in key:
+            raise self._one.refuse(Reason.REFUSED_BY_VENDOR, f"{key} is missing, and nothing says which one: write it")
         if word.place == "resource":
             settled.resources[key] = number
         else:
