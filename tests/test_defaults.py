@@ -132,7 +132,12 @@ CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
     ({f"{QGPU}core": "250"}, "nvidia", {"devices": "4", "memory": "4Gi"}, "3 x 4096Mi 83%"),
     ({f"{KOORDINATOR}gpu-core": "200"}, "nvidia", {"devices": "4", "memory": "all"}, "2 x 100% 100%"),
     ({f"{KOORDINATOR}gpu-core": "200"}, None, {"devices": "4", "memory": "all"}, "2 x 100% 100%"),
-    ({f"{KOORDINATOR}gpu-core": "200"}, None, {"devices": "4", "memory": "4Gi"}, f"{KOORDINATOR}gpu-core and {KOORDINATOR}gpu.shared need"),
+    (
+        {f"{KOORDINATOR}gpu-core": "200"},
+        None,
+        {"devices": "4", "memory": "4Gi"},
+        f"{KOORDINATOR}gpu-core and {KOORDINATOR}gpu.shared need",
+    ),
     ({f"{KOORDINATOR}gpu-core": "50"}, None, {"devices": "4", "memory": "4Gi"}, "1 x 4096Mi 50%"),
     ({f"{KOORDINATOR}gpu.shared": "2"}, None, {"devices": "4", "memory": "4Gi", "cores": "25"}, "2 x 4096Mi 25%"),
     ({"iluvatar.ai/vcuda-memory": "64"}, None, {"devices": "4"}, "add iluvatar.ai/vgpu: 1"),

@@ -7,6 +7,7 @@ import ssl
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -133,10 +134,11 @@ class Replica:
 
 @pytest.fixture(scope="module")
 def places(control_plane: ControlPlane) -> ControlPlane:
-    """The control plane with the webhook's own namespace and one that has opted in."""
+    """The control plane with the webhook's own namespace and one that has opted in; another module may have made them."""
     for name, labels in ((OWN, {}), (TEAM, {"vgpu-webhook.io/inject": "enabled"})):
         metadata: dict[str, Any] = {"name": name, "labels": labels}
-        control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+        if control_plane.client.get("v1", "namespaces", name).status == HTTPStatus.NOT_FOUND:
+            control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     return control_plane
 
 
