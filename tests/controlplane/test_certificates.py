@@ -243,7 +243,7 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
     """With the annotation the bundle is left to it, even when it is another's."""
     with site.replica("--inject-ca-from", "gpu/webhook"):
         plane = site.plane
-        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered", 20)
+        plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).body.get("webhooks"), "registered", 20)
         configuration = plane.client.get(GROUP, KIND, NAME).accepted()
         assert configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == "gpu/webhook"
         assert all(not one["clientConfig"].get("caBundle") for one in configuration["webhooks"])

@@ -39,7 +39,10 @@ FAULTS: Final = (
     Fault(
         "a namespace opts in while watches bring nothing",
         in_cluster.stale_label,
-        Told(metrics=("vgpu_webhook_watch_age_seconds",), alerts=("VgpuWebhookWatchStale",)),
+        Told(
+            metrics=("vgpu_webhook_watch_age_seconds", "vgpu_webhook_namespace_doubts_total"),
+            alerts=("VgpuWebhookWatchStale",),
+        ),
         denied="while the API server cannot be asked for the namespace",
         lasts=5,
     ),
@@ -156,7 +159,12 @@ FAULTS: Final = (
     Fault(
         "caBundle is emptied while all replicas start",
         in_objects.bundle_emptied_and_restart,
-        Told(metrics=("apiserver_admission_webhook_rejection_count",), alerts=("VgpuWebhookFailClosed",)),
+        Told(
+            log=("certificates",),
+            events=("CertificateUntrusted",),
+            metrics=("apiserver_admission_webhook_rejection_count",),
+            alerts=("VgpuWebhookFailClosed",),
+        ),
         denied="until replicas have started",
         recovers=30,
     ),
