@@ -216,6 +216,11 @@ async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) 
     assert sum(replica.registrar.repairs.values()) >= 50
 
 
+def reported(replica: Replica) -> list[str]:
+    """What was said of repairs."""
+    return [notice.message for notice in replica.told if notice.kind is Kind.REPAIRED]
+
+
 async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: Cluster) -> None:
     """Whatever version a hand says that it is: what no version writes is taken out, and named with its writer."""
 
@@ -239,7 +244,9 @@ async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: C
         for change in (narrow, narrow_by_condition, label):
             await asyncio.to_thread(cluster.change, change)
             await until(right, f"repaired: {[str(one) for one in replica.told]}")
-        messages = [notice.message for notice in replica.told if notice.kind is Kind.REPAIRED]
+        # What is written is seen a moment before its writer hears of it.
+        await until(lambda: len(reported(replica)) == 3, "reported")
+        messages = reported(replica)
     assert "objectSelector" in messages[0]
     assert "match condition of others, never" in messages[1]
     assert "x=y" in messages[2]
