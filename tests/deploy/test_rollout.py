@@ -135,6 +135,7 @@ def test_new_version_and_back(before: Release, any_release: Release) -> None:
         any_release.run("upgrade", "--reset-then-reuse-values", "--set", "image.tag=")
         before.plane.wait_until(lambda: set(before.ready()) - first, "a replica of this version", 120)
         before.plane.client.patch(*deployment, {"spec": {"paused": True}}, NAMESPACE).accepted()
+        before.plane.wait_until(before.at_rest, "the rollout paused", 120)
         new, old = set(before.ready()) - first, set(before.ready()) & first
         assert {program(before, pod) for pod in new} == {ROOT}
         assert old

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.fuzz.generate import PREFIX, Case
-from tests.fuzz.oracle.meaning import Amounts
+from tests.fuzz.oracle.meaning import FREE, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import Decision, decide
@@ -17,6 +17,7 @@ from webhook.cli.treatment import Treated, Wishes, treat
 from webhook.explanation.model import ContainerExplained
 from webhook.explanation.pods import explain
 from webhook.pod import decode_pod
+from webhook.reasons import Reason
 from webhook.response import MAX_WARNINGS, encode_answer
 from webhook.review import decode_review
 
@@ -84,11 +85,16 @@ def _without_defaults(trial: Trial) -> Iterator[Finding]:
     denial = trial.decision.denial
     if denial is not None:
         # A default may make a share of whole devices, and a share needs more: a scheduler, no privilege.
-        if denial.reason.code < "VGW500":
+        # What has no limit because the pod specifies so cannot be written where the default would give it one.
+        if denial.reason.code < "VGW500" and not (denial.reason is Reason.NO_EQUIVALENT and _specifies_no_limit(trial)):
             yield Finding("a namespace's default stops no pod", denial.text)
         return
     if trial.decision.patch_json or other.decision.patch_json:
         yield from _specified(trial, other)
+
+
+def _specifies_no_limit(trial: Trial) -> bool:
+    return any(read.meaning is not None and FREE in (read.meaning.memory, read.meaning.cores) for read in trial.before)
 
 
 def _specified(trial: Trial, other: Trial) -> Iterator[Finding]:
