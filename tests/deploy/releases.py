@@ -83,13 +83,6 @@ class Release:
         wanted = self.deployment()["spec"]["replicas"]
         self.plane.wait_until(lambda: len(self.replicas()) == wanted, "old replicas gone", 120)
 
-    def at_rest(self) -> bool:
-        """Whether its controller has read what was last said of it, and all the replicas that there are are ready."""
-        deployment = self.deployment()
-        there: int = deployment["status"]["replicas"]
-        read: bool = deployment["status"]["observedGeneration"] == deployment["metadata"]["generation"]
-        return read and there == len(self.replicas()) and there == len(self.ready())
-
     def registration(self) -> Object | None:
         """The registration, None where there is none."""
         answer = self.plane.client.get(GROUP, KIND, REGISTRATION)
