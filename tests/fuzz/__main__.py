@@ -60,10 +60,15 @@ def fuzz(seed: int, start: int, end: int | None, minutes: float | None, processe
                 total.add(waiting.pop(0).get())
             if time.monotonic() - told > 60:
                 told = time.monotonic()
-                _say(f"{total.pods:,} pods, {sum(total.findings.values()):,} findings")
+                _say(f"{total.pods:,} pods, {sum(total.findings.values()):,} findings{_first(total)}")
         for one in waiting:
             total.add(one.get())
     return total
+
+
+def _first(tally: Tally) -> str:
+    """Where each kind of finding was met first, so that nobody has to wait for the end of a long run."""
+    return "".join(f"; {rule} {vendor}: pod {number}" for (rule, vendor), number in tally.first.items())
 
 
 def main() -> int:
