@@ -164,3 +164,25 @@ def test_no_completion_that_changes_what_is_specified(
     """The keys are denied as they are without the default."""
     with pytest.raises(Refused, match=r"write acme\.com/mem and acme\.com/core"):
         filled(KINDS, keys, defaults, home=home)
+
+
+WHOLE_CARDS = """\
+vendor: acme
+family: acme
+words:
+  gpu: {resource: acme.com/gpu, is: devices}
+  mem: {resource: acme.com/mem, is: memory, unit: 1Mi, values: 2.. by 2, round: up}
+  core: {resource: acme.com/core, is: cores}
+forms:
+- {when: {gpu: absent}, deny: "write {gpu}"}
+- {name: whole, when: {mem: absent}, memory: all, words: {core: {values: [100], round: up}}, absent: {cores: 100}}
+- {name: share, absent: {cores: free}}
+"""
+
+
+@pytest.mark.parametrize("home", [True, False])
+def test_no_completion_by_a_form_that_corrects(*, home: bool) -> None:
+    """What the vendor corrects in every form is completed; what only the completed form corrects is not: it was less."""
+    assert filled(WHOLE_CARDS, {"acme.com/mem": 3}, {"devices": 1}, home=home).request.memory == Size(4 * MIB)
+    with pytest.raises(Refused, match=r"write acme\.com/gpu"):
+        filled(WHOLE_CARDS, {"acme.com/core": 6}, {"devices": 1}, home=home)

@@ -145,6 +145,10 @@ def _all_count(vendor: Vendor, form: Form, said: SaidWords, added: SaidWords, re
     keys = {one.key for one in added.values()}
     if any(finding.field in keys for finding in reading.findings) or reading.corrections.keys() & added.keys():
         return False
+    if any(
+        form.words[name].rounding != vendor.words[name].rounding for name in reading.corrections.keys() & said.keys()
+    ):
+        return False  # the form, which the added keys chose, makes another number of it
     there = {dimension for name in said for dimension in vendor.words[name].dimensions}
     if any(dimension in there for name in added for dimension in vendor.words[name].dimensions):
         return False

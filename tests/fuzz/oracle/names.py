@@ -81,7 +81,7 @@ PATTERNS: tuple[tuple[re.Pattern[str], str, Mapping[str, str]], ...] = (
         {"": "cards", "-memory": "memory", "-core": "core"},
     ),
     (re.compile(r"nvidia\.com/mig-([1-9]g\.[0-9]+gb(?:\.me)?)()"), "mig", {"": "slices"}),
-    (re.compile(r"nvidia\.com/([a-z0-9-]+)\.shared()"), "timeslicing", {"": "gpu"}),
+    (re.compile(r"nvidia\.com/([a-z0-9]+(?:[.-][a-z0-9]+)*)\.shared()"), "timeslicing", {"": "gpu"}),
 )
 
 

@@ -205,7 +205,8 @@ def _read(container: Json, vendor: str, used: tuple[str, ...], keys: Keys) -> Re
         return Read(keys.container, init, vendor, refused=str(error), used=used)
     except Unsure as error:
         return Read(keys.container, init, vendor, unsure=str(error), used=used)
-    ignores = meaning is not None and meaning.memory == ALL and len(keys.numbers) > 1
+    all_of_it = meaning is not None and meaning.memory == ALL and not any("percentage" in key for key in keys.numbers)
+    ignores = all_of_it and len(keys.numbers) > 1
     return Read(keys.container, init, vendor, meaning, ignores=ignores, used=used)
 
 
@@ -253,6 +254,6 @@ def _meaning(vendor: str, keys: Keys) -> Meaning | None:
         raise Refused("no device, and a part of one")
     if keys.zeros - counts and vendor not in {"nvidia", "volcano", "koordinator"}:
         raise Unsure("0 may be no legal number")
-    if keys.zeros & counts:
+    if keys.zeros & counts and vendor != "koordinator":  # whose resources are whole numbers from 1
         return None
     return READERS[vendor](keys)
