@@ -60,9 +60,11 @@ class PodOS(View, frozen=True):
 
 
 class PodClaim(View, frozen=True):
-    """An entry of ``spec.resourceClaims``: the name by which containers refer to a claim, wherever that comes from."""
+    """An entry of ``spec.resourceClaims``: the name by which containers refer to a claim, and where that comes from."""
 
     name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
 
 
 class PodSpec(View, frozen=True):

@@ -5,7 +5,7 @@ that names a DeviceClass. The scheduler accounts for what it holds, and knows no
 would each have a GPU of their own.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from webhook.admission.work import Work
@@ -20,10 +20,14 @@ MOST_SHOWN: Final = 2
 """Containers with claims that a message names."""
 
 
-def claims_of(container: Container) -> tuple[str, ...]:
+def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, ...]:
     """What a container claims, without repetition: names of the pod's claims, and resource names of device classes.
 
-    No mapping can have such a resource name for a key: their domain is Kubernetes' own.
+    No mapping can have the own name of a device class for a key: its domain is Kubernetes' own.
+
+    Args:
+        container: one of a pod.
+        served: other resource names that device classes serve, where that is known.
     """
     resources = container.resources
     if resources is None:
@@ -31,9 +35,21 @@ def claims_of(container: Container) -> tuple[str, ...]:
     found = dict.fromkeys(claim.name for claim in resources.claims or ())
     for side in (resources.limits or {}, resources.requests or {}):
         found |= dict.fromkeys(
-            sorted(name for name, number in side.items() if name.startswith(DEVICE_CLASS) and _counts(number))
+            sorted(
+                name
+                for name, number in side.items()
+                if (name.startswith(DEVICE_CLASS) or name in served) and _counts(number)
+            )
         )
     return tuple(found)
+
+
+def requested_key(container: Container, policy: Policy) -> str | None:
+    """A key of a mapping among the resources of a container, with a number other than 0."""
+    resources = container.resources
+    sides = () if resources is None else (resources.limits or {}, resources.requests or {})
+    there = {name for side in sides for name, number in side.items() if _counts(number)}
+    return min((name for name in policy.resources.possible(there) if policy.resources.owners(name)), default=None)
 
 
 def nothing_requested(pod: Pod) -> Reason:
@@ -74,19 +90,14 @@ def _left_alone(claiming: Sequence[tuple[Slot, str]]) -> str:
 def _requesting(work: Work) -> Iterator[tuple[str, str]]:
     """The containers that request a GPU in the keys of a mapping, by path, with what says so."""
     for holding in work.holdings:
-        yield holding.slot.path, _key(holding.slot, work.policy) or f"a GPU in the keys of {holding.source.name}"
+        yield (
+            holding.slot.path,
+            requested_key(holding.slot.container, work.policy) or f"a GPU in the keys of {holding.source.name}",
+        )
     for slot, _ in work.left_alone:
-        key = _key(slot, work.policy)
+        key = requested_key(slot.container, work.policy)
         if key is not None:
             yield slot.path, key
-
-
-def _key(slot: Slot, policy: Policy) -> str | None:
-    """A key of a mapping among the resources of a container, with a number other than 0."""
-    resources = slot.container.resources
-    sides = () if resources is None else (resources.limits or {}, resources.requests or {})
-    there = {name for side in sides for name, number in side.items() if _counts(number)}
-    return min((name for name in policy.resources.possible(there) if policy.resources.owners(name)), default=None)
 
 
 def _counts(text: QuantityText) -> bool:
