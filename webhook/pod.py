@@ -10,6 +10,9 @@ from typing import Final, TypeAlias
 import msgspec
 
 ABSENT: Final = msgspec.Raw(b"")
+DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
+"""How an extended resource is called by which any DeviceClass can be requested, before the name of the class
+(``ResourceDeviceClassPrefix`` in ``k8s.io/api/resource/v1``, KEP-5004)."""
 QuantityText: TypeAlias = str | int | float
 
 
@@ -17,11 +20,19 @@ class View(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """Base of all views: immutable, camelCase on the wire, unknown fields skipped."""
 
 
+class Claim(View, frozen=True):
+    """An entry of ``resources.claims`` of a container: the pod's claim of that name, or one request of it."""
+
+    name: str = ""
+    request: str | None = None
+
+
 class Resources(View, frozen=True):
-    """``resources`` of a container: quantities by resource name, as text or number."""
+    """``resources`` of a container: quantities by resource name, as text or number, and resource claims."""
 
     limits: dict[str, QuantityText] | None = None
     requests: dict[str, QuantityText] | None = None
+    claims: list[Claim] | None = None
 
 
 class SecurityContext(View, frozen=True):
@@ -48,6 +59,14 @@ class PodOS(View, frozen=True):
     name: str = ""
 
 
+class PodClaim(View, frozen=True):
+    """An entry of ``spec.resourceClaims``: the name by which containers refer to a claim, and where that comes from."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
 class PodSpec(View, frozen=True):
     """``spec`` of a pod."""
 
@@ -61,6 +80,7 @@ class PodSpec(View, frozen=True):
     tolerations: msgspec.Raw = ABSENT
     affinity: msgspec.Raw = ABSENT
     os: PodOS | None = None
+    resource_claims: list[PodClaim] | None = None
 
 
 class OwnerReference(View, frozen=True):

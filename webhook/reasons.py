@@ -103,6 +103,14 @@ class Reason(enum.Enum):
         "The namespace's mode, or its roll-out, has the pod only looked at: it is stored as it was written.",
         "Set the mode to `enforce`, or raise the roll-out, to have pods changed.",
     )
+    RESOURCE_CLAIMS = _(
+        "VGW011",
+        Kind.OUTCOME,
+        "resource claims only",
+        "The pod requests devices by resource claims or device classes of Dynamic Resource Allocation, and nothing in the "
+        "keys of a mapping: it was left as it is.",
+        "Nothing: its scheduler and driver serve it.",
+    )
     DEFAULT_FILLED = _(
         "VGW101",
         Kind.WARNING,
@@ -180,6 +188,13 @@ class Reason(enum.Enum):
         "outside the roll-out",
         "The namespace enforces for a percentage of its workloads and this one is not among them: nothing was changed.",
         "Raise the label `vgpu-webhook.io/rollout`, or remove it.",
+    )
+    CLAIM_LEFT_ALONE = _(
+        "VGW112",
+        Kind.WARNING,
+        "resource claim left as it is",
+        "Beside its GPU request the pod has resource claims of Dynamic Resource Allocation; what they hold is not counted.",
+        "Nothing, if the claim is for other devices than the request.",
     )
     ROUNDED = _(
         "VGW201",
@@ -436,6 +451,16 @@ class Reason(enum.Enum):
         "name of two vendors",
         "Patterns of two vendors match this name, so that it is not known whose it is.",
         "Narrow a pattern under `variables` of one mapping, or put one of the vendors on `standby`.",
+        422,
+    )
+    CLAIM_BESIDE_REQUEST = _(
+        "VGW324",
+        Kind.DENIAL,
+        "resource claim beside a GPU request",
+        "A container requests a GPU in the keys of a mapping and has a resource claim, too: two systems would each account "
+        "for a GPU of their own.",
+        "Keep one of the two, or put them into different containers. For claims of other hardware (a network card, say) "
+        "set `resourceClaims: warn`.",
         422,
     )
     UNKNOWN_TARGET = _(

@@ -47,6 +47,6 @@ def test_one_code(run: Run, reason: Reason) -> None:
 
 def test_unknown_code(run: Run) -> None:
     """A usage error that names near ones."""
-    result = run("codes", "VGW011")
+    result = run("codes", "VGW019")
     assert result.exit_code == 1
-    assert "VGW011 is no reason code; did you mean" in result.stderr
+    assert "VGW019 is no reason code; did you mean" in result.stderr

@@ -251,6 +251,24 @@ def test_two_shims_on_one_node(plane: ControlPlane, webhook: Process) -> None:
     assert diagnosis.checks["shim"]["details"] == [f"{OWN}/plugin mounts /usr/local/device-library, on doctor-node"]
 
 
+def test_device_classes_and_shared_nodes(plane: ControlPlane, webhook: Process) -> None:
+    """A DeviceClass that serves a key of the policy, and a node that shares its GPUs in time under their own name."""
+    client = plane.client
+    device_class = {"metadata": {"name": "doctor.example"}, "spec": {"extendedResourceName": "nvidia.com/gpu"}}
+    group = "resource.k8s.io/v1"
+    client.create({"apiVersion": group, "kind": "DeviceClass", **device_class}).accepted()
+    node = {"metadata": {"labels": {"nvidia.com/gpu.product": "Tesla-T4-SHARED"}}}
+    client.patch("v1", "nodes", "doctor-node", node).accepted()
+    try:
+        diagnosis = examine(plane.kubeconfig)
+    finally:
+        client.delete(group, "deviceclasses", "doctor.example").accepted()
+        client.patch("v1", "nodes", "doctor-node", {"metadata": {"labels": None}}).accepted()
+    assert diagnosis.bad() == {"sharing": "warning", "claims": "warning"}
+    assert diagnosis.checks["claims"]["details"][0].startswith("doctor.example serves nvidia.com/gpu, which is read as")
+    assert diagnosis.checks["sharing"]["details"][0].startswith("doctor-node: nvidia.com/gpu is timeslicing's there")
+
+
 def test_a_dead_webhook_then_an_emptied_bundle_then_no_registration(
     plane: ControlPlane, lease: None, tmp_path: Path
 ) -> None:

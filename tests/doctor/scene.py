@@ -90,6 +90,7 @@ HEALTHY = Facts(
     schedulers={"hami-scheduler": Scheduler(3, 0)},
     daemon_sets=[INSTALLER, PLUGIN],
     choices=[],
+    device_classes=[],
 )
 
 

@@ -33,7 +33,7 @@ from tests.doctor.scene import (
 from webhook.admission.context import Namespace
 from webhook.cluster.registration import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
-from webhook.doctor.facts import Backend, Choice, Facts, Node, Scheduler, Shown, Stored, Trial
+from webhook.doctor.facts import Backend, Choice, DeviceClass, Facts, Node, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Level, Missing
 
 GPU = {"nvidia.com/gpu": "1"}
@@ -52,6 +52,15 @@ MORE = outcome(acme=vendor("acme"))
 EXCEPTED = outcome(settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
 DISABLED = Choice("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
+SHARED = Node("n1", frozenset(GPU), {"nvidia.com/gpu.product": "Tesla-T4-SHARED", "nvidia.com/gpu.replicas": "4"})
+"""As GPU feature discovery labels a node (k8s-device-plugin 02f65cc, internal/lm/resource.go)."""
+PRODUCT, REPLICAS = SHARED.labels
+TURNS = outcome(
+    settings="owners: {nvidia.com/gpu: timeslicing}",
+    turns="extends: timeslicing\nwords: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n",
+)
+CLAIMING = pod("claiming", {**GPU, "deviceclass.resource.kubernetes.io/gpu.example": "1"})
+BESIDE = pod("beside", {**GPU, "b.example/nic": "1"})
 FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connection refused'
 
 
@@ -193,6 +202,21 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("resources", WARNING, "could not be read", but(nodes=REFUSED)),
     ("resources", WARNING, "of the target nvidia", but(nodes=[Node("n1", frozenset({"cpu"}))])),
     ("resources", WARNING, "no node has any", but(outcome=NO_TARGET, nodes=[Node("n1", frozenset({"cpu"}))])),
+    ("sharing", OK, "no label", HEALTHY),
+    ("sharing", OK, "no label", but(nodes=[Node("n1", frozenset(GPU), {REPLICAS: "1", PRODUCT: "NVIDIA-A10"})])),
+    ("sharing", OK, "no label", but(nodes=[Node("n1", frozenset({"nvidia.com/gpu.shared"}), {REPLICAS: "4"})])),
+    ("sharing", OK, "no label", but(nodes=[SHARED], outcome=TURNS)),
+    ("sharing", WARNING, "could not be read", but(nodes=REFUSED)),
+    ("sharing", WARNING, "that the policy reads otherwise", but(nodes=[SHARED])),
+    ("sharing", WARNING, "that the policy reads otherwise", but(nodes=[Node("n1", frozenset(GPU), {REPLICAS: "10"})])),
+    ("sharing", WARNING, "reads otherwise", but(nodes=[SHARED], outcome=outcome(settings="owners: {nvidia.com/gpu: whole}"))),
+    ("claims", OK, "(0 DeviceClasses)", HEALTHY),
+    ("claims", OK, "(1 DeviceClass)", but(device_classes=[DeviceClass("a")])),
+    ("claims", OK, "(1 DeviceClass)", but(device_classes=[DeviceClass("a", "a.example/nic")], pods={"team": [BESIDE]})),
+    ("claims", WARNING, "could not be read", but(device_classes=REFUSED)),
+    ("claims", WARNING, "serves a key of the policy", but(device_classes=[DeviceClass("a", "nvidia.com/gpu")])),
+    ("claims", WARNING, "1 container with a claim", but(pods={"team": [CLAIMING], "more": REFUSED})),
+    ("claims", WARNING, "1 container with", but(device_classes=[DeviceClass("a", "b.example/nic")], pods={"team": [BESIDE]})),
     ("scheduler", OK, "has placed 3 pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
     ("scheduler", OK, "found no node yet for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
@@ -236,6 +260,8 @@ def test_each_check_has_its_ends() -> None:
         "untouched",
         "resources",
         "shim",
+        "sharing",
+        "claims",
     }
 
 
@@ -271,6 +297,24 @@ def test_reach_names_what_is_lacking() -> None:
     result = told(but(outcome=MORE), "reach")
     assert result.level is ERROR
     assert any("acme" in detail for detail in result.details)
+
+
+def test_nodes_that_share_under_another_name_are_told_with_what_to_set() -> None:
+    """Which nodes, in whose meaning, and the sentence of the mapping."""
+    result = told(but(nodes=[SHARED, replace(SHARED, name="n2")]), "sharing")
+    assert result.details == ("n1, n2: nvidia.com/gpu is timeslicing's there, and read as nvidia's",)
+    assert "renameByDefault: true" in result.hint
+
+
+def test_who_serves_a_name_and_which_pods_have_both() -> None:
+    """The class, the vendor and the nodes of the device plugin; the pods beside it."""
+    result = told(but(device_classes=[DeviceClass("a", "nvidia.com/gpu")], pods={"team": [CLAIMING]}), "claims")
+    assert result.details == (
+        "a serves nvidia.com/gpu, which is read as a key of nvidia; 1 of 2 nodes have it from a device plugin",
+        "team/claiming: container main: nvidia.com/gpu and the claim deviceclass.resource.kubernetes.io/gpu.example",
+    )
+    many = told(but(pods={"team": [CLAIMING] * 12}), "claims")
+    assert many.details[-1] == "and 2 more"
 
 
 def test_what_to_do_about_variables_of_others() -> None:

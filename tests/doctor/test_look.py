@@ -12,7 +12,7 @@ from tests.cluster.answering import Answering
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
 from tests.doctor.test_handshake import server
 from webhook.cluster.api import UnreachableError
-from webhook.doctor.facts import Backend, Scheduler, Shown
+from webhook.doctor.facts import Backend, DeviceClass, Node, Scheduler, Shown
 from webhook.doctor.look import look
 from webhook.doctor.read import SecretObject, one_of
 from webhook.doctor.result import Missing
@@ -167,6 +167,34 @@ async def test_a_scheduler() -> None:
     assert facts.schedulers == {"hami-scheduler": Scheduler(1, 2, 1, 3600.0)}
     api.answers["/apis/coordination.k8s.io/v1/leases"] = []
     assert (await look(api, "gpu", NOW)).schedulers == {"hami-scheduler": Scheduler(1, 2, 1, None)}
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1", None])
+async def test_device_classes(version: str | None) -> None:
+    """They are read in the newest version that is served; where none is, there are none."""
+    below = "/apis/resource.k8s.io/{}/deviceclasses"
+    served = [
+        {"metadata": {"name": "a"}, "spec": {"extendedResourceName": "a.example/gpu"}},
+        {"metadata": {"name": "b"}},
+    ]
+    api = Answering({below.format(one): 404 for one in ("v1", "v1beta2", "v1beta1")})
+    if version is not None:
+        api.answers[below.format(version)] = served
+    found = (await look(api, "gpu", NOW)).device_classes
+    assert found == ([DeviceClass("a", "a.example/gpu"), DeviceClass("b")] if version else [])
+
+
+async def test_device_classes_that_may_not_be_read() -> None:
+    """A refusal is said; only what is not served means that there are none."""
+    assert isinstance((await look(Answering({}), "gpu", NOW)).device_classes, Missing)
+
+
+async def test_labels_of_nodes() -> None:
+    """They come with the resources of which a node has any."""
+    allocatable = {"nvidia.com/gpu": "8", "nvidia.com/gpu.shared": "0"}
+    node = {"metadata": {"name": "n1", "labels": {"a": "b"}}, "status": {"allocatable": allocatable}}
+    facts = await look(Answering({"/api/v1/nodes": [node]}), "gpu", NOW)
+    assert facts.nodes == [Node("n1", frozenset({"nvidia.com/gpu"}), {"a": "b"})]
 
 
 DEVICES = """

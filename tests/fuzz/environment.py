@@ -106,6 +106,9 @@ VOLUMES: tuple[Any, ...] = (
 )
 
 
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+
+
 def variables(draw: Draw) -> list[Json]:
     """The ``env`` of a container, with every way in which a value comes about."""
     found: list[Json] = []
@@ -126,8 +129,23 @@ def variables(draw: Draw) -> list[Json]:
     return found
 
 
+def claim(draw: Draw, container: Json) -> None:
+    """Adds a resource claim to a container, or a device class that becomes one, perhaps of 0 devices."""
+    resources = container.setdefault("resources", {})
+    if draw.chance(0.6):
+        resources["claims"] = draw.pick(
+            ([{"name": "own"}], [{"name": "own", "request": "r"}, {"name": "nic"}], [], None)
+        )
+    else:
+        number = draw.pick(("1", "1", "2", "0", 0))
+        for side in ("limits", "requests"):
+            resources[side] = {**(resources.get(side) or {}), DEVICE_CLASS + draw.pick(("gpu.x", "gpu-mem")): number}
+
+
 def around(draw: Draw, container: Json) -> None:
     """Adds to a container what may stand beside its request."""
+    if draw.chance(0.015):
+        claim(draw, container)
     if draw.chance(0.3):
         container["env"] = variables(draw)
     elif draw.chance(0.03):
@@ -164,6 +182,8 @@ def place(draw: Draw, spec: Json) -> None:
         spec["tolerations"] = draw.pick((None, [], [{"operator": "Exists"}]))
     elif rare < 0.11:
         spec["futureField"] = {"a~b/c": [1.5, None]}
+    elif rare < 0.12:
+        spec["resourceClaims"] = draw.pick(([{"name": "own", "resourceClaimName": "c"}, {"name": "nic"}], [], None))
 
 
 def card_by_affinity(draw: Draw) -> Json:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import msgspec
 
 from tests.fuzz.amounts import amount_findings
+from tests.fuzz.claims import claim_findings
 from tests.fuzz.enforcement import enforcement_findings
 from tests.fuzz.generate import Case
 from tests.fuzz.properties import plain_findings
@@ -51,7 +52,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
         trial = Trial(case)
         findings = list(plain_findings(trial))
         if not any(finding.rule.startswith("2 ") for finding in findings):
-            findings += [*amount_findings(trial), *enforcement_findings(trial)]
+            findings += [*amount_findings(trial), *enforcement_findings(trial), *claim_findings(trial)]
             findings += sampled_findings(trial) if closely else []
     except msgspec.DecodeError:
         return "undecodable", []

@@ -42,6 +42,7 @@ class Setup:
         drops: vendors that may drop cores.
         lenient: vendors whose guard is weaker than the built-in one.
         cards: bytes of a card by the name in the label of nodes.
+        claims_permitted: whether a resource claim may stand beside a request.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Setup:
     drops: frozenset[str] = frozenset()
     lenient: frozenset[str] = frozenset()
     cards: Mapping[str, int] = field(default_factory=dict)
+    claims_permitted: bool = False
 
 
 def _owned(name: str, vendor: str, **units: int | None) -> Cluster:
@@ -65,7 +67,12 @@ SETUPS: tuple[Setup, ...] = (
     Setup("built-in", mappings="", cluster=Cluster()),
     Setup("configured"),
     Setup("target nvidia, cards", settings=_CARDS + "target: nvidia}", target="nvidia", cards=CARDS),
-    Setup("target aliyun, nodes by affinity", settings="{target: aliyun, nodeName: affinity}", target="aliyun"),
+    Setup(
+        "target aliyun, nodes by affinity, claims permitted",
+        settings="{target: aliyun, nodeName: affinity, resourceClaims: warn}",
+        target="aliyun",
+        claims_permitted=True,
+    ),
     Setup("target volcano", settings="{target: volcano, podSecurityDefault: baseline}", target="volcano"),
     Setup(
         "gpushare active, vcuda the target",

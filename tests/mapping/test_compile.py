@@ -202,3 +202,13 @@ def test_variables_are_said_by_words() -> None:
     """What the device plugin sets is a word's number, or nothing that is known."""
     (problem,) = problems("extends: aliyun\nenvironment: {A: gpu-memory}\n")
     assert (problem.path, problem.message) == (("environment", "A"), "no word is called 'gpu-memory'")
+
+
+def test_patterns_of_labels_of_nodes_are_checked() -> None:
+    """The one that cannot be read is named; a label that no node can have is none."""
+    sign = "extends: aliyun\nunrenamed: [{resource: nvidia.com/gpu, nodes: {%s}, instead: rename it}]\n"
+    (problem,) = problems(sign % "a.example/b: '(?i)x'")
+    assert problem.path == ("unrenamed", 0, "nodes", "a.example/b")
+    assert "the pattern '(?i)x' only" in problem.message
+    (problem,) = problems(sign % "a/b/c: x")
+    assert problem.path[:3] == ("unrenamed", 0, "nodes")

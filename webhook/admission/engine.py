@@ -4,6 +4,7 @@ from typing import Final
 
 import msgspec
 
+from webhook.admission.claims import check_claims, claims_of, nothing_requested
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import Mode, firmness, skip_reason
@@ -52,15 +53,16 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if seen.refusal is not None:
         return _as_wanted(_denied(seen.refusal, seen.findings), pod, context)
     if not seen.asks:
-        return _untouched(Reason.NO_GPU_WORDS, pod, context, seen)
+        return _untouched(nothing_requested(pod), pod, context, seen)
     try:
         resolution = resolve(seen.words, orders(pod, context, policy), policy, remember=facts is not None)
     except Refused as refusal:
         return _as_wanted(_denied(refusal.finding, seen.findings), pod, context)
     if not resolution.settled and not any(
-        vendor.guard.concerns(slot.container.env) for slot, vendor in left_alone(seen, resolution, policy)
+        vendor.guard.concerns(slot.container.env) or claims_of(slot.container)
+        for slot, vendor in left_alone(seen, resolution, policy)
     ):
-        return _untouched(Reason.NO_GPU_WORDS, pod, context, seen)
+        return _untouched(nothing_requested(pod), pod, context, seen)
     decision = _enforced(pod, context, policy, seen, resolution)
     if facts is not None:
         remember(facts, pod, remembered(decision, resolution, seen, policy), policy.memo)
@@ -86,13 +88,19 @@ def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resoluti
     audit = {"account": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
-        reason=Reason.CHANGED if operations else Reason.ALREADY_RIGHT if work.holdings else Reason.NO_GPU_WORDS,
+        reason=_outcome(work, changed=bool(operations)),
         patch_json=msgspec.json.encode(operations) if operations else b"",
         warnings=findings,
         account_json=text,
         audit={**audit, **_reasons(findings)},
         vendors=resolution.vendor_names,
     )
+
+
+def _outcome(work: Work, *, changed: bool) -> Reason:
+    if changed:
+        return Reason.CHANGED
+    return Reason.ALREADY_RIGHT if work.holdings else nothing_requested(work.pod)
 
 
 def begin(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Work:
@@ -118,11 +126,12 @@ def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Holding:
 
 
 def carry_out(work: Work, resolution: Resolution) -> None:
-    """Everything that a share needs besides its words: guard, placement, shim, what programs read.
+    """Everything that a share needs besides its words: claims, guard, placement, shim, what programs read.
 
     Raises:
         Refused: one of them is impossible; what was found until then is in `Work.findings`.
     """
+    check_claims(work)
     guard_pod(work)
     place_pod(work)
     inject_shim(work)

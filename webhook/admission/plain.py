@@ -132,6 +132,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
                 spec.scheduler_name,
                 spec.runtime_class_name,
                 spec.node_selector,
+                spec.resource_claims,
                 present(spec.volumes),
                 spec.tolerations if present(spec.tolerations) else None,
                 spec.affinity if policy.cards and present(spec.affinity) else None,

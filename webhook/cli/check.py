@@ -17,6 +17,7 @@ from webhook.cli.failure import Failure
 
 if TYPE_CHECKING:
     from webhook.cli.config_maps import Found
+    from webhook.cli.manifest import Manifest
     from webhook.mapping.policy import Policy
     from webhook.mapping.problem import Problem
 
@@ -53,8 +54,9 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     (✓), somebody should look (‼), or something does not work (×), with the next command.
 
     With files: checks the documents in them, together, over the built-in mappings, without a cluster. They stand there
-    plainly, or in ConfigMaps; objects of other kinds are passed over. Of a folder every YAML and JSON file in it and below
-    it is read, - is standard input.
+    plainly, or in ConfigMaps. Of a folder every YAML and JSON file in it and below it is read, - is standard input. Of other
+    objects only this is told, as a warning: a DeviceClass that serves a key of a mapping, and a pod, or a template of pods,
+    with a resource claim beside a GPU request in one container.
 
     \b
     Exit codes with files:    0 all of them would be in force; a vendor that has to be configured first is told on stderr
@@ -74,13 +76,16 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         return
     if any(option is not None for option in (kubeconfig, release_namespace, output)):
         raise click.UsageError("files are checked without a cluster: leave the options out, or the files")
-    from webhook.cli.documents import documents_of
+    from webhook.cli.allocations import allocation_warnings
+    from webhook.cli.documents import documents_of, objects_in
     from webhook.mapping.said import unreadable
 
     found: list[Found] = []
     problems: list[Problem] = []
+    objects: list[Manifest] = []
     for source, body in _bodies(files):
         more, wrong = documents_of(body, source)
+        objects += [] if wrong else objects_in(body, source)
         found += more
         problems += wrong
     policy, together = _together(found, alone=bool(problems))
@@ -89,7 +94,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         raise Failure(map(str, problems))
     mappings = sum(one.kind == "mapping" for one in found)
     click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
-    for warning in unreadable(policy.vendors.values()):
+    for warning in (*unreadable(policy.vendors.values()), *allocation_warnings(objects, policy)):
         click.echo(f"warning: {warning}", err=True)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final
 
 from webhook.cli.config_maps import Found, in_manifest
-from webhook.cli.manifest import ManifestError
+from webhook.cli.manifest import Manifest, ManifestError
 from webhook.cli.manifests import read_manifests
 from webhook.cluster.verdict import Kind
 from webhook.mapping import schema
@@ -50,6 +50,11 @@ def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
         found += more
         problems += wrong
     return found, problems
+
+
+def objects_in(body: bytes, source: str) -> list[Manifest]:
+    """The Kubernetes objects in a file whose documents are in order; none where it holds plain documents."""
+    return read_manifests(body, source) if _HAS_KIND.search(body.decode("utf-8-sig")) else []
 
 
 def _kind_of(data: Mapping[str, Any]) -> Kind:

@@ -12,6 +12,7 @@ from webhook.cli.failure import Failure
 from webhook.cli.given import DENIED, given, manifests_in, policy_for
 
 if TYPE_CHECKING:
+    from webhook.cli.allocations import Allocations
     from webhook.cli.explained_pods import Explanation
     from webhook.cli.treatment import Treated
     from webhook.mapping.policy import Policy
@@ -68,26 +69,29 @@ def _explained(
     files: tuple[str, ...], policy: "Policy", namespace: str | None, target: str | None, template_paths: tuple[str, ...]
 ) -> "Explanation":
     from webhook.admission import decide
+    from webhook.cli.allocations import allocations
     from webhook.cli.explained_pods import Explanation
     from webhook.cli.manifest import ManifestError
     from webhook.cli.treatment import Wishes, treat
 
     wishes = Wishes(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
-        outcome = treat(manifests_in(files), lambda pod, context: decide(pod, context, policy), wishes)
+        manifests = manifests_in(files)
+        outcome = treat(manifests, lambda pod, context: decide(pod, context, policy), wishes)
     except ManifestError as error:
         raise Failure([str(error)]) from error
-    return Explanation(tuple(_object(treated, policy, target) for treated in outcome.objects))
+    known = allocations(manifests)
+    return Explanation(tuple(_object(treated, policy, target, known) for treated in outcome.objects))
 
 
-def _object(treated: "Treated", policy: "Policy", target: str | None) -> Any:
+def _object(treated: "Treated", policy: "Policy", target: str | None, known: "Allocations") -> Any:
     from webhook.cli.explained_pods import ObjectExplained, PodPart
     from webhook.explanation.pods import POD_TARGET
     from webhook.explanation.pods import explain as explained
 
     ordered = POD_TARGET if target is None else f"--to {target}"
     parts = (PodPart(one.path, explained(one.pod, one.context, policy, ordered)) for one in treated.pods)
-    return ObjectExplained(treated.title, treated.notes, tuple(parts))
+    return ObjectExplained(treated.title, (*treated.notes, *known.notes(treated.pods)), tuple(parts))
 
 
 def _word(name: str, policy: "Policy", output: str) -> None:

@@ -26,6 +26,9 @@ def unknown(entry: Entry) -> str:
 
 def _lines(entry: Entry) -> Iterator[str]:
     yield heading(entry.name)
+    if entry.device_class is not None:
+        told = f"devices of the DeviceClass {entry.device_class}, claimed by the scheduler: no key of a mapping, left as it is"
+        yield from labelled("here", [told])
     if entry.owner is not None:
         yield from labelled("here", [f"a word of {entry.owner}"])
     if entry.choice is not None:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.doctor import certificates, choices, nodes, pods, policy, registration
+from webhook.doctor import certificates, choices, claims, nodes, pods, policy, registration
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import Level, Result
 
@@ -115,6 +115,20 @@ CHECKS: Final = (
         choices.variables,
     ),
     Check("resources", "nodes", "does a node have what pods will ask for", "`list` `nodes`", nodes.resources),
+    Check(
+        "sharing",
+        "nodes",
+        "do nodes serve a key of the policy in another way than it is read",
+        "`list` `nodes`",
+        nodes.sharing,
+    ),
+    Check(
+        "claims",
+        "nodes",
+        "does a DeviceClass serve a key of the policy, and do pods have claims beside such keys",
+        "`list` `deviceclasses`, `list` `pods` of opted-in namespaces",
+        claims.claims,
+    ),
     Check(
         "scheduler",
         "nodes",

@@ -80,10 +80,19 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node, and the resources of which it has any to give."""
+    """A node, the resources of which it has any to give, and its labels."""
 
     name: str
     resources: frozenset[str]
+    labels: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceClass:
+    """A DeviceClass, and the extended resource by which pods can request its devices, besides the one of its own name."""
+
+    name: str
+    resource: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +167,7 @@ class Facts:
         schedulers: of the targets, by name.
         daemon_sets: those that have to do with devices or the shim.
         choices: what other systems write into every container.
+        device_classes: all DeviceClasses; none where the API server does not serve them.
     """
 
     now: dt.datetime
@@ -175,6 +185,7 @@ class Facts:
     schedulers: Mapping[str, Scheduler | Missing] = field(default_factory=dict)
     daemon_sets: Sequence[DaemonSet] | Missing = NOT_TRIED
     choices: Sequence[Choice] | Missing = NOT_TRIED
+    device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
     reachable: bool = True
 
     @cached_property

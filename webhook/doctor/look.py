@@ -20,12 +20,13 @@ from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.snapshot import policy_now
 from webhook.doctor.address import look_there
 from webhook.doctor.choices import choices
-from webhook.doctor.facts import DaemonSet, Facts, Node, Scheduler, Stored, Trial
+from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Node, Scheduler, Stored, Trial
 from webhook.doctor.nodes import DEVICE_PLUGINS, schedulers_of
 from webhook.doctor.pods import in_words
 from webhook.doctor.read import (
     SECONDS,
     DaemonSetObject,
+    DeviceClassObject,
     LeaseObject,
     NamespaceObject,
     NodeObject,
@@ -46,6 +47,9 @@ INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
 
 PATIENCE: Final = dt.timedelta(minutes=1)
 """A pod that is younger may just not have been placed yet."""
+
+DEVICE_CLASSES: Final = ("v1", "v1beta2", "v1beta1")
+"""Versions of ``resource.k8s.io`` with DeviceClasses as they are today, the newest first."""
 
 _ENDED: Final = {"Succeeded", "Failed"}
 
@@ -98,12 +102,13 @@ async def _look_closer(api: Api, seen: Facts) -> Facts:
     """What can only be asked once the registration, the policy and the namespaces are known."""
     spaces = [] if isinstance(seen.namespaces, Missing) else treated(seen.namespaces, seen.policy, seen.release)
     names = schedulers_of(targets(seen.policy, seen.nodes))
-    there, pods, schedulers, trial, chosen = await asyncio.gather(
+    there, pods, schedulers, trial, chosen, classes = await asyncio.gather(
         look_there(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space.name)) for space in spaces)),
         asyncio.gather(*(tried(_scheduler(api, name, seen.now)) for name in names)),
         tried(_trial(api, seen, spaces)),
         tried(choices(api, seen.policy, seen.nodes)),
+        tried(_device_classes(api)),
     )
     return dataclasses.replace(
         seen,
@@ -113,6 +118,7 @@ async def _look_closer(api: Api, seen: Facts) -> Facts:
         schedulers=dict(zip(names, schedulers, strict=True)),
         trial=trial,
         choices=chosen,
+        device_classes=classes,
     )
 
 
@@ -123,10 +129,24 @@ async def _namespaces(api: Api) -> list[Namespace]:
 
 async def _nodes(api: Api) -> list[Node]:
     found = await all_of(api, "/api/v1/nodes", NodeObject)
-    return [
-        Node(one.metadata.name, frozenset(name for name, size in (one.status.allocatable or {}).items() if size != "0"))
-        for one in found
-    ]
+    return [Node(one.metadata.name, _given(one), one.metadata.labels or {}) for one in found]
+
+
+def _given(one: NodeObject) -> frozenset[str]:
+    return frozenset(name for name, size in (one.status.allocatable or {}).items() if size != "0")
+
+
+async def _device_classes(api: Api) -> list[DeviceClass]:
+    """All of them, in the newest version that is served; no API server older than 1.32 serves any of these."""
+    for version in DEVICE_CLASSES:
+        try:
+            found = await all_of(api, f"/apis/resource.k8s.io/{version}/deviceclasses", DeviceClassObject)
+        except StatusError as error:
+            if error.status != HTTPStatus.NOT_FOUND:
+                raise
+        else:
+            return [DeviceClass(one.metadata.name, one.spec.extended_resource_name) for one in found]
+    return []
 
 
 async def _stored(api: Api, release: str) -> Stored | None:

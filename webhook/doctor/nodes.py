@@ -3,9 +3,11 @@
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from webhook.doctor.facts import NOT_TRIED, DaemonSet, Facts, Scheduler
+from webhook.doctor.facts import NOT_TRIED, DaemonSet, Facts, Node, Scheduler
 from webhook.doctor.result import Level, Missing, Result, counted, error, listed, ok, unread, warning
 from webhook.doctor.targets import resources_of, targets
+from webhook.mapping.pattern import expression
+from webhook.mapping.schema import Unrenamed
 from webhook.mapping.shim import Shim
 from webhook.mapping.vendor import Vendor
 
@@ -45,6 +47,24 @@ def resources(facts: Facts) -> Result:
             hint="kubectl describe nodes: is its device plugin running? Node groups of size 0 have nothing to show",
         )
     return ok("; ".join(found) or "the target asks by labels and annotations: no node has to show them")
+
+
+def sharing(facts: Facts) -> Result:
+    """Whether a key means on some node what another mapping says: GPUs that are shared under their ordinary name."""
+    if isinstance(facts.nodes, Missing):
+        return unread("the nodes", facts.nodes, "list nodes")
+    found: dict[str, str] = {}
+    for vendor in facts.policy.vendors.values():
+        for sign in vendor.document.unrenamed:
+            owners = facts.policy.resources.owners(sign.resource)
+            having = [node.name for node in facts.nodes if sign.resource in node.resources and _tells(sign, node)]
+            if having and owners and owners[0].vendor != vendor.name:
+                line = f"{listed(having)}: {sign.resource} is {vendor.name}'s there, and read as {owners[0].vendor}'s"
+                found[line] = sign.instead
+    if found:
+        hint = "; ".join(dict.fromkeys(found.values()))
+        return warning("nodes share GPUs under a name that the policy reads otherwise", *found, hint=hint)
+    return ok("no label of a node says that it shares GPUs under a name that the policy reads otherwise")
 
 
 def scheduler(facts: Facts) -> Result:
@@ -116,6 +136,14 @@ def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:
     """The schedulers that pods of these vendors wait for, but for the cluster's own."""
     names = (vendor.place.scheduler for vendor in vendors)
     return list(dict.fromkeys(name for name in names if name not in {None, DEFAULT_SCHEDULER} and name is not None))
+
+
+def _tells(sign: Unrenamed, node: Node) -> bool:
+    return any(
+        expression(pattern).groups(node.labels[label]) is not None
+        for label, pattern in sign.nodes.items()
+        if label in node.labels
+    )
 
 
 def _seen_of(name: str, seen: Scheduler | Missing) -> tuple[Level, str]:

@@ -95,6 +95,17 @@ class NodeObject(msgspec.Struct):
     status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
 
 
+class _DeviceClassSpec(msgspec.Struct, rename="camel"):
+    extended_resource_name: str | None = None
+
+
+class DeviceClassObject(msgspec.Struct):
+    """A DeviceClass, of any version that has been served: the field is where it was."""
+
+    metadata: Stamped
+    spec: _DeviceClassSpec = msgspec.field(default_factory=_DeviceClassSpec)
+
+
 class _LeaseSpec(msgspec.Struct, rename="camel"):
     renew_time: str | None = None
 

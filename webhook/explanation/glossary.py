@@ -13,6 +13,7 @@ from webhook.mapping.policy import Policy
 from webhook.mapping.refusal import PLACEHOLDER
 from webhook.mapping.said import unset
 from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word, WordPlace
+from webhook.pod import DEVICE_CLASS
 from webhook.quantity import number_text
 from webhook.request import Dimension, Memory
 
@@ -76,6 +77,7 @@ class Entry:
         uses: as a word, those in force first.
         marks: (vendor, what it is to that vendor) where it is no word.
         near: known names that resemble it, where nobody knows it.
+        device_class: the DeviceClass whose own name as a resource it is.
     """
 
     name: str
@@ -84,15 +86,18 @@ class Entry:
     uses: tuple[Use, ...] = ()
     marks: tuple[tuple[str, Mark], ...] = ()
     near: tuple[str, ...] = ()
+    device_class: str | None = None
 
     @property
     def known(self) -> bool:
-        """Whether any vendor knows the name."""
-        return bool(self.uses or self.marks)
+        """Whether any vendor knows the name, or Kubernetes does."""
+        return bool(self.uses or self.marks or self.device_class)
 
 
 def look_up(policy: Policy, name: str) -> Entry:
     """What the vendors of a policy take a name for: a key, or the spelling of one with its variables (``a/{chip}.vMem``)."""
+    if name.startswith(DEVICE_CLASS):
+        return Entry(name, None, None, device_class=name.removeprefix(DEVICE_CLASS))
     vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.standby)
     uses = [use for vendor in vendors for use in _uses(vendor, name)]
     owners = policy.resources.owners(name)

@@ -10,7 +10,7 @@ from webhook.mapping.compile_words import compile_word
 from webhook.mapping.guard import compile_guards
 from webhook.mapping.lets_through import compile_lets_through
 from webhook.mapping.owned import Owned, compile_owned
-from webhook.mapping.pattern import PatternError, expression
+from webhook.mapping.pattern import PatternError, check, expression
 from webhook.mapping.problem import Path
 from webhook.mapping.problems import Problems
 from webhook.mapping.shim import compile_shim
@@ -62,6 +62,7 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
     for variable, said in document.environment.items():
         if said is not None and said not in words:
             problems.add(("environment", variable), f"no word is called {said!r}", f"words are {', '.join(words)}")
+    _check_unrenamed(document, problems)
     problems.stop_if_any()
     _check_owned(owned, words, problems)
     lets_through, found = compile_lets_through(document, words)
@@ -136,6 +137,15 @@ def _check_owned(owned: Owned, words: Mapping[str, Word], problems: Problems) ->
         for template in word.spellings:
             if template.text in stripped:
                 problems.add(("owned",), f"{template.text} is the word {word.name!r}: it would be stripped unread")
+
+
+def _check_unrenamed(document: schema.Mapping, problems: Problems) -> None:
+    for index, sign in enumerate(document.unrenamed):
+        for label, pattern in sign.nodes.items():
+            try:
+                check(pattern)
+            except PatternError as error:
+                problems.add(("unrenamed", index, "nodes", label), f"the pattern {pattern!r} {error}")
 
 
 def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, Default]:

@@ -272,6 +272,16 @@ class Match(Strict):
     )
 
 
+class Unrenamed(Strict):
+    """Another vendor's resource name under which the vendor may serve its devices; only labels of nodes tell."""
+
+    resource: Key
+    nodes: dict[LabelKey, Expression] = Field(
+        min_length=1, max_length=FEW, description="labels of such nodes, each with a pattern of values; one is enough"
+    )
+    instead: Long = Field(description="what to set, in a sentence")
+
+
 class Mapping(Strict):
     """A vendor as a document."""
 
@@ -301,6 +311,9 @@ class Mapping(Strict):
     )
     card_labels: list[LabelKey] = Field(
         [], max_length=FEW, description="labels of nodes that name the card, for all vendors of the hardware family"
+    )
+    unrenamed: list[Unrenamed] = Field(
+        [], max_length=FEW, description="names of other vendors under which this one may serve devices, for `check`"
     )
     privileged: Literal["deny", "allow"] = "deny"
     owned: list[Key | OwnedLabel] = Field(

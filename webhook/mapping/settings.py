@@ -29,6 +29,9 @@ class Settings(Strict):
         None, description="what a namespace without an `enforce` label permits"
     )
     node_name: Literal["deny", "affinity"] = Field("deny", description="what becomes of `spec.nodeName` beside a share")
+    resource_claims: Literal["deny", "warn"] = Field(
+        "deny", description="what becomes of a resource claim beside a GPU request in one container"
+    )
     guard_exceptions: dict[VariableName, Annotated[list[Long], Field(min_length=1, max_length=SOME)]] = Field(
         {},
         max_length=SOME,

@@ -1,0 +1,161 @@
+"""Resource claims beside GPU requests: where they are denied, what is reported, and a second pass after another webhook."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.mapping.vendors import policy
+from tests.strict_patch import apply_strictly
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.finding import MAX_WARNING
+from webhook.mapping.load import load_policy
+from webhook.mapping.policy import Policy
+from webhook.pod import DEVICE_CLASS, decode_pod
+from webhook.reasons import Reason
+
+POLICY = load_policy()
+SHARE = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000", "nvidia.com/gpucores": "30"}
+CLAIMS = [{"name": "gpu"}]
+OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
+
+
+def pod(*resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A pod with a container of each of these resources."""
+    containers = [{"name": f"c{number}", "resources": one} for number, one in enumerate(resources)]
+    return {"metadata": {"name": "p"}, "spec": {"containers": containers, **spec}}
+
+
+def decided(data: dict[str, Any], in_force: Policy = POLICY, **labels: str) -> Decision:
+    """The decision on a pod in JSON; `labels` are ours, of its namespace."""
+    ours = {f"vgpu-webhook.io/{key}": value for key, value in labels.items()}
+    context = Context(Namespace("team", {**OPTED_IN, **ours}), "privileged")
+    return decide(decode_pod(json.dumps(data).encode()), context, in_force)
+
+
+@pytest.mark.parametrize(
+    "resources",
+    [
+        {"limits": SHARE, "claims": CLAIMS},
+        {"requests": {"nvidia.com/gpu": "1"}, "claims": [*CLAIMS, {"name": "b", "request": "r"}]},
+        {"limits": {"aliyun.com/gpu-mem": "4"}, "claims": CLAIMS},
+        {"limits": {"tencent.com/vcuda-core": "100"}, "claims": CLAIMS},
+        {"limits": {"birentech.com/gpu": "1"}, "claims": CLAIMS},
+        {"limits": {"nvidia.com/mig-1g.10gb": "1", "nvidia.com/mig-2g.20gb": "1"}, "claims": CLAIMS},
+        {"limits": SHARE, "requests": {f"{DEVICE_CLASS}a": "1"}},
+        {"limits": {**SHARE, f"{DEVICE_CLASS}a": "no quantity"}},
+    ],
+)
+@pytest.mark.parametrize("kind", ["containers", "initContainers"])
+def test_beside_a_request_of_any_mapping(resources: dict[str, Any], kind: str) -> None:
+    """Shares, counts, slices that are otherwise left alone; containers and init containers."""
+    data = pod({}, **({"initContainers": [{"name": "c1", "resources": resources}]} if kind == "initContainers" else {}))
+    if kind == "containers":
+        data = pod(resources)
+    denial = decided(data).denial
+    assert denial is not None
+    assert denial.reason is Reason.CLAIM_BESIDE_REQUEST
+
+
+@pytest.mark.parametrize(
+    "resources, code",
+    [
+        ({"limits": {"cpu": "1"}, "claims": CLAIMS}, Reason.RESOURCE_CLAIMS),
+        ({"limits": {"nvidia.com/gpu": "0"}, "claims": CLAIMS}, Reason.RESOURCE_CLAIMS),
+        ({"limits": {"cpu": "1"}, "claims": []}, Reason.NO_GPU_WORDS),
+        ({"limits": {"cpu": "1"}, "claims": None}, Reason.NO_GPU_WORDS),
+        ({"limits": {f"{DEVICE_CLASS}a": "0"}}, Reason.NO_GPU_WORDS),
+        ({"limits": {f"{DEVICE_CLASS}a": 2}}, Reason.RESOURCE_CLAIMS),
+        ({"limits": {"nvidia.com/gpu": "0"}}, Reason.NO_GPU_WORDS),
+    ],
+)
+def test_nothing_of_ours(resources: dict[str, Any], code: Reason) -> None:
+    """Neither changed nor reported; the reason says whether it claims anything."""
+    decision = decided(pod(resources))
+    assert (decision.reason, decision.patch_json, decision.warnings) == (code, b"", ())
+
+
+def test_a_claim_that_no_container_uses() -> None:
+    """It is the pod's all the same, and allocated for it."""
+    alone = decided(pod({}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
+    assert alone.reason is Reason.RESOURCE_CLAIMS
+    beside = decided(pod({"limits": SHARE}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
+    (told,) = [one for one in beside.warnings if one.reason is Reason.CLAIM_LEFT_ALONE]
+    assert "used by no container" in told.message
+
+
+def test_modes_that_only_tell() -> None:
+    """In `warn` the denial is a warning, in `observe` only written down."""
+    both = pod({"limits": SHARE, "claims": CLAIMS})
+    warned = decided(both, mode="warn")
+    assert warned.allowed
+    assert Reason.CLAIM_BESIDE_REQUEST in {one.reason for one in warned.warnings}
+    observed = decided(both, mode="observe")
+    assert (observed.allowed, observed.warnings) == (True, ())
+    assert Reason.CLAIM_BESIDE_REQUEST.code in observed.audit["reasons"]
+
+
+def test_one_warning_for_many_long_names() -> None:
+    """It names a few, whatever they are called, and stays one line that the API server does not cut."""
+    others = [{"claims": [{"name": "n" * 200}]} for _ in range(5)]
+    decision = decided(pod({"limits": SHARE}, *others))
+    (told,) = [one for one in decision.warnings if one.reason is Reason.CLAIM_LEFT_ALONE]
+    assert "3 more" in told.message
+    assert len(told.text) <= MAX_WARNING
+
+
+def test_pods_that_differ_in_claims_do_not_borrow_from_each_other() -> None:
+    """What was made of a plain pod serves those with the same facts; claims are some."""
+    POLICY.memo.clear()
+    plain, claiming = pod({"limits": SHARE}), pod({"limits": SHARE}, {"claims": CLAIMS})
+    unused = pod({"limits": SHARE}, resourceClaims=CLAIMS)
+    both = pod({"limits": SHARE, "claims": CLAIMS})
+    for _ in range(2):
+        reported = [
+            any(one.reason is Reason.CLAIM_LEFT_ALONE for one in decided(data).warnings)
+            for data in (plain, claiming, unused)
+        ]
+        assert reported == [False, True, True]
+        assert not decided(both).allowed
+
+
+def test_permitted_by_the_settings() -> None:
+    """Both are treated: the share is written, the claim reported and left."""
+    in_force = policy(settings="resourceClaims: warn\n")
+    decision = decided(pod({"limits": SHARE, "claims": CLAIMS}), in_force)
+    assert decision.reason is Reason.CHANGED
+    assert not any("/claims" in operation["path"] for operation in decision.patch)
+
+
+def made_claims(data: dict[str, Any]) -> dict[str, Any]:
+    """The pod as HAMi-DRA's webhook leaves it (HAMi-DRA 052848d1, pkg/webhook/dra/mutating.go).
+
+    Of each container, but for init containers, count, memory and cores are taken away for a claim that it creates.
+    """
+    changed: dict[str, Any] = json.loads(json.dumps(data))
+    for container in changed["spec"]["containers"]:
+        sides = [container.get("resources", {}).get(side) or {} for side in ("limits", "requests")]
+        if "nvidia.com/gpu" not in sides[0]:
+            continue
+        for side in sides:
+            for name in SHARE:
+                side.pop(name, None)
+        name = f"team-p-{container['name']}"
+        container["resources"].setdefault("claims", []).append({"name": name})
+        changed["spec"].setdefault("resourceClaims", []).append({"name": name, "resourceClaimName": name})
+        changed["metadata"].setdefault("labels", {})["hami.io/dra"] = "true"
+    return changed
+
+
+@pytest.mark.parametrize("init", [False, True])
+def test_claims_that_another_webhook_makes_of_a_share(init: bool) -> None:  # noqa: FBT001
+    """Called again after it: no denial, no second change, also where an init container keeps its share."""
+    data = pod({"limits": SHARE}, {"limits": {"cpu": "1"}})
+    if init:
+        data["spec"]["initContainers"] = [{"name": "i", "resources": {"limits": SHARE}}]
+    first = decided(data)
+    assert first.reason is Reason.CHANGED
+    stored = apply_strictly(data, first.patch)
+    second = decided(made_claims(stored))
+    assert (second.allowed, second.patch_json) == (True, b"")
+    assert second.reason is (Reason.ALREADY_RIGHT if init else Reason.RESOURCE_CLAIMS)

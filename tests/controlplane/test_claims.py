@@ -1,0 +1,60 @@
+"""Resource claims on a real API server, which validates and stores them: beside a request, in another container, alone."""
+
+from typing import Any
+
+import pytest
+
+from .cluster import Cluster, annotated, comparable, denial
+from .examples import Example
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+
+SHARE = {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4000"}}
+CLAIM = {"claims": [{"name": "gpu", "request": "one"}]}
+CLASS = {"limits": {"deviceclass.resource.kubernetes.io/gpu.example": "1"}}
+
+
+def given(*containers: dict[str, Any], claims: bool = True) -> Example:
+    """A pod with containers of these resources, and a claim to which they can refer."""
+    spec: dict[str, Any] = {
+        "containers": [
+            {"name": f"c{number}", "image": "app", "resources": resources}
+            for number, resources in enumerate(containers)
+        ]
+    }
+    if claims:
+        spec["resourceClaims"] = [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "claiming"}, "spec": spec}
+    return Example("claiming", pod, "shares")
+
+
+@pytest.mark.parametrize("claimed", [CLAIM, CLASS], ids=["claim", "class"])
+def test_beside_a_request_it_is_denied(cluster: Cluster, claimed: dict[str, Any]) -> None:
+    """In one container; the message says what to write instead."""
+    both = {"limits": {**SHARE["limits"], **claimed.get("limits", {})}, **({} if claimed is CLASS else claimed)}
+    answer = cluster.submit(given(both, claims=claimed is CLAIM))
+    message = denial(answer)
+    assert answer.status == 422
+    assert "VGW324" in message
+    assert "Keep one of them" in message
+
+
+def test_in_another_container_it_is_stored_as_it_was_written(cluster: Cluster) -> None:
+    """The other container gets its share; one warning speaks of the claim."""
+    answer = cluster.submit(given(SHARE, CLAIM))
+    share, claim = answer.accepted()["spec"]["containers"]
+    assert "LD_PRELOAD" in {one["name"] for one in share["env"]}
+    assert claim["resources"] == CLAIM
+    assert "env" not in claim
+    assert answer.body["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]
+    assert sum(warning.startswith("VGW112") for warning in answer.warnings) == 1
+
+
+@pytest.mark.parametrize("claimed", [CLAIM, CLASS], ids=["claim", "class"])
+def test_alone_it_is_none_of_ours(cluster: Cluster, claimed: dict[str, Any]) -> None:
+    """Stored as where no webhook is: no default, no shim, no scheduler, nothing said."""
+    pod = given(claimed, claims=claimed is CLAIM)
+    answer = cluster.submit(pod)
+    assert comparable(answer.accepted()) == cluster.untreated(pod)
+    assert not annotated(answer.body)
+    assert answer.warnings == ()

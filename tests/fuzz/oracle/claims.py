@@ -1,0 +1,35 @@
+"""What a container claims of Dynamic Resource Allocation, by the API reference of Pod v1 and KEP-5004.
+
+A claim is an entry of ``resources.claims``, or some of an extended resource ``deviceclass.resource.kubernetes.io/<class>``.
+"""
+
+from typing import Any
+
+from tests.fuzz.oracle.quantity import UnreadableError, quantity
+
+Json = dict[str, Any]
+
+PREFIX = "deviceclass.resource.kubernetes.io/"
+
+
+def claims(container: Json) -> bool:
+    """Whether a container claims anything."""
+    resources = container.get("resources") or {}
+    sides = [resources.get(side) or {} for side in ("limits", "requests")]
+    return bool(resources.get("claims")) or any(
+        name.startswith(PREFIX) and _some(number) for side in sides for name, number in side.items()
+    )
+
+
+def claims_in(pod: Json) -> bool:
+    """Whether a pod has claims, used by its containers or not."""
+    spec = pod["spec"]
+    containers = [*(spec.get("initContainers") or []), *spec["containers"]]
+    return bool(spec.get("resourceClaims")) or any(map(claims, containers))
+
+
+def _some(number: Any) -> bool:
+    try:
+        return quantity(number) != 0
+    except UnreadableError:
+        return True

@@ -1,0 +1,113 @@
+"""Resource claims of Dynamic Resource Allocation (DRA): recognised and left as they are, never written here.
+
+A claim is an entry of ``spec.resourceClaims`` to which a container refers under ``resources.claims``, or an extended resource
+that names a DeviceClass. The scheduler accounts for what it holds, and knows nothing of shares: in one container the two
+would each have a GPU of their own.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from webhook.admission.work import Work
+from webhook.finding import Finding, refuse
+from webhook.mapping.policy import Policy
+from webhook.patch import Slot, slots
+from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
+from webhook.quantity import QuantityError, parse_quantity
+from webhook.reasons import Reason
+
+MOST_SHOWN: Final = 2
+"""Containers with claims that a message names."""
+
+
+def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, ...]:
+    """What a container claims, without repetition: names of the pod's claims, and resource names of device classes.
+
+    No mapping can have the own name of a device class for a key: its domain is Kubernetes' own.
+
+    Args:
+        container: one of a pod.
+        served: other resource names that device classes serve, where that is known.
+    """
+    resources = container.resources
+    if resources is None:
+        return ()
+    found = dict.fromkeys(claim.name for claim in resources.claims or ())
+    for side in (resources.limits or {}, resources.requests or {}):
+        found |= dict.fromkeys(
+            sorted(
+                name
+                for name, number in side.items()
+                if (name.startswith(DEVICE_CLASS) or name in served) and _counts(number)
+            )
+        )
+    return tuple(found)
+
+
+def requested_key(container: Container, policy: Policy) -> str | None:
+    """A key of a mapping among the resources of a container, with a number other than 0."""
+    resources = container.resources
+    sides = () if resources is None else (resources.limits or {}, resources.requests or {})
+    there = {name for side in sides for name, number in side.items() if _counts(number)}
+    return min((name for name in policy.resources.possible(there) if policy.resources.owners(name)), default=None)
+
+
+def nothing_requested(pod: Pod) -> Reason:
+    """Why a pod without a GPU request is left alone: its devices are claimed, or it has none."""
+    claimed = pod.spec.resource_claims or any(claims_of(slot.container) for slot in slots(pod))
+    return Reason.RESOURCE_CLAIMS if claimed else Reason.NO_GPU_WORDS
+
+
+def check_claims(work: Work) -> None:
+    """Denies a claim beside a GPU request in one container; elsewhere in the pod claims are reported, once.
+
+    Raises:
+        Refused: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
+    """
+    claiming = [(slot, claims[0]) for slot in work.slots if (claims := claims_of(slot.container))]
+    if not claiming and not work.pod.spec.resource_claims:
+        return
+    requesting = dict(_requesting(work))
+    if not requesting:
+        return
+    for slot, claim in claiming:
+        if slot.path in requesting and work.policy.settings.resource_claims == "deny":
+            message = (
+                f"{requesting[slot.path]} and the resource claim {_shown(claim)} in one container: two systems would each "
+                "account for a GPU. Keep one of them; if the claim is for other hardware, set `resourceClaims: warn`"
+            )
+            raise refuse(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{claim}]")
+    work.findings.append(Finding(Reason.CLAIM_LEFT_ALONE, _left_alone(claiming), field="spec.resourceClaims"))
+
+
+def _left_alone(claiming: Sequence[tuple[Slot, str]]) -> str:
+    places = [f"{_shown(claim)} in container {_shown(slot.name)}" for slot, claim in claiming[:MOST_SHOWN]]
+    more = [f"{len(claiming) - MOST_SHOWN} more"] if len(claiming) > MOST_SHOWN else []
+    named = ", ".join([*places, *more]) or "used by no container"
+    return f"the pod's resource claims ({named}) are left as they are: what they hold is not counted here"
+
+
+def _requesting(work: Work) -> Iterator[tuple[str, str]]:
+    """The containers that request a GPU in the keys of a mapping, by path, with what says so."""
+    for holding in work.holdings:
+        yield (
+            holding.slot.path,
+            requested_key(holding.slot.container, work.policy) or f"a GPU in the keys of {holding.source.name}",
+        )
+    for slot, _ in work.left_alone:
+        key = requested_key(slot.container, work.policy)
+        if key is not None:
+            yield slot.path, key
+
+
+def _counts(text: QuantityText) -> bool:
+    """Whether a quantity requests anything; what is none the API server denies."""
+    try:
+        return parse_quantity(str(text)) != 0
+    except QuantityError:
+        return True
+
+
+def _shown(name: str) -> str:
+    """A name of a user's as it is shown: no honest one is longer."""
+    return name if len(name) <= 63 else f"{name[:62]}…"  # noqa: PLR2004

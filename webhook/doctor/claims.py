@@ -1,0 +1,69 @@
+"""Checks of Dynamic Resource Allocation beside the keys of mappings: one name that two systems serve, one pod with both."""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from webhook.admission.claims import claims_of, requested_key
+from webhook.doctor.facts import DeviceClass, Facts, Node
+from webhook.doctor.result import Missing, Result, counted, ok, unread, warning
+from webhook.mapping.policy import Policy
+from webhook.pod import Pod
+from webhook.reasons import Reason
+
+MOST_SHOWN: Final = 10
+"""Containers that are named; the others are like them."""
+
+
+def claims(facts: Facts) -> Result:
+    """Whether device plugins and DeviceClasses get in each other's way."""
+    classes = facts.device_classes
+    if isinstance(classes, Missing):
+        return unread("the DeviceClasses", classes, "list deviceclasses.resource.k8s.io")
+    nodes = [] if isinstance(facts.nodes, Missing) else facts.nodes
+    taken = [
+        _served(one, facts.policy, nodes) for one in classes if one.resource and key_owner(one.resource, facts.policy)
+    ]
+    other = {one.resource for one in classes if one.resource and not key_owner(one.resource, facts.policy)}
+    both = [
+        f"{space}/{line}"
+        for space, pods in facts.pods.items()
+        if not isinstance(pods, Missing)
+        for pod in pods
+        for line in _beside(pod, facts.policy, other)
+    ]
+    if taken:
+        return warning(
+            f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems",
+            *taken,
+            *both[:MOST_SHOWN],
+            hint="give the DeviceClass another extendedResourceName, or put the mapping on standby",
+        )
+    if both:
+        more = [f"and {len(both) - MOST_SHOWN} more"] if len(both) > MOST_SHOWN else []
+        return warning(
+            f"{counted(len(both), 'container')} with a claim beside a GPU request, each accounted for by itself",
+            *both[:MOST_SHOWN],
+            *more,
+            hint=f"such pods are denied ({Reason.CLAIM_BESIDE_REQUEST.code}), unless the settings say resourceClaims: warn",
+        )
+    return ok(f"no DeviceClass serves a key of the policy ({counted(len(classes), 'DeviceClass', 'DeviceClasses')})")
+
+
+def key_owner(name: str, policy: Policy) -> str | None:
+    """The vendor whose key a resource name is; None for nobody's."""
+    owners = policy.resources.owners(name)
+    return owners[0].vendor if owners else None
+
+
+def _served(one: DeviceClass, policy: Policy, nodes: Collection[Node]) -> str:
+    resource = one.resource or ""
+    having = sum(resource in node.resources for node in nodes)
+    plugins = f"; {having} of {counted(len(nodes), 'node')} have it from a device plugin" if having else ""
+    return f"{one.name} serves {resource}, which is read as a key of {key_owner(resource, policy)}{plugins}"
+
+
+def _beside(pod: Pod, policy: Policy, served: Collection[str]) -> Iterator[str]:
+    for container in (*(pod.spec.init_containers or ()), *pod.spec.containers):
+        claimed, key = claims_of(container, served), requested_key(container, policy)
+        if claimed and key:
+            yield f"{pod.metadata.name}: container {container.name}: {key} and the claim {claimed[0]}"
