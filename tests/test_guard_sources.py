@@ -1,4 +1,4 @@
-"""What a vendor's own system writes into pods is no way out of a limit; what only looks like it, or switches limits off, is."""
+"""What a vendor's own system writes into pods is no way out of a limit; what only looks like it is, or switches limits off."""
 
 from collections.abc import Callable
 from typing import Any
