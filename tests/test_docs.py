@@ -459,8 +459,8 @@ def test_builtin_vendors_are_documented(name: str) -> None:
             assert any(unit_text(word) in row and ("together" in row or not word.total) for row in rows), word.name
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     assert any(line.startswith(f"| `{name}` |") and scheduler in line for line in lines)
-    guarded = [env for rule in vendor.guard.rules for env in rule.env]
-    assert all(f"`{env}`" in TEXTS["docs/behaviour.md"] for env in guarded)
+    guarded = [key for rule in vendor.guard.rules for key in rule.names]
+    assert all(f"`{key}`" in TEXTS["docs/behaviour.md"] for key in guarded)
 
 
 def test_paths_and_targets_exist() -> None:

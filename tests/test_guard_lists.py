@@ -26,7 +26,15 @@ SHARES: Mapping[str, dict[str, str]] = {
     "elastic-gpu": {"elasticgpu.io/gpu-core": "30", "elasticgpu.io/gpu-memory": "3k"},
     "mig": {"nvidia.com/mig-1g.5gb": "1"},
     "timeslicing": {"nvidia.com/gpu.shared": "1"},
+    "kai": {"gpu-fraction": "0.5"},
+    "nvfractions": {"nvidia.com/container.main.gpu-memory.limit": "3Gi"},
+    "tensor-fusion": {"tensor-fusion.ai/vram-limit": "3Gi", "tensor-fusion.ai/inject-container": "main"},
+    "gpushare": {"aliyun.com/gpu-mem": "3"},
+    "amd": {"amd.com/gpu": "1", "amd.com/gpumem": "3k"},
+    "ascend": {"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "16384"},
 }
+BY_ANNOTATIONS = {"kai", "nvfractions", "tensor-fusion"}
+"""Vendors whose requests stand in the pod's annotations."""
 WHOLE: Mapping[str, dict[str, str]] = {
     "nvidia": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"},
     "whole": {"nvidia.com/gpu": "1"},
@@ -86,11 +94,48 @@ LIFTING = {
         ("CUDA_SM_SHARED_BUCKET", "false"),
     ],
     "nvidia-runtime": [("NVIDIA_VISIBLE_DEVICES", "all"), ("NVIDIA_VISIBLE_DEVICES", "0")],
+    "fractiond": [
+        ("NVIDIA_GPU_MEMORY_LIMIT", "81920"),
+        ("NVIDIA_GPU_MEMORY_LIMITS", "81920"),
+        ("NVIDIA_GPU_MEMORY_REQUESTS", "1"),
+        ("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=80G"),
+        ("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "100"),
+        ("CUDA_MPS_PIPE_DIRECTORY", "/tmp/mine"),
+    ],
+    # NexusGPU/tensor-fusion 3e0a4901, pkg/constants/env.go.
+    "of tensor-fusion": [("DISABLE_GPU_LIMITER", "true"), ("TF_ENABLE_DISPATCH_FORWARD", "1")],
+    # AliyunContainerService/gpushare-device-plugin, allocate.go: what its cGPU takes for off.
+    "of gpushare": [("CGPU_DISABLE", "true"), ("CGPU_DISABLE", "1")],
+    # Project-HAMi/amd-device-plugin 808784f, internal/pkg/plugin/plugin.go; amd-hami-core 17db229, src/hip/env_policy.h.
+    "of amd": [
+        ("HSA_CU_MASK", "0:0-303"),
+        ("ROCR_VISIBLE_DEVICES", "GPU-1"),
+        ("HIP_DEVICE_MEMORY_LIMIT", "80g"),
+        ("HIP_DEVICE_MEMORY_LIMIT_0", "80g"),
+        ("HIP_DEVICE_MEMORY_SHARED_CACHE", "/opt/mine"),
+        ("LD_AUDIT", ""),
+        ("LD_AUDIT", "/opt/mine.so"),
+        ("HIP_OVERSUBSCRIBE", "true"),
+    ],
+    # Project-HAMi/ascend-device-plugin ed35e1c, internal/server/allocate.go, and its library's manager.
+    "of ascend": [
+        ("ASCEND_VNPU_SPECS", "vir10_3c_32g"),
+        ("NPU_MEM_QUOTA", "65536"),
+        ("NPU_PRIORITY", "100"),
+        ("NPU_GLOBAL_SHM_PATH", "/tmp/mine"),
+        ("NPU_LOCAL_SHM_PATH", "/tmp/mine"),
+        ("NPU_LOCAL_SHM_NAME", "mine"),
+        ("NPU_TOKEN_SCALE", "1000"),
+        ("NPU_AVG_ALPHA", "0.1"),
+        ("NPU_FIXED_SHARE_RATIO", "0"),
+    ],
 }
 USERS = {
-    "hami-core": ["nvidia", "volcano", "koordinator"],
+    "hami-core": ["nvidia", "volcano", "koordinator", "kai"],
     "vgpu-manager": ["vgpu-manager"],
-    "nvidia-runtime": list(SHARES),
+    "fractiond": ["nvfractions"],
+    "nvidia-runtime": [vendor for vendor in SHARES if vendor not in {"amd", "ascend"}],
+    **{f"of {vendor}": [vendor] for vendor in ("tensor-fusion", "gpushare", "amd", "ascend")},
 }
 
 
@@ -119,12 +164,16 @@ def decided(sent: Mapping[str, Any], under: Policy) -> Decision:
 
 def sent_for(vendor: str, resources: Mapping[str, str], *env: tuple[str, str]) -> dict[str, Any]:
     """A pod that ends up under a vendor: the one of whole cards owns no name, and is ordered."""
+    if vendor in BY_ANNOTATIONS:
+        made = pod_of({}, *env)
+        made["metadata"]["annotations"] = dict(resources)
+        return made
     return pod_of(resources, *env, target="whole" if vendor == "whole" else None)
 
 
 def test_the_vendors_of_a_list_are_those_that_name_it() -> None:
     """So that none is left out of what follows."""
-    for name in ("hami-core", "vgpu-manager"):
+    for name in ("hami-core", "vgpu-manager", "fractiond"):
         users = [one.name for one in policy().vendors.values() if any(g.named == name for g in one.document.guard)]
         assert sorted(users) == sorted(USERS[name])
     family = {one.name for one in policy().vendors.values() if one.family == "nvidia"}
@@ -138,11 +187,14 @@ def test_the_vendors_of_a_list_are_those_that_name_it() -> None:
     "vendor, name, value",
     [(vendor, *one) for key, users in USERS.items() for vendor in users for one in LIFTING[key]],
 )
-def test_what_lifts_under_one_vendor_lifts_under_all_with_the_library(vendor: str, name: str, value: str) -> None:
+def test_what_lifts_under_one_vendor_lifts_under_all_with_the_library(
+    vendor: str, name: str, value: str, tmp_path: Path
+) -> None:
     """By its value, by a reference, and from elsewhere alike."""
-    assert decided(sent_for(vendor, SHARES[vendor]), policy()).allowed
+    under = policy("owners: {aliyun.com/gpu-mem: gpushare}\n", tmp_path) if vendor == "gpushare" else policy()
+    assert decided(sent_for(vendor, SHARES[vendor]), under).allowed
     for written in (value, "$(OTHER)"):
-        decision = decided(sent_for(vendor, SHARES[vendor], (name, written)), policy())
+        decision = decided(sent_for(vendor, SHARES[vendor], (name, written)), under)
         assert decision.denial is not None
         assert decision.denial.reason is Reason.GUARDED
         assert name in decision.denial.message
@@ -161,7 +213,7 @@ def test_whole_devices_show_no_others(vendor: str) -> None:
         assert "devices that the container did not request" in decision.denial.message
 
 
-@pytest.mark.parametrize("vendor", USERS["hami-core"])
+@pytest.mark.parametrize("vendor", [one for one in USERS["hami-core"] if one in WHOLE])
 def test_limits_are_nothing_to_a_whole_device(vendor: str) -> None:
     """There is none to lift."""
     for name, value in LIFTING["hami-core"]:

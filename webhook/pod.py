@@ -5,7 +5,7 @@ server knows survive. Parts that seldom matter (a thousand env entries) stay und
 `Raw` is ``b""`` where the key is absent, ``b"null"`` where it is null.
 """
 
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -150,6 +150,7 @@ _pod = msgspec.json.Decoder(Pod)
 _env = msgspec.json.Decoder(list[EnvVar] | None)
 _mounts = msgspec.json.Decoder(list[VolumeMount] | None)
 _volumes = msgspec.json.Decoder(list[Volume] | None)
+_source = msgspec.json.Decoder(dict[str, Any] | None)
 
 
 def decode_pod(body: bytes) -> Pod:
@@ -169,6 +170,22 @@ def present(raw: msgspec.Raw) -> bool:
 def decode_env(raw: msgspec.Raw) -> list[EnvVar]:
     """The env entries kept undecoded in a `Container`."""
     return (_env.decode(raw) or []) if present(raw) else []
+
+
+def value_source(entry: EnvVar) -> tuple[str, str] | None:
+    """The kind of a variable's ``valueFrom``, and the name or path in it; None if there is not exactly that.
+
+    A value beside it, two kinds at once and an empty one are taken for no source that could be named: the API server
+    refuses them, but only after its webhooks.
+    """
+    if entry.value or not present(entry.value_from):
+        return None
+    kinds = {kind: source for kind, source in (_source.decode(entry.value_from) or {}).items() if source is not None}
+    if len(kinds) != 1:
+        return None
+    ((kind, source),) = kinds.items()
+    name = source.get("fieldPath" if kind == "fieldRef" else "name") if isinstance(source, dict) else None
+    return (kind, name) if isinstance(name, str) and name else None
 
 
 def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:

@@ -613,7 +613,7 @@ class Reason(enum.Enum):
         "VGW605",
         Kind.DENIAL,
         "guarded variable",
-        "The variable lifts the limit of the share, or shows other devices: what a pod sets beats the device plugin.",
+        "A variable (or annotation, or label) of the pod lifts the limit of the share, or shows other devices.",
         "Remove it.",
         403,
     )
@@ -621,7 +621,7 @@ class Reason(enum.Enum):
         "VGW606",
         Kind.WARNING,
         "guarded variable removed",
-        "The variable lifts the limit of the share, or shows other devices; it was removed, as the mapping says.",
+        "A variable (or annotation, or label) lifts the limit, or shows other devices; it was removed: the mapping says so.",
         "Remove it.",
     )
     OWNED_STRIPPED = _(

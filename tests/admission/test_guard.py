@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from tests.admission.scene import SHIM, WHOLE, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
+from webhook.admission.context import Namespace
 from webhook.admission.guard import guard_pod
 from webhook.admission.shim import inject_shim
 from webhook.admission.work import Work
@@ -154,6 +155,111 @@ def test_init_containers_are_guarded() -> None:
     with pytest.raises(Refused) as caught:
         run(guard_pod, sent, Scene([Held(GUARDED), None]))
     assert caught.value.finding.container == "init"
+
+
+SOURCED = vendor(
+    guard=[
+        {"env": "ACME_VISIBLE_DEVICES", "from": {"configMapKeyRef": "*-acme-*"}, "action": "allow"},
+        *GUARD,
+    ],
+    shim=SHIM,
+)
+FROM: dict[str, Any] = {"configMapKeyRef": {"name": "p-acme-0", "key": "k"}}
+
+
+@pytest.mark.parametrize(
+    "entry, allowed",
+    [
+        ({"valueFrom": FROM}, True),
+        ({"value": "", "valueFrom": FROM}, True),
+        ({"valueFrom": {"configMapKeyRef": {"name": "p-acme-0", "key": "k", "optional": True}}}, True),
+        ({"valueFrom": {**FROM, "secretKeyRef": None}}, True),
+        ({"value": "all", "valueFrom": FROM}, False),
+        ({"valueFrom": {**FROM, "secretKeyRef": {"name": "p-acme-0", "key": "k"}}}, False),
+        ({"valueFrom": {"configMapKeyRef": {"name": "acme", "key": "-acme-"}}}, False),
+        ({"valueFrom": {"configMapKeyRef": {"key": "k"}}}, False),
+        ({"valueFrom": {"configMapKeyRef": {"name": 1, "key": "k"}}}, False),
+        ({"valueFrom": {"configMapKeyRef": []}}, False),
+        ({"valueFrom": {"secretKeyRef": {"name": "p-acme-0", "key": "k"}}}, False),
+        ({"valueFrom": {"fieldRef": {"fieldPath": "p-acme-0"}}}, False),
+        ({"valueFrom": {}}, False),
+    ],
+)
+def test_value_from_a_source_that_is_named(entry: dict[str, Any], *, allowed: bool) -> None:
+    """Only as the API server takes it: one kind of source, and no value beside it. If it is missing, so is the variable."""
+    held = Held(SOURCED)
+    if allowed:
+        assert guarded({"name": "ACME_VISIBLE_DEVICES", **entry}, held=held).patch == ()
+    else:
+        assert "elsewhere" in refusal({"name": "ACME_VISIBLE_DEVICES", **entry}, held=held).finding.message
+    # The exception is for that variable alone, and for one entry of its name: another decides for itself.
+    refusal({"name": "ACME_VISIBLE_DEVICES", **entry}, ("ACME_VISIBLE_DEVICES", "all"), held=held)
+    refusal(("ACME_VISIBLE_DEVICES", "all"), {"name": "ACME_VISIBLE_DEVICES", **entry}, held=held)
+    refusal({"name": "ACME_MEMORY", **entry}, held=held)
+
+
+KEYS: list[dict[str, Any]] = [
+    {"annotation": "acme.io/policy", "lifts": ["none"]},
+    {"label": "acme.io/off*", "unless": ["", "part"]},
+    {"annotation": "acme.io/note", "unless": [], "action": "strip"},
+]
+BY_KEYS = vendor(guard=KEYS)
+
+
+def keyed(scene: Scene, annotations: dict[str, str], labels: dict[str, str]) -> Outcome:
+    """What the guard makes of a pod with these keys."""
+    sent = pod()
+    sent["metadata"] |= {"annotations": annotations, "labels": labels}
+    return run(guard_pod, sent, scene)
+
+
+@pytest.mark.parametrize(
+    "annotations, labels, denied",
+    [
+        ({"acme.io/policy": "None"}, {}, "annotations[acme.io/policy]"),
+        ({"acme.io/policy": "fixed"}, {}, None),
+        ({"acme.io/off": "all"}, {"acme.io/policy": "none"}, None),
+        ({}, {"acme.io/offline": "all"}, "labels[acme.io/offline]"),
+        ({}, {"acme.io/off": "part"}, None),
+        ({}, {"acme.io/off": ""}, None),
+    ],
+)
+def test_annotation_or_label_that_lifts_is_refused(
+    annotations: dict[str, str], labels: dict[str, str], denied: str | None
+) -> None:
+    """It is the pod's; the refusal names it, and keeps the value out of the sentence."""
+    if denied is None:
+        assert keyed(Scene([Held(BY_KEYS)]), annotations, labels).patch == ()
+        return
+    with pytest.raises(Refused) as caught:
+        keyed(Scene([Held(BY_KEYS)]), annotations, labels)
+    finding = caught.value.finding
+    assert (finding.reason, finding.container, finding.field) == (Reason.GUARDED, None, f"metadata.{denied}")
+    for scene in (Scene([Held(BY_KEYS, WHOLE)]), Scene([Held(vendor("other"), source=BY_KEYS)]), Scene([None])):
+        assert keyed(scene, annotations, labels).patch == ()
+    for key in (*annotations, *labels):
+        allowed = {"guardExceptions": {key: ["None", "all"]}}
+        if "/" not in key:
+            assert keyed(Scene([Held(BY_KEYS)], settings=allowed), annotations, labels).patch == ()
+
+
+def test_annotation_is_stripped_where_the_mapping_or_the_namespace_says_so() -> None:
+    """Once, however many containers there are; the namespace's word beats the mapping's."""
+    outcome = keyed(Scene([Held(BY_KEYS)]), {"acme.io/note": "x", "mine": "y"}, {})
+    assert outcome.pod["metadata"]["annotations"] == {"mine": "y"}
+    assert outcome.reasons == [Reason.GUARD_STRIPPED]
+    for said, left in (("strip", {}), ("allow", {"acme.io/policy": "none"})):
+        namespace = Namespace("team", {}, {"vgpu-webhook.io/guard": said})
+        outcome = keyed(Scene([Held(BY_KEYS)], namespace=namespace), {"acme.io/policy": "none"}, {})
+        assert outcome.pod["metadata"]["annotations"] == left
+
+
+def test_annotations_that_are_stripped_have_a_bound() -> None:
+    """An honest pod has a handful."""
+    many = vendor(guard=[{"annotation": "acme.io/*", "unless": [], "action": "strip"}])
+    with pytest.raises(Refused) as caught:
+        keyed(Scene([Held(many)]), {f"acme.io/a{i}": "x" for i in range(257)}, {})
+    assert caught.value.finding.reason is Reason.TOO_MANY
 
 
 OWNED = vendor(

@@ -13,10 +13,20 @@ Json = dict[str, Any]
 
 LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 FOLDER = "/usr/local/vgpu-shim"
-HAMI_CORE = frozenset({"nvidia", "volcano", "koordinator"})
+HAMI_CORE = frozenset({"nvidia", "volcano", "koordinator", "kai"})
 """The vendors under which HAMi-core (``HAMi-core/src``) enforces, which reads its limits from variables."""
 VGPU_MANAGER = re.compile(r"CUDA_MEM_LIMIT.*|CUDA_CORE_LIMIT.*|MANAGER_VISIBLE_DEVICES")
 """The variables of vgpu-manager's library (``vgpu-manager/pkg/deviceplugin/vgpu/vnum_plugin.go``)."""
+OTHERS = {
+    "amd": re.compile(r"HSA_CU_MASK|ROCR_VISIBLE_DEVICES|HIP_DEVICE_MEMORY_.*|LD_AUDIT"),
+    "ascend": re.compile(r"ASCEND_VNPU_SPECS|NPU_(MEM_QUOTA|PRIORITY|(GLOBAL|LOCAL)_SHM_PATH|FIXED_SHARE_RATIO)"),
+    "nvfractions": re.compile(r"NVIDIA_GPU_MEMORY_(LIMIT|REQUEST)S?|CUDA_MPS_(PIPE_DIRECTORY|PINNED_DEVICE_MEM_LIMIT)"),
+}
+"""Variables that are the limit itself: amd-device-plugin ``plugin.go``, ascend-device-plugin ``allocate.go``, fractiond."""
+SHARED_GPU = re.compile(r".+-[a-z0-9]{7}-shared-gpu-i?[0-9]+")
+"""A ConfigMap of KAI's (``pkg/binder/common/gpusharingconfigmap/config_map.go``)."""
+GPU_MINORS = "metadata.annotations['scheduling.koordinator.sh/gpu-minors']"
+"""What Koordinator's scheduler assigned (``deviceshare/device_plugin_adapter.go``)."""
 TRUE = frozenset({"1", "t", "true", "y", "yes", "on"})
 REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 
@@ -37,6 +47,9 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
         values = effective(after)
         if trial.case.annotations.get(f"{PREFIX}guard") != "allow" and read.vendor not in trial.setup.lenient:
             yield from _lifted(after, values, read.vendor or "", got)
+            yield from _from_elsewhere(after, read.vendor or "")
+            if not got.whole:
+                yield from _switched_off(trial, read.vendor or "")
         if before.get("env") != after.get("env"):
             yield from _paths(before, values)
         added = LIBRARY in str(after.get("env")) and LIBRARY not in str(before.get("env"))
@@ -85,9 +98,38 @@ def _lifted(container: Json, values: dict[str, str | None], vendor: str, got: Am
             yield Finding("6 no variable lifts the limit", f"{container['name']}: {name}={value}", vendor)
 
 
+def _from_elsewhere(container: Json, vendor: str) -> Iterator[Finding]:
+    """Nobody knows what a variable will hold that the vendor's own scheduler does not write."""
+    for entry in container.get("env") or []:
+        source = entry.get("valueFrom")
+        if not source or vendor not in NVIDIA or entry["name"] != "NVIDIA_VISIBLE_DEVICES":
+            continue
+        config_map = (source.get("configMapKeyRef") or {}).get("name", "")
+        path = (source.get("fieldRef") or {}).get("fieldPath")
+        by_kai = vendor == "kai" and SHARED_GPU.fullmatch(config_map) is not None
+        if not by_kai and not (vendor == "koordinator" and path == GPU_MINORS):
+            yield Finding("6 no devices from elsewhere", f"{container['name']}: {source}", vendor)
+
+
+def _switched_off(trial: Trial, vendor: str) -> Iterator[Finding]:
+    """What vgpu-manager (``pkg/config/vgpu/vgpu_config.go``) and TensorFusion (``internal/utils/compose.go``) read."""
+    metadata = trial.stored["metadata"]
+    annotations, labels = metadata.get("annotations") or {}, metadata.get("labels") or {}
+    if vendor == "vgpu-manager" and annotations.get("nvidia.com/vgpu-compute-policy", "").lower() == "none":
+        yield Finding("6 no annotation lifts the limit", "nvidia.com/vgpu-compute-policy", vendor)
+    if vendor == "tensor-fusion":
+        for keys in (annotations, labels):
+            if {"gpu-limiter", "gpu-opt"} & {*keys.get("tensor-fusion.ai/disable-features", "").split(",")}:
+                yield Finding("6 no annotation lifts the limit", "tensor-fusion.ai/disable-features", vendor)
+
+
 def _lifts(name: str, value: str, vendor: str, got: Amounts) -> bool:
     if vendor == "vgpu-manager":
         return VGPU_MANAGER.fullmatch(name) is not None or (name == "DISABLE_VGPU_CONTROL" and value.lower() in TRUE)
+    if vendor in OTHERS and OTHERS[vendor].fullmatch(name) is not None:
+        return True
+    if vendor == "tensor-fusion":
+        return name == "DISABLE_GPU_LIMITER" and value == "true"
     if vendor not in HAMI_CORE:
         return False
     if name == "CUDA_DISABLE_CONTROL":

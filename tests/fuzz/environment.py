@@ -16,6 +16,8 @@ GUARDED = (
         "CGPU_DISABLE",
         "NPU_MEM_QUOTA",
     ),
+    *("DISABLE_GPU_LIMITER", "HSA_CU_MASK", "HIP_DEVICE_MEMORY_LIMIT", "LD_AUDIT", "ASCEND_VNPU_SPECS", "NPU_PRIORITY"),
+    *("NVIDIA_GPU_MEMORY_LIMIT", "CUDA_MPS_PIPE_DIRECTORY"),
     *("ALIYUN_COM_GPU_MEM_CONTAINER", "ALIYUN_COM_GPU_MEM_DEV", "DISABLE_VGPU_CONTROL", "CUDA_MEM_LIMIT_0"),
 )
 LOADER = ("LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "LD_PRELOAD", "VGPU_WEBHOOK_LD_LIBRARY_PATH")
@@ -58,6 +60,14 @@ PATHS = (
     *("/usr/local/vgpu-shim/libvgpu.so", "/b:/usr/local/vgpu-shim", "$(LD_LIBRARY_PATH)", "/a:$$(E)", "/a:$(NOWHERE)"),
     "/usr/local/iluvatar/lib64:/usr/local/corex/lib64",
 )
+SOURCES: tuple[Json, ...] = (
+    {"configMapKeyRef": {"name": "c", "key": "k"}},
+    {"configMapKeyRef": {"name": "p-abcdefg-shared-gpu-0", "key": "NVIDIA_VISIBLE_DEVICES"}},
+    {"configMapKeyRef": {"name": "p-abcdefg-shared-gpu-0", "key": "CUDA_DEVICE_MEMORY_LIMIT", "optional": True}},
+    {"secretKeyRef": {"name": "p-abcdefg-shared-gpu-0", "key": "k"}},
+    {"fieldRef": {"fieldPath": "metadata.name"}},
+    {"fieldRef": {"fieldPath": "metadata.annotations['scheduling.koordinator.sh/gpu-minors']"}},
+)
 SCHEDULERS = (
     *(
         "default-scheduler",
@@ -79,7 +89,14 @@ MARKS = (
         "volcano.sh/gpu-index",
     ),
     *("tencent.com/gpu-assigned", "tencent.com/predicate-time", "scheduling.koordinator.sh/device-allocated", "gas-ts"),
+    *("scheduling.koordinator.sh/gpu-minors", "nvidia.com/pre-allocated", "nvidia.com/predicate-node"),
+    *("tensor-fusion.ai/effective-hard-sm-percent", "hami.io/kunlun-allocated", "predicate-time", "NEURON_ALLOCATED"),
     *("volcano.sh/vgpu-ids-new", "nano-gpu/assume", "received-resource-type", "tensor-fusion.ai/gpu-ids"),
+)
+SWITCHES = (
+    ("annotation", "nvidia.com/vgpu-compute-policy", ("none", "None", "fixed", "balance", "")),
+    ("annotation", "tensor-fusion.ai/disable-features", ("gpu-limiter", "mem-manager", "gpu-opt,gpu-limiter", "")),
+    ("label", "tensor-fusion.ai/disable-features", ("gpu-limiter", "mem-manager", "")),
 )
 HINTS = (
     "nvidia.com/use-gputype",
@@ -117,10 +134,7 @@ def variables(draw: Draw) -> list[Json]:
         name = draw.pick(LOADER if kind < 0.4 else GUARDED if kind < 0.7 else PLAIN)
         form = draw.random()
         if form < 0.1:
-            source = draw.pick(
-                ({"configMapKeyRef": {"name": "c", "key": "k"}}, {"fieldRef": {"fieldPath": "metadata.name"}})
-            )
-            found.append({"name": name, "valueFrom": source})
+            found.append({"name": name, "valueFrom": draw.pick(SOURCES)})
         elif form < 0.14:
             found.append({"name": name})
         else:
@@ -196,6 +210,9 @@ def card_by_affinity(draw: Draw) -> Json:
 
 def mark(draw: Draw, labels: dict[str, str], annotations: dict[str, str]) -> None:
     """Adds keys that schedulers, users and an earlier pass of the webhook leave on pods."""
+    if draw.chance(0.05):
+        kind, key, values = draw.pick(SWITCHES)
+        (labels if kind == "label" else annotations)[key] = draw.pick(values)
     rare = draw.random()
     if rare < 0.05:
         annotations[draw.pick(MARKS)] = "1"

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fuzz.environment import MARKS, PLAIN
+from tests.fuzz.environment import MARKS, PLAIN, SWITCHES
 from tests.fuzz.generate import PREFIX
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
@@ -82,11 +82,12 @@ def _survives(trial: Trial) -> Iterator[Finding]:
     pod, stored = trial.case.pod, trial.stored
     yield from _containers_survive(trial)
     labels, kept = (one["metadata"].get("labels") or {} for one in (pod, stored))
-    if not labels.items() <= kept.items():
+    switches = {key for _, key, _ in SWITCHES}
+    if not {(key, text) for key, text in labels.items() if key not in switches} <= kept.items():
         yield Finding("3 what is the user's survives", f"labels {labels} became {kept}")
     notes, left = (one["metadata"].get("annotations") or {} for one in (pod, stored))
     for key, text in notes.items():
-        if left.get(key) != text and not key.startswith(REQUEST_KEYS) and key not in MARKS:
+        if left.get(key) != text and not key.startswith(REQUEST_KEYS) and key not in {*MARKS, *switches}:
             yield Finding("3 what is the user's survives", f"annotation {key}: {text} became {left.get(key)}")
     volumes = pod["spec"].get("volumes") or []
     if (stored["spec"].get("volumes") or [])[: len(volumes)] != volumes:

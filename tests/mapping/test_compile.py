@@ -126,7 +126,7 @@ BESIDE: list[Mistake] = [
         "no form is called 'shares'",
         "share",
     ),
-    ("forms:", "guard: [{env: A}]\nforms:", 7, "guard[0]", "exactly one of `lifts` and `unless`", ""),
+    ("forms:", "guard: [{env: A}]\nforms:", 7, "guard[0]", "exactly one of `lifts`, `unless` and `from`", ""),
 ]
 NO_CORES = ACME.replace("  core: {resource: acme.com/core, is: cores}\n", "")
 FEW = "{name: few, when: {gpu: 1..2}, memory: all, cores: 100}"

@@ -9,11 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.mapping import schema
+from webhook.mapping.compile import compile_vendor
 from webhook.mapping.glob import glob_pattern
-from webhook.mapping.guard import Guards, compile_guards, truthy
+from webhook.mapping.guard import Guards, compile_guards
 from webhook.mapping.guard_lists import guard_lists
+from webhook.mapping.guard_rule import PLACES, truthy
 from webhook.mapping.owned import Owned, compile_owned, union
-from webhook.mapping.problem import Path, Problem
+from webhook.mapping.problem import MappingError, Path, Problem
 from webhook.mapping.shim import Shim, compile_shim
 
 
@@ -190,6 +192,12 @@ def test_pattern_without_a_beginning_looks_at_every_list() -> None:
         ({"env": "SWITCH", "lifts": "truthy"}, ("env",), "SWITCH=True"),
         ({"env": "SWITCH", "lifts": ["true"]}, ("env",), "SWITCH=True"),
         ({"env": "COUNT", "lifts": "truthy"}, ("env",), "COUNT={devices}"),
+        ({"env": "X", "lifts": "truthy", "from": {"fieldRef": "a"}}, (), "exactly one"),
+        ({"env": "X", "from": {}}, ("from",), "names no source"),
+        ({"annotation": "a.io/x", "from": {"fieldRef": "a"}}, ("from",), "comes from nowhere else"),
+        ({"annotation": "a b", "unless": []}, ("annotation",), "no name or pattern of annotations"),
+        ({"label": "*", "unless": []}, ("label",), "no name or pattern of labels"),
+        ({"label": "a.io/x"}, (), "exactly one"),
     ],
 )
 def test_mistake_is_told_with_its_place(rule: dict[str, Any], path: Path, words: str) -> None:
@@ -327,6 +335,8 @@ def test_long_names_are_matched_in_linear_time() -> None:
 @pytest.mark.parametrize(
     "rule, message",
     [
+        ({"env": "X", "label": "a.io/x", "unless": []}, "`env` and `label`"),
+        ({"list": "hami-core", "annotation": "a.io/x"}, "stands alone"),
         ({}, "neither `env` nor `list`"),
         ({"unless": []}, "neither `env` nor `list`"),
         ({"list": "hami-cor"}, "no list is called 'hami-cor'"),
@@ -352,10 +362,68 @@ def test_a_named_list_stands_where_it_is_named() -> None:
     rule = made.catch("CUDA_REDIRECT", "/x")
     assert rule is not None
     assert rule.action == "allow"
-    assert [rule.env for rule in made.rules][-1] == ("Z",)
+    assert [rule.names for rule in made.rules][-1] == ("Z",)
     assert made.catch("CUDA_DISABLE_CONTROL", "true") is not None
     _, problems = compiled({"list": "hami-core"}, with_shim=shim(CUDA_DISABLE_CONTROL="true"))
     assert [problem.path for problem in problems] == [("guard", 0, "env")]
+
+
+SOURCED = guards(
+    {
+        "env": "X",
+        "from": {"configMapKeyRef": "*-gpu-*", "fieldRef": "metadata.annotations['a.io/x']"},
+        "action": "allow",
+    },
+    {"env": ["X", "Y"], "unless": [""]},
+)
+
+
+@pytest.mark.parametrize(
+    "name, value, source, action",
+    [
+        ("X", None, ("configMapKeyRef", "p-gpu-0"), "allow"),
+        ("X", None, ("configMapKeyRef", "p-cpu-0"), "deny"),
+        ("X", None, ("secretKeyRef", "p-gpu-0"), "deny"),
+        ("X", None, ("fieldRef", "metadata.annotations['a.io/x']"), "allow"),
+        ("X", None, ("fieldRef", "metadata.annotations['a.io/xy']"), "deny"),
+        ("X", None, ("fieldRef", "p-gpu-0"), "deny"),
+        ("X", None, None, "deny"),
+        ("X", "p-gpu-0", None, "deny"),
+        ("X", "", None, None),
+        ("Y", None, ("configMapKeyRef", "p-gpu-0"), "deny"),
+    ],
+)
+def test_a_source_that_is_named(
+    name: str, value: str | None, source: tuple[str, str] | None, action: str | None
+) -> None:
+    """An exception for a source is for that kind and name alone; other entries take what is not known to lift."""
+    rule = SOURCED.catch(name, value, source)
+    assert (rule.action if rule is not None else None) == action
+
+
+def test_places_are_apart() -> None:
+    """A rule for an annotation says nothing of a label or a variable of that name, and lists need not be decoded for it."""
+    made = guards({"annotation": ["a.io/x", "a.io/y*"], "lifts": ["none"]}, {"label": "a.io/z", "unless": ["on"]})
+    for key, place in [("a.io/x", "annotation"), ("a.io/yes", "annotation"), ("a.io/z", "label")]:
+        for other in PLACES:
+            assert (made.catch(key, "None", place=other) is not None) == (place == other)
+    assert made.catch("a.io/z", "on", place="label") is None
+    assert not made.concerns(b'[{"name":"a.io/x"}]')
+
+
+def test_a_word_is_not_guarded() -> None:
+    """What a mapping reads or writes itself would be denied in the second pass."""
+    for rule in ({"annotation": "acme.io/*", "unless": []}, {"label": "acme.io/on", "lifts": ["no"]}):
+        document = {
+            "vendor": "acme",
+            "family": "acme",
+            "words": {"gpu": {"annotation": "acme.io/gpu", "is": "devices"}},
+            "forms": [{"name": "share", "memory": "1Gi", "cores": 10}],
+            "place": {"labels": {"acme.io/on": "yes"}},
+            "guard": [rule],
+        }
+        with pytest.raises(MappingError, match="what the mapping itself reads or writes"):
+            compile_vendor(schema.Mapping.model_validate(document), "test")
 
 
 def test_lists_name_no_lists() -> None:

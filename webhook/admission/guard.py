@@ -5,16 +5,16 @@ from typing import Final, Literal, TypeAlias, cast
 
 from webhook.admission.work import Work
 from webhook.finding import Finding, Refused, refuse
-from webhook.mapping.guard import GuardRule
+from webhook.mapping.guard_rule import GuardPlace, GuardRule
 from webhook.mapping.owned import Keys, Owned
 from webhook.mapping.vendor import Vendor
 from webhook.patch import MapEdits, Slot
-from webhook.pod import EnvVar, decode_env, present
+from webhook.pod import EnvVar, decode_env, present, value_source
 from webhook.reasons import Reason
 from webhook.request import Request
 
 GUARD_ANNOTATION: Final = "vgpu-webhook.io/guard"
-"""Annotation of a namespace: what becomes of variables that lift a limit there, whatever the mapping says."""
+"""Annotation of a namespace: what becomes of all that lifts a limit there, whatever the mapping says."""
 
 MAX_MARKS: Final = 256
 """Marks of schedulers, and variables, that are taken from one pod: an honest copy has a handful."""
@@ -23,15 +23,18 @@ Action: TypeAlias = Literal["deny", "strip", "allow"]
 
 
 def guard_pod(work: Work) -> None:
-    """Strips what schedulers own; treats variables that lift a limit as the mapping under which a container runs says.
+    """Strips what schedulers own; treats what lifts a limit as the mapping under which a container runs says.
 
     To be run once the holdings are known, and before the shim is injected: a stripped variable may be one that the shim
     writes.
 
     Raises:
-        Refused: `Reason.GUARDED`: a variable lifts the limit, and the mapping denies that.
+        Refused: `Reason.GUARDED`: a variable, annotation or label lifts the limit, and the mapping denies that.
     """
     _strip_owned(work)
+    for edits, place in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
+        if edits.there:
+            _guard_keys(work, edits, cast("GuardPlace", place))
     for holding in work.holdings:
         _guard_container(work, holding.slot, holding.vendor, holding.request)
     for slot, vendor in work.left_alone:
@@ -65,6 +68,29 @@ def _strip(work: Work, edits: MapEdits, key: str, what: str, owners: Iterable[Ve
     work.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
+def _guard_keys(work: Work, edits: MapEdits, place: GuardPlace) -> None:
+    """Looks at annotations or labels of the pod, for every vendor under which some of its containers run."""
+    vendors = {(one.vendor.name, one.share): one for one in work.holdings if place in one.vendor.guard.places}
+    for holding in vendors.values():
+        for key, value in (edits.there or {}).items():
+            # What was taken away, as a source's key or a scheduler's mark, lifts nothing.
+            if not holding.vendor.guard.guarded(key, place) or edits.values.get(key, value) is None:
+                continue
+            rule = holding.vendor.guard.catch(key, value, whole=not holding.share, place=place)
+            if rule is None or value in work.policy.settings.guard_exceptions.get(key, ()):
+                continue
+            action = _ordered(work) or rule.action
+            field = f"metadata.{place}s[{key}]"
+            if action == "deny":
+                message = f"the value of the {place} {_shown(key)} {_effect(share=holding.share)}: {_remedy(rule)}"
+                raise refuse(Reason.GUARDED, message, field=field, value=value)
+            if action == "strip":
+                _count_stripped(work)
+                edits.values[key] = None
+                message = f"{place} {_shown(key)} {_effect(share=holding.share)} and was removed: leave it out"
+                work.findings.append(Finding(Reason.GUARD_STRIPPED, message, None, field, value))
+
+
 def _guard_container(work: Work, slot: Slot, vendor: Vendor, request: Request | None) -> None:
     """Looks at the variables of one container; a request of None is for nothing: only what shows devices matters then."""
     container = slot.container
@@ -76,7 +102,7 @@ def _guard_container(work: Work, slot: Slot, vendor: Vendor, request: Request | 
     chosen = work.policy.settings.guard_exceptions
     for index, entry in enumerate(decode_env(container.env)):
         value = known_value(entry)
-        rule = vendor.guard.catch(entry.name, value, whole=not share)
+        rule = vendor.guard.catch(entry.name, value, value_source(entry), whole=not share)
         if rule is None or (
             value is not None and (ours.get(entry.name) == value or value in chosen.get(entry.name, ()))
         ):
@@ -86,17 +112,21 @@ def _guard_container(work: Work, slot: Slot, vendor: Vendor, request: Request | 
             continue
         if action == "deny":
             raise _denial(slot, entry, value, rule, ours.get(entry.name), share=share)
-        work.stripped += 1
-        if work.stripped > MAX_MARKS:
-            message = f"more than {MAX_MARKS} variables of the pod have to be removed: leave them out"
-            raise refuse(Reason.TOO_MANY, message, container=container.name, field="env")
+        _count_stripped(work)
         work.edits.container(slot).env_removed.add(index)
         message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: leave it out"
         work.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
 
 
+def _count_stripped(work: Work) -> None:
+    work.stripped += 1
+    if work.stripped > MAX_MARKS:
+        message = f"more than {MAX_MARKS} variables, annotations and labels have to be removed: leave them out"
+        raise refuse(Reason.TOO_MANY, message)
+
+
 def _ordered(work: Work) -> Action | None:
-    """What the namespace's annotation says is to become of variables that lift; told, and passed over, where unknown."""
+    """What the namespace's annotation says is to become of what lifts; told, and passed over, where unknown."""
     value = work.context.namespace.annotations.get(GUARD_ANNOTATION)
     if value is None:
         return None
@@ -128,15 +158,12 @@ def _denial(slot: Slot, entry: EnvVar, value: str | None, rule: GuardRule, ours:
     if value is None:
         effect = _effect(share=share).replace("lifts", "lift").replace("shows", "show")
         message = f"{name} takes its value from elsewhere, which could {effect}: "
-        remedy = "write the value itself, or remove it"
+        remedy = _remedy(rule, "write the value itself, or remove it")
     else:
         message = f"the value of {name} {_effect(share=share)}: "
-        remedy = "remove it"
+        remedy = _remedy(rule)
     if ours is not None:
         remedy = f"remove it (the limit that was asked for is {ours})"
-    elif rule.harmless:
-        harmless = sorted(one or '""' for one in rule.harmless)
-        remedy = f"remove it, or write {' or '.join(harmless)}"
     return refuse(
         Reason.GUARDED,
         f"{message}{remedy}",
@@ -144,6 +171,14 @@ def _denial(slot: Slot, entry: EnvVar, value: str | None, rule: GuardRule, ours:
         field=f"env[{entry.name}]",
         value=value,
     )
+
+
+def _remedy(rule: GuardRule, otherwise: str = "remove it") -> str:
+    """What to do about a key that is caught."""
+    if not rule.harmless:
+        return otherwise
+    harmless = sorted(one or '""' for one in rule.harmless)
+    return f"remove it, or write {' or '.join(harmless)}"
 
 
 def _shown(name: str) -> str:

@@ -7,7 +7,8 @@ from webhook.mapping import schema
 from webhook.mapping.compile_forms import FormCompiler
 from webhook.mapping.compile_variables import compile_variables
 from webhook.mapping.compile_words import compile_word
-from webhook.mapping.guard import compile_guards
+from webhook.mapping.guard import compile_guards, guards_own_keys
+from webhook.mapping.guard_rule import GuardPlace
 from webhook.mapping.lets_through import compile_lets_through
 from webhook.mapping.owned import Owned, compile_owned
 from webhook.mapping.pattern import PatternError, check, expression
@@ -65,6 +66,7 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
     _check_unrenamed(document, problems)
     problems.stop_if_any()
     _check_owned(owned, words, problems)
+    problems.extend([*guards_own_keys(guard, _own_keys(document, words), ("guard",))])
     lets_through, found = compile_lets_through(document, words)
     problems.extend(found)
     problems.stop_if_any()
@@ -146,6 +148,15 @@ def _check_unrenamed(document: schema.Mapping, problems: Problems) -> None:
                 check(pattern)
             except PatternError as error:
                 problems.add(("unrenamed", index, "nodes", label), f"the pattern {pattern!r} {error}")
+
+
+def _own_keys(document: schema.Mapping, words: Mapping[str, Word]) -> dict[GuardPlace, list[str]]:
+    """The annotations and labels that the vendor reads or writes."""
+    spelled = [(word.place, template.text) for word in words.values() for template in word.spellings]
+    return {
+        "annotation": [*(key for place, key in spelled if place == "annotation"), *document.place.annotations],
+        "label": [*(key for place, key in spelled if place == "label"), *document.place.labels],
+    }
 
 
 def _defaults(defaults: schema.Defaults, problems: Problems) -> dict[Dimension, Default]:

@@ -240,18 +240,29 @@ class Shim(Strict):
     )
 
 
+class Source(Strict):
+    """Where a variable takes its value from: one kind of `valueFrom`; `*` stands for anything."""
+
+    config_map_key_ref: Key | None = Field(None, description="the name of the ConfigMap")
+    secret_key_ref: Key | None = Field(None, description="the name of the Secret")
+    field_ref: Key | None = Field(None, description="the path of the pod's field")
+
+
 class Guard(Strict):
-    """A variable by which a user could lift the limit, and the values that do; or a list of them that has a name."""
+    """What could lift the limit: a variable, annotation or label, and the values that do; or a list that has a name."""
 
     env: Texts | None = Field(None, description="name, or several; `*` stands for anything")
+    annotation: Texts | None = Field(None, description="in place of `env`: key of the pod's annotations, or several")
+    label: Texts | None = Field(None, description="in place of `env`: key of the pod's labels, or several")
     lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
     unless: list[Long] | None = Field(
         None, max_length=SOME, description="every value but these lifts; what the shim itself writes never does"
     )
-    action: Literal["deny", "strip", "allow"] = "deny"
-    whole: bool = Field(
-        default=False, description="in containers with whole devices, too: the variable shows devices of others"
+    source: Source | None = Field(
+        None, alias="from", description="in place of `lifts` and `unless`: a value that comes from there"
     )
+    action: Literal["deny", "strip", "allow"] = "deny"
+    whole: bool = Field(default=False, description="in containers with whole devices, too: it shows devices of others")
     named: Name | None = Field(
         None, alias="list", description="in place of all else: the built-in list of a library or runtime"
     )
