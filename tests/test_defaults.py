@@ -130,8 +130,8 @@ CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
     ({f"{QGPU}memory": "16"}, "nvidia", {"devices": "4", "cores": "100"}, f"a share is {QGPU}core"),
     ({f"{QGPU}memory": "16"}, "nvidia", {"devices": "4", "cores": "35"}, "1 x 16384Mi 35%"),
     ({f"{QGPU}core": "250"}, "nvidia", {"devices": "4", "memory": "4Gi"}, "3 x 4096Mi 83%"),
-    ({f"{KOORDINATOR}gpu-core": "200"}, "nvidia", {"devices": "4", "memory": "all"}, "2 x 100% 100%"),
-    ({f"{KOORDINATOR}gpu-core": "200"}, None, {"devices": "4", "memory": "all"}, "2 x 100% 100%"),
+    ({f"{KOORDINATOR}gpu-core": "200"}, "nvidia", {"devices": "4", "memory": "all"}, "gpu.shared need"),
+    ({f"{KOORDINATOR}gpu-core": "200"}, None, {"devices": "4", "memory": "all"}, "gpu.shared need"),
     (
         {f"{KOORDINATOR}gpu-core": "200"},
         None,

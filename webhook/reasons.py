@@ -267,6 +267,13 @@ class Reason(enum.Enum):
         "`cards` says what memory it has.",
         "Nothing, if the setting `cards` is right for the pod's nodes.",
     )
+    WORD_RETIRED = _(
+        "VGW211",
+        Kind.WARNING,
+        "retired word written",
+        "A key was written that current versions of the target's system no longer read; the message says since when.",
+        "Use it only where the older version runs, or choose another target.",
+    )
     BAD_QUANTITY = _(
         "VGW301",
         Kind.DENIAL,
@@ -360,7 +367,8 @@ class Reason(enum.Enum):
         "VGW312",
         Kind.DENIAL,
         "two vendors in one container",
-        "A container asks in the words of two vendors; picking one would lose the other silently.",
+        "A container asks in the words of two vendors; picking one would lose the other silently. Keys that copy those of "
+        "another vendor are taken if both mean the same for the same container.",
         "Keep the words of one vendor.",
         422,
     )
@@ -425,8 +433,8 @@ class Reason(enum.Enum):
         "VGW320",
         Kind.DENIAL,
         "one container only",
-        "The vendor serves one asking container in a pod.",
-        "Let one container ask.",
+        "The vendor serves one asking container in a pod, or several only if they request the same.",
+        "Let one container ask, or request what the message names in each.",
         422,
     )
     SIZE_UNKNOWN = _(
@@ -441,7 +449,7 @@ class Reason(enum.Enum):
         "VGW322",
         Kind.DENIAL,
         "limit and request annotation differ",
-        "The vendor's pair of annotations must agree, for nothing else can be honoured elsewhere.",
+        "The vendor's pair of annotations must agree where the pod is translated, for nothing else can be honoured elsewhere.",
         "Write the same value to both.",
         422,
     )
@@ -499,7 +507,7 @@ class Reason(enum.Enum):
         "VGW405",
         Kind.DENIAL,
         "init containers not served",
-        "The target does not serve init containers; the share would be lost.",
+        "The target, or the vendor itself, does not serve init containers; the share would be lost.",
         "Move the request to a container, or choose another target.",
         422,
     )

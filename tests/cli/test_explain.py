@@ -354,6 +354,12 @@ def test_parts_of_one_card(run: Run) -> None:
     assert "1 is      a card\n" in run("explain", "--name", "enflame.com/gcu").stdout
 
 
+def test_a_retired_key(run: Run) -> None:
+    """A key that current versions no longer read is told as that."""
+    told = " ".join(run("explain", "--name", "gpu.intel.com/millicores").stdout.split())
+    assert "Retired: Intel's GPU plugin offers it up to 0.33 only" in told
+
+
 def test_a_row_without_sizes(run: Run) -> None:
     """A name whose row says legal numbers only holds what the words beside it say."""
     assert "1 is      1 MiB, per card\n" in run("explain", "--name", "huawei.com/Ascend310P-memory").stdout

@@ -71,8 +71,18 @@ def amount_findings(trial: Trial) -> Iterator[Finding]:
     if trial.decision.denial is not None:
         yield from _denied(trial)
         return
+    yield from _together(trial)
     if not any(read.unsure for read in trial.before):
         yield from _each(trial)
+
+
+def _together(trial: Trial) -> Iterator[Finding]:
+    """TensorFusion gives all containers one request: it is never made of several, nor several of it."""
+    pairs = [(one.vendor, other.vendor) for one, other in zip(trial.before, trial.after, strict=True)]
+    for at, what in ((0, "one request for all became several"), (1, "several requests became one for all")):
+        shared = [pair for pair in pairs if pair[at] == "tensor-fusion"]
+        if len(shared) > 1 and any(pair[1 - at] not in {"tensor-fusion", None} for pair in shared):
+            yield Finding("5 one request for all stays one", what, "tensor-fusion")
 
 
 def _each(trial: Trial) -> Iterator[Finding]:

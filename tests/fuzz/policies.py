@@ -26,6 +26,7 @@ CONFIGURED = """
 """
 """What makes targets of the vendors that need a cluster's word for it."""
 NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
+BUILT_IN_DEFAULTS: Mapping[str, Defaults] = {"nvidia": NVIDIA_DEFAULTS, "vgpu-manager": {"devices": 1}}
 CARDS = {"A100": 40 * GIB, "T4": 15109 * MIB}
 
 
@@ -51,7 +52,7 @@ class Setup:
     cluster: Cluster = field(default_factory=lambda: Cluster(units={"cambricon": 256 * MIB}))
     target: str | None = None
     translate: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, Defaults] = field(default_factory=lambda: {"nvidia": NVIDIA_DEFAULTS})
+    defaults: Mapping[str, Defaults] = field(default_factory=lambda: BUILT_IN_DEFAULTS)
     drops: frozenset[str] = frozenset()
     lenient: frozenset[str] = frozenset()
     cards: Mapping[str, int] = field(default_factory=dict)
@@ -88,7 +89,7 @@ SETUPS: tuple[Setup, ...] = (
         + "---\n{extends: nvidia, defaults: {devices: 2, memory: all, cores: 30}}\n",
         settings="{owners: {aliyun.com/gpu-mem: gpushare}}",
         cluster=_owned("aliyun.com/gpu-mem", "gpushare", gpushare=MIB),
-        defaults={"nvidia": {"devices": 2, "memory": ALL, "cores": ("percent", 30)}},
+        defaults={**BUILT_IN_DEFAULTS, "nvidia": {"devices": 2, "memory": ALL, "cores": ("percent", 30)}},
         drops=frozenset({"gpushare"}),
     ),
     Setup(
@@ -121,6 +122,7 @@ SETUPS: tuple[Setup, ...] = (
         + "---\n{extends: vcuda, defaults: {memory: 1Mi, cores: 10}}\n"
         + "---\n{extends: volcano, place: {conflict: deny}}\n",
         defaults={
+            **BUILT_IN_DEFAULTS,
             "nvidia": {"memory": ("size", 5001 * 1024), "cores": ("percent", 33)},
             "vcuda": {"memory": ("size", MIB), "cores": ("percent", 10)},
         },
@@ -131,7 +133,7 @@ SETUPS: tuple[Setup, ...] = (
         + "---\n{extends: nvidia, shim: {mode: plugin}, defaults: {devices: 0, memory: 0}}\n"
         + "---\n{extends: aliyun, translateTo: nvidia}\n---\n{extends: koordinator, translateTo: volcano}\n"
         + "---\n{extends: kai, drop: [cores]}\n",
-        defaults={},
+        defaults={"vgpu-manager": {"devices": 1}},
         translate={"aliyun": "nvidia", "koordinator": "volcano"},
         drops=frozenset({"kai"}),
     ),

@@ -75,6 +75,7 @@ SAMPLES: list[Sample] = [
     ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "16384"}, {}, (1, "16384Mi", "free")),
     ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "10000"}, {}, (1, "16384Mi", "free")),
     ("ascend", {"Ascend910B2": "2"}, {}, (2, "100%", "100%")),
+    ("timeslicing", {"gpu.shared": "1"}, {}, (1, "free", "free")),
     ("timeslicing", {"gpu.shared": "2"}, {}, (2, "free", "free")),
     (
         "ascend",
@@ -107,7 +108,7 @@ REFUSED: list[tuple[str, dict[str, str], dict[str, str], Reason]] = [
     ("baidu", {"a10_24g_cgpu": "3", "a10_24g_cgpu_memory": "10"}, {}, Reason.NOT_DIVISIBLE),
     ("baidu", {"a10_24g_cgpu": "1", "t4_16g_cgpu_memory": "10"}, {}, Reason.SPELLINGS_DIFFER),
     ("mthreads", {"vgpu": "1", "sgpu-memory": "5"}, {}, Reason.NOT_LEGAL),
-    ("nvfractions", {}, {f"{CONTAINER}.request": "1Gi", f"{CONTAINER}.limit": "2Gi"}, Reason.TWINS_DIFFER),
+    ("nvfractions", {}, {f"{CONTAINER}.request": "0", f"{CONTAINER}.limit": "2Gi"}, Reason.TWINS_DIFFER),
     ("nvfractions", {}, {"nvidia.com/container.other.gpu-memory.limit": "2Gi"}, Reason.NO_SUCH_CONTAINER),
     ("neutral", {}, {f"{OURS}.memory": "5Gi"}, Reason.NOT_A_TARGET),
     ("neutral", {}, {**NEUTRAL, f"{OURS}.profile": "huge"}, Reason.SIZE_UNKNOWN),

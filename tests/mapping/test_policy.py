@@ -34,6 +34,15 @@ FAMILY = OTHER.replace("family: acme", "family: nvidia")
             "known are acme",
         ),
         (
+            (f"{ACME}copies: nobody\n",),
+            "",
+            "0.yaml",
+            "copies",
+            "no other vendor is called 'nobody'",
+            "known are acme",
+        ),
+        ((f"{ACME}copies: acme\n",), "", "0.yaml", "copies", "no other vendor is called 'acme'", ""),
+        (
             (f"{ACME}translateTo: other\n", f"{OTHER}translateTo: nvidia\n"),
             "",
             "0.yaml",

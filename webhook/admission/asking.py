@@ -8,6 +8,7 @@ from fractions import Fraction
 from operator import itemgetter
 from typing import Final, TypeAlias
 
+from webhook.admission.several import check_askers, join_copies
 from webhook.admission.survey import ContainerWords, PodWords
 from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.names import Owner
@@ -28,7 +29,7 @@ _Carried: TypeAlias = tuple[int, Owner, str, str]
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
 _WHOLE: Final = re.compile(r"[0-9]{1,18}")
-_DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}")
+_DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 
 @dataclass(slots=True)
@@ -44,6 +45,8 @@ class Asking:
         promoted: resource names that stand in requests only.
         findings: what was noticed while collecting.
         others: further keys of words that are among those already, with whatever number.
+        apart: pairs of a key and its twin that say different amounts; the lower one, which is guaranteed, is among the words.
+        copy: the same request once more, in the keys of a vendor that copies this one's.
     """
 
     position: int
@@ -54,6 +57,8 @@ class Asking:
     promoted: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
     others: list[Said] = field(default_factory=list)
+    apart: list[tuple[Said, Said]] = field(default_factory=list)
+    copy: "Asking | None" = None
 
     @property
     def name(self) -> str:
@@ -76,7 +81,7 @@ class Asking:
             if word.twin is None and there.key != one.key:
                 self.others.append(one)
             elif there.text != one.text and there.number != one.number:
-                raise self.refuse(Reason.TWINS_DIFFER, f"{there} and {one} must agree: write one value to both", one)
+                self._take_twin(there, one, word)
             return
         _check_number(self, one, word)
         if word.kind == "amount" and one.number == 0:
@@ -85,6 +90,15 @@ class Asking:
             self.zero[one.word] = one
             return
         self.said[one.word] = one
+
+    def _take_twin(self, there: Said, one: Said, word: Word) -> None:
+        """Of two amounts the lower one is what the vendor guarantees; at home both stay as they stand."""
+        _check_number(self, one, word)
+        if not there.number or not one.number:
+            raise self.refuse(Reason.TWINS_DIFFER, f"{there} and {one} must agree: write one value to both", one)
+        low, high = sorted((there, one), key=lambda said: said.number)
+        self.said[low.word] = low
+        self.apart.append((low, high))
 
     def refuse(self, reason: Reason, message: str, one: Said | None = None) -> Refused:
         """A refusal about this container."""
@@ -110,7 +124,7 @@ def collect(words: PodWords, policy: Policy) -> list[Asking]:
         _check_count(asking)
     _take_pod_words(asking, words, policy)
     found = [one for _, one in sorted(asking.items()) if _asks(one)]
-    _check_vendor_rules(found)
+    check_askers(found)
     return found
 
 
@@ -147,6 +161,12 @@ def _asking_in(asking: dict[int, Asking], position: int, container: ContainerWor
     if one is None:
         one = asking[position] = Asking(position, container, vendor)
     elif one.vendor is not vendor:
+        if vendor.copies == one.vendor.name and (one.copy is None or one.copy.vendor is vendor):
+            one.copy = one.copy or Asking(position, container, vendor)
+            return one.copy
+        if one.vendor.copies == vendor.name and one.copy is None:
+            asking[position] = Asking(position, container, vendor, copy=one)
+            return asking[position]
         other = min(said.key for said in one.all_said.values())
         message = f"{other} is a word of {one.vendor.name}, {key} one of {vendor.name}: keep the words of one vendor"
         raise one.refuse(Reason.TWO_VENDORS, message)
@@ -189,6 +209,7 @@ def _take_pod_words(asking: dict[int, Asking], words: PodWords, policy: Policy) 
     by_name = {container.name: position for position, container in enumerate(words.containers)}
     regular = [container.name for container in words.containers if not container.init]
     holders = {name: _holders(asking, by_name, regular, policy.vendors[name], found) for name, found in carried.items()}
+    join_copies(holders, carried, words, policy)
     _check_count({*asking, *itertools.chain.from_iterable(holders.values())})
     for vendor_name, found in carried.items():
         of_container: dict[str | None, list[_Carried]] = {}
@@ -296,22 +317,3 @@ def _asks(one: Asking) -> bool:
             raise one.refuse(Reason.ZERO_DEVICES, message, devices_zero)
         return False
     return bool(asks) or bool(sized_zero)
-
-
-def _check_vendor_rules(found: list[Asking]) -> None:
-    by_vendor: dict[str, list[Asking]] = {}
-    for one in found:
-        by_vendor.setdefault(one.vendor.name, []).append(one)
-    for group in by_vendor.values():
-        if len(group) == 1:
-            continue
-        vendor = group[0].vendor
-        names = ", ".join(one.name for one in group)
-        if vendor.one_container:
-            message = f"{vendor.name} serves one container of a pod, and {names} ask: let one ask"
-            raise refuse(Reason.ONE_CONTAINER_ONLY, message)
-        for said in group[0].said.values():
-            word = vendor.words[said.word]
-            if "devices" in word.dimensions and word.place != "resource" and not (word.per_container or word.listed):
-                message = f"{said.key}: {said.text!r} counts the cards of one container, and {names} ask: let one ask"
-                raise refuse(Reason.AMBIGUOUS_COUNT, message, field=said.key, value=said.text)

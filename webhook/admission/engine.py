@@ -122,7 +122,9 @@ def begin(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
 def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Holding:
     *_, last = resolution.passes(one)
     owner = one.target if last is one else last.asking.vendor
-    return Holding(slot, one.asking.vendor, owner, last.target, one.request, last.form)
+    copy = one.asking.copy if last.target is one.asking.vendor else None
+    vendor = None if copy is None else copy.vendor
+    return Holding(slot, one.asking.vendor, owner, last.target, one.request, last.form, vendor)
 
 
 def carry_out(work: Work, resolution: Resolution) -> None:
@@ -156,6 +158,8 @@ def _tell_hints(work: Work) -> None:
     there = sorted(work.policy.marks.hints.among(work.pod.metadata.annotations or ()))
     for (source, target), one in pairs.items():
         for key in there[:MAX_HINTS]:
+            if any(owner.vendor == source for owner in work.policy.annotations.owners(key)):
+                continue  # a key of the request, which was translated
             if one.source.owned.hint(key) and not one.vendor.owned.hint(key):
                 message = f"the annotation {key} is a hint to {source}; {target} does not read it"
                 work.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))

@@ -37,6 +37,8 @@ def guard_pod(work: Work) -> None:
             _guard_keys(work, edits, cast("GuardPlace", place))
     for holding in work.holdings:
         _guard_container(work, holding.slot, holding.vendor, holding.request)
+        if holding.copy is not None:
+            _guard_container(work, holding.slot, holding.copy, holding.request)
     for slot, vendor in work.left_alone:
         _guard_container(work, slot, vendor, None)
 

@@ -10,6 +10,7 @@ from functools import cached_property
 from webhook.admission.asking import collect
 from webhook.admission.orders import DEFAULT, Orders
 from webhook.admission.settle import Settled, settle
+from webhook.admission.several import check_several
 from webhook.admission.survey import ContainerWords, PodWords
 from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.filling import fewer
@@ -144,14 +145,23 @@ def _settle_all(
         if (one := settle(asking, given, policy, (without or {}).get(asking.position, ()))) is not None
     ]
     for one in settled:
-        if one.translated and one.asking.words.init and not one.target.serves_init:
-            message = f"{one.target.name} does not serve init containers: move the request to a container"
-            raise one.asking.refuse(Reason.INIT_NOT_SERVED, message)
+        _check_init(one)
+    check_several(settled, policy)
     regular = [container.name for container in words.containers if not container.init]
     for one in settled:
         if one.translated:
             _name_asker(one, regular)
     return settled
+
+
+def _check_init(one: Settled) -> None:
+    if not one.asking.words.init:
+        return
+    source, target = one.asking.vendor, one.target
+    if source.refuses_init or (one.translated and not target.serves_init):
+        name = source.name if source.refuses_init else target.name
+        message = f"{name} does not serve init containers: move the request to a container"
+        raise one.asking.refuse(Reason.INIT_NOT_SERVED, message)
 
 
 def _checked(settled: list[Settled], words: PodWords, given: Orders, policy: Policy) -> Resolution:

@@ -1,6 +1,6 @@
 """One container: its words read, filled in, settled, and written for the target."""
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from webhook.admission.asking import Asking
@@ -70,6 +70,7 @@ def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimens
     if one.others or _several_bindings(one):
         _refuse_several(one, target)
         return None
+    _check_promises(one, target, policy)
     namespace, findings = namespace_defaults(given, policy)
     settled = _Settler(one, target, given, policy).settle(
         {dimension: default for dimension, default in namespace.items() if dimension not in without}
@@ -78,6 +79,21 @@ def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimens
         findings.append(replace(crossing, container=one.name))
     settled.findings[:0] = [*one.findings, *findings]
     return settled
+
+
+def _check_promises(one: Asking, target: Vendor, policy: Policy) -> None:
+    """A copy means what it copies; and only at home may a container be given more than it is guaranteed."""
+    copy = one.copy
+    if copy is not None:
+        both = [read(each.vendor, each.said, {}, policy.largest_card, one.name).request for each in (one, copy)]
+        if both[0] != both[1]:
+            listed = " and ".join(", ".join(str(said) for said in each.said.values()) for each in (one, copy))
+            message = f"{listed}: the keys of {copy.vendor.name} copy those of {one.vendor.name}, and mean {both[1]}"
+            raise one.refuse(Reason.TWO_VENDORS, f"{message} instead of {both[0]}: write the same to both")
+    if target is not one.vendor:
+        for low, high in (pair for each in (one, copy) if each is not None for pair in each.apart):
+            message = f"{low} is guaranteed and {high} the most, and nobody but {one.vendor.name} can do both"
+            raise one.refuse(Reason.TWINS_DIFFER, f"{message}: write one value to both", high)
 
 
 def _several_bindings(one: Asking) -> bool:
@@ -227,8 +243,7 @@ class _Settler:
         settled = Settled(one, target, got, form, reading.filled, reading, findings=findings)
         self._tell_filled(settled, reading, written)
         self._tell_rounding(settled, request, written)
-        for said in one.all_said.values():
-            word = one.vendor.words[said.word]
+        for said, word in self._leaving():
             if word.place == "resource":
                 settled.resources[said.key] = None
             elif word.place == "annotation":
@@ -240,6 +255,9 @@ class _Settler:
                 settled.findings.append(Finding(Reason.WORD_NOT_CARRIED, message, one.name, said.key, said.text))
         for name, said in written.words.items():
             word = target.words[name]
+            if word.retired is not None:
+                message = f"{said} was written: {' '.join(word.retired.split())}"
+                settled.findings.append(Finding(Reason.WORD_RETIRED, message, one.name, said.key, said.text))
             if word.place == "resource":
                 if not self._policy.resources.owners(said.key):
                     message = f"{said.key} would be written, which nobody reads here: {target.name} is on standby"
@@ -249,6 +267,13 @@ class _Settler:
                 keys = self._both_keys(word, said) if word.twin is not None else [said.key]
                 settled.words.extend((word, key, said.text) for key in keys)
         return settled
+
+    def _leaving(self) -> Iterator[tuple[Said, Word]]:
+        """The keys of the source as they stand, and those that copy them."""
+        for one in (self._one, self._one.copy):
+            if one is not None:
+                for said in one.all_said.values():
+                    yield said, one.vendor.words[said.word]
 
     def _both_keys(self, word: Word, said: Said) -> list[str]:
         """The key that a word is written under and its twin's."""

@@ -22,6 +22,7 @@ class Holding(NamedTuple):
         vendor: the vendor under which it will run (the target).
         request: the settled request as the target's words say it.
         form: the name of the target's form that those words take.
+        copy: the vendor in whose keys the request stands once more, and stays.
     """
 
     slot: Slot
@@ -30,11 +31,12 @@ class Holding(NamedTuple):
     vendor: Vendor
     request: Request
     form: str | None
+    copy: Vendor | None = None
 
     @property
     def vendors(self) -> tuple[Vendor, ...]:
         """All that are concerned: what they own or place is treated in one pass as a second pass would treat it."""
-        return (self.source, self.owner, self.vendor)
+        return (self.source, self.owner, self.vendor, *([] if self.copy is None else [self.copy]))
 
     @property
     def share(self) -> bool:
@@ -70,7 +72,7 @@ class Work:
     deliveries: dict[str, str] = field(default_factory=dict)
     stripped: int = 0
     told_once: set[Finding] = field(default_factory=set)
-    concerned: dict[str, bool] = field(default_factory=dict)
+    concerned: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def tell_once(self, finding: Finding) -> None:
         """Tells what several containers bring up, but what is about none of them."""
@@ -80,7 +82,8 @@ class Work:
 
     def concerns(self, slot: Slot, vendor: Vendor) -> bool:
         """Whether the env of a container has to be decoded: hundreds of variables are looked through once."""
-        known = self.concerned.get(slot.path)
+        looked = (slot.path, vendor.name)
+        known = self.concerned.get(looked)
         if known is None:
-            known = self.concerned[slot.path] = vendor.guard.concerns(slot.container.env)
+            known = self.concerned[looked] = vendor.guard.concerns(slot.container.env)
         return known

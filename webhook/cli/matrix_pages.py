@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from webhook.cli.columns import columns
 from webhook.mapping.fates import Cell, Outcome, Part, place_of
 from webhook.mapping.matrix import Matrix
-from webhook.request import ALL, FREE, Memory, Percent, Size
+from webhook.request import ALL, FREE, MAX_DEVICES, Memory, Percent, Size
 
 if TYPE_CHECKING:
     from webhook.mapping.policy import Policy
@@ -38,8 +38,8 @@ What becomes of a source's requests (rows) in a target's terms (columns):
 | `~ ≤ 48 GiB` | a sign with limits: what is within all of them is written, everything else is denied |
 | `?` | some are written, some are denied, and no short list of limits tells them apart |
 
-The limits: `whole` (all memory and cores of each GPU) or `shares`; `1 GPU`; an amount of memory or cores per GPU, where a
-share has one; `size` (memory as a size) or `percent`; `cores` (a limit of cores) or `no cores`.
+The limits: `whole` (all memory and cores of each GPU) or `shares`; `1 GPU` or `≤ 128 GPUs`; an amount of memory or cores
+per GPU, where a share has one; `size` (memory as a size) or `percent`; `cores` (a limit of cores) or `no cores`.
 
 Every cell is derived from the two mappings, as if both vendors were active; of two that share a resource name, the source is.
 It holds for the built-in mappings as they are: what has to be configured first ([vendors.md](vendors.md)) is denied; and
@@ -168,6 +168,9 @@ def _known_limits(written: list[Part]) -> Iterator[tuple[str, Callable[[Part], b
     yield "whole", _whole
     yield "shares", lambda part: not part.memory[1] == part.cores[1] == ALL
     yield "1 GPU", lambda part: part.devices[1] == 1
+    count = max((part.devices[1] for part in written), default=1)
+    if 1 < count < MAX_DEVICES:
+        yield f"≤ {count} GPUs", lambda part: part.devices[0] <= count
     sizes = [part.memory[1].bytes for part in written if isinstance(part.memory[1], Size)]
     if sizes:
         most = max(sizes)

@@ -24,6 +24,7 @@ target. A vendor on standby owns no name until the setting `owners` says so.
 | vendor | hardware | scheduler | containers | init containers | |
 |---|---|---|---|---|---|
 """
+_ASKING: Final = {"any": "any", "one": "one", "equal": "one, or several alike", "shared": "share one request"}
 
 
 def words_page(policy: "Policy") -> str:
@@ -38,8 +39,8 @@ def _rows(rows: Iterable[tuple[str, ...]]) -> str:
 
 def _place_row(vendor: "Vendor") -> tuple[str, ...]:
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
-    asking = "one" if vendor.one_container else "all on one card" if vendor.together else "any"
-    init = "served" if vendor.serves_init else "denied"
+    asking = "all on one card" if vendor.together and vendor.containers == "any" else _ASKING[vendor.containers]
+    init = "served" if vendor.serves_init else "denied, also at home" if vendor.refuses_init else "denied"
     standby = "on standby" if vendor.standby else ""
     return f"`{vendor.name}`", vendor.family, scheduler, asking, init if vendor.target else "", standby
 
@@ -55,7 +56,8 @@ def _word_rows(vendor: "Vendor") -> Iterator[tuple[str, ...]]:
 
 def _says(word: "Word") -> str:
     other = {"text": "a name", "container": "which container asks", "other": "nothing that others have"}
-    return other.get(word.kind) or " and ".join(word.dimensions)
+    says = other.get(word.kind) or " and ".join(word.dimensions)
+    return says if word.retired is None else f"{says}; retired"
 
 
 def _worth(vendor: "Vendor", word: "Word") -> str:

@@ -248,6 +248,8 @@ def _traps(vendor: Vendor, word: Word) -> Iterator[str]:
     note = vendor.document.words[word.name].note
     if note is not None:
         yield " ".join(note.split())
+    if word.retired is not None:
+        yield f"Retired: {' '.join(word.retired.split())}"
     if word.total:
         does = "what does not divide is rounded down" if word.rounding == "down" else "has to divide by their number"
         yield f"It counts over all cards together, and {does}."

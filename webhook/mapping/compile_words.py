@@ -67,6 +67,7 @@ def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Va
         picks=word.picks,
         absent=word.absent,
         why=word.why,
+        retired=word.retired,
         per_container=CONTAINER in used,
         variables=frozenset(used - {CONTAINER}),
     )

@@ -163,6 +163,13 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
         for vendor in vendors.values()
         if vendor.translate_to is not None and vendor.translate_to not in vendors
     ]
+    problems.extend(
+        Problem(
+            f"no other vendor is called {one.copies!r}", ("copies",), nearest_known(one.copies, vendors), one.source
+        )
+        for one in vendors.values()
+        if one.copies is not None and (one.copies not in vendors or one.copies == one.name)
+    )
     if settings.target is not None and settings.target not in vendors:
         problems.append(
             Problem(

@@ -114,11 +114,16 @@ class Word(WordRule):
     kind: WordKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it says")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
     note: Long | None = Field(None, description="for people: what is easily misunderstood, in a sentence")
+    retired: Long | None = Field(
+        None, description="current versions of the system no longer read it: a sentence for whoever it is written for"
+    )
     written: Literal["integer", "decimal", "quantity"] = Field(
         "integer", description="spelling in a label or annotation"
     )
     list: bool = Field(default=False, description="one entry for each container, by position")
-    twin: Key | None = Field(None, description="a second key: either is read, both are written, they agree")
+    twin: Key | None = Field(
+        None, description="a second key: either is read, both are written; where they differ, nothing is translated"
+    )
     picks: Short | None = Field(None, description="a text word: the variable whose row it names")
     absent: Literal["first", "only"] | None = Field(None, description="a container word: who asks when it is missing")
 
@@ -307,9 +312,19 @@ class Mapping(Strict):
     drop: list[Literal["memory", "cores"]] = Field(
         [], max_length=FEW, description="as a target: what may be lost, with a warning"
     )
-    containers: Literal["any", "one"] = Field("any", description="one: at most one container of a pod may ask")
+    containers: Literal["any", "one", "equal", "shared"] = Field(
+        "any",
+        description="one: at most one container of a pod requests; equal: several request the same, for the system sums; "
+        "shared: what is requested is for all of them together",
+    )
     together: bool = Field(default=False, description="the pod's containers are all put on one card")
-    init_containers: Literal["served", "ignored"] = "served"
+    init_containers: Literal["served", "ignored", "refused"] = Field(
+        "served", description="ignored: not written for them; refused: not read either"
+    )
+    copies: Name | None = Field(
+        None,
+        description="a vendor whose requests may be repeated in these keys on the same container, if both mean the same",
+    )
     standby: bool = Field(default=False, description="owns no name until the setting `owners` says so")
     target: bool = Field(default=True, description="false: read only, never written")
     place: Place = Place()

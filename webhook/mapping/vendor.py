@@ -37,6 +37,7 @@ class Word:
         step: what is written is a multiple of this.
         rounding: what the vendor does with other numbers; None: it refuses them.
         listed: one entry for each container, by position.
+        retired: why current versions of the system no longer read it.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Word:
     picks: str | None = None
     absent: Literal["first", "only"] | None = None
     why: str | None = None
+    retired: str | None = None
     per_container: bool = False
     variables: frozenset[str] = frozenset()
 
@@ -216,7 +218,7 @@ class Vendor:
     defaults: Mapping[Dimension, Default]
     translate_to: str | None
     drop: tuple[Dimension, ...]
-    one_container: bool
+    containers: Literal["any", "one", "equal", "shared"]
     together: bool
     serves_init: bool
     standby: bool
@@ -226,6 +228,8 @@ class Vendor:
     guard: "Guards"
     owned: "Owned"
     privileged_allowed: bool
+    refuses_init: bool = False
+    copies: str | None = None
     owned_by: tuple[str, ...] = ()
     lets_through: LetsThrough = LetsThrough()
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())

@@ -109,6 +109,8 @@ def baidu(keys: Keys) -> Meaning:
 def cce(keys: Keys) -> Meaning:
     """Huawei Cloud CCE xGPU (cce_10_0965): 128 MiB and percent, in total over the cards of the pod's label."""
     units, cores = keys.of("gpu-mem"), keys.of("gpu-core")
+    if keys.position is None:
+        raise Refused("no virtual GPUs in init containers")
     if units is None and cores is None:
         raise Refused("nothing is asked for")
     cards = count(keys.count_of(keys.labels, "volcano.sh/gpu-num") or 1)
@@ -120,6 +122,8 @@ def cce(keys: Keys) -> Meaning:
         return Meaning("cce", cards, None, part)
     if share(units, cards) > 16384:
         raise Refused("more than a card has")
+    if cards == 1 and cores == 100:
+        return Meaning("cce", 1, ALL, ALL)  # "the entire GPU will be used"
     return Meaning("cce", cards, size(share(units, cards), 128 * MIB), part, {"cores": FREE})
 
 
@@ -147,7 +151,7 @@ def _vke_one(cores: int | None, mib: int | None, cards: int | None) -> Meaning:
         if mib is not None:
             raise Refused("whole cards carry no memory")
         if cards is not None and cards * 100 != cores:
-            raise Unsure("cores and counts differ")
+            raise Refused("a part of each of several cards needs memory")
         return Meaning("vke", count(share(cores, 100)), ALL, ALL)
     if mib is not None and mib < 256:
         raise Refused("less than 256 MiB")

@@ -170,9 +170,7 @@ def ascend(keys: Keys) -> Meaning:
 def neuron(keys: Keys) -> Meaning:
     """``pkg/device/awsneuron/device.go``: two cores to a device."""
     devices, cores = keys.of("neuron"), keys.of("neuroncore")
-    if devices is not None and cores is not None:
-        raise Unsure("both")
-    if devices is not None:
+    if devices is not None:  # cores beside it are ignored
         return Meaning("neuron", count(devices), ALL, ALL)
     if cores is None:
         raise Refused("nothing is asked for")

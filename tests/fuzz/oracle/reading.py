@@ -11,6 +11,7 @@ from tests.fuzz.oracle import clouds, hami, schedulers
 from tests.fuzz.oracle.meaning import ALL, Lacks, Meaning, Refused, Unsure
 from tests.fuzz.oracle.names import owner_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
+from tests.fuzz.oracle.several import alone, checked_sums, copied
 from tests.fuzz.oracle.words import Cluster, Keys
 
 Json = dict[str, Any]
@@ -49,7 +50,7 @@ READERS: Mapping[str, Callable[[Keys], Meaning | None]] = {
     "tensor-fusion": schedulers.tensor_fusion,
     "mig": schedulers.mig,
     "timeslicing": schedulers.timeslicing,
-    "mps": schedulers.timeslicing,
+    "mps": schedulers.mps,
     "neutral": schedulers.neutral,
 }
 COUNTS = {
@@ -86,9 +87,12 @@ COUNT_NAMES = {
     "amd": "amd.com/gpu",
     "kunlun": "kunlunxin.com/vxpu",
     "volcano": "volcano.sh/vgpu-number",
+    "vgpu-manager": "nvidia.com/vgpu-number",
     "intel": "gpu.intel.com/i915",
 }
 """The counts without which the vendors ignore the rest."""
+COPIES = ("kai", "nvfractions")
+"""The second repeats the first one's requests in its own keys; both stay."""
 CONTAINER_KEY = re.compile(r"(?:nvidia\.com|vgpu-webhook\.io)/container\.(.+?)\.(gpu-memory\.|memory|cores|devices)")
 
 
@@ -142,7 +146,10 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
     for (container, _), vendors in zip(listed, found, strict=True):
         for vendor in {*vendors, *by_annotation.get(container.get("name", ""), ())}:
             askers[vendor] = askers.get(vendor, 0) + 1
-    reads = []
+    of_kai, of_copies = ({name for name, asked in by_annotation.items() if one in asked} for one in COPIES)
+    elsewhere = bool(of_kai and of_copies) and of_kai != of_copies
+    reads: list[Read] = []
+    summed: list[tuple[int, Keys]] = []
     for (container, position), vendors in zip(listed, found, strict=True):
         name = container.get("name", "")
         asked = list(dict.fromkeys([*vendors, *by_annotation.get(name, ())]))
@@ -150,12 +157,19 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
             reads.append(Read(name, position is None))
             continue
         used = tuple(vendors.get(asked[0], ()))
-        if len(asked) > 1:
+        both = COPIES if set(asked) == set(COPIES) else tuple(asked)
+        if elsewhere and asked[0] in COPIES:
+            reads.append(Read(name, position is None, asked[0], refused="a copy for another container", used=used))
+            continue
+        if len(asked) > 1 and both != COPIES:
             reads.append(Read(name, position is None, asked[0], refused="two vendors", used=used))
             continue
-        keys = Keys(name, position, len(regular), labels, annotations, cluster, askers[asked[0]])
-        reads.append(_read(container, asked[0], used, keys))
-    return reads
+        keys = Keys(name, position, len(regular), labels, annotations, cluster, askers[both[0]])
+        read = _read(container, both[0], used, keys)
+        reads.append(read if both != COPIES else copied(read, _read(container, both[1], used, keys)))
+        if both[0] == "koordinator":
+            summed.append((len(reads) - 1, keys))
+    return alone(checked_sums(reads, summed), "mthreads")
 
 
 def _found(container: Json, cluster: Cluster) -> dict[str, list[str]]:
@@ -175,7 +189,8 @@ def _annotated(annotations: Mapping[str, str], regular: list[str]) -> Iterator[t
     """The containers for which the pod's annotations ask, each with the vendors."""
     found: dict[str, list[str]] = {}
     if "gpu-fraction" in annotations or "gpu-memory" in annotations:
-        named = annotations.get("gpu-fraction-container-name")
+        copies = [match[1] for key in annotations if key.startswith("nvidia") and (match := CONTAINER_KEY.match(key))]
+        named = annotations.get("gpu-fraction-container-name", next(iter(copies), None))
         found.setdefault(regular[0] if named is None and regular else named or "", []).append("kai")
     fused = [key for key in annotations if key.startswith(("tensor-fusion.ai/vram-", "tensor-fusion.ai/compute-p"))]
     if fused:

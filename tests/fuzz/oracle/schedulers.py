@@ -59,8 +59,6 @@ def volcano_legacy(keys: Keys) -> Meaning:
 
 def koordinator(keys: Keys) -> Meaning:
     """Koordinator ``deviceshare/utils.go`` and ``devicehandler_gpu.go``: totals over ``gpu.shared`` cards."""
-    if keys.askers > 1:
-        raise Unsure("requests are summed over the pod")
     shared, total, ratio, core, gpu = map(keys.of, ("shared", "gpu-memory", "ratio", "gpu-core", "gpu"))
     if keys.zeros or (total is not None and ratio is not None):
         raise Refused("0, or both kinds of memory")
@@ -73,13 +71,11 @@ def koordinator(keys: Keys) -> Meaning:
         return _koordinator_shared(count(shared), total, ratio, core)
     if ratio is not None and ratio >= 100:
         cards = count(share(ratio, 100))
-        if core not in {None, 100 * cards}:
-            raise Unsure("ratio and cores of different cards")
-        return Meaning("koordinator", cards, ALL, ALL)
-    cards = 1 if core is None or core < 100 else count(share(core, 100))
-    if ratio is not None and cards > 1:
-        raise Unsure("a ratio of one card with cores of several")
-    return _koordinator_shared(cards, total, ratio, core)
+        cores = None if core is None else percent(share(core, cards))
+        return Meaning("koordinator", cards, ALL, cores, {"cores": ALL})
+    if core is not None and core > 100:
+        raise Refused("cores of several cards, without saying how many cards")
+    return _koordinator_shared(1, total, ratio, core)
 
 
 def _koordinator_shared(cards: int, total: int | None, ratio: int | None, core: int | None) -> Meaning:
@@ -116,9 +112,9 @@ def nano_gpu(keys: Keys) -> Meaning | None:
 def vgpu_manager(keys: Keys) -> Meaning:
     """vgpu-manager ``README.md``: MiB and percent of each card."""
     number, mib, cores = map(keys.of, ("vgpu-number", "vgpu-memory", "vgpu-cores"))
-    if number is None:
-        raise Unsure("its webhook adds the count")
     memory = None if mib is None else size(mib, MIB)
+    if number is None:  # its webhook writes 1 (pod_mutate.go), and so does ours
+        raise Lacks("the count is missing")
     return Meaning("vgpu-manager", count(number), memory, _percent(cores), {"memory": ALL, "cores": FREE})
 
 
@@ -182,16 +178,22 @@ def tensor_fusion(keys: Keys) -> Meaning:
     vram, compute = _twins(notes, "vram"), _twins(notes, "compute-percent")
     if "tflops-limit" in notes or "tflops-request" in notes:
         raise Unsure("tflops")
-    total = _bytes(vram)
-    if not total:
+    if notes.get("isolation") is not None:
+        raise Unsure("another isolation")
+    total = None if vram is None else _bytes(vram)
+    if total == 0 or (total is None and compute is None):
         raise Unsure("no memory")
+    keys.askers = 1  # all of them get the same cards, and the count is of these
     cards = keys.count_of(notes, "gpu-count")
+    if cards is not None and cards > 128:
+        raise Refused("1 to 128 cards")
     cores = None
     if compute is not None:
         if not compute.isdecimal() or not compute.isascii() or len(compute) > 18:
             raise Unsure("a part of a percent")
         cores = _percent(int(compute) or None)
-    return Meaning("tensor-fusion", _count(cards), size(total, 1), cores, {"devices": 1, "cores": FREE})
+    memory = None if total is None else size(total, 1)
+    return Meaning("tensor-fusion", _count(cards), memory, cores, {"devices": 1, "memory": FREE, "cores": FREE})
 
 
 def mig(keys: Keys) -> Meaning:
@@ -204,6 +206,14 @@ def mig(keys: Keys) -> Meaning:
         raise Unsure("not in the table")
     mib, cores = MIG[variant]
     return Meaning("mig", count(slices), size(mib, MIB), percent(cores))
+
+
+def mps(keys: Keys) -> Meaning | None:
+    """NVIDIA device plugin, ``api/config/v1/config.go``: as time-slicing, but above 1 fails unless configured otherwise."""
+    number = keys.of("gpu")
+    if number is not None and number > 1:
+        raise Refused("more than one part")
+    return timeslicing(keys)
 
 
 def timeslicing(keys: Keys) -> Meaning | None:

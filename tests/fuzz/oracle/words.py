@@ -78,11 +78,11 @@ class Keys:
 
 
 def decimal(text: str) -> Number:
-    """A plain decimal number of an annotation.
+    """A decimal number of an annotation, perhaps with an exponent.
 
     Raises:
         Refused: it is none.
     """
-    if re.fullmatch(r"[0-9]*\.?[0-9]+", text) is None:
+    if re.fullmatch(r"[0-9]*\.?[0-9]+([eE][+-]?[0-9]{1,2})?", text) is None:
         raise Refused(f"no decimal number: {text!r}")
     return Fraction(text)

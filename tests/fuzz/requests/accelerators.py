@@ -101,6 +101,6 @@ def ascend(draw: Draw, name: str) -> Ask:
 
 def neuron(draw: Draw, name: str) -> Ask:
     """Neuron's."""
-    return under(
-        "aws.amazon.com/", {"neuroncore": draw.pick((1, 2, 4, 3))} if draw.chance(0.5) else {"neuron": cards(draw)}
-    )
+    number = draw.pick((1, 2, 4, 3))
+    parts: dict[str, Value] = {"neuroncore": number} if draw.chance(0.5) else {"neuron": cards(draw)}
+    return under("aws.amazon.com/", {**parts, **some(draw, 0.1, neuroncore=number)})

@@ -82,11 +82,11 @@ def intel(draw: Draw, name: str) -> Ask:
 def vgpu_manager(draw: Draw, name: str) -> Ask:
     """vgpu-manager's."""
     parts = {
-        "vgpu_number": cards(draw),
+        **some(draw, 0.85, vgpu_number=cards(draw)),
         **some(draw, 0.7, vgpu_memory=mib(draw)),
         **some(draw, 0.5, vgpu_cores=cores(draw)),
     }
-    return under("nvidia.com/", parts)
+    return under("nvidia.com/", parts or {"vgpu_number": 1})
 
 
 def mig(draw: Draw, name: str) -> Ask:
@@ -97,9 +97,17 @@ def mig(draw: Draw, name: str) -> Ask:
 
 def kai(draw: Draw, name: str) -> Ask:
     """Kai's."""
-    notes = {"gpu-memory": str(mib(draw))} if draw.chance(0.5) else {"gpu-fraction": f"0.{draw.whole(1, 99):02}"}
+    size = mib(draw)
+    part = draw.whole(1, 99)
+    fraction = draw.pick((f"0.{part:02}", f"0.{part:02}", f"{part}e-2"))
+    notes = {"gpu-memory": str(size)} if draw.chance(0.5) else {"gpu-fraction": fraction}
     if draw.chance(0.3):
         notes["gpu-fraction-num-devices"] = str(cards(draw))
+    if draw.chance(0.2):  # as KAI's own webhook repeats it in its newer keys, or as somebody does by hand
+        copied = draw.pick((f"{size}Mi", f"{size}Mi", f"{size + 1}Mi"))
+        notes[f"nvidia.com/container.{name}.gpu-memory.request"] = copied
+        if draw.chance(0.5):
+            return Ask({}, {}, notes)
     notes["gpu-fraction-container-name"] = name
     return Ask({}, {}, notes)
 
@@ -115,12 +123,14 @@ def nvfractions(draw: Draw, name: str) -> Ask:
 
 def tensor_fusion(draw: Draw, name: str) -> Ask:
     """tensor-fusion's."""
-    notes = {"tensor-fusion.ai/vram-limit": draw.pick((f"{mib(draw)}Mi", f"{draw.whole(1, 80)}Gi"))}
-    if draw.chance(0.5):
+    notes = {}
+    if draw.chance(0.85):
+        notes["tensor-fusion.ai/vram-limit"] = draw.pick((f"{mib(draw)}Mi", f"{draw.whole(1, 80)}Gi"))
+    if draw.chance(0.5) or not notes:
         notes["tensor-fusion.ai/compute-percent-limit"] = str(draw.whole(1, 100))
     if draw.chance(0.4):
-        notes["tensor-fusion.ai/gpu-count"] = str(cards(draw))
-    notes["tensor-fusion.ai/inject-container"] = name
+        notes["tensor-fusion.ai/gpu-count"] = draw.pick((str(cards(draw)), str(cards(draw)), "129"))
+    notes["tensor-fusion.ai/inject-container"] = draw.pick((name, name, name, "c0,c1"))
     return Ask({}, {}, notes)
 
 

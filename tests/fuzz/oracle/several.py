@@ -1,0 +1,48 @@
+"""What vendors make of several containers of a pod, and of one request that stands there twice. Sources with each."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tests.fuzz.oracle import schedulers
+from tests.fuzz.oracle.meaning import Refused
+from tests.fuzz.oracle.words import Keys
+
+if TYPE_CHECKING:
+    from tests.fuzz.oracle.reading import Read
+
+
+def copied(read: "Read", copy: "Read") -> "Read":
+    """KAI ``nvfractions/mutation.go``, ``gpu_sharing_validation.go``: newer keys repeat the older ones, or none is valid."""
+    if read.meaning is None or copy.meaning is None:
+        return read if read.meaning is None else copy
+    same = read.meaning.amounts() == copy.meaning.amounts()
+    return read if same else replace(read, meaning=None, refused="a copy that differs")
+
+
+def alone(reads: "list[Read]", vendor: str) -> "list[Read]":
+    """A vendor that serves one container of a pod: HAMi ``mthreads``, where one annotation of the pod names the cards."""
+    asking = [read for read in reads if read.vendor == vendor and read.meaning is not None]
+    if len(asking) < 2:
+        return reads
+    return [replace(one, meaning=None, refused="one container of a pod") if one in asking else one for one in reads]
+
+
+def checked_sums(reads: "list[Read]", summed: list[tuple[int, Keys]]) -> "list[Read]":
+    """Koordinator ``GetPodDeviceRequests``: what the pod requests is summed, and each container gets the same of it."""
+    meanings = [reads[at].meaning for at, _ in summed]
+    known = [one.amounts() for one in meanings if one is not None]
+    if len(summed) < 2 or len(known) < len(summed):
+        return reads
+    why = "summed requests that differ" if known.count(known[0]) < len(known) else None
+    regular = [(at, keys) for at, keys in summed if keys.position is not None]
+    if why is None and len(regular) > 1:
+        total = replace(regular[0][1], numbers={})
+        for _, keys in regular:
+            for name, number in keys.numbers.items():
+                total.numbers[name] = total.numbers.get(name, 0) + number
+        try:
+            schedulers.koordinator(total)
+        except Refused as error:
+            why = f"a sum that is no request: {error}"
+    refused = {at for at, _ in summed} if why is not None else set()
+    return [replace(one, meaning=None, refused=why) if at in refused else one for at, one in enumerate(reads)]
