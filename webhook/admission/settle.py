@@ -11,13 +11,27 @@ from webhook.mapping.conversion import step_between
 from webhook.mapping.filling import Defaults, fewer
 from webhook.mapping.policy import Policy
 from webhook.mapping.reading import Reading, read
-from webhook.mapping.refusal import spelling
+from webhook.mapping.refusal import LeftAlone, spelling
 from webhook.mapping.said import Said, spoken
 from webhook.mapping.vendor import Default, Vendor, Word
 from webhook.mapping.writing import Written
 from webhook.quantity import Number
 from webhook.reasons import Reason
 from webhook.request import FREE, Dimension, Memory, Request, Size
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """An asking container that is left as it stands: not filled in, not translated, not placed, without a shim.
+
+    Attributes:
+        why: a sentence for explanations; nobody is told of it elsewhere.
+        placed: its keys say themselves who serves them, so that the pod cannot be moved to another vendor's scheduler.
+    """
+
+    asking: Asking
+    why: str
+    placed: bool = False
 
 
 @dataclass(slots=True)
@@ -54,8 +68,8 @@ class Settled:
         return self.target is not self.asking.vendor
 
 
-def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimension] = ()) -> Settled | None:
-    """Reads and writes one container; None for words that are let be as they stand.
+def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimension] = ()) -> Settled | Left:
+    """Reads and writes one container, or leaves it.
 
     Args:
         one: the container.
@@ -68,12 +82,14 @@ def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimens
     """
     target, crossing = target_of(one.vendor, given, policy)
     if one.others or _several_bindings(one):
-        _refuse_several(one, target)
-        return None
+        return _left_several(one, target)
     namespace, findings = namespace_defaults(given, policy)
-    settled = _Settler(one, target, given, policy).settle(
-        {dimension: default for dimension, default in namespace.items() if dimension not in without}
-    )
+    try:
+        settled = _Settler(one, target, given, policy).settle(
+            {dimension: default for dimension, default in namespace.items() if dimension not in without}
+        )
+    except LeftAlone as left:
+        return Left(one, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
     if crossing is not None:
         findings.append(replace(crossing, container=one.name))
     settled.findings[:0] = [*one.findings, *findings]
@@ -85,7 +101,7 @@ def _several_bindings(one: Asking) -> bool:
     return len(bindings) > 1
 
 
-def _refuse_several(one: Asking, target: Vendor) -> None:
+def _left_several(one: Asking, target: Vendor) -> Left:
     """Words that name different chips mean nothing; several sizes in one container (MIG slices) are let be."""
     for other in one.others:
         first = one.all_said[other.word]
@@ -93,7 +109,7 @@ def _refuse_several(one: Asking, target: Vendor) -> None:
             message = f"{first} and {other} are two spellings of one word: keep one"
             raise one.refuse(Reason.SPELLINGS_DIFFER, message, other)
     if one.others and target is one.vendor and any(variable.rows for variable in one.vendor.variables.values()):
-        return
+        return Left(one, "several names in one container, which only its plugin can tell apart")
     listed = ", ".join(str(said) for said in (*one.all_said.values(), *one.others))
     raise one.refuse(Reason.SPELLINGS_DIFFER, f"{listed}: the words of one container must name the same")
 
@@ -134,6 +150,8 @@ class _Settler:
     def _settle(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
         one = self._one
         defaults, wordless = defaults_for(one.vendor, self._target, namespace)
+        counted = self._counted_by_unknown()
+        uncounted = defaults.pop("devices", None) if counted is not None else None
         reading = read(
             one.vendor, one.said, defaults, self._policy.largest_card, one.name, home=self._target is one.vendor
         )
@@ -141,9 +159,31 @@ class _Settler:
         for dimension in reading.passed_over:
             specified = ", ".join(str(said) for said in one.said.values())
             self._pass_over(settled, dimension, defaults[dimension], f"it cannot be added to {specified}")
+        if uncounted is not None:
+            self._pass_over(settled, "devices", uncounted, f"{counted} may be the count")
         for dimension, default in wordless.items():
             self._pass_over(settled, dimension, default, f"{self._target.name} has no key for it")
         return settled
+
+    def _counted_by_unknown(self) -> str | None:
+        """A name that nobody knows and that may count the devices, where no known one does.
+
+        Raises:
+            Refused: the request would be written elsewhere, and nobody knows for how many devices.
+        """
+        one = self._one
+        words = [one.vendor.words[name] for name in one.vendor.by_dimension["devices"]]
+        if any(word.name in one.said for word in words):
+            return None
+        for name in one.words.perhaps:
+            word = next((word for word in words if word.perhaps is not None and word.perhaps.fullmatch(name)), None)
+            if word is not None and self._target is not one.vendor:
+                message = f"{name} may be the count under a name of the cluster's own: add it to the keys of the word"
+                how = f"{word.name!r} with `extends: {one.vendor.name}`, or write {word.spellings[0].text}"
+                raise one.refuse(Reason.DIMENSION_MISSING, f"{message} {how}")
+            if word is not None:
+                return name
+        return None
 
     def _pass_over(self, settled: Settled, dimension: Dimension, default: Default | None, why: str) -> None:
         named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"
@@ -235,7 +275,7 @@ class _Settler:
                 settled.dropped.append(said.key)
                 if word.twin is not None:
                     settled.dropped.extend(self._both_keys(word, said))
-            if word.kind == "other":
+            if word.kind == "other" and word.place != "nodeSelector":
                 message = f"{said} means nothing to {target.name} and was removed"
                 settled.findings.append(Finding(Reason.WORD_NOT_CARRIED, message, one.name, said.key, said.text))
         for name, said in written.words.items():

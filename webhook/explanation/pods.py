@@ -22,7 +22,7 @@ from webhook.admission.orders import (
     target_of,
 )
 from webhook.admission.resolve import resolve
-from webhook.admission.settle import Settled, settle
+from webhook.admission.settle import Left, Settled, settle
 from webhook.admission.survey import ContainerWords, Survey, survey
 from webhook.admission.work import Work
 from webhook.explanation.correction import correction
@@ -183,14 +183,17 @@ class _Teller:
 
     def container(self, one: Asking, settled: Settled | None, work: Work | None) -> ContainerExplained:
         """What became of one container, as far as it got."""
-        left = False
+        left: str | None = None
         if settled is None:
             try:
-                settled = settle(one, self._given, self._policy)
-                left = settled is None
+                found = settle(one, self._given, self._policy)
+                if isinstance(found, Left):
+                    left = found.why
+                else:
+                    settled = found
             except Refused:
                 pass
-        reading = settled.reading if settled is not None else None if left else self._reading(one)
+        reading = settled.reading if settled is not None else None if left is not None else self._reading(one)
         words = reading.form.words if reading is not None else one.vendor.words
         explained = ContainerExplained(
             one.name,

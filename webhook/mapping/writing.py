@@ -13,7 +13,7 @@ from webhook.mapping.said import Said, spoken, unset
 from webhook.mapping.template import Binding
 from webhook.mapping.vendor import Condition, Derived, Form, Row, Vendor, Word
 from webhook.quantity import MAX_VALUE, Number
-from webhook.request import DIMENSIONS, FREE, Dimension, Memory, Percent, Request, Size
+from webhook.request import ALL, DIMENSIONS, FREE, Dimension, Memory, Percent, Request, Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def write(target: Vendor, request: Request, defaults: Defaults, largest_card: in
     reasons: list[str] = []
     unlike: list[str] = []
     for form in target.forms:
-        if form.deny is not None or not form.write:
+        if not form.reads or not form.write:
             continue
         said = _says_otherwise(form, request)
         if said is not None:
@@ -265,4 +265,4 @@ def _at_least(found: Memory, asked: Memory) -> bool:
         return found.bytes >= asked.bytes
     if isinstance(found, Percent) and isinstance(asked, Percent):
         return found.value >= asked.value
-    return found == asked or asked is FREE
+    return found in {asked, ALL} or asked is FREE
