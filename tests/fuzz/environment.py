@@ -182,6 +182,9 @@ def place(draw: Draw, spec: Json) -> None:
     if draw.chance(0.1):
         product = draw.pick(("A100", "T4", "H20"))
         spec["nodeSelector"] = draw.pick(({"nvidia.com/gpu.product": product}, {"gpu": "true"}, {}, None))
+    if draw.chance(0.03):
+        key, value = draw.pick((("gpu-sharing-strategy", "time-sharing"), ("gpu-partition-size", "1g.5gb")))
+        spec["nodeSelector"] = {f"cloud.google.com/gke-{key}": value}
     rare = draw.random()
     if rare < 0.02:
         spec["nodeName"] = "node-1"
@@ -222,6 +225,8 @@ def mark(draw: Draw, labels: dict[str, str], annotations: dict[str, str]) -> Non
         annotations["vgpu-webhook.io/status"] = draw.pick(("{}", "no JSON", '{"policy":"forged","containers":{}}'))
     elif rare < 0.15:
         labels[draw.pick(("aliyun.com/gpu-count", "volcano.sh/gpu-num"))] = draw.pick(("1", "2", "02", "0", "two", ""))
+    elif rare < 0.155:
+        labels["clearml-injector/fraction"] = "0.500"
     elif rare < 0.16:
         annotations["gpu-fraction-num-devices"] = draw.pick(("1", "2", "0", "x"))
     elif rare < 0.17:

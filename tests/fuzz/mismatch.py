@@ -1,7 +1,7 @@
 """Whether what a container gets is what it asked for, and no more than the units of the target explain."""
 
 from tests.fuzz.oracle.meaning import ALL, FREE, Amount, Amounts, Number, at_least
-from tests.fuzz.oracle.steps import core_step, memory_step
+from tests.fuzz.oracle.steps import SETS, core_step, memory_step
 from tests.fuzz.trial import Trial
 
 
@@ -14,7 +14,7 @@ def mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> str | N
             return "memory is not less than asked"
     elif not any(at_least(got.memory, asked.memory, card) for card in _cards(trial, asked)):
         return "memory is not less than asked"
-    elif not _least(got.memory, asked.memory, memory_step(target, asked, trial.setup.cluster)):
+    elif _too_far(target, asked.memory, got.memory) or not _least(got.memory, asked.memory, memory_step(target, asked, trial.setup.cluster)):
         return "memory is rounded no further than needed"
     return _cores_mismatch(trial, target, asked, got)
 
@@ -34,6 +34,11 @@ def _cores_mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> 
     if got.cores[1] - asked.cores[1] >= core_step(target, asked, got):
         return "cores are rounded no further than needed"
     return None
+
+
+def _too_far(target: str, asked: Amount, got: Amount) -> bool:
+    """Whether a size became all of a device although less than the last of the target's sizes, which is all, would do."""
+    return got == ALL and target in SETS and asked[0] == "size" and asked[1] <= SETS[target][-2]
 
 
 def _least(got: Amount, asked: Amount, step: Number | None) -> bool:

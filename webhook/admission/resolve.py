@@ -8,8 +8,9 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from webhook.admission.asking import collect
+from webhook.admission.left import Left
 from webhook.admission.orders import DEFAULT, Orders
-from webhook.admission.settle import Left, Settled, settle
+from webhook.admission.settle import Settled, settle
 from webhook.admission.survey import PodWords
 from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.filling import fewer

@@ -4,6 +4,7 @@ from collections.abc import Container, Mapping
 from dataclasses import dataclass, field, replace
 
 from webhook.admission.asking import Asking
+from webhook.admission.left import Left, left_several, perhaps_counted, several_bindings
 from webhook.admission.orders import DEFAULT, Orders, defaults_for, namespace_defaults, target_of
 from webhook.admission.translate import Translator
 from webhook.finding import Finding, Refused, Step
@@ -18,20 +19,6 @@ from webhook.mapping.writing import Written
 from webhook.quantity import Number
 from webhook.reasons import Reason
 from webhook.request import FREE, Dimension, Memory, Request, Size
-
-
-@dataclass(frozen=True, slots=True)
-class Left:
-    """An asking container that is left as it stands: not filled in, not translated, not placed, without a shim.
-
-    Attributes:
-        why: a sentence for explanations; nobody is told of it elsewhere.
-        placed: its keys say themselves who serves them, so that the pod cannot be moved to another vendor's scheduler.
-    """
-
-    asking: Asking
-    why: str
-    placed: bool = False
 
 
 @dataclass(slots=True)
@@ -81,8 +68,8 @@ def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimens
         Refused: the vendor refuses the words, or the target cannot express the request.
     """
     target, crossing = target_of(one.vendor, given, policy)
-    if one.others or _several_bindings(one):
-        return _left_several(one, target)
+    if one.others or several_bindings(one):
+        return left_several(one, target)
     namespace, findings = namespace_defaults(given, policy)
     try:
         settled = _Settler(one, target, given, policy).settle(
@@ -94,24 +81,6 @@ def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimens
         findings.append(replace(crossing, container=one.name))
     settled.findings[:0] = [*one.findings, *findings]
     return settled
-
-
-def _several_bindings(one: Asking) -> bool:
-    bindings = {said.binding for said in one.all_said.values() if one.vendor.words[said.word].variables}
-    return len(bindings) > 1
-
-
-def _left_several(one: Asking, target: Vendor) -> Left:
-    """Words that name different chips mean nothing; several sizes in one container (MIG slices) are let be."""
-    for other in one.others:
-        first = one.all_said[other.word]
-        if first.binding == other.binding or not (first.binding and other.binding):
-            message = f"{first} and {other} are two spellings of one word: keep one"
-            raise one.refuse(Reason.SPELLINGS_DIFFER, message, other)
-    if one.others and target is one.vendor and any(variable.rows for variable in one.vendor.variables.values()):
-        return Left(one, "several names in one container, which only its plugin can tell apart")
-    listed = ", ".join(str(said) for said in (*one.all_said.values(), *one.others))
-    raise one.refuse(Reason.SPELLINGS_DIFFER, f"{listed}: the words of one container must name the same")
 
 
 class _Settler:
@@ -150,7 +119,7 @@ class _Settler:
     def _settle(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
         one = self._one
         defaults, wordless = defaults_for(one.vendor, self._target, namespace)
-        counted = self._counted_by_unknown()
+        counted = perhaps_counted(one, self._target)
         uncounted = defaults.pop("devices", None) if counted is not None else None
         reading = read(
             one.vendor, one.said, defaults, self._policy.largest_card, one.name, home=self._target is one.vendor
@@ -164,26 +133,6 @@ class _Settler:
         for dimension, default in wordless.items():
             self._pass_over(settled, dimension, default, f"{self._target.name} has no key for it")
         return settled
-
-    def _counted_by_unknown(self) -> str | None:
-        """A name that nobody knows and that may count the devices, where no known one does.
-
-        Raises:
-            Refused: the request would be written elsewhere, and nobody knows for how many devices.
-        """
-        one = self._one
-        words = [one.vendor.words[name] for name in one.vendor.by_dimension["devices"]]
-        if any(word.name in one.said for word in words):
-            return None
-        for name in one.words.perhaps:
-            word = next((word for word in words if word.perhaps is not None and word.perhaps.fullmatch(name)), None)
-            if word is not None and self._target is not one.vendor:
-                message = f"{name} may be the count under a name of the cluster's own: add it to the keys of the word"
-                how = f"{word.name!r} with `extends: {one.vendor.name}`, or write {word.spellings[0].text}"
-                raise one.refuse(Reason.DIMENSION_MISSING, f"{message} {how}")
-            if word is not None:
-                return name
-        return None
 
     def _pass_over(self, settled: Settled, dimension: Dimension, default: Default | None, why: str) -> None:
         named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"

@@ -12,6 +12,7 @@ from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.admission.eligibility import MODE, ROLLOUT, firmness, skip_reason
 from webhook.admission.engine import begin, carry_out, decide
+from webhook.admission.left import Left
 from webhook.admission.orders import (
     TARGET,
     Orders,
@@ -22,7 +23,7 @@ from webhook.admission.orders import (
     target_of,
 )
 from webhook.admission.resolve import resolve
-from webhook.admission.settle import Left, Settled, settle
+from webhook.admission.settle import Settled, settle
 from webhook.admission.survey import ContainerWords, Survey, survey
 from webhook.admission.work import Work
 from webhook.explanation.correction import correction
