@@ -14,7 +14,7 @@ def mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> str | N
             return "memory is not less than asked"
     elif not any(at_least(got.memory, asked.memory, card) for card in _cards(trial, asked)):
         return "memory is not less than asked"
-    elif _too_far(target, asked.memory, got.memory) or not _least(got.memory, asked.memory, memory_step(target, asked, trial.setup.cluster)):
+    elif not _least(target, got.memory, asked.memory, memory_step(target, asked, trial.setup.cluster)):
         return "memory is rounded no further than needed"
     return _cores_mismatch(trial, target, asked, got)
 
@@ -36,13 +36,10 @@ def _cores_mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> 
     return None
 
 
-def _too_far(target: str, asked: Amount, got: Amount) -> bool:
-    """Whether a size became all of a device although less than the last of the target's sizes, which is all, would do."""
-    return got == ALL and target in SETS and asked[0] == "size" and asked[1] <= SETS[target][-2]
-
-
-def _least(got: Amount, asked: Amount, step: Number | None) -> bool:
+def _least(target: str, got: Amount, asked: Amount, step: Number | None) -> bool:
     """Whether a step less would be too little; `step` None: not known."""
+    if got == ALL and asked[0] == "size" and target in SETS:  # the last of the sizes is all of a device
+        return asked[1] > SETS[target][-2]
     if got == asked or step is None or got[0] != asked[0]:
         return True
     return got[1] - asked[1] < (step if got[0] == "size" else 1)

@@ -1,4 +1,4 @@
-"""Forms that leave alone, words in the nodeSelector, and names that may be a count: what a document may say, and what it does."""
+"""Forms that leave alone, words in the nodeSelector, names that may be a count: what a document may say, and what it does."""
 
 import json
 from typing import Any
@@ -172,3 +172,21 @@ def test_problems_of_rows(old: str, new: str, said: str) -> None:
     with pytest.raises(MappingError) as raised:
         policy(ROWS.replace(old, new, 1))
     assert said in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "resources, target",
+    [
+        ({"huawei.com/Ascend910B3-core": "40"}, None),
+        ({"huawei.com/Ascend910B3-memory": "16384"}, None),
+        ({"huawei.com/Ascend910B3": "1", "huawei.com/Ascend910B3-memory": "70000"}, None),
+        ({"nvidia.com/gpu": "1", "nvidia.com/gpumem": "70000"}, "ascend"),
+    ],
+)
+def test_messages_name_the_chip(resources: dict[str, str], target: str | None) -> None:
+    """Where the pod or the cluster says which chip is meant, no message has its variable."""
+    by = policy("{extends: ascend, variables: {chip: {write: 910B3}}}")
+    denial = decided(pod(resources, target=target), by).denial
+    assert denial is not None
+    assert "huawei.com/Ascend910B3" in denial.message
+    assert "{" not in denial.message

@@ -82,7 +82,8 @@ def read(
     if form is not None:
         raise denied(vendor, form, said, container)
     words = ", ".join(str(one) for one in said.values()) or "amounts of 0"
-    listed = ", ".join(word.spellings[0].text for word in vendor.words.values() if word.kind == "amount")
+    binding = {name: value for one in said.values() for name, value in one.binding}
+    listed = ", ".join(spelling(word, binding) for word in vendor.words.values() if word.kind == "amount")
     raise refuse(
         Reason.NO_FORM, f"{words} make no request; the words of {vendor.name} are {listed}", container=container
     )
