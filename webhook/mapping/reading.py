@@ -136,6 +136,8 @@ class _Reader:
     def read(self, defaults: Defaults) -> Reading:
         if self._unknown is not None and self._vendor.words[self._unknown.word].picks is not None:
             raise self._no_row(self._unknown)
+        if self._unknown is not None:  # a default says nothing of what a name holds
+            defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
         filled: dict[Dimension, Default] = {}
         passed_over: tuple[Dimension, ...] = ()
         devices = self._devices()

@@ -218,6 +218,7 @@ def mig(keys: Keys) -> Meaning:
     if slices is None:
         raise Refused("nothing is asked for")
     if variant in UNSIZED:
+        count(slices)
         raise Alone
     if variant not in MIG:
         raise Unsure("not in the table")
