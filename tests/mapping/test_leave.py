@@ -190,3 +190,14 @@ def test_messages_name_the_chip(resources: dict[str, str], target: str | None) -
     assert denial is not None
     assert "huawei.com/Ascend910B3" in denial.message
     assert "{" not in denial.message
+
+
+@pytest.mark.parametrize("target, code", [(None, "VGW001"), ("iluvatar", "VGW321"), ("nvidia", "VGW321")])
+def test_no_default_for_an_unknown_size(target: str | None, code: str) -> None:
+    """What a slice holds that nobody knows is not what the namespace's defaults say."""
+    notes = {"vgpu-webhook.io/default-memory": "all", "vgpu-webhook.io/default-cores": "100"}
+    context = Context(
+        Namespace("team", {"vgpu-webhook.io/inject": "enabled"}, notes), pod_security_default="privileged"
+    )
+    made = pod({"nvidia.com/mig-1g.34gb": "1"}, target=target)
+    assert decide(decode_pod(json.dumps(made).encode()), context, POLICY).reason.code == code
