@@ -96,6 +96,8 @@ def _ascend(keys: Keys) -> None:
     """
     if keys.has("shared", "gpu-memory", "ratio", "gpu-core", "gpu"):
         count(keys.of("shared") or 1)
+        if keys.zeros - {"npu-core"}:
+            raise Refused("0 is no number of theirs")
         raise Alone
 
 
