@@ -36,7 +36,7 @@ from webhook.mapping.vendor import Vendor
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 from webhook.reasons import Reason
-from webhook.request import FREE, Percent, Request, Size
+from webhook.request import ALL, FREE, Percent, Request, Size
 
 DOCUMENTS = documents_in(Path(__file__).parent / "mapping" / "documents")
 CONFIGURED = "extends: cambricon\nwords: {vmemory: {unit: 256Mi}}\n"
@@ -232,7 +232,7 @@ def check_stored(pod: Json, stored: Json, asked: Request, policy: Policy) -> Req
 def at_least(got: Any, asked: Any) -> bool:
     """Whether an amount is not less than another; no limit may become one of a name that has it, or of a whole card."""
     if isinstance(asked, Size):
-        return isinstance(got, Size) and got.bytes >= asked.bytes
+        return got == ALL or (isinstance(got, Size) and got.bytes >= asked.bytes)
     if isinstance(asked, Percent):
         return isinstance(got, Percent) and got.value >= asked.value
     return asked is FREE

@@ -1,9 +1,10 @@
 """What vendors' public documentation says that their words mean, number by number: one file for each vendor in `words/`.
 
-A case is a line: where the number is from (`source`), what stands in the pod (`limits`, `labels`, `annotations`), and what it
-`means` (devices x memory cores of each), or the code with which it is `refused`; `with` is what the cluster configures (a
-document that extends the vendor's). A key that is a vendor's name says what is
-written there, or the code with which that is refused. `trap` is the number of a known trap (see docs/traps.md).
+A case is a line: where the number is from (`source`), what stands in the pod (`limits`, `labels`, `annotations`,
+`nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left as it stands), or the code
+with which it is `refused`; `with` is what the cluster configures (a document that extends the vendor's). A key that is a
+vendor's name says what is written there, or the code with which that is refused. `trap` is the number of a known trap
+(see docs/traps.md).
 """
 
 import json
@@ -29,7 +30,7 @@ CASES = [
     for file in sorted(WORDS.iterdir())
     for number, case in enumerate(yaml.safe_load(file.read_text()), start=1)
 ]
-PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "means", "refused"}
+PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "nodeSelector", "means", "refused"}
 WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}
 """Vendors whose words have no size."""
 
@@ -39,7 +40,10 @@ def pod_of(case: dict[str, Any]) -> Any:
     side = {name: str(value) for name, value in case.get("limits", {}).items()}
     return {
         "metadata": {"name": "p", "labels": case.get("labels", {}), "annotations": case.get("annotations", {})},
-        "spec": {"containers": [{"name": "main", "resources": {"limits": side, "requests": dict(side)}}]},
+        "spec": {
+            "nodeSelector": case.get("nodeSelector", {}),
+            "containers": [{"name": "main", "resources": {"limits": side, "requests": dict(side)}}],
+        },
     }
 
 

@@ -55,6 +55,8 @@ NVIDIA = frozenset(
     }
 )
 """The vendors of NVIDIA's hardware."""
+LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
+"""Where the shim stands in a container."""
 READING = frozenset(f"VGW{number}" for number in (*range(301, 313), 315, *range(317, 324)))
 """The codes by which the webhook says that a request is none."""
 Filled = Mapping[str, int | Amount]
@@ -87,13 +89,24 @@ def _together(trial: Trial) -> Iterator[Finding]:
 
 def _each(trial: Trial) -> Iterator[Finding]:
     for before, after in zip(trial.before, trial.after, strict=True):
-        if before.lacks is not None:
+        if before.left:
+            yield from _alone(trial, before)
+        elif before.lacks is not None:
             yield from _container(trial, before, completed(trial, before), after)
         elif before.refused is not None:
             if not _warned(trial, before):
                 yield _rejected(before)
         elif before.meaning is not None:
             yield from _container(trial, before, possible(trial, before.vendor or "", before.meaning), after)
+
+
+def _alone(trial: Trial, before: Read) -> Iterator[Finding]:
+    """Who is left as it stands is neither filled in nor translated, and gets no shim."""
+    for was, stored in trial.containers():
+        if was["name"] == before.name and was.get("resources") != stored.get("resources"):
+            yield Finding("who is left alone stays as it stands", f"{before.name}: {stored.get('resources')}")
+        if was["name"] == before.name and LIBRARY in str(stored.get("env")) and LIBRARY not in str(was.get("env")):
+            yield Finding("who is left alone gets no shim", before.name, before.vendor or "")
 
 
 def _rejected(read: Read) -> Finding:
@@ -114,6 +127,13 @@ def _warned(trial: Trial, read: Read) -> bool:
 def _denied(trial: Trial) -> Iterator[Finding]:
     denial = trial.decision.denial
     assert denial is not None
+    if denial.reason.code in READING and all(read.left for read in trial.before if read.vendor):
+        vendor = next(read.vendor or "" for read in trial.before if read.vendor)
+        if denial.reason.code != "VGW321" or target_of(trial, vendor) == vendor:
+            yield Finding("who is left alone is not denied", denial.text, vendor)
+        return
+    if denial.reason.code == "VGW321" and any(read.left for read in trial.before):
+        return  # what a slice holds has to be known where it is translated
     if denial.reason.code not in READING or any(read.refused or read.unsure for read in trial.before):
         return
     asking = [(read.vendor or "", read.meaning) for read in trial.before if read.meaning is not None]

@@ -182,6 +182,7 @@ def place(draw: Draw, spec: Json) -> None:
     if draw.chance(0.1):
         product = draw.pick(("A100", "T4", "H20"))
         spec["nodeSelector"] = draw.pick(({"nvidia.com/gpu.product": product}, {"gpu": "true"}, {}, None))
+    _share_by_nodes(draw, spec)
     rare = draw.random()
     if rare < 0.02:
         spec["nodeName"] = "node-1"
@@ -198,6 +199,13 @@ def place(draw: Draw, spec: Json) -> None:
         spec["futureField"] = {"a~b/c": [1.5, None]}
     elif rare < 0.12:
         spec["resourceClaims"] = draw.pick(([{"name": "own", "resourceClaimName": "c"}, {"name": "nic"}], [], None))
+
+
+def _share_by_nodes(draw: Draw, spec: Json) -> None:
+    """Selects GKE's nodes that share or cut their cards."""
+    if draw.chance(0.03):
+        key, value = draw.pick((("gpu-sharing-strategy", "time-sharing"), ("gpu-partition-size", "1g.5gb")))
+        spec["nodeSelector"] = {f"cloud.google.com/gke-{key}": value}
 
 
 def card_by_affinity(draw: Draw) -> Json:
@@ -222,6 +230,8 @@ def mark(draw: Draw, labels: dict[str, str], annotations: dict[str, str]) -> Non
         annotations["vgpu-webhook.io/status"] = draw.pick(("{}", "no JSON", '{"policy":"forged","containers":{}}'))
     elif rare < 0.15:
         labels[draw.pick(("aliyun.com/gpu-count", "volcano.sh/gpu-num"))] = draw.pick(("1", "2", "02", "0", "two", ""))
+    elif rare < 0.155:
+        labels["clearml-injector/fraction"] = "0.500"
     elif rare < 0.16:
         annotations["gpu-fraction-num-devices"] = draw.pick(("1", "2", "0", "x"))
     elif rare < 0.17:

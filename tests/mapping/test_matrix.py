@@ -165,7 +165,6 @@ def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
         ("vcuda", "share", Percent(50)),
         ("iluvatar", "share", Percent(50)),
         ("hygon", "share", Percent(50)),
-        ("ascend", "soft share", Percent(50)),
         ("volcano-legacy", "part of one card", FREE),
         ("gpushare", "part of one card", FREE),
     ],

@@ -77,6 +77,8 @@ class Asking:
             Refused: the number is not legal, or another spelling of the word says something else.
         """
         there = self.all_said.get(one.word)
+        if there is not None and word.place == "nodeSelector":
+            return  # that one of several keys is there is all that is asked
         if there is not None:
             if word.twin is None and there.key != one.key:
                 self.others.append(one)
@@ -199,7 +201,11 @@ def _free_binding(owner: Owner) -> tuple[tuple[str, str], ...]:
 def _take_pod_words(asking: dict[int, Asking], words: PodWords, policy: Policy) -> None:
     """Gives labels and annotations to the containers that they hold for."""
     carried: dict[str, list[_Carried]] = {}
-    for pairs, names in ((words.labels, policy.labels), (words.annotations, policy.annotations)):
+    for pairs, names in (
+        (words.labels, policy.labels),
+        (words.annotations, policy.annotations),
+        (words.node_selector, policy.node_selector),
+    ):
         for key, text in pairs:
             for owner in names.owners(key):
                 found = carried.setdefault(owner.vendor, [])

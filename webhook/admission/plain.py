@@ -150,11 +150,11 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
     """The containers with resources of a vendor that a resolution says nothing of."""
     held = {one.asking.position for one in resolution.settled}
-    return tuple(
-        (seen.slots[position], policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor])
-        for position, container in enumerate(seen.words.containers)
-        if container.resources and position not in held
-    )
+    found = {one.asking.position: one.asking.vendor for one in resolution.left}
+    for position, container in enumerate(seen.words.containers):
+        if container.resources and position not in held and position not in found:
+            found[position] = policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor]
+    return tuple((seen.slots[position], vendor) for position, vendor in sorted(found.items()))
 
 
 def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy: Policy) -> Remembered:

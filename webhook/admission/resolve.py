@@ -8,10 +8,11 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from webhook.admission.asking import collect
+from webhook.admission.left import Left
 from webhook.admission.orders import DEFAULT, Orders
 from webhook.admission.settle import Settled, settle
 from webhook.admission.several import check_several
-from webhook.admission.survey import ContainerWords, PodWords
+from webhook.admission.survey import PodWords
 from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.filling import fewer
 from webhook.mapping.policy import Policy
@@ -29,6 +30,7 @@ class Resolution:
         settled: the asking containers, in order.
         labels, annotations: keys to write, or (None) to take away.
         findings: what is told, in the order of the containers.
+        left: the asking containers that are left as they stand.
         elsewhere: by position, what a second pass makes of containers whose keys then are another vendor's than the target,
             or are written for another target: an inactive target's keys are read by whoever owns them.
     """
@@ -37,6 +39,7 @@ class Resolution:
     labels: dict[str, str | None] = field(default_factory=dict)
     annotations: dict[str, str | None] = field(default_factory=dict)
     findings: tuple[Finding, ...] = ()
+    left: tuple[Left, ...] = ()
     elsewhere: dict[int, Settled] = field(default_factory=dict)
 
     @cached_property
@@ -90,14 +93,14 @@ def resolve(words: PodWords, given: Orders, policy: Policy, *, remember: bool = 
 
 def _size(words: PodWords) -> int:
     """Bytes that a resolution takes, about; measured."""
-    texts = sum(len(key) + len(text) for key, text in (*words.labels, *words.annotations))
+    texts = sum(len(key) + len(text) for key, text in (*words.labels, *words.annotations, *words.node_selector))
     return 1024 + texts + sum(len(one.name) + (4096 if one.resources else 128) for one in words.containers)
 
 
 def _resolve(words: PodWords, given: Orders, policy: Policy) -> Resolution:
-    settled = _settle_all(words, given, policy)
+    settled, left = _settle_all(words, given, policy)
     try:
-        return _checked(settled, words, given, policy)
+        return _checked(settled, left, words, given, policy)
     except Refused as refusal:
         shared = {one.asking.position: _shared_defaults(one) for one in settled}
         for kept in fewer({name: default for defaults in shared.values() for name, default in defaults.items()}):
@@ -105,7 +108,7 @@ def _resolve(words: PodWords, given: Orders, policy: Policy) -> Resolution:
             if not any(without.values()):
                 continue
             try:
-                resolution = _checked(_settle_all(words, given, policy, without), words, given, policy)
+                resolution = _checked(*_settle_all(words, given, policy, without), words, given, policy)
             except Refused:
                 continue
             told = [
@@ -137,21 +140,22 @@ def _shared_defaults(one: Settled) -> dict[Dimension, Default]:
 
 def _settle_all(
     words: PodWords, given: Orders, policy: Policy, without: Mapping[int, Container[Dimension]] | None = None
-) -> list[Settled]:
+) -> tuple[list[Settled], tuple[Left, ...]]:
     """Every asking container by itself; `without` the namespace's defaults of some dimensions, by position."""
-    settled = [
-        one
-        for asking in collect(words, policy)
-        if (one := settle(asking, given, policy, (without or {}).get(asking.position, ()))) is not None
+    every = [
+        settle(asking, given, policy, (without or {}).get(asking.position, ())) for asking in collect(words, policy)
     ]
+    settled = [one for one in every if isinstance(one, Settled)]
+    left = tuple(one for one in every if isinstance(one, Left))
     for one in settled:
         _check_init(one)
+        _check_stays(one, left)
     check_several(settled, policy)
     regular = [container.name for container in words.containers if not container.init]
     for one in settled:
         if one.translated:
             _name_asker(one, regular)
-    return settled
+    return settled, left
 
 
 def _check_init(one: Settled) -> None:
@@ -164,21 +168,37 @@ def _check_init(one: Settled) -> None:
         raise one.asking.refuse(Reason.INIT_NOT_SERVED, message)
 
 
-def _checked(settled: list[Settled], words: PodWords, given: Orders, policy: Policy) -> Resolution:
-    first = _merged(settled, words)
+def _check_stays(one: Settled, left: tuple[Left, ...]) -> None:
+    """A container is not moved away from who serves another one of the pod in the keys of the same vendor.
+
+    Raises:
+        Refused: it would be, and the other one could then not be served.
+    """
+    stays = next((other for other in left if other.placed and other.asking.vendor is one.asking.vendor), None)
+    if one.translated and stays is not None:
+        message = f"container {stays.asking.name} is left as it stands ({stays.why}), and this one would be written for"
+        raise one.asking.refuse(
+            Reason.CONTAINERS_DISAGREE, f"{message} {one.target.name}: make two pods of them, or order no target"
+        )
+
+
+def _checked(
+    settled: list[Settled], left: tuple[Left, ...], words: PodWords, given: Orders, policy: Policy
+) -> Resolution:
+    first = _merged(settled, left, words)
     if first.changes or any(one.translated for one in first.settled):
         second = _second_pass(first, words, given, policy)
         return replace(first, elsewhere=_elsewhere(first, second))
     return first
 
 
-def _merged(settled: list[Settled], words: PodWords) -> Resolution:
+def _merged(settled: list[Settled], left: tuple[Left, ...], words: PodWords) -> Resolution:
     findings = [finding for one in settled for finding in one.findings]
     findings.extend(_one_card_lost(settled))
     labels: dict[str, str | None] = {}
     annotations: dict[str, str | None] = {key: None for one in settled for key in one.dropped}
     _merge_pod_words(settled, words, labels, annotations)
-    return Resolution(tuple(settled), labels, annotations, tuple(findings))
+    return Resolution(tuple(settled), labels, annotations, tuple(findings), left)
 
 
 def _name_asker(one: Settled, regular: list[str]) -> None:
@@ -256,7 +276,7 @@ def _second_pass(first: Resolution, words: PodWords, given: Orders, policy: Poli
     """
     after = words_after(first, words)
     try:
-        second = _merged(_settle_all(after, given, policy), after)
+        second = _merged(*_settle_all(after, given, policy), after)
     except Refused as refusal:
         message = f"what would be written would then be refused: {refusal.finding.message}"
         raise refuse(Reason.READ_BACK_DIFFERS, message, container=refusal.finding.container) from None
@@ -307,9 +327,12 @@ def words_after(resolution: Resolution, words: PodWords) -> PodWords:
         container = containers[position]
         kept = [entry for entry in container.resources if entry[0] not in one.resources]
         added = [(name, str(number), str(number)) for name, number in one.resources.items() if number is not None]
-        containers[position] = ContainerWords(container.name, container.init, (*kept, *added))
+        containers[position] = container._replace(resources=(*kept, *added))
     return PodWords(
-        tuple(containers), _after(words.labels, resolution.labels), _after(words.annotations, resolution.annotations)
+        tuple(containers),
+        _after(words.labels, resolution.labels),
+        _after(words.annotations, resolution.annotations),
+        words.node_selector,
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from webhook.admission.asking import Asking
+from webhook.admission.left import Left, left_several, perhaps_counted, several_bindings
 from webhook.admission.orders import DEFAULT, Orders, defaults_for, namespace_defaults, target_of
 from webhook.admission.translate import Translator
 from webhook.finding import Finding, Refused, Step
@@ -11,7 +12,7 @@ from webhook.mapping.conversion import step_between
 from webhook.mapping.filling import Defaults, fewer
 from webhook.mapping.policy import Policy
 from webhook.mapping.reading import Reading, read
-from webhook.mapping.refusal import spelling
+from webhook.mapping.refusal import LeftAlone, spelling
 from webhook.mapping.said import Said, spoken
 from webhook.mapping.vendor import Default, Vendor, Word
 from webhook.mapping.writing import Written
@@ -54,8 +55,8 @@ class Settled:
         return self.target is not self.asking.vendor
 
 
-def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimension] = ()) -> Settled | None:
-    """Reads and writes one container; None for words that are let be as they stand.
+def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimension] = ()) -> Settled | Left:
+    """Reads and writes one container, or leaves it.
 
     Args:
         one: the container.
@@ -67,14 +68,16 @@ def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimens
         Refused: the vendor refuses the words, or the target cannot express the request.
     """
     target, crossing = target_of(one.vendor, given, policy)
-    if one.others or _several_bindings(one):
-        _refuse_several(one, target)
-        return None
+    if one.others or several_bindings(one):
+        return left_several(one, target)
     _check_promises(one, target, policy)
     namespace, findings = namespace_defaults(given, policy)
-    settled = _Settler(one, target, given, policy).settle(
-        {dimension: default for dimension, default in namespace.items() if dimension not in without}
-    )
+    try:
+        settled = _Settler(one, target, given, policy).settle(
+            {dimension: default for dimension, default in namespace.items() if dimension not in without}
+        )
+    except LeftAlone as left:
+        return Left(one, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
     if crossing is not None:
         findings.append(replace(crossing, container=one.name))
     settled.findings[:0] = [*one.findings, *findings]
@@ -94,24 +97,6 @@ def _check_promises(one: Asking, target: Vendor, policy: Policy) -> None:
         for low, high in (pair for each in (one, copy) if each is not None for pair in each.apart):
             message = f"{low} is guaranteed and {high} the most, and nobody but {one.vendor.name} can do both"
             raise one.refuse(Reason.TWINS_DIFFER, f"{message}: write one value to both", high)
-
-
-def _several_bindings(one: Asking) -> bool:
-    bindings = {said.binding for said in one.all_said.values() if one.vendor.words[said.word].variables}
-    return len(bindings) > 1
-
-
-def _refuse_several(one: Asking, target: Vendor) -> None:
-    """Words that name different chips mean nothing; several sizes in one container (MIG slices) are let be."""
-    for other in one.others:
-        first = one.all_said[other.word]
-        if first.binding == other.binding or not (first.binding and other.binding):
-            message = f"{first} and {other} are two spellings of one word: keep one"
-            raise one.refuse(Reason.SPELLINGS_DIFFER, message, other)
-    if one.others and target is one.vendor and any(variable.rows for variable in one.vendor.variables.values()):
-        return
-    listed = ", ".join(str(said) for said in (*one.all_said.values(), *one.others))
-    raise one.refuse(Reason.SPELLINGS_DIFFER, f"{listed}: the words of one container must name the same")
 
 
 class _Settler:
@@ -150,6 +135,8 @@ class _Settler:
     def _settle(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
         one = self._one
         defaults, wordless = defaults_for(one.vendor, self._target, namespace)
+        counted = perhaps_counted(one, self._target)
+        uncounted = defaults.pop("devices", None) if counted is not None else None
         reading = read(
             one.vendor, one.said, defaults, self._policy.largest_card, one.name, home=self._target is one.vendor
         )
@@ -157,6 +144,8 @@ class _Settler:
         for dimension in reading.passed_over:
             specified = ", ".join(str(said) for said in one.said.values())
             self._pass_over(settled, dimension, defaults[dimension], f"it cannot be added to {specified}")
+        if uncounted is not None:
+            self._pass_over(settled, "devices", uncounted, f"{counted} may be the count")
         for dimension, default in wordless.items():
             self._pass_over(settled, dimension, default, f"{self._target.name} has no key for it")
         return settled
@@ -250,7 +239,7 @@ class _Settler:
                 settled.dropped.append(said.key)
                 if word.twin is not None:
                     settled.dropped.extend(self._both_keys(word, said))
-            if word.kind == "other":
+            if word.kind == "other" and word.place != "nodeSelector":
                 message = f"{said} means nothing to {target.name} and was removed"
                 settled.findings.append(Finding(Reason.WORD_NOT_CARRIED, message, one.name, said.key, said.text))
         for name, said in written.words.items():

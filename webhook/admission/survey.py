@@ -38,11 +38,13 @@ class ContainerWords(NamedTuple):
         name: the container's name.
         init: it runs before the others, or beside them as a native sidecar.
         resources: (name, text in limits or None, text in requests or None), by name, in canonical spelling.
+        perhaps: names that nobody knows, and that may be a word under a name of the cluster's own.
     """
 
     name: str
     init: bool
     resources: tuple[tuple[str, str | None, str | None], ...]
+    perhaps: tuple[str, ...] = ()
 
 
 class PodWords(NamedTuple):
@@ -51,11 +53,13 @@ class PodWords(NamedTuple):
     Attributes:
         containers: all containers, init containers first, with their GPU resources.
         labels, annotations: the keys that any vendor reads, with their values.
+        node_selector: such keys of the nodeSelector; they say what others mean, and never ask.
     """
 
     containers: tuple[ContainerWords, ...]
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
+    node_selector: tuple[tuple[str, str], ...] = ()
 
 
 class Survey(NamedTuple):
@@ -99,16 +103,18 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
         room -= len(found)
         for key in strange:
             findings.extend(_unknown(key, slot, policy))
-        containers.append(ContainerWords(slot.name, slot.kind == "initContainers", found))
+        perhaps = tuple(key for key in strange if any(one.fullmatch(key) for one in policy.perhaps)) if found else ()
+        containers.append(ContainerWords(slot.name, slot.kind == "initContainers", found, perhaps))
     asks = room < MAX_WORDS
     labels = _read_keys(pod.metadata.labels, policy.labels, room)
     annotations = _read_keys(pod.metadata.annotations, policy.annotations, room - len(labels))
+    selector = _read_keys(pod.spec.node_selector, policy.node_selector, room - len(labels) - len(annotations))
     if asks or annotations:
         _check_names(all_slots)
     for place, there in (("label", pod.metadata.labels), ("annotation", pod.metadata.annotations)):
         if there and not policy.request_keys.isdisjoint(there):
             findings.extend(_misplaced(place, there, policy))
-    words = PodWords(tuple(containers), labels, annotations)
+    words = PodWords(tuple(containers), labels, annotations, selector)
     refusal = next((finding for finding in findings if finding.reason.value.kind is Kind.DENIAL), None)
     told = tuple(finding for finding in findings if finding is not refusal)
     return Survey(words, all_slots, asks or bool(annotations), told, refusal)
@@ -214,6 +220,8 @@ def _misplaced(place: str, there: Mapping[str, str], policy: Policy) -> Iterator
             right = "under `resources.limits` of the container"
         elif key in elsewhere.exact:
             right = f"as {other} of the pod"
+        elif key in policy.node_selector.exact:
+            right = "in the nodeSelector of the pod"
         else:
             continue
         message = f"{key} has no effect as {'a label' if place == 'label' else 'an annotation'}: write it {right}"

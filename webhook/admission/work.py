@@ -51,8 +51,8 @@ class Work:
     Attributes:
         slots: every container that can hold resources.
         holdings: what each asking container will hold, init containers first.
-        left_alone: containers with resources of a vendor that hold nothing of it here: a count of 0, or names that cannot
-            be read as one request.
+        left_alone: containers with resources of a vendor that hold nothing of it here: a count of 0, names that cannot
+            be read as one request, or a form that leaves alone. To the guard they are as containers with whole devices.
         edits: what should become of the pod.
         findings: what is told, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the account.

@@ -109,10 +109,8 @@ def _container(one: ContainerExplained, told: list[Told]) -> Iterator[str]:
     kind = "init container" if one.init else "container"
     yield from _title(kind, one)
     yield from _rows("asked", map(_word, one.asked))
-    if one.left:
-        yield from _rows(
-            "means", ["left as it stands: several names in one container, which only its plugin can tell apart"]
-        )
+    if one.left is not None:
+        yield from _rows("means", [f"left as it stands: {one.left}"])
     elif one.meaning:
         yield from _rows("means", _meaning(one))
     if one.target is not None and one.target != one.vendor:

@@ -44,6 +44,7 @@ def _use(use: Use) -> Iterator[str]:
     about = f": {use.about}" if use.about else ""
     yield heading(f"{use.vendor}{standby}{about}", indent=2)
     place = {"resource": "resource, in limits", "label": "label of the pod", "annotation": "annotation of the pod"}
+    place["nodeSelector"] = "nodeSelector of the pod; read only"
     yield from labelled("place", [place[use.place]], 4)
     others = [key for key in use.keys if len(use.keys) > 1]
     if others:

@@ -180,6 +180,7 @@ def _spellings(word: "Word") -> list[str]:
         ("", word.resource),
         ("label ", word.label),
         ("annotation ", word.annotation),
+        ("nodeSelector ", word.node_selector),
     ]
     return [
         f"{place}{text}"

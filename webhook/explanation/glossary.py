@@ -23,7 +23,7 @@ MAX_NEAR: Final = 3
 MAX_DISTANCE: Final = 4
 """How many letters such a name may differ in."""
 
-_PLACES: Final[tuple[WordPlace, ...]] = ("resource", "label", "annotation")
+_PLACES: Final[tuple[WordPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
 
 Mark: TypeAlias = Literal["hint", "owned", "known"]
 """What a name that is no word is to a vendor; see the keys of that name in a mapping."""
@@ -204,10 +204,10 @@ def _meanings(vendor: Vendor, word: Word, dimension: Dimension) -> Iterator[str]
         if any(not condition.absent for condition in about):
             continue
         decides = len(about) == len(form.when)
-        if form.deny is None:
+        if form.reads:
             found.setdefault(_in_form(form, dimension), []).append(form.name)
         elif decides:
-            found.setdefault(f"refused: {_denial(vendor, form)}", [])
+            found.setdefault(_verdict(vendor, form), [])
         if decides:
             break
     for meaning, forms in found.items():
@@ -227,7 +227,7 @@ def _rules(vendor: Vendor) -> Iterator[str]:
     for form in vendor.forms:
         when = " and ".join(_condition(vendor, condition) for condition in form.when)
         where = f"with {when}" if when else "else"
-        yield f"refused {where}: {_denial(vendor, form)}" if form.deny is not None else f"{form.name!r} {where}"
+        yield f"{form.name!r} {where}" if form.reads else _verdict(vendor, form, where)
 
 
 def _condition(vendor: Vendor, condition: Condition) -> str:
@@ -238,10 +238,13 @@ def _condition(vendor: Vendor, condition: Condition) -> str:
     return f"{keys} {' or '.join(values)}"
 
 
-def _denial(vendor: Vendor, form: Form) -> str:
+def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
+    """What a form says that makes no request."""
+    does = "refused" if form.deny is not None else "left as it stands"
     shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
     shown |= {word.name: word.spellings[0].text for word in vendor.words.values()}
-    return PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or "")
+    sentence = PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or form.leave or "")
+    return f"{does} {where}: {sentence}" if where else f"{does}: {sentence}"
 
 
 def _traps(vendor: Vendor, word: Word) -> Iterator[str]:

@@ -152,7 +152,7 @@ class ContainerExplained:
         written: the words that are written; `removed` the keys that are taken away.
         rounded: numbers that became others.
         shim: None where it was not reached.
-        left: the words are let be, as nobody could read them otherwise.
+        left: why the words are left as they stand; None where they are not.
     """
 
     name: str
@@ -169,7 +169,7 @@ class ContainerExplained:
     removed: tuple[str, ...] = ()
     rounded: tuple[Rounding, ...] = ()
     shim: ShimShown | None = None
-    left: bool = False
+    left: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -101,7 +101,7 @@ def _numbers(vendor: Vendor, said: Said, words: _Words, largest_card: int, *, to
     """Other numbers of a word that could have been meant: never less, unless its unit was taken for another."""
     found: set[Number] = set()
     for form in vendor.forms:
-        if form.deny is None:
+        if form.reads:
             found.update(_legal(form, form.words[said.word], said.number, words.counts))
     found = {number for number in found if number > said.number}
     if not too_large:

@@ -12,6 +12,7 @@ from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.admission.eligibility import MODE, ROLLOUT, firmness, skip_reason
 from webhook.admission.engine import begin, carry_out, decide
+from webhook.admission.left import Left
 from webhook.admission.orders import (
     TARGET,
     Orders,
@@ -183,14 +184,17 @@ class _Teller:
 
     def container(self, one: Asking, settled: Settled | None, work: Work | None) -> ContainerExplained:
         """What became of one container, as far as it got."""
-        left = False
+        left: str | None = None
         if settled is None:
             try:
-                settled = settle(one, self._given, self._policy)
-                left = settled is None
+                found = settle(one, self._given, self._policy)
+                if isinstance(found, Left):
+                    left = found.why
+                else:
+                    settled = found
             except Refused:
                 pass
-        reading = settled.reading if settled is not None else None if left else self._reading(one)
+        reading = settled.reading if settled is not None else None if left is not None else self._reading(one)
         words = reading.form.words if reading is not None else one.vendor.words
         explained = ContainerExplained(
             one.name,

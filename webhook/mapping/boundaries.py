@@ -98,7 +98,7 @@ class Bounds:
 
 def _numbers(vendor: Vendor, form: Form, word: Word, rows: Sequence[Row], devices: int) -> Iterator[Number]:
     """Numbers per device at which the legal sets, the form's conditions and derived counts change."""
-    legal = [word.values, *(row.values.get(word.name) for row in rows)]
+    legal = [word.values, *(form.values(word, row) for row in rows), *(row.all.get(word.name) for row in rows)]
     for values in legal:
         yield from _ends(values)
     # Those of other forms too: what an earlier one takes or denies, this one does not get.

@@ -1,6 +1,6 @@
 """Document → vendor: a validated mapping compiled into immutable values, or the problems that stand in the way."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Final
 
 from webhook.mapping import schema
@@ -49,9 +49,10 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
     compiler = FormCompiler(document, words, by_dimension, problems)
     forms = tuple(compiler.compile(index, form) for index, form in enumerate(document.forms))
     defaults = _defaults(document.defaults, problems)
-    form_names = [form.name for form in forms if form.deny is None]
+    form_names = [form.name for form in forms if form.reads]
     for name in {name for name in form_names if form_names.count(name) > 1}:
         problems.add(("forms",), f"two forms are called {name!r}")
+    _check_rows(document, words, form_names, problems)
     shim = None
     if document.shim is not None:
         shim, found = compile_shim(document.shim, form_names, ("shim",))
@@ -132,6 +133,20 @@ def _check_patterns(words: Mapping[str, Word], document: schema.Mapping, problem
         if count > MAX_NAMES:
             message = f"with all that their variables can be, these are {count} names"
             problems.add(path, message, f"at most {MAX_NAMES} are permitted")
+
+
+def _check_rows(document: schema.Mapping, words: Collection[str], forms: Collection[str], problems: Problems) -> None:
+    """The words and forms that rows name exist."""
+    for name, variable in document.variables.items():
+        for key, row in (variable.rows or {}).items():
+            path: Path = ("variables", name, "rows", key)
+            for where, said in (("values", row.values), ("all", row.all)):
+                for word in said.keys() - words:
+                    problems.add((*path, where, word), f"no word is called {word!r}", f"words are {', '.join(words)}")
+            for word, values in row.values.items():
+                for form in (values.keys() if isinstance(values, dict) else set()) - set(forms):
+                    listed = f"forms are {', '.join(forms)}"
+                    problems.add((*path, "values", word, form), f"no form is called {form!r}", listed)
 
 
 def _check_owned(owned: Owned, words: Mapping[str, Word], problems: Problems) -> None:

@@ -51,6 +51,7 @@ class FormCompiler:
             name=form.name or f"form {index + 1}",
             when=when,
             deny=form.deny,
+            leave=form.leave,
             devices=devices,
             memory=self._problems.memory((*path, "memory"), form.memory),
             cores=self._problems.cores((*path, "cores"), form.cores),
@@ -68,10 +69,10 @@ class FormCompiler:
         )
         for name in form.words.keys() - words.keys():
             self._problems.add((*path, "words", name), f"no word is called {name!r}", _listing(words))
-        if form.deny is None:
+        if compiled.reads:
             self._check_dimensions(path, compiled)
         else:
-            self._check_deny(path, form)
+            self._check_says_nothing_else(path, form)
         return compiled
 
     def _check_dimensions(self, path: Path, form: Form) -> None:
@@ -87,12 +88,15 @@ class FormCompiler:
                 continue
             self._problems.add(path, f"nothing says {dimension}", f"add `{dimension}:` or `absent: {{{dimension}: …}}`")
 
-    def _check_deny(self, path: Path, form: schema.Form) -> None:
-        for name in PLACEHOLDER.findall(form.deny or ""):
-            if name not in self._words and name not in VALUES:
-                self._problems.add((*path, "deny"), f"no word is called {name!r}", _listing(self._words))
-        if form.model_fields_set & {"devices", "memory", "cores", "absent", "words", "write", "name"}:
-            self._problems.add(path, "a form that denies says nothing else", "keep `when` and `deny`")
+    def _check_says_nothing_else(self, path: Path, form: schema.Form) -> None:
+        key, does = ("deny", "denies") if form.deny is not None else ("leave", "leaves alone")
+        for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
+            if name not in self._words and (name not in VALUES or key == "leave"):
+                self._problems.add((*path, key), f"no word is called {name!r}", _listing(self._words))
+        if form.model_fields_set & {"devices", "memory", "cores", "absent", "words", "write", "name"} or (
+            form.deny is not None and form.leave is not None
+        ):
+            self._problems.add(path, f"a form that {does} says nothing else", f"keep `when` and `{key}`")
 
     def _condition(self, path: Path, key: str, value: schema.Numbers) -> Condition:
         words, by_dimension = self._words, self._by_dimension

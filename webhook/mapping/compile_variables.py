@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from webhook.mapping import schema
+from webhook.mapping.numbers import Numbers
 from webhook.mapping.pattern import PatternError, check
 from webhook.mapping.problem import Path
 from webhook.mapping.problems import Problems
@@ -165,7 +166,14 @@ def _row(path: Path, row: schema.Row, models: frozenset[str] | None, problems: P
     if len(named) > 1 and named[0].keys() != named[1].keys():
         lacking = named[0].keys() ^ named[1].keys()
         problems.add(path, f"`memory` and `cores` name different models: {', '.join(sorted(lacking))} is in one only")
-    values = {word: problems.numbers((*path, "values", word), numbers) for word, numbers in row.values.items()}
+    values: dict[str, Numbers | Mapping[str, Numbers]] = {}
+    for word, said in row.values.items():
+        if isinstance(said, dict):
+            by_form = {form: problems.numbers((*path, "values", word, form), one) for form, one in said.items()}
+            values[word] = {form: numbers for form, numbers in by_form.items() if numbers is not None}
+        elif (legal := problems.numbers((*path, "values", word), said)) is not None:
+            values[word] = legal
+    every = {word: problems.numbers((*path, "all", word), numbers) for word, numbers in row.all.items()}
     memory = _range((*path, "memory"), row.memory, models, problems.memory, problems)
     cores = _range((*path, "cores"), row.cores, models, problems.cores, problems)
     if models is not None and named and not models & named[0].keys():
@@ -176,7 +184,8 @@ def _row(path: Path, row: schema.Row, models: frozenset[str] | None, problems: P
         cores=None if isinstance(cores.most, Size) else cores.most,
         least_cores=None if isinstance(cores.least, Size) else cores.least,
         devices=row.devices,
-        values={word: numbers for word, numbers in values.items() if numbers is not None},
+        values=values,
+        all={word: numbers for word, numbers in every.items() if numbers is not None},
     )
 
 

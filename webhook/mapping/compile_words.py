@@ -1,11 +1,13 @@
 """Words of a document, compiled."""
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import Literal
 
 from webhook.mapping import schema
 from webhook.mapping.amounts import parse_unit
+from webhook.mapping.glob import glob_pattern
 from webhook.mapping.problem import Path
 from webhook.mapping.problems import Problems
 from webhook.mapping.template import CONTAINER, Template
@@ -21,10 +23,13 @@ def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Va
         "resource": word.resource,
         "label": word.label,
         "annotation": word.annotation,
+        "nodeSelector": word.node_selector,
     }
     places = [(place, keys) for place, keys in stands.items() if keys is not None]
     if len(places) != 1:
-        problems.add(path, "stands in exactly one place", "write one of `resource`, `label`, `annotation`")
+        problems.add(
+            path, "stands in exactly one place", "write one of `resource`, `label`, `annotation`, `nodeSelector`"
+        )
         places = places or [("resource", "")]
     place, keys = places[0]
     spellings = tuple(Template(key) for key in ([keys] if isinstance(keys, str) else keys))
@@ -44,10 +49,14 @@ def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Va
         problems.add(path, "a word may not be called like a dimension", f"call it `{name}-word`")
     if word.picks is not None and word.picks not in variables:
         problems.add((*path, "picks"), f"the variable {word.picks!r} is not defined")
+    if place == "nodeSelector" and (kind not in {"text", "other"} or word.twin is not None or word.list):
+        problems.add(path, "a word in the nodeSelector is read only", "write `is: text`, or `is: other` for a number")
     if kind == "container" and word.absent is None:
         problems.add(
             path, "a container word says who asks when it is missing", "write `absent: first` or `absent: only`"
         )
+    if word.perhaps is not None and (place != "resource" or "devices" not in dimensions):
+        problems.add((*path, "perhaps"), "only a resource that counts devices may have another name")
     unit, sized = _unit(path, word, dimensions, problems)
     return Word(
         name=name,
@@ -65,6 +74,7 @@ def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Va
         listed=word.list,
         twin=twin,
         picks=word.picks,
+        perhaps=None if word.perhaps is None else re.compile(glob_pattern(word.perhaps), re.DOTALL),
         absent=word.absent,
         why=word.why,
         retired=word.retired,

@@ -100,7 +100,7 @@ def _completion(
             given[dimension] = default
     helped = {**said, **added}
     form = form_of(vendor, helped)
-    if not added or form is None or form.deny is not None:
+    if not added or form is None or not form.reads:
         return None
     rest = {dimension: default for dimension, default in defaults.items() if dimension not in given}
     reading = read_form(form, helped, rest)
@@ -175,7 +175,7 @@ def _counts(vendor: Vendor, said: SaidWords, defaults: Defaults) -> list[int]:
     found = [
         int(-(-said[form.devices.word].number // form.devices.per))
         for form in vendor.forms
-        if form.deny is None and isinstance(form.devices, Derived) and form.devices.word in said
+        if form.reads and isinstance(form.devices, Derived) and form.devices.word in said
     ]
     found += [said[name].number.__ceil__() for name in vendor.by_dimension["devices"] if name in said]
     if "devices" in defaults and isinstance(defaults["devices"].value, int):

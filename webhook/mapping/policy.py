@@ -1,5 +1,6 @@
 """The policy: all vendors and settings, compiled; immutable, shared by every review, known by the digest of its documents."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -35,7 +36,7 @@ class Policy:
         vendors: by name; on standby ones too.
         settings: what the cluster speaks and permits.
         digest: 12 hex digits, the same wherever the same documents are in force.
-        resources, labels, annotations: whose word a key is.
+        resources, labels, annotations, node_selector: whose word a key is.
         standby: resource names whose vendor is not in force, and the name in dispute that put it there.
         near: what resembles a known resource name.
         largest_card: bytes; more memory per device is refused.
@@ -51,6 +52,7 @@ class Policy:
     resources: Names
     labels: Names
     annotations: Names
+    node_selector: Names
     standby: Mapping[str, tuple[Owner, str]]
     near: Nearness
     largest_card: int
@@ -62,12 +64,20 @@ class Policy:
     @cached_property
     def request_keys(self) -> frozenset[str]:
         """Every key that can be listed and that some vendor reads somewhere."""
-        return frozenset().union(self.resources.exact, self.labels.exact, self.annotations.exact)
+        return frozenset().union(
+            self.resources.exact, self.labels.exact, self.annotations.exact, self.node_selector.exact
+        )
 
     @cached_property
     def marks(self) -> Owned:
         """What belongs or hints to any vendor's scheduler, to look for in one pass through a pod's keys."""
         return union(vendor.owned for vendor in self.vendors.values())
+
+    @cached_property
+    def perhaps(self) -> tuple[re.Pattern[str], ...]:
+        """Names that may be a word in force under a name of the cluster's own, if nobody else has them."""
+        words = (word for vendor in self.in_force for word in vendor.words.values())
+        return tuple(word.perhaps for word in words if word.perhaps is not None)
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:
@@ -84,11 +94,13 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     vendors, disputes = _with_owners(vendors, settings)
     active = [vendor for vendor in vendors.values() if not vendor.standby]
     resources, annotations = index(active, "resource"), index(active, "annotation")
+    selectors = index(active, "nodeSelector")
     problems = [
         *_unknown_names(vendors, settings),
         *conflicts(resources, "resource name"),
         *conflicts(_asking(vendors, annotations), "annotation"),
         *_chains(vendors, settings),
+        *_selected(active, selectors),
         *_too_many(vendors.values()),
     ]
     largest = _largest_card(settings.largest_card, problems)
@@ -103,6 +115,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         resources=resources,
         labels=index(active, "label"),
         annotations=annotations,
+        node_selector=selectors,
         standby=_standby_names(vendors, resources, disputes),
         near=nearness(vendors.values()),
         largest_card=largest,
@@ -150,6 +163,15 @@ def _asking(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
             if (kept := tuple(one for one in owners if sizes & set(vendors[one.vendor].words[one.word].dimensions)))
         }
     )
+
+
+def _selected(vendors: Iterable[Vendor], selectors: Names) -> Iterator[Problem]:
+    """What is put into a nodeSelector may not be read there: a second pass would read another request."""
+    for vendor in vendors:
+        for key in vendor.place.node_selector:
+            for owner in selectors.owners(key):
+                message = f"{key} is the word {owner.word!r} of {owner.vendor}, which would then be read"
+                yield Problem(message, ("place", "nodeSelector", key), "leave it out", vendor.source)
 
 
 def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:

@@ -53,7 +53,7 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
         if form is None:
             continue
         reached.add(form.name)
-        if form.deny is not None or len(problems) >= MAX_PROBLEMS:
+        if not form.reads or len(problems) >= MAX_PROBLEMS:
             continue
         try:
             reading = read(vendor, said, {}, largest_card, "probe")

@@ -9,7 +9,7 @@ from webhook.finding import Finding, Refused, Step, refuse
 from webhook.mapping.conversion import settle, value_of
 from webhook.mapping.filling import Defaults, completed, divides, filled_in
 from webhook.mapping.numbers import Numbers
-from webhook.mapping.refusal import denied, without_row
+from webhook.mapping.refusal import LeftAlone, denied, left_alone, spelling, without_row
 from webhook.mapping.said import Said, SaidWords, form_of, row_of, spoken, unset
 from webhook.mapping.vendor import Default, Derived, Form, Vendor, Word
 from webhook.quantity import Number, bytes_text, ceil_to, number_text, signed_text, simplest
@@ -63,13 +63,16 @@ def read(
         home: the request stays in these keys: what is filled has to be specified by one of them.
 
     Raises:
+        LeftAlone: they take a form that is left alone; or, at home, a name of which nobody knows what it holds.
         Refused: the vendor refuses them, they make no request, or a value is impossible.
     """
 
     def read_form(form: Form, said: SaidWords, defaults: Defaults) -> Reading:
-        return _Reader(vendor, form, said, largest_card, container).read(defaults)
+        return _Reader(vendor, form, said, largest_card, container, home=home).read(defaults)
 
     form = form_of(vendor, said)
+    if form is not None and form.leave is not None:
+        raise left_alone(vendor, form, said, container)
     if form is not None and form.deny is None:
         return filled_in(vendor, said, form, defaults, read_form, home=home)
     reading = completed(vendor, said, defaults, read_form, home=home)
@@ -79,7 +82,8 @@ def read(
     if form is not None:
         raise denied(vendor, form, said, container)
     words = ", ".join(str(one) for one in said.values()) or "amounts of 0"
-    listed = ", ".join(word.spellings[0].text for word in vendor.words.values() if word.kind == "amount")
+    binding = {name: value for one in said.values() for name, value in one.binding}
+    listed = ", ".join(spelling(word, binding) for word in vendor.words.values() if word.kind == "amount")
     raise refuse(
         Reason.NO_FORM, f"{words} make no request; the words of {vendor.name} are {listed}", container=container
     )
@@ -89,7 +93,7 @@ def _refuse_too_many(vendor: Vendor, said: SaidWords, container: str) -> None:
     """Refuses a number that counts more devices than any node has, which is what is wrong with it, whatever else is."""
     for form in vendor.forms:
         derived = form.devices
-        one = said.get(derived.word) if isinstance(derived, Derived) and form.deny is None else None
+        one = said.get(derived.word) if isinstance(derived, Derived) and form.reads else None
         if isinstance(derived, Derived) and one is not None and one.number > MAX_DEVICES * derived.per:
             raise _too_many(one, int(-(-one.number // derived.per)), f"write {derived.per} for each", container)
 
@@ -103,9 +107,23 @@ def _too_many(one: Said | str, devices: int, instead: str, container: str) -> Re
 class _Reader:
     """The reading of one container; collects what there is to tell on the way."""
 
-    __slots__ = ("_container", "_corrections", "_findings", "_form", "_largest", "_row", "_said", "_unknown", "_vendor")
+    __slots__ = (
+        "_container",
+        "_corrections",
+        "_findings",
+        "_form",
+        "_home",
+        "_largest",
+        "_row",
+        "_said",
+        "_unknown",
+        "_vendor",
+    )
 
-    def __init__(self, vendor: Vendor, form: Form, said: SaidWords, largest_card: int, container: str) -> None:
+    def __init__(
+        self, vendor: Vendor, form: Form, said: SaidWords, largest_card: int, container: str, *, home: bool
+    ) -> None:
+        self._home = home
         self._vendor = vendor
         self._form = form
         self._said = said
@@ -118,6 +136,8 @@ class _Reader:
     def read(self, defaults: Defaults) -> Reading:
         if self._unknown is not None and self._vendor.words[self._unknown.word].picks is not None:
             raise self._no_row(self._unknown)
+        if self._unknown is not None:  # a default says nothing of what a name holds
+            defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
         filled: dict[Dimension, Default] = {}
         passed_over: tuple[Dimension, ...] = ()
         devices = self._devices()
@@ -164,11 +184,18 @@ class _Reader:
         keys = [word for name in names for word in self._vendor.by_dimension[name]]
         if request.devices is None and isinstance(self._form.devices, Derived):
             keys.append(self._form.devices.word)
-        words = ", ".join(self._vendor.words[word].spellings[0].text for word in keys)
+        binding = {name: value for one in self._said.values() for name, value in one.binding}
+        words = ", ".join(spelling(self._vendor.words[word], binding) for word in keys)
         return self._refuse(Reason.DIMENSION_MISSING, f"{' and '.join(names)} must be said: add {words or 'them'}")
 
     def _no_row(self, one: Said) -> Refused:
-        """A name without a row: a word that picks one always means it, a key only where nothing else says the amounts."""
+        """A name without a row: a word that picks one always means it, a key only where nothing else says the amounts.
+
+        A key of which it is known that it is a name is left alone at home: what it holds matters to nobody there.
+        """
+        elsewhere = any(dict(one.binding).get(name) in it.elsewhere for name, it in self._vendor.variables.items())
+        if self._home and self._vendor.words[one.word].picks is None and not elsewhere:
+            return LeftAlone(Finding(Reason.SIZE_UNKNOWN, f"{one}: {without_row(self._vendor, one)}", self._container))
         return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: {without_row(self._vendor, one)}", one)
 
     def _devices(self) -> int | None:
@@ -233,6 +260,8 @@ class _Reader:
             message = f"{one} becomes {spoken(total)}: the vendor takes {self._legal_text(word)}"
             step = Step(one.key, one.text, spoken(total), signed_text(total - one.number))
             self._tell(Reason.CORRECTED, message, one, step)
+        if self._row is not None and number in self._row.all.get(word.name, ()):
+            return ALL
         value = value_of(word, dimension, number)
         self._check_size(word, one, value)
         return value

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from webhook.finding import Refused, refuse
+from webhook.finding import Finding, Refused, refuse
 from webhook.mapping.said import Said, SaidWords, name_in, spoken
 from webhook.mapping.vendor import Form, Vendor, Word
 from webhook.quantity import Number
@@ -16,6 +16,19 @@ VALUES: Final = frozenset({"value", "below", "above"})
 
 MAX_LISTED: Final = 20
 """Names with a size that a refusal lists."""
+
+
+class LeftAlone(Refused):
+    """No request to be read, nor a mistake: a container that is left as it stands; the message says why.
+
+    Only where the container stays in its own keys; to whoever wanted to write such keys it is a refusal like any other.
+    """
+
+
+def left_alone(vendor: Vendor, form: Form, said: SaidWords, container: str) -> LeftAlone:
+    """What a form says that leaves alone, with words as the pod spells them."""
+    sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], said), form.leave or "")
+    return LeftAlone(Finding(Reason.REFUSED_BY_VENDOR, sentence, container))
 
 
 def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Refused:
@@ -34,7 +47,7 @@ def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Refus
         legal = [
             condition.numbers
             for other in vendor.forms
-            if other.deny is None
+            if other.reads
             for condition in other.when
             if condition.words == (one.word,) and condition.numbers is not None
         ]

@@ -65,7 +65,12 @@ class Row(Strict):
         None, description="percent of a card, or model of the card: percent"
     )
     devices: int | None = Field(None, ge=1, le=_MOST)
-    values: dict[Short, Numbers] = Field({}, max_length=SOME, description="legal numbers of words, for this name")
+    values: dict[Short, Numbers | Annotated[dict[Key, Numbers], Field(max_length=SOME)]] = Field(
+        {}, max_length=SOME, description="legal numbers of words, for this name; or form: legal numbers there"
+    )
+    all: dict[Short, Numbers] = Field(
+        {}, max_length=SOME, description="numbers of words that are all of a device of this name"
+    )
 
 
 class Variable(Strict):
@@ -106,11 +111,14 @@ WordKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "co
 
 
 class Word(WordRule):
-    """One thing that a pod can carry: exactly one of resource, label and annotation."""
+    """One thing that a pod can carry: exactly one of resource, label, annotation and nodeSelector."""
 
     resource: Texts | None = Field(None, description="resource name, or several spellings: the first is written")
     label: Texts | None = None
     annotation: Texts | None = None
+    node_selector: Texts | None = Field(
+        None, description="key of the pod's nodeSelector: read only, never written; `is` is `text` or `other`"
+    )
     kind: WordKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it says")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
     note: Long | None = Field(None, description="for people: what is easily misunderstood, in a sentence")
@@ -125,6 +133,9 @@ class Word(WordRule):
         None, description="a second key: either is read, both are written; where they differ, nothing is translated"
     )
     picks: Short | None = Field(None, description="a text word: the variable whose row it names")
+    perhaps: Key | None = Field(
+        None, description="pattern of unknown resource names that may be this one under a name of the cluster's own"
+    )
     absent: Literal["first", "only"] | None = Field(None, description="a container word: who asks when it is missing")
 
 
@@ -145,13 +156,14 @@ class Absent(Strict):
 
 
 class Form(Strict):
-    """One way in which words make a request, or (`deny`) one that the vendor refuses."""
+    """One way in which words make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`)."""
 
     name: Key | None = None
     when: dict[Short, Numbers] = Field(
         {}, max_length=SOME, description="word or dimension: `absent`, `present`, legal numbers, or text"
     )
     deny: Long | None = None
+    leave: Long | None = Field(None, description="a container in this form is left as it stands; why, in a sentence")
     devices: Whole | Derived | None = None
     memory: Amount | None = None
     cores: Amount | None = None

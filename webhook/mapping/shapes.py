@@ -163,7 +163,7 @@ def shapes(vendor: Vendor) -> list[Shape]:
     return [
         shape
         for form in vendor.forms
-        if form.deny is None
+        if form.reads
         for binding, row in _bindings(vendor)
         for shape in _shapes(vendor, form, binding, row)
     ]

@@ -1,5 +1,6 @@
 """A vendor, compiled from its document into immutable values: what reading, writing and the admission steps look at."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 BUILT_IN: Final = "built-in"
 """The source of documents that are part of the package."""
 
-WordPlace: TypeAlias = Literal["resource", "label", "annotation"]
+WordPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector"]
 WordKind: TypeAlias = Literal["amount", "other", "text", "container"]
 
 
@@ -28,7 +29,7 @@ class Word:
     """One thing that a pod can carry, with its unit.
 
     Attributes:
-        place: where it stands.
+        place: where it stands; a nodeSelector is read only.
         spellings: its keys; the first is written.
         kind: ``amount`` has `dimensions`; ``other`` is carried, ``text`` is asked in forms, ``container`` names who asks.
         unit: what 1 of it is: bytes where `sized`, else percent of a card (for devices 1); None where it is to be configured.
@@ -38,6 +39,7 @@ class Word:
         rounding: what the vendor does with other numbers; None: it refuses them.
         listed: one entry for each container, by position.
         retired: why current versions of the system no longer read it.
+        perhaps: unknown resource names that may be this word: beside one, no default is filled in for it.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Word:
     listed: bool = False
     twin: Template | None = None
     picks: str | None = None
+    perhaps: re.Pattern[str] | None = None
     absent: Literal["first", "only"] | None = None
     why: str | None = None
     retired: str | None = None
@@ -101,7 +104,7 @@ class Derived:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """One way in which words make a request, or (`deny`) one that the vendor refuses.
+    """One way in which words make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`).
 
     Attributes:
         when: all must hold, on numbers as written.
@@ -114,6 +117,7 @@ class Form:
     name: str
     when: tuple[Condition, ...]
     deny: str | None
+    leave: str | None
     devices: int | Derived | None
     memory: Memory | None
     cores: Cores | None
@@ -121,6 +125,11 @@ class Form:
     words: Mapping[str, Word]
     own_values: frozenset[str]
     write: bool
+
+    @property
+    def reads(self) -> bool:
+        """Whether it makes a request: it neither denies nor leaves alone."""
+        return self.deny is None and self.leave is None
 
     def literal(self, dimension: Dimension) -> bool:
         """Whether the form itself says this dimension."""
@@ -130,19 +139,27 @@ class Form:
         """The legal numbers of a word in this form, for the name that a row describes."""
         if row is None or word.name in self.own_values:
             return word.values
-        return row.values.get(word.name, word.values)
+        numbers = row.values.get(word.name, word.values)
+        return numbers.get(self.name, word.values) if isinstance(numbers, Mapping) else numbers
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one device of a name holds, where the name says the size; `least` is what writing may count on."""
+    """What one device of a name holds, where the name says the size.
+
+    Attributes:
+        least, least_cores: what writing may count on.
+        values: legal numbers of words, or by form those that are legal there.
+        all: numbers of words that are all of such a device.
+    """
 
     memory: Memory | None
     least: Memory | None
     cores: Cores | None
     least_cores: Cores | None
     devices: int | None
-    values: Mapping[str, Numbers]
+    values: Mapping[str, Numbers | Mapping[str, Numbers]]
+    all: Mapping[str, Numbers] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,7 +261,7 @@ class Vendor:
         """Whether a number of the word counts parts of one card: each form that it leads to says how many cards itself."""
         if "devices" not in word.dimensions:
             return False
-        led = [form for form in self.forms if form.deny is None and any(one.takes_several(word) for one in form.when)]
+        led = [form for form in self.forms if form.reads and any(one.takes_several(word) for one in form.when)]
         return bool(led) and all(isinstance(form.devices, int) for form in led)
 
     def same_family(self, other: "Vendor") -> bool:

@@ -13,7 +13,7 @@ from webhook.mapping.said import Said, spoken, unset
 from webhook.mapping.template import Binding
 from webhook.mapping.vendor import Condition, Derived, Form, Row, Vendor, Word
 from webhook.quantity import MAX_VALUE, Number
-from webhook.request import DIMENSIONS, FREE, Dimension, Memory, Percent, Request, Size
+from webhook.request import ALL, DIMENSIONS, FREE, Dimension, Memory, Percent, Request, Size
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ def write(target: Vendor, request: Request, defaults: Defaults, largest_card: in
     reasons: list[str] = []
     unlike: list[str] = []
     for form in target.forms:
-        if form.deny is not None or not form.write:
+        if not form.reads or not form.write:
             continue
         said = _says_otherwise(form, request)
         if said is not None:
@@ -129,7 +129,7 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
         word = replace(word, values=form.values(word, row))
         number = number_for(word, value, devices if dimension != "devices" else 1)
         if number is None:
-            raise NoEquivalent((f"{word.spellings[0].text} cannot say {value}",))
+            raise NoEquivalent((f"{_called(target, word, request)} cannot say {value}",))
         numbers[word.name] = max(number, numbers.get(word.name, number))
     return numbers
 
@@ -191,7 +191,7 @@ def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Req
     if getattr(meant, dimension) != value:
         for word in form.words.values():
             if dimension in word.dimensions and word.unit is None:
-                raise NoEquivalent((f"the unit of {word.spellings[0].text} has to be configured: {word.why}",))
+                raise NoEquivalent((f"the unit of {_called(target, word, request)} has to be configured: {word.why}",))
         raise NoEquivalent((f"no word of {target.name} says {dimension} {value}",))
 
 
@@ -218,6 +218,11 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
             (f"which of its names may be written is not configured (`variables` of {target.name}: `write`)",)
         )
     return (), None
+
+
+def _called(target: Vendor, word: Word, request: Request) -> str:
+    """The key of a word as it would be written, for messages."""
+    return spelling(word, dict(_binding(target, request)[0]))
 
 
 def _holds(row: Row, request: Request) -> bool:
@@ -265,4 +270,4 @@ def _at_least(found: Memory, asked: Memory) -> bool:
         return found.bytes >= asked.bytes
     if isinstance(found, Percent) and isinstance(asked, Percent):
         return found.value >= asked.value
-    return found == asked or asked is FREE
+    return found in {asked, ALL} or asked is FREE

@@ -3,7 +3,20 @@
 from collections.abc import Mapping
 from fractions import Fraction
 
-from tests.fuzz.oracle.meaning import ALL, FREE, MIB, Amount, Lacks, Meaning, Refused, Unsure, count, percent, size
+from tests.fuzz.oracle.meaning import (
+    ALL,
+    FREE,
+    MIB,
+    Alone,
+    Amount,
+    Lacks,
+    Meaning,
+    Refused,
+    Unsure,
+    count,
+    percent,
+    size,
+)
 from tests.fuzz.oracle.words import Keys
 
 SHARED: Mapping[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": FREE}
@@ -12,8 +25,17 @@ ASCEND = {
     "910B2": (8192, 16384, 32768, 65536),
     "910B3": (16384, 32768, 65536),
     "910B4": (8192, 16384, 32768),
+    "310P": (3072, 6144, 12288, 21527),
 }
-"""MiB of the templates by chip, of which HAMi's scheduler takes the smallest that holds the request (``values.yaml``)."""
+"""MiB of the templates by chip, of which HAMi's scheduler takes the smallest that holds the request (``values.yaml``).
+
+The last one is the whole chip, which can be asked for as what it has, too: 24576 of a 310P.
+"""
+GKE = tuple(
+    f"cloud.google.com/gke-{name}"
+    for name in ("gpu-sharing-strategy", "max-shared-clients-per-gpu", "gpu-partition-size")
+)
+"""Labels of GKE's nodes, which pods select."""
 MTHREADS = (2, 4, 8, 16, 32, 64, 96)
 """Units of 512 MiB that the vendor shares (``mthreads/device.go``)."""
 KUNLUN = {24576: 25, 49152: 50, 98304: 100}
@@ -24,9 +46,24 @@ def nvidia(keys: Keys) -> Meaning | None:
     """``pkg/device/nvidia/device.go``: a size counts beside a percentage; without a count it is 1."""
     if not keys.has("gpu", "gpumem", "gpumem-percentage", "gpucores") and not keys.zeros - {"priority"}:
         return None
+    elsewhere(keys, "gpumem", "gpumem-percentage", "gpucores")
     gpu, mib, part, cores = map(keys.of, ("gpu", "gpumem", "gpumem-percentage", "gpucores"))
     memory = size(mib, MIB) if mib is not None else None if part is None else percent(part)
     return Meaning("nvidia", _count(gpu), memory, _percent(cores), SHARED)
+
+
+def elsewhere(keys: Keys, *amounts: str) -> None:
+    """GKE (its guide to sharing GPUs, and to MIG) and ClearML's injector (its documentation) serve ``nvidia.com/gpu: 1``.
+
+    Raises:
+        Alone: so it is.
+        Refused: they know no amounts.
+    """
+    if not any(key in keys.node_selector for key in GKE) and "clearml-injector/fraction" not in keys.labels:
+        return
+    if keys.has(*amounts):
+        raise Refused("amounts of HAMi where another system shares the card")
+    raise Alone
 
 
 def iluvatar(keys: Keys) -> Meaning:
@@ -155,15 +192,21 @@ def ascend(keys: Keys) -> Meaning:
         raise Lacks("the count is missing")
     if keys.has("core") or "huawei.com/vnpu-mode" in keys.annotations or keys.variant not in ASCEND:
         raise Unsure("soft mode, or another chip")
-    if cards > 1 and mib is not None:
-        raise Unsure("several cards with a size")
+    *templates, whole_chip = ASCEND[keys.variant]
+    most = 24576 if keys.variant == "310P" else whole_chip
+    if mib is not None and mib > most:
+        raise Refused("more memory than the chip has")
+    if cards > 1 and mib is not None and mib <= templates[-1]:
+        raise Refused("a template on several cards")
+    if cards > 1 and mib is not None and mib < whole_chip:
+        raise Unsure("HAMi takes it for all of each card; here it has to be written")
     if cards > 1:
         return Meaning("ascend", count(cards), ALL, ALL)
     if mib is None:
         return Meaning("ascend", 1, None, None, {"memory": ALL, "cores": FREE})
-    template = next((one for one in ASCEND[keys.variant] if mib <= one), None)
+    template = next((one for one in templates if mib <= one), None)
     if template is None:
-        raise Refused("more memory than the chip has")
+        return Meaning("ascend", 1, ALL, ALL, corrected=mib < whole_chip)
     return Meaning("ascend", 1, size(template, MIB), None, {"cores": FREE}, corrected=mib != template)
 
 
@@ -184,6 +227,8 @@ def neuron(keys: Keys) -> Meaning:
 def whole(vendor: str, key: str, keys: Keys) -> Meaning | None:
     """A vendor of whole cards."""
     number = keys.of(key)
+    if number is not None and vendor == "whole":
+        elsewhere(keys)
     return None if number is None else Meaning(vendor, count(number), ALL, ALL)
 
 

@@ -35,6 +35,10 @@ class Unsure(Exception):  # noqa: N818  (it is no error)
     """The vendor's documentation does not say what this means."""
 
 
+class Alone(Exception):  # noqa: N818  (nothing is wrong)
+    """Another system serves the request by what else stands in the pod; nobody else may change anything."""
+
+
 class Amounts(NamedTuple):
     """What a container gets."""
 
@@ -133,6 +137,8 @@ def at_least(got: Amount, asked: Amount, card: Number | None = None) -> bool:
 
     On a card of so many bytes a size and a part are the same.
     """
+    if got == ALL and asked[0] == "size":
+        return True
     if card is not None and {got[0], asked[0]} == {"size", "percent"}:
         return in_bytes(got, card) >= in_bytes(asked, card)
     return got[0] == asked[0] and got[1] >= asked[1]

@@ -24,6 +24,8 @@ def _plain(prefix: str, vendor: str, *names: str) -> dict[str, Name]:
 EXACT: dict[str, Name] = {
     **_plain("nvidia.com/", "nvidia", "gpumem", "gpumem-percentage", "gpucores", "priority"),
     "nvidia.com/gpu": Name({"nvidia": "gpu", "whole": "gpu", "mig": "slices"}),
+    "nvidia.com/vgpu": Name({"nvidia": "gpu"}),
+    "nvidia.com/gpualloc": Name({"nvidia": "gpu"}),
     "nvidia.com/gpu.shared": Name({"timeslicing": "gpu", "mps": "gpu"}),
     **_plain("nvidia.com/", "vgpu-manager", "vgpu-number", "vgpu-memory", "vgpu-cores"),
     "nvidia.com/vgpu-core": Name({"vgpu-manager": "vgpu-cores"}),
@@ -38,6 +40,7 @@ EXACT: dict[str, Name] = {
     "volcano.sh/gpu-core.percentage": Name({"cce": "gpu-core"}),
     **_plain("vke.volcengine.com/", "vke", "mgpu-memory", "mgpu-core"),
     **_plain("koordinator.sh/", "koordinator", "gpu-memory", "gpu-core", "gpu"),
+    "huawei.com/npu-core": Name({"koordinator": "npu-core"}),
     "koordinator.sh/gpu.shared": Name({"koordinator": "shared"}),
     "koordinator.sh/gpu-memory-ratio": Name({"koordinator": "ratio"}),
     **_plain("elasticgpu.io/", "elastic-gpu", "gpu-core", "gpu-memory"),

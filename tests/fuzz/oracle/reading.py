@@ -8,8 +8,8 @@ from functools import partial
 from typing import Any
 
 from tests.fuzz.oracle import clouds, hami, schedulers
-from tests.fuzz.oracle.meaning import ALL, Lacks, Meaning, Refused, Unsure
-from tests.fuzz.oracle.names import owner_of
+from tests.fuzz.oracle.meaning import ALL, Alone, Lacks, Meaning, Refused, Unsure
+from tests.fuzz.oracle.names import name_of, owner_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.several import alone, checked_sums, copied
 from tests.fuzz.oracle.words import Cluster, Keys
@@ -107,6 +107,7 @@ class Read:
         lacks: the resource name of the count without which it is ignored.
         ignores: whether a size or cores are specified that have no effect beside the count.
         unsure: what the vendor's documentation leaves open.
+        left: another system serves it, or nobody knows what the name holds: it stays as it stands.
         used: the resource names that carry the request.
     """
 
@@ -118,6 +119,7 @@ class Read:
     unsure: str | None = None
     lacks: str | None = None
     ignores: bool = False
+    left: bool = False
     used: tuple[str, ...] = ()
 
 
@@ -164,7 +166,8 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
         if len(asked) > 1 and both != COPIES:
             reads.append(Read(name, position is None, asked[0], refused="two vendors", used=used))
             continue
-        keys = Keys(name, position, len(regular), labels, annotations, cluster, askers[both[0]])
+        selector = spec.get("nodeSelector") or {}
+        keys = Keys(name, position, len(regular), labels, annotations, cluster, selector, askers[both[0]])
         read = _read(container, both[0], used, keys)
         reads.append(read if both != COPIES else copied(read, _read(container, both[1], used, keys)))
         if both[0] == "koordinator":
@@ -212,7 +215,10 @@ def _read(container: Json, vendor: str, used: tuple[str, ...], keys: Keys) -> Re
     try:
         if used:
             _take(container["resources"], used, keys)
+        _check_count(container, vendor, keys)
         meaning = _meaning(vendor, keys)
+    except Alone:
+        return Read(keys.container, init, vendor, left=True, used=used)
     except Lacks as error:
         lacks = counts_as(vendor, used)
         return Read(keys.container, init, vendor, refused=str(error), lacks=lacks, used=used)
@@ -221,8 +227,23 @@ def _read(container: Json, vendor: str, used: tuple[str, ...], keys: Keys) -> Re
     except Unsure as error:
         return Read(keys.container, init, vendor, unsure=str(error), used=used)
     all_of_it = meaning is not None and meaning.memory == ALL and not any("percentage" in key for key in keys.numbers)
-    ignores = all_of_it and len(keys.numbers) > 1
+    # Beside several Ascend cards memory is read, and only that of whole ones is legal.
+    ignores = all_of_it and vendor != "ascend" and len(keys.numbers) > 1
     return Read(keys.container, init, vendor, meaning, ignores=ignores, used=used)
+
+
+def _check_count(container: Json, vendor: str, keys: Keys) -> None:
+    """HAMi's ``resourceName`` can be anything: an unknown name beside the others may be it.
+
+    Raises:
+        Unsure: so it is.
+    """
+    if vendor != "nvidia" or "gpu" in keys.texts:
+        return
+    resources = container.get("resources") or {}
+    there = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    if any(re.fullmatch(r"nvidia\.com/.*gpu.*", name) and name_of(name) is None for name in there):
+        raise Unsure("the count under a name of the cluster's own")
 
 
 def counts_as(vendor: str, used: tuple[str, ...]) -> str:

@@ -6,6 +6,7 @@ from tests.fuzz.oracle.meaning import (
     ALL,
     FREE,
     MIB,
+    Alone,
     Amount,
     Lacks,
     Meaning,
@@ -20,6 +21,8 @@ from tests.fuzz.oracle.meaning import (
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.words import Keys, decimal
 
+UNSIZED = frozenset({"1g.34gb"})
+"""Profiles of which no listing says what they hold (mig-parted ``config-default.yaml``, B300)."""
 MIG = {
     "1g.5gb": (4864, 14),
     "2g.10gb": (9856, 28),
@@ -57,8 +60,11 @@ def volcano_legacy(keys: Keys) -> Meaning:
     return Meaning("volcano-legacy", 1, size(mib, MIB), None, {"cores": FREE})
 
 
-def koordinator(keys: Keys) -> Meaning:
+def koordinator(keys: Keys) -> Meaning | None:
     """Koordinator ``deviceshare/utils.go`` and ``devicehandler_gpu.go``: totals over ``gpu.shared`` cards."""
+    if keys.has("npu-core") or "npu-core" in keys.zeros:
+        _ascend(keys)
+        return None
     shared, total, ratio, core, gpu = map(keys.of, ("shared", "gpu-memory", "ratio", "gpu-core", "gpu"))
     if keys.zeros or (total is not None and ratio is not None):
         raise Refused("0, or both kinds of memory")
@@ -76,6 +82,19 @@ def koordinator(keys: Keys) -> Meaning:
     if core is not None and core > 100:
         raise Refused("cores of several cards, without saying how many cards")
     return _koordinator_shared(1, total, ratio, core)
+
+
+def _ascend(keys: Keys) -> None:
+    """koordinator.sh ``device-scheduling-ascend-npu.md``: with cores of an NPU the other keys are those of an NPU, too.
+
+    Raises:
+        Alone: such a device is asked for.
+    """
+    if keys.has("shared", "gpu-memory", "ratio", "gpu-core", "gpu"):
+        count(keys.of("shared") or 1)
+        if keys.zeros - {"npu-core"}:
+            raise Refused("0 is no number of theirs")
+        raise Alone
 
 
 def _koordinator_shared(cards: int, total: int | None, ratio: int | None, core: int | None) -> Meaning:
@@ -202,6 +221,9 @@ def mig(keys: Keys) -> Meaning:
     slices = keys.of("slices")
     if slices is None:
         raise Refused("nothing is asked for")
+    if variant in UNSIZED:
+        count(slices)
+        raise Alone
     if variant not in MIG:
         raise Unsure("not in the table")
     mib, cores = MIG[variant]

@@ -38,6 +38,7 @@ class Keys:
         texts: the quantities as they stand.
         container, position: its name, and where it stands among the containers; None for an init container.
         regular: how many containers the pod has.
+        node_selector: the pod's.
         askers: how many containers ask in the same vendor's resources.
     """
 
@@ -47,6 +48,7 @@ class Keys:
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
     cluster: Cluster
+    node_selector: Mapping[str, str] = field(default_factory=dict)
     askers: int = 1
     numbers: dict[str, int] = field(default_factory=dict)
     zeros: set[str] = field(default_factory=set)

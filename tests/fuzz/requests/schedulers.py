@@ -13,7 +13,11 @@ def nvidia(draw: Draw, name: str) -> Ask:
         **some(draw, 0.5, gpucores=cores(draw)),
         **some(draw, 0.05, priority=1),
     }
-    return under("nvidia.com/", parts or {"gpu": 1})
+    ask = under("nvidia.com/", parts or {"gpu": 1})
+    count = ask.resources.pop("nvidia.com/gpu", None)
+    if count is not None:
+        ask.resources[draw.pick((*["nvidia.com/gpu"] * 8, "nvidia.com/vgpu", "nvidia.com/gpualloc"))] = count
+    return ask
 
 
 def volcano(draw: Draw, name: str) -> Ask:
@@ -49,6 +53,8 @@ def koordinator(draw: Draw, name: str) -> Ask:
         resources["koordinator.sh/gpu-memory-ratio"] = count * draw.whole(1, 100)
     if draw.chance(0.5):
         resources["koordinator.sh/gpu-core"] = draw.pick((count * draw.whole(1, 100), 100, 200))
+    if draw.chance(0.08):
+        resources["huawei.com/npu-core"] = draw.whole(1, 20)
     return Ask(resources, {}, {})
 
 
@@ -91,7 +97,9 @@ def vgpu_manager(draw: Draw, name: str) -> Ask:
 
 def mig(draw: Draw, name: str) -> Ask:
     """Mig's."""
-    profile = draw.pick(("1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb", "1g.5gb", "4g.40gb", "1g.23gb", "1g.6gb"))
+    profile = draw.pick(
+        ("1g.34gb", "1g.10gb", "2g.20gb", "3g.40gb", "7g.80gb", "1g.5gb", "4g.40gb", "1g.23gb", "1g.6gb")
+    )
     return Ask({f"nvidia.com/mig-{profile}": draw.pick((1, 1, 1, 2))}, {}, {})
 
 
