@@ -7,21 +7,19 @@ nothing any more when it is called again, and what the other one wrote for its o
 import json
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
 import yaml
 
 from tests.strict_patch import apply_strictly
-from tests.test_any_to_any import CONFIGURED, CONTEXT, DOCUMENTS, STANDBY, TARGET, VENDORS
+from tests.test_any_to_any import CONTEXT, STANDBY, TARGET, VENDORS, policy_for
 from tests.test_words import WORDS, pod_of
 from webhook.admission import decide
 from webhook.finding import Finding
-from webhook.mapping.load import build_policy
+from webhook.mapping.memo import Memo
 from webhook.mapping.policy import Policy
-from webhook.mapping.strict_yaml import parse
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
@@ -30,9 +28,6 @@ from .stand_ins import nobody, stand_ins
 
 ORDERS = ("oTo", "ToTo", "SoSo", "oSTo", "SToSTo")
 """`o` is ours, `S` the webhook of the pod's own system, `T` that of the target's: with `IfNeeded` a second round follows."""
-EXCEPTED = "guardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}"
-"""What an administrator sets here who has chosen `gpuCorePolicy: disable` there; `check` says so."""
-
 NOT_THERE = {Reason.NO_EQUIVALENT, Reason.READ_BACK_DIFFERS}
 PLAIN = {name for name, key in STANDBY.items() if key == "nvidia.com/gpu"}
 """Vendors of the plain device plugin: HAMi's webhook would take their pods for its own."""
@@ -67,23 +62,19 @@ class Ours:
         return stand_ins(self.policy.vendors[vendor].place.scheduler)
 
 
-@cache
-def policy_of(vendor: str, changes: str = "") -> Policy:
-    """The policy of the tests of all pairs with that exception, and the vendor active."""
-    own = parse(changes, "changes")
-    extended = {document.data["extends"] for document in own}
-    kept = [one for one in (*DOCUMENTS, *parse(CONFIGURED, "configured")) if one.data["extends"] not in extended]
-    owners = f"owners: {{{STANDBY[vendor]}: {vendor}}}\n" if vendor else ""
-    return build_policy([*kept, *own], parse(f"{owners}{EXCEPTED}\n", "settings")[0])
+def excepting(policy: Policy) -> Policy:
+    """The policy with what an administrator sets here who chose `gpuCorePolicy: disable` there; `check` says so."""
+    settings = policy.settings.model_copy(update={"guard_exceptions": {"GPU_CORE_UTILIZATION_POLICY": ["disable"]}})
+    return replace(policy, settings=settings, memo=Memo())
 
 
 def native_pods(vendor: str) -> Iterator[tuple[Json, Ours]]:
     """The pods of the vendor's own examples, each with ours as the cluster configures it."""
-    plain = Ours(policy_of(vendor if vendor in STANDBY else ""))
+    plain = Ours(excepting(policy_for(vendor)))
     for case in yaml.safe_load((WORDS / f"{vendor}.yaml").read_text()):
         changes = json.dumps({"extends": vendor, **case["with"]}) if "with" in case else ""
         if FIRST_VERSIONS.isdisjoint(case.get("limits", {})):
-            yield pod_of(case), Ours(policy_of("", changes)) if changes else plain
+            yield pod_of(case), Ours(excepting(policy_for(vendor, changes))) if changes else plain
 
 
 def set_apart(pod: Json) -> Json:
