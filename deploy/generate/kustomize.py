@@ -1,5 +1,6 @@
-"""The plain manifests: what the chart renders with the library of the device plugin, as a kustomize base; and a component
-that changes it to a library that the webhook brings, as the chart does.
+"""The plain manifests: what the chart renders with the library of the device plugin, as a kustomize base.
+
+A component changes that to a library that the webhook brings, as the chart does.
 """
 
 import subprocess
@@ -69,7 +70,16 @@ def inject(helm: Path) -> dict[str, str]:
 
 def _rendered(helm: Path, mode: str) -> dict[str, Any]:
     """The objects of the chart in a mode of the shim, by the names of their files."""
-    command = [str(helm), "template", "vgpu-webhook", str(CHART), "--namespace", NAMESPACE, "--set", f"shim.mode={mode}"]
+    command = [
+        str(helm),
+        "template",
+        "vgpu-webhook",
+        str(CHART),
+        "--namespace",
+        NAMESPACE,
+        "--set",
+        f"shim.mode={mode}",
+    ]
     rendered = subprocess.run(  # noqa: S603  (our own chart)
         [*command, "--no-hooks", "--kube-version", "1.36.0"], capture_output=True, text=True, check=True
     ).stdout

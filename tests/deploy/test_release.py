@@ -22,7 +22,9 @@ def test_one_release_to_a_cluster_and_no_trace_of_it(helm: Chart, control_plane:
     assert "The NetworkPolicy does not keep reviews from anybody" in notes
     try:
         with pytest.raises(HelmError, match=r'ClusterRole "vgpu-webhook".* exists and cannot be imported'):
-            helm.run("install", "other", str(CHART), *server, "--namespace", f"{PLACE}-2", *INJECT, "--create-namespace")
+            helm.run(
+                "install", "other", str(CHART), *server, "--namespace", f"{PLACE}-2", *INJECT, "--create-namespace"
+            )
         role = client.get("rbac.authorization.k8s.io/v1", "clusterroles", "vgpu-webhook").accepted()
         notes = helm.run(
             "upgrade", "vgpu-webhook", str(CHART), *own, *INJECT, "--set", "settings.optInLabel=gpu/in", "--set", CIDRS
