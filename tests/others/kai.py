@@ -91,9 +91,18 @@ def _copied(pod: Json, container: Json) -> None:
             continue
         if old == "gpu-memory" and not kept[old].isdecimal():
             raise DeniedThereError("failed to parse gpu memory annotation value")
-        value = f"{int(kept[old])}Mi" if old == "gpu-memory" else kept[old]
+        value = _binary(int(kept[old])) if old == "gpu-memory" else kept[old]
         if kept.setdefault(new, value) != value:
             raise DeniedThereError(f"{old} annotation conflicts with {new} annotation")
+
+
+def _binary(mebibytes: int) -> str:
+    """`resource.MustParse("1024Mi").String()` is 1Gi: texts are compared, not amounts."""
+    suffixes = iter(("Mi", "Gi", "Ti", "Pi"))
+    suffix = next(suffixes)
+    while mebibytes and mebibytes % 1024 == 0:
+        mebibytes, suffix = mebibytes // 1024, next(suffixes)
+    return f"{mebibytes}{suffix}"
 
 
 def _shared(pod: Json, container: Json, configured: Configured) -> None:

@@ -183,6 +183,12 @@ def test_kai_copies_memory() -> None:
     made = kai(pod, FRACTIONS)
     assert made["metadata"]["annotations"].items() >= {"gpu-memory": "2000", key: "2000Mi"}.items()
     assert "NVIDIA_VISIBLE_DEVICES" not in str(made)
+    assert (
+        kai(pod_of({}, {"gpu-memory": "1024"}, schedulerName="kai-scheduler"), FRACTIONS)["metadata"]["annotations"][
+            key
+        ]
+        == "1Gi"
+    )
     pod["metadata"]["annotations"][key] = "1Gi"
     with pytest.raises(DeniedThereError, match="conflicts"):
         kai(pod, FRACTIONS)
