@@ -28,7 +28,10 @@ from .stand_ins import nobody, stand_ins
 
 ORDERS = ("oTo", "ToTo", "SoSo", "oSTo", "SToSTo")
 """`o` is ours, `S` the webhook of the pod's own system, `T` that of the target's: with `IfNeeded` a second round follows."""
-NOT_THERE = {Reason.NO_EQUIVALENT, Reason.READ_BACK_DIFFERS}
+NOT_THERE = {Reason.NO_EQUIVALENT, Reason.READ_BACK_DIFFERS, Reason.GUARDED}
+"""Why a pod is not translated that its own system's webhook saw first: it asks for something else now, such as a whole card,
+or is bound to its own scheduler, such as by variables from a ConfigMap that only that one makes.
+"""
 PLAIN = {name for name, key in STANDBY.items() if key == "nvidia.com/gpu"}
 """Vendors of the plain device plugin: HAMi's webhook would take their pods for its own."""
 FIRST_VERSIONS = {"nvidia.com/vgpu-core"}
@@ -129,7 +132,6 @@ class Beside:
             stored, denied = self.ours(text)
             calls += 1
             if denied is not None:
-                # Who comes first may have made another request of it, of which the target knows no equivalent.
                 other = calls == 1 and order[0] != "o" and denied.reason in NOT_THERE and not self.home
                 return None if other else f"call {calls} denies, {denied.text}: {text}"
             if calls > 1 and stored != text:
