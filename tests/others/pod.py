@@ -1,6 +1,6 @@
 """What a stand-in needs to change a pod as its system's webhook does: a program in Go that decodes and encodes all of it."""
 
-import copy
+import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,9 +15,15 @@ class DeniedThereError(Exception):
     """The other system's webhook denies the pod."""
 
 
+def copied(pod: Json) -> Json:
+    """Another pod like it; much faster than `copy.deepcopy`."""
+    made: Json = json.loads(json.dumps(pod))
+    return made
+
+
 def encoded(pod: Json) -> Json:
     """A copy as Go encodes a typed pod: what has no `omitempty` is there, and an empty variable has no value."""
-    made = copy.deepcopy(pod)
+    made = copied(pod)
     made["metadata"].setdefault("creationTimestamp", None)
     made.setdefault("status", {})
     for container in containers(made):
@@ -40,7 +46,7 @@ def with_defaults(pod: Json) -> Json:
     Raises:
         DeniedThereError: limits and requests of an extended resource differ, which no API server stores in the end.
     """
-    made = copy.deepcopy(pod)
+    made = copied(pod)
     for container in containers(made):
         resources = container.get("resources", {})
         if resources.get("limits"):

@@ -5,9 +5,7 @@ installer/helm/chart/volcano/config/volcano-admission.conf. It knows no resource
 `reinvocationPolicy: Never`.
 """
 
-import copy
-
-from .pod import Json
+from .pod import Json, copied
 
 GATE = {"name": "scheduling.volcano.sh/queue-allocation-gate"}
 TOLERATION = {"key": "taint", "operator": "Exists", "effect": "NoSchedule"}
@@ -18,7 +16,7 @@ def volcano(pod: Json, *, group: bool = True, gate: bool = False) -> Json:
 
     The toleration is appended each time, the node selector written as a whole.
     """
-    made = copy.deepcopy(pod)
+    made = copied(pod)
     spec = made["spec"]
     if gate and GATE not in spec.setdefault("schedulingGates", []):
         spec["schedulingGates"].append(dict(GATE))
