@@ -28,7 +28,7 @@ from .stand_ins import nobody, stand_ins
 
 ORDERS = ("oTo", "ToTo", "SoSo", "oSTo", "SToSTo")
 """`o` is ours, `S` the webhook of the pod's own system, `T` that of the target's: with `IfNeeded` a second round follows."""
-NOT_THERE = {Reason.NO_EQUIVALENT, Reason.READ_BACK_DIFFERS, Reason.GUARDED}
+NOT_THERE = {Reason.NO_EQUIVALENT, Reason.READ_BACK_DIFFERS, Reason.GUARDED, Reason.TWINS_DIFFER}
 """Why a pod is not translated that its own system's webhook saw first: it asks for something else now, such as a whole card,
 or is bound to its own scheduler, such as by variables from a ConfigMap that only that one makes.
 """
@@ -37,9 +37,8 @@ PLAIN = {name for name, key in STANDBY.items() if key == "nvidia.com/gpu"}
 FIRST_VERSIONS = {"nvidia.com/vgpu-core"}
 """Names that the version whose webhook stands in does not know any more."""
 EXPECTED = (
-    r"VGW312.* is a word of kai, .* one of nvfractions",
+    r"denied there: gpu-memory.limit annotation conflicts",
     r"VGW308.*several cards are whole ones: leave huawei.com/Ascend",
-    r"mthreads.com/request-gpu-num",
 )
 """Faults that are being mended; to be removed with them."""
 
