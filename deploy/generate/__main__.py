@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 
 from deploy.generate import CHART, DEPLOY
-from deploy.generate.kustomize import base
+from deploy.generate.kustomize import base, inject
 from deploy.generate.schema import values_schema
 from deploy.generate.table import readme
 
@@ -15,14 +15,14 @@ def main(helm: str | None = None) -> None:
     (CHART / "README.md").write_text(readme())
     if helm is None:
         return
-    folder = DEPLOY / "kustomize" / "base"
-    folder.mkdir(parents=True, exist_ok=True)
-    files = base(Path(helm))
-    for path in folder.iterdir():
-        if path.name not in files:
-            path.unlink()
-    for name, text in files.items():
-        (folder / name).write_text(text)
+    for name, files in (("base", base(Path(helm))), ("inject", inject(Path(helm)))):
+        folder = DEPLOY / "kustomize" / name
+        folder.mkdir(parents=True, exist_ok=True)
+        for path in folder.iterdir():
+            if path.name not in files:
+                path.unlink()
+        for file, text in files.items():
+            (folder / file).write_text(text)
 
 
 if __name__ == "__main__":

@@ -41,12 +41,12 @@ class Product:
         """Return what Prometheus would read now."""
         return _get(self.plain, "/metrics")[1]
 
-    def registration(self, selector: Object) -> Object:
-        """Return the configuration that sends new pods of the selected namespaces here."""
+    def registration(self, selector: Object, name: str = "vgpu-webhook") -> Object:
+        """Return the configuration of a name that sends new pods of the selected namespaces here."""
         return {
             "apiVersion": "admissionregistration.k8s.io/v1",
             "kind": "MutatingWebhookConfiguration",
-            "metadata": {"name": "vgpu-webhook"},
+            "metadata": {"name": name},
             "webhooks": [
                 {
                     "name": WEBHOOK,
@@ -95,13 +95,15 @@ def serving(folder: Path, arguments: Sequence[str | Path]) -> Iterator[Product]:
 
 
 @contextmanager
-def registered(product: Product, plane: ControlPlane, selector: Object, probe: Object) -> Iterator[None]:
+def registered(
+    product: Product, plane: ControlPlane, selector: Object, probe: Object, name: str = "vgpu-webhook"
+) -> Iterator[None]:
     """Send new pods of the selected namespaces to the webhook until the end of the block.
 
     An API server takes a moment to learn of a new registration: the probe is a pod of such a namespace that the webhook
     changes, and is created as a dry run until it does.
     """
-    configuration = product.registration(selector)
+    configuration = product.registration(selector, name)
     plane.client.create(configuration).accepted()
     try:
 

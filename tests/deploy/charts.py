@@ -174,7 +174,8 @@ class Chart:
     def render(
         self, values: Object, *arguments: str, release: str = RELEASE, namespace: str = NAMESPACE
     ) -> list[Object]:
-        """Return the objects of one set of values."""
+        """Return the objects of one set of values, of which `inject` is one unless they say otherwise."""
+        values = {**values, "shim": {"mode": "inject", **values.get("shim", {})}}
         options = ["--namespace", namespace, "--kube-version", self.kubernetes, "--values", "-", *arguments]
         printed = self.run("template", release, str(self.folder), *options, text=yaml.safe_dump(values))
         return [document for document in yaml.safe_load_all(printed) if document is not None]

@@ -30,7 +30,7 @@ class Release:
 
     def run(self, command: str, *more: str) -> str:
         """Run Helm on it: `install`, `upgrade`, `rollback`, `test`, `uninstall`, `get hooks`."""
-        chart = [str(self.helm.folder)] if command in {"install", "upgrade"} else []
+        chart = [str(self.helm.folder), "--set", "shim.mode=inject"] if command in {"install", "upgrade"} else []
         where = ["--kubeconfig", str(self.plane.kubeconfig), "--namespace", NAMESPACE]
         return self.helm.run(*command.split(), RELEASE, *chart, *where, *more)
 

@@ -31,7 +31,8 @@ def test_lint(helm: Chart, tmp_path: Path) -> None:
     for name, given in VALUES.items():
         file = tmp_path / f"{name}.yaml"
         file.write_text(yaml.safe_dump(given))
-        helm.run("lint", str(CHART), "--strict", "--values", str(file))
+        mode = given.get("shim", {}).get("mode", "inject")
+        helm.run("lint", str(CHART), "--strict", "--values", str(file), "--set", f"shim.mode={mode}")
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -69,7 +70,8 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
         ({"mappings": {"nvidia": {"deflauts": {}}}}, "/mappings/nvidia': additional properties 'deflauts' not allowed"),
         ({"mappings": {"acme": {"defaults": {}}}}, "/mappings/acme': missing property 'extends'"),
         ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'words', 'forms'"),
-        ({"shim": {"mode": "off"}}, "/shim/mode': value must be one of 'inject', 'plugin'"),
+        ({"shim": {"mode": "off"}}, "/shim/mode': value must be one of '', 'inject', 'plugin'"),
+        ({"shim": {"mode": ""}}, "shim.mode is not set: write --set shim.mode=plugin .* or --set shim.mode=inject"),
         ({"networkPolicy": {"extraEgress": [3128]}}, "/networkPolicy/extraEgress/0': got number, want object"),
         ({"containerPorts": {"webhook": 70000}}, "maximum: got 70,?000, want 65,?535"),
         ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels: the chart writes the label app.kubernetes.io/name"),

@@ -1,12 +1,15 @@
 """The plain manifests: up to date with the chart, and applied by kubectl to the real API server."""
 
+import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+import yaml
 
 from deploy.generate import DEPLOY
-from deploy.generate.kustomize import NAMESPACE, base
+from deploy.generate.kustomize import NAMESPACE, base, inject
 from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
 
@@ -15,18 +18,38 @@ from .charts import Chart
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
 BASE = DEPLOY / "kustomize" / "base"
+INJECT = DEPLOY / "kustomize" / "inject"
+POD_MAKERS = {"Deployment", "DaemonSet"}
+"""Kinds whose templates lose Helm's labels."""
 OVERLAY = DEPLOY / "kustomize" / "overlays" / "example"
 
 
 def test_base_is_up_to_date(helm: Chart) -> None:
     """`make manifests` would change nothing."""
     assert {path.name: path.read_text() for path in BASE.iterdir()} == base(helm.helm), "run make manifests"
+    assert {path.name: path.read_text() for path in INJECT.iterdir()} == inject(helm.helm), "run make manifests"
 
 
 def kubectl(plane: ControlPlane, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run kubectl against the control plane."""
     command = [str(plane.binaries.path("kubectl")), f"--kubeconfig={plane.kubeconfig}", *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+
+
+def test_component_is_the_other_mode(helm: Chart, control_plane: ControlPlane, tmp_path: Path) -> None:
+    """The base with the component has the objects that the chart has with `shim.mode: inject`: no more, no less."""
+    folders = {"resources": [str(BASE)], "components": [str(INJECT)]}
+    both = {key: [os.path.relpath(path, tmp_path) for path in paths] for key, paths in folders.items()}
+    kind = {"apiVersion": "kustomize.config.k8s.io/v1beta1", "kind": "Kustomization"}
+    (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({**kind, **both}))
+    done = kubectl(control_plane, "kustomize", str(tmp_path))
+    assert (done.returncode, done.stderr) == (0, "")
+    built = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout)}
+    wanted = [one for one in helm.render({}, "--no-hooks", namespace=NAMESPACE) if one["kind"] != "Namespace"]
+    assert built.keys() - {("Namespace", NAMESPACE)} == {(one["kind"], one["metadata"]["name"]) for one in wanted}
+    for one in wanted:
+        found = built[one["kind"], one["metadata"]["name"]]
+        assert (found.get("spec"), found.get("data")) == (one.get("spec"), one.get("data")) or one["kind"] in POD_MAKERS
 
 
 @pytest.fixture

@@ -46,6 +46,8 @@ CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
 LEASE = Scheduler(0, 2, 0, 10.0)
 UNREADABLE = outcome(settings="owners: {nvidia.com/gpu: mig-single}")
+HAMIS = replace(LIBRARIES, labels={"app.kubernetes.io/component": "hami-device-plugin"})
+"""HAMi's device plugin, as HAMi 4707fb02 labels it: charts/hami/templates/device-plugin/daemonsetnvidia.yaml."""
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
@@ -235,6 +237,11 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, LIBRARIES])),
     ("shim", WARNING, "may mount one", but(daemon_sets=[LIBRARIES])),
     ("shim", WARNING, "may mount one", but(daemon_sets=[INSTALLER, replace(LIBRARIES, nodes=REFUSED)])),
+    ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, HAMIS])),
+    ("shim", ERROR, "mounts the same library", but(daemon_sets=[HAMIS])),
+    ("shim", ERROR, "mounts the same library", but(daemon_sets=[INSTALLER, replace(HAMIS, nodes=REFUSED)])),
+    ("shim", OK, "on 2 nodes", but(daemon_sets=[INSTALLER, replace(HAMIS, nodes=frozenset({"n3"}))])),
+    ("shim", OK, "no shim is injected", but(outcome=PLUGIN_MODE, daemon_sets=[HAMIS])),
     ("shim", WARNING, "not on every node", but(daemon_sets=[replace(INSTALLER, ready=1)])),
     ("shim", WARNING, "no installer", but(daemon_sets=[PLUGIN])),
 ]  # fmt: skip
@@ -259,7 +266,6 @@ def test_each_check_has_its_ends() -> None:
         "namespaces",
         "untouched",
         "resources",
-        "shim",
         "sharing",
         "claims",
     }

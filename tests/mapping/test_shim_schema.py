@@ -95,6 +95,15 @@ def test_values_are_of_the_request(request_: Request, values: dict[str, str]) ->
     assert shim().values(request_, "main") == {**values, "FILE": "/opt/lib/limit.so"}
 
 
+def test_device_plugins_that_mount_it_have_a_label() -> None:
+    """Key and value, of which `check` looks for the DaemonSet."""
+    assert shim({("mountedBy",): "app.kubernetes.io/component=plugin"}).mounted_by == (
+        "app.kubernetes.io/component",
+        "plugin",
+    )
+    assert shim().mounted_by is None
+
+
 def test_forms_say_who_is_served() -> None:
     """Only requests in the forms named, or all."""
     assert shim().serves("share")
@@ -107,6 +116,8 @@ def test_forms_say_who_is_served() -> None:
     "changes, path, words",
     [
         ({("limit",): None}, ("limit",), "who carries it"),
+        ({("mountedBy",): "a b"}, ("mountedBy",), "is no label with its value"),
+        ({("mountedBy",): "a="}, ("mountedBy",), "is no label with its value"),
         ({("env", "MEMORY"): None}, ("needs", 0), "limit of memory"),
         ({("env",): None}, ("needs", 0), "limit of memory"),
         ({("needs",): None}, ("needs",), "which limit"),

@@ -122,6 +122,7 @@ class DaemonSet:
         host_paths: the folders of the node that it mounts.
         nodes: where its pods are.
         wanted, ready: how many pods it should have, and how many of them are ready.
+        labels: its own.
     """
 
     name: str
@@ -130,6 +131,7 @@ class DaemonSet:
     nodes: frozenset[str] | Missing
     wanted: int
     ready: int
+    labels: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -256,4 +256,5 @@ async def _daemon_set(api: Api, one: DaemonSetObject) -> DaemonSet:
         nodes,
         one.status.desired_number_scheduled,
         one.status.number_ready,
+        one.metadata.labels or {},
     )

@@ -108,7 +108,15 @@ def shim(facts: Facts) -> Result:
                 hint="set shim.mode: inject in the mapping, or remove the installer",
             )
         return ok("no shim is injected: the device plugin brings it where there is one")
-    others = [one for one in facts.daemon_sets if not one.installer and _brings_libraries(one, injecting)]
+    plugins = [one for one in facts.daemon_sets if not one.installer]
+    twice = [line for one in plugins if _mounts_it(one, injecting) for line in _meeting(one, installers)]
+    if twice:
+        return error(
+            "the shim is injected where a device plugin mounts the same library: two copies in one process",
+            *twice,
+            hint="set shim.mode: plugin in the mapping (--set shim.mode=plugin of the chart)",
+        )
+    others = [one for one in plugins if _brings_libraries(one, injecting)]
     both = [line for one in others for line in _meeting(one, installers)]
     if both:
         return warning(
@@ -188,6 +196,12 @@ def _paths(shims: Iterable[Shim]) -> set[str]:
     return {str(volume["hostPath"]["path"]) for volume in volumes if "hostPath" in volume}
 
 
+def _mounts_it(one: DaemonSet, injecting: Iterable[Shim]) -> bool:
+    """Whether a mapping knows it for a device plugin that brings the very library."""
+    labels = one.labels.items()
+    return any(shim.mounted_by is not None and shim.mounted_by in labels for shim in injecting)
+
+
 def _brings_libraries(one: DaemonSet, injecting: Iterable[Shim]) -> bool:
     if not any(path.rstrip("/").startswith(DEVICE_PLUGINS) for path in one.host_paths):
         return False
@@ -197,7 +211,7 @@ def _brings_libraries(one: DaemonSet, injecting: Iterable[Shim]) -> bool:
 
 def _meeting(plugin: DaemonSet, installers: Sequence[DaemonSet]) -> list[str]:
     """Where it stands beside an installer; without one every node of it counts, for the mapping injects there."""
-    folders = ", ".join(path for path in plugin.host_paths if path.startswith(LIBRARY_FOLDERS))
+    folders = ", ".join(path for path in plugin.host_paths if path.startswith(LIBRARY_FOLDERS)) or "its library"
     if isinstance(plugin.nodes, Missing):
         return [f"{plugin.name} mounts {folders}; its nodes could not be read: {plugin.nodes.why}"]
     nodes = set(plugin.nodes)

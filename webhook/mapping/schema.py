@@ -240,6 +240,10 @@ class Shim(Strict):
     """The library that enforces the share inside the container, and what makes the loader find it."""
 
     mode: Literal["inject", "plugin"] = Field("inject", description="plugin: the cluster's device plugin mounts it")
+    mounted_by: Long | None = Field(
+        None,
+        description="label, as key=value, of DaemonSets whose device plugin mounts this library by itself: for `check`",
+    )
     limit: Literal["env", "plugin"] | None = Field(
         None, description="who carries the limit: variables, or the device plugin"
     )

@@ -85,6 +85,7 @@ class Shim:
 
     Attributes:
         mode: ``plugin``: the cluster's device plugin mounts it, and nothing is injected.
+        mounted_by: label of the DaemonSets whose device plugin does; None where none is known.
         limit: who carries the limit: ``env``: the `variables`; ``plugin``: the device plugin.
         forms: only for requests in these forms; None: in any.
         needs: dimensions that must be limited by a value that can be written.
@@ -101,6 +102,7 @@ class Shim:
     """
 
     mode: Literal["inject", "plugin"]
+    mounted_by: tuple[str, str] | None
     limit: Literal["env", "plugin"]
     forms: frozenset[str] | None
     needs: tuple[Need, ...]
@@ -168,8 +170,10 @@ def _compiled(model: schema.Shim) -> Shim:
         names.add(LD_LIBRARY_PATH)
     if preload:
         names.add(LD_PRELOAD)
+    key, _, value = (model.mounted_by or "").partition("=")
     return Shim(
         mode=model.mode,
+        mounted_by=None if model.mounted_by is None else (key, value),
         limit=model.limit or "plugin",
         forms=None if model.forms is None else frozenset(model.forms),
         needs=tuple(model.needs),

@@ -34,6 +34,8 @@ def shim_problems(model: schema.Shim, forms: Collection[str]) -> Iterator[Proble
     """
     for check in (_limit_problems, _delivery_problems, _state_problems, _loader_problems, _env_problems):
         yield from check(model)
+    if model.mounted_by is not None and not re.fullmatch(r"[^=\s]+=[^=\s]+", model.mounted_by):
+        yield Problem(f"{model.mounted_by!r} is no label with its value", ("mountedBy",), "write key=value")
     for index, name in enumerate(model.forms or ()):
         if name not in forms:
             yield Problem(f"no form is called {name!r}", ("forms", index), f"forms are {', '.join(forms)}")

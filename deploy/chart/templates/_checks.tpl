@@ -4,6 +4,14 @@
 {{- include "vgpu-webhook.checkPorts" . -}}
 {{- include "vgpu-webhook.checkOptions" . -}}
 {{- include "vgpu-webhook.checkNetworks" . -}}
+{{- include "vgpu-webhook.checkShim" . -}}
+{{- end -}}
+
+{{/* Nobody but the cluster's administrator knows whose library it is, and two copies in one process are worse than none. */}}
+{{- define "vgpu-webhook.checkShim" -}}
+{{- if not .Values.shim.mode -}}
+{{- fail "shim.mode is not set: write --set shim.mode=plugin where the device plugin mounts the enforcing library, as HAMi's does, or --set shim.mode=inject where none does" -}}
+{{- end -}}
 {{- end -}}
 
 {{/* A Service's name is the narrowest: the name of every object that is named by release comes from it. */}}
