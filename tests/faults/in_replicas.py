@@ -1,7 +1,6 @@
 """Faults of the replicas, and of those who call them."""
 
 import json
-import resource
 import signal
 import sys
 import threading
@@ -10,7 +9,7 @@ from contextlib import closing, contextmanager
 
 from tests.controlplane.beside import beside
 
-from .scene import OWN, SECRET, TEAM, Scene, limited
+from .scene import TEAM, Scene, limited
 from .stream import gpu_pod
 
 CLOCK = """
@@ -65,33 +64,28 @@ def all_suspended(scene: Scene) -> Iterator[None]:
 
 
 @contextmanager
-def idle_connections(scene: Scene) -> Iterator[None]:
-    """Somebody opens more connections than a replica permits, and says nothing."""
+def few_connections(scene: Scene) -> Iterator[None]:
+    """A replica permits few connections."""
     scene.restart(0, options=("--connections", "64"))
     scene.plane.wait_until(scene.ready, "ready with few connections", 60)
-    with scene.idle_connections(scene.replicas[0], IDLE):
-        yield
+    yield
     scene.restart(0)
 
 
 @contextmanager
 def few_descriptors(scene: Scene) -> Iterator[None]:
-    """A replica may open few files, and somebody opens more connections than that."""
+    """A replica may open few files."""
     scene.restart(0, before=limited("-n 96"))
     scene.plane.wait_until(scene.ready, "ready with few descriptors", 60)
-    with scene.idle_connections(scene.replicas[0], IDLE):
-        yield
+    yield
     scene.restart(0)
 
 
 @contextmanager
-def full_disk(scene: Scene) -> Iterator[None]:
-    """Nothing that a replica writes is kept any more, its log neither; then it is started again."""
-    resource.prlimit(scene.replicas[0].process.pid, resource.RLIMIT_FSIZE, (0, 0))
-    scene.client.delete("v1", "secrets", SECRET, OWN).accepted()
-    yield
-    scene.kill(0)
-    scene.restart(0)
+def idle_connections(scene: Scene) -> Iterator[None]:
+    """Somebody opens more connections than that, and says nothing."""
+    with scene.idle_connections(scene.replicas[0], IDLE):
+        yield
 
 
 @contextmanager

@@ -244,6 +244,11 @@ class Scene:
         if self.client.create(manifest).status == 409:
             self.client.call("PUT", f"/api/v1/namespaces/{OWN}/configmaps/{name}", manifest).accepted()
 
+    def rejected(self, name: str) -> bool:
+        """Whether all replicas say that the document in a ConfigMap is not in force."""
+        line = f'vgpu_webhook_config_map_accepted{{config_map="{name}"}} 0.0'
+        return all(line in self.get(each, "/metrics")[1] for each in self.replicas)
+
     def mapping(self, name: str, document: Object) -> None:
         """Write a mapping."""
         self.config_map(name, {"mapping.yaml": json.dumps(document)}, {"vgpu-webhook.io/mapping": "true"})

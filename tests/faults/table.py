@@ -2,11 +2,12 @@
 
 from typing import Final
 
-from . import in_cluster, in_objects, in_replicas
+from . import in_cluster, in_installation, in_objects, in_replicas
 from .fault import Fault, Told
 
 AWAY: Final = "for as long as nobody answers"
 NOTICED: Final = "calls that were under way, or came before the Service left the replica out"
+STARTING: Final = "until replicas have started"
 OTHERS: Final = "between a change and its repair: nobody calls the webhook then"
 
 FAULTS: Final = (
@@ -84,18 +85,32 @@ FAULTS: Final = (
         "200 idle connections to a replica that permits 64",
         in_replicas.idle_connections,
         Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+        before=in_replicas.few_connections,
     ),
     Fault(
         "a replica has few file descriptors, and 200 idle connections",
-        in_replicas.few_descriptors,
+        in_replicas.idle_connections,
         Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
-        denied=NOTICED,
+        before=in_replicas.few_descriptors,
     ),
     Fault(
-        "a replica's disk is full",
-        in_replicas.full_disk,
-        Told(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
-        denied=NOTICED,
+        "the disks of all replicas are full, their logs' too, and the Secret is deleted",
+        in_installation.disks_full,
+        Told(
+            events=("CertificateRestored",),
+            metrics=("vgpu_webhook_log_lines_lost_total", "vgpu_webhook_certificate_failures_total"),
+            alerts=("VgpuWebhookLogLost", "VgpuWebhookCertificateFailures"),
+        ),
+    ),
+    Fault(
+        "the disk of `--state-dir` is full, and the certificate there is lost",
+        in_installation.state_folder_full,
+        Told(
+            log=("certificates",),
+            metrics=("vgpu_webhook_certificate_failures_total",),
+            alerts=("VgpuWebhookCertificateFailures",),
+        ),
+        before=in_installation.state_folder,
         lasts=8,
     ),
     Fault(
@@ -165,7 +180,19 @@ FAULTS: Final = (
             metrics=("apiserver_admission_webhook_rejection_count",),
             alerts=("VgpuWebhookFailClosed",),
         ),
-        denied="until replicas have started",
+        denied=STARTING,
+        recovers=30,
+    ),
+    Fault(
+        "the Secret is lost and caBundle a stranger's while all replicas start",
+        in_installation.strangers_bundle,
+        Told(
+            log=("certificates",),
+            events=("CertificateUntrusted",),
+            metrics=("apiserver_admission_webhook_rejection_count",),
+            alerts=("VgpuWebhookFailClosed",),
+        ),
+        denied=STARTING,
         recovers=30,
     ),
     Fault(
@@ -239,11 +266,47 @@ FAULTS: Final = (
             checks=("mappings",),
         ),
     ),
-    Fault("the last good documents are deleted", in_objects.last_good_deleted, Told(log=("last_good_restored",))),
+    Fault(
+        "the last good documents are deleted",
+        in_objects.last_good_deleted,
+        Told(log=("last_good_restored",)),
+        before=in_objects.in_force_by_record,
+    ),
     Fault(
         "the last good documents are corrupted",
         in_objects.last_good_corrupted,
-        Told(log=("mapping_rejected",), alerts=("VgpuWebhookConfigMapRejected",)),
+        Told(log=("mapping_rejected",)),
+        before=in_objects.in_force_by_record,
+    ),
+    Fault(
+        "1 MB of garbage instead of the last good documents",
+        in_objects.last_good_huge,
+        Told(log=("mapping_rejected",)),
+        before=in_objects.in_force_by_record,
+    ),
+    Fault(
+        "more good documents than are kept for later",
+        in_objects.last_good_full,
+        Told(log=("last_good_full",), events=("LastGoodFull",)),
+    ),
+    Fault(
+        "the webhook's namespace is lost, and made anew",
+        in_installation.namespace_lost,
+        Told(
+            log=("config_maps_lost",),
+            events=("ConfigMapsLost",),
+            metrics=("vgpu_webhook_config_maps_lost",),
+            alerts=("VgpuWebhookConfigMapsLost",),
+        ),
+        before=in_installation.settings_and_controllers,
+    ),
+    Fault(
+        "a mapping comes while one replica is of the version before",
+        in_objects.another_mapping,
+        Told(),
+        before=in_installation.version_before,
+        lasts=8,
+        harmless=True,
     ),
     Fault("a second installation", in_objects.second_installation, Told(log=("registration",)), lasts=8),
     Fault(
