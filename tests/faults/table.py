@@ -275,13 +275,13 @@ FAULTS: Final = (
     Fault(
         "the last good documents are corrupted",
         in_objects.last_good_corrupted,
-        Told(log=("mapping_rejected",)),
+        Told(log=("last_good_unsound",), events=("LastGoodUnsound",)),
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "1 MB of garbage instead of the last good documents",
         in_objects.last_good_huge,
-        Told(log=("mapping_rejected",)),
+        Told(log=("last_good_unsound",), events=("LastGoodUnsound",)),
         before=in_objects.in_force_by_record,
     ),
     Fault(

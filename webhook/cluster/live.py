@@ -18,6 +18,7 @@ from webhook.cluster.documents import Memo
 from webhook.cluster.events import Events, Subject
 from webhook.cluster.last_good import NOTHING, Kept, LastGood, Record
 from webhook.cluster.lost import Lost
+from webhook.cluster.mappings import unsound_in
 from webhook.cluster.policies import Outcome, policy_of
 from webhook.cluster.reflector import Pace
 from webhook.cluster.sources import Sources
@@ -32,6 +33,11 @@ NOT_COMPILED: Final = (
     "A bug of vgpu-webhook: ConfigMaps were changed, and what was in force before stays so. Its log says more"
 )
 FULL: Final = "1 MiB is full. What these say is in force, and not kept for when they are bad one day"
+
+UNSOUND: Final = (
+    "Somebody, or another version, has written what is no document here. In force stays what was. "
+    "Delete this ConfigMap, and it is written anew; it concerns"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,17 +179,27 @@ class LivePolicy:
             if self.ready.is_set():
                 await self._calmed()
             self._dirty.clear()
-            self._last_good, self._adopted = {**self._last_good, **self._adopted.texts}, NOTHING
-            present = await self._lost.completed(self.sources.all, self._last_good)
-            if self._lost.unsure:
-                asyncio.get_running_loop().call_later(AGAIN, self._compile_again)
+            adopted, self._adopted = self._adopted.texts, NOTHING
             try:
+                unsound = await asyncio.to_thread(unsound_in, adopted, self._last_good, self._memo)
+                self._tell_unsound(unsound)
+                sound = {name: text for name, text in adopted.items() if name not in unsound}
+                self._last_good = {**self._last_good, **sound}
+                present = await self._lost.completed(self.sources.all, self._last_good)
+                if self._lost.unsure:
+                    asyncio.get_running_loop().call_later(AGAIN, self._compile_again)
                 outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
             except Exception as error:  # noqa: BLE001  (what is in force stays in force, and the next change may do)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
                 self._notice(self._record_subject, "PolicyNotCompiled", NOT_COMPILED)
                 continue
             self._take(outcome)
+
+    def _tell_unsound(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        self._log.warning("last_good_unsound", configmaps=sorted(names))
+        self._notice(self._record_subject, "LastGoodUnsound", f"{UNSOUND}: {', '.join(sorted(names))}")
 
     async def _calmed(self) -> None:
         """Return when nothing has changed for a while, or long enough after the first change."""
