@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping
+from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -239,6 +240,7 @@ async def all_of(api: Api, path: str, kind: type[T], query: Mapping[str, str] | 
         UnreachableError: it says nothing, or nothing that can be read.
     """
     asked = {**(query or {}), "limit": PAGE}
+    _decoder(kind)
     found: list[T] = []
     while True:
         page = _decoded(path, (await api.request("GET", path, query=asked, seconds=SECONDS)).accepted(), _Page)
@@ -260,6 +262,13 @@ async def tried(reading: Awaitable[T]) -> T | Missing:
 
 def _decoded(path: str, body: Any, kind: type[T]) -> T:
     try:
-        return msgspec.json.decode(body, type=kind)
+        found: T = _decoder(kind).decode(body)
     except msgspec.DecodeError as error:
         raise UnreachableError(f"{path}: {error}") from error
+    return found
+
+
+@cache
+def _decoder(kind: type[Any]) -> "msgspec.json.Decoder[Any]":
+    """Made by one thread before others use it: msgspec (0.22) ends a process in which two meet a type for the first time."""
+    return msgspec.json.Decoder(kind)
