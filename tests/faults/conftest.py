@@ -30,6 +30,8 @@ def scene(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
         with scene.stack:
             scene.begin()
             yield scene
+        # It would wait for the end of watches that nobody ends.
+        plane.stop_component("kube-apiserver")
 
 
 @pytest.fixture(scope="session")

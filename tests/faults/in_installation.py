@@ -82,15 +82,17 @@ def state_folder(scene: Scene) -> Iterator[None]:
     folder = scene.folder / STATE
     folder.mkdir()
     mounted = _mount(folder)
-    for number in (0, 1):
-        scene.restart(number, options=("--state-dir", str(folder)))
-        scene.plane.wait_until(scene.ready, "ready with a state folder", 60)
-    scene.plane.wait_until(scene.treats, "treated with a state folder", 60)
-    yield
-    scene.restart(0, 1)
-    if mounted:
-        subprocess.run(["umount", str(folder)], check=True)
-    shutil.rmtree(folder)
+    try:
+        for number in (0, 1):
+            scene.restart(number, options=("--state-dir", str(folder)))
+            scene.plane.wait_until(scene.ready, "ready with a state folder", 60)
+        scene.plane.wait_until(scene.treats, "treated with a state folder", 60)
+        yield
+    finally:
+        scene.restart(0, 1)
+        if mounted:
+            subprocess.run(["umount", str(folder)], check=True)
+        shutil.rmtree(folder)
 
 
 @contextmanager

@@ -184,5 +184,5 @@ def checks(command: list[str]) -> dict[str, str]:
     """How each check of `vgpu-webhook check -o json` ends that does not end well."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode not in {0, 2}:
-        raise AssertionError(f"check: {done.stdout}{done.stderr}")
+        raise AssertionError(f"check ended with {done.returncode}: {done.stdout}{done.stderr}")
     return {each["name"]: each["message"] for each in json.loads(done.stdout)["checks"] if each["level"] != "ok"}
