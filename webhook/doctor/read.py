@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import Awaitable, Mapping
-from functools import cache
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -229,7 +228,7 @@ async def one_of(api: Api, path: str, kind: type[T]) -> T:
         UnreachableError: it says nothing, or nothing that can be read.
     """
     body = (await api.request("GET", path, seconds=SECONDS)).accepted()
-    return _decoded(path, body, kind)
+    return _decoded(path, body, msgspec.json.Decoder(kind))
 
 
 async def all_of(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
@@ -240,11 +239,12 @@ async def all_of(api: Api, path: str, kind: type[T], query: Mapping[str, str] | 
         UnreachableError: it says nothing, or nothing that can be read.
     """
     asked = {**(query or {}), "limit": PAGE}
-    _decoder(kind)
+    # Made here: msgspec (0.22) ends a process in which two threads meet a type for the first time at once.
+    decoder, pages = msgspec.json.Decoder(kind), msgspec.json.Decoder(_Page)
     found: list[T] = []
     while True:
-        page = _decoded(path, (await api.request("GET", path, query=asked, seconds=SECONDS)).accepted(), _Page)
-        found += await asyncio.to_thread(lambda items: [_decoded(path, item, kind) for item in items], page.items)
+        page = _decoded(path, (await api.request("GET", path, query=asked, seconds=SECONDS)).accepted(), pages)
+        found += await asyncio.to_thread(lambda items: [_decoded(path, item, decoder) for item in items], page.items)
         if not page.metadata.more:
             return found
         asked["continue"] = page.metadata.more
@@ -260,15 +260,8 @@ async def tried(reading: Awaitable[T]) -> T | Missing:
         return Missing(str(error))
 
 
-def _decoded(path: str, body: Any, kind: type[T]) -> T:
+def _decoded(path: str, body: Any, decoder: "msgspec.json.Decoder[T]") -> T:
     try:
-        found: T = _decoder(kind).decode(body)
+        return decoder.decode(body)
     except msgspec.DecodeError as error:
         raise UnreachableError(f"{path}: {error}") from error
-    return found
-
-
-@cache
-def _decoder(kind: type[Any]) -> "msgspec.json.Decoder[Any]":
-    """Made by one thread before others use it: msgspec (0.22) ends a process in which two meet a type for the first time."""
-    return msgspec.json.Decoder(kind)
