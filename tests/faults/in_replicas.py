@@ -7,8 +7,9 @@ import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from tests.controlplane.beside import beside
+from tests.controlplane.beside import beside, together
 
+from . import strangers
 from .scene import TEAM, Scene, limited
 from .stream import gpu_pod
 
@@ -84,7 +85,7 @@ def few_descriptors(scene: Scene) -> Iterator[None]:
 @contextmanager
 def idle_connections(scene: Scene) -> Iterator[None]:
     """Somebody opens more connections than that, and says nothing."""
-    with scene.idle_connections(scene.replicas[0], IDLE):
+    with strangers.idle(scene.replicas[0], IDLE):
         yield
 
 
@@ -103,10 +104,10 @@ def huge_namespaces(scene: Scene) -> Iterator[None]:
     body = _review("n" * 6_500_000)
 
     def send(number: int) -> None:
-        with closing(scene.connection(scene.replicas[number % 2])) as connection:
-            scene.send(connection, body)
+        with closing(strangers.connection(scene.replicas[number % 2])) as connection:
+            strangers.send(connection, body)
 
-    scene.together(send, 30)
+    together(send, 30)
     yield
 
 
@@ -116,9 +117,9 @@ def denials(scene: Scene) -> Iterator[None]:
     body = _review(TEAM, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "-1"})
 
     def work(over: threading.Event) -> None:
-        with closing(scene.connection(scene.replicas[0])) as connection:
+        with closing(strangers.connection(scene.replicas[0])) as connection:
             while not over.is_set():
-                scene.send(connection, body)
+                strangers.send(connection, body)
 
     with beside(work, 8):
         yield

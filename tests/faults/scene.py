@@ -7,16 +7,14 @@ import itertools
 import json
 import os
 import signal
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from tests.controlplane.beside import HANDS, together
 from tests.controlplane.client import Answer, Client, Object
 from tests.controlplane.own_plane import OwnPlane
 from tests.controlplane.processes import Process, ProcessEndedError, free_ports
@@ -264,46 +262,9 @@ class Scene:
         }
         return self.client.patch("v1", "secrets", SECRET, {"data": encoded}, OWN)
 
-    def together(self, work: Callable[[int], Any], count: int) -> None:
-        """Do something very many times."""
-        with ThreadPoolExecutor(8) as pool:
-            for _ in pool.map(work, range(count)):
-                pass
-
-    # What strangers do to the port.
-
-    def connection(self, replica: Replica) -> http.client.HTTPSConnection:
-        """One to the port of reviews, from somebody who does not care who answers; it opens with what is sent first."""
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return http.client.HTTPSConnection("127.0.0.1", replica.port, timeout=20, context=context)
-
-    def send(self, connection: http.client.HTTPSConnection, review: bytes) -> None:
-        """Send a review and read the answer, if there is one."""
-        try:
-            connection.request("POST", "/mutate", review, {"Content-Type": "application/json"})
-            connection.getresponse().read()
-        except (OSError, http.client.HTTPException):
-            connection.close()
-
-    @contextmanager
-    def idle_connections(self, replica: Replica, count: int) -> Iterator[None]:
-        """Hold TLS connections open without a word."""
-        held: list[http.client.HTTPSConnection] = []
-
-        def connect(_: int) -> None:
-            connection = self.connection(replica)
-            with contextlib.suppress(OSError):
-                connection.connect()
-                held.append(connection)
-
-        try:
-            self.together(connect, count)
-            yield
-        finally:
-            for each in held:
-                each.close()
+    def create_many(self, path: str, manifest: Callable[[int], Object], count: int) -> None:
+        """Create very many objects of a collection."""
+        together(lambda part: self.client.create_all(path, map(manifest, range(part, count, HANDS))), HANDS)
 
 
 def limited(limit: str) -> tuple[str, ...]:

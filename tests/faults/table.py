@@ -10,6 +10,32 @@ NOTICED: Final = "calls that were under way, or came before the Service left the
 STARTING: Final = "until replicas have started"
 OTHERS: Final = "between a change and its repair: nobody calls the webhook then"
 
+REPAIRED: Final = Told(
+    log=("registration",),
+    events=("RegistrationRepaired",),
+    metrics=("vgpu_webhook_configuration_repairs_total",),
+    alerts=("VgpuWebhookConfigurationChanged",),
+)
+RESTORED: Final = Told(
+    log=("certificates",),
+    events=("CertificateRestored",),
+    metrics=("vgpu_webhook_certificate_failures_total",),
+    alerts=("VgpuWebhookCertificateFailures",),
+)
+UNTRUSTED: Final = Told(
+    log=("certificates",),
+    events=("CertificateUntrusted",),
+    metrics=("apiserver_admission_webhook_rejection_count",),
+    alerts=("VgpuWebhookFailClosed",),
+)
+REJECTED: Final = Told(
+    log=("mapping_rejected",),
+    events=("MappingRejected",),
+    metrics=("vgpu_webhook_config_map_accepted",),
+    alerts=("VgpuWebhookConfigMapRejected",),
+    checks=("mappings",),
+)
+
 FAULTS: Final = (
     Fault(
         "the API server is stopped",
@@ -133,22 +159,12 @@ FAULTS: Final = (
     Fault(
         "the Secret is deleted",
         in_objects.secret_deleted,
-        Told(
-            log=("certificates",),
-            events=("CertificateRestored",),
-            metrics=("vgpu_webhook_certificate_failures_total",),
-            alerts=("VgpuWebhookCertificateFailures",),
-        ),
+        RESTORED,
     ),
     Fault(
         "the Secret is emptied",
         in_objects.secret_emptied,
-        Told(
-            log=("certificates",),
-            events=("CertificateRestored",),
-            metrics=("vgpu_webhook_certificate_failures_total",),
-            alerts=("VgpuWebhookCertificateFailures",),
-        ),
+        RESTORED,
     ),
     Fault(
         "the Secret is corrupted",
@@ -163,35 +179,20 @@ FAULTS: Final = (
     Fault(
         "caBundle is emptied",
         in_objects.bundle_emptied,
-        Told(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total",),
-            alerts=("VgpuWebhookConfigurationChanged",),
-        ),
+        REPAIRED,
         denied="between the change and its repair: the API server trusts nobody",
     ),
     Fault(
         "caBundle is emptied while all replicas start",
         in_objects.bundle_emptied_and_restart,
-        Told(
-            log=("certificates",),
-            events=("CertificateUntrusted",),
-            metrics=("apiserver_admission_webhook_rejection_count",),
-            alerts=("VgpuWebhookFailClosed",),
-        ),
+        UNTRUSTED,
         denied=STARTING,
         recovers=30,
     ),
     Fault(
         "the Secret is lost and caBundle a stranger's while all replicas start",
         in_installation.strangers_bundle,
-        Told(
-            log=("certificates",),
-            events=("CertificateUntrusted",),
-            metrics=("apiserver_admission_webhook_rejection_count",),
-            alerts=("VgpuWebhookFailClosed",),
-        ),
+        UNTRUSTED,
         denied=STARTING,
         recovers=30,
     ),
@@ -211,60 +212,33 @@ FAULTS: Final = (
     Fault(
         "the webhook configuration is opened every 0.8 s",
         in_objects.configuration_opened,
-        Told(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total",),
-            alerts=("VgpuWebhookConfigurationChanged",),
-        ),
+        REPAIRED,
         lasts=10,
         recovers=65,
     ),
     Fault(
         "a namespace selector that selects nothing",
         in_objects.namespaces_kept_out,
-        Told(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total",),
-            alerts=("VgpuWebhookConfigurationChanged",),
-        ),
+        REPAIRED,
         untreated=OTHERS,
         recovers=65,
     ),
     Fault(
         "a forged newer version that selects no pod",
         in_objects.newer_version,
-        Told(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total",),
-            alerts=("VgpuWebhookConfigurationChanged",),
-        ),
+        REPAIRED,
         untreated=OTHERS,
         recovers=65,
     ),
     Fault(
         "a mapping that is invalid",
         in_objects.bad_mapping,
-        Told(
-            log=("mapping_rejected",),
-            events=("MappingRejected",),
-            metrics=("vgpu_webhook_config_map_accepted",),
-            alerts=("VgpuWebhookConfigMapRejected",),
-            checks=("mappings",),
-        ),
+        REJECTED,
     ),
     Fault(
         "a mapping with 2,000 long keys",
         in_objects.long_conditions,
-        Told(
-            log=("mapping_rejected",),
-            events=("MappingRejected",),
-            metrics=("vgpu_webhook_config_map_accepted",),
-            alerts=("VgpuWebhookConfigMapRejected",),
-            checks=("mappings",),
-        ),
+        REJECTED,
     ),
     Fault(
         "the last good documents are deleted",
