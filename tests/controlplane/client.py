@@ -103,9 +103,10 @@ class Client:
         *,
         query: dict[str, str] | None = None,
         content_type: str = "application/json",
+        seconds: float = CALL_TIMEOUT,
     ) -> Answer:
         """Make one call on a connection of its own; a body that is not JSON comes back under the key `text`."""
-        connection = self._connection()
+        connection = self._connection(seconds)
         try:
             target = f"{path}?{urlencode(query)}" if query else path
             encoded = None if body is None else json.dumps(body).encode()
@@ -124,18 +125,16 @@ class Client:
 
     def create_all(self, path: str, manifests: Iterable[Object]) -> None:
         """Create objects of a collection one after the other, on one connection: for thousands of them."""
-        with closing(self._connection()) as connection:
+        with closing(self._connection(CALL_TIMEOUT)) as connection:
             for manifest in manifests:
                 connection.request("POST", path, json.dumps(manifest).encode(), self._headers("application/json"))
                 response = connection.getresponse()
                 said = response.read()
                 assert response.status == 201, said
 
-    def _connection(self) -> http.client.HTTPSConnection:
+    def _connection(self, seconds: float) -> http.client.HTTPSConnection:
         address = urlsplit(self.server)
-        return http.client.HTTPSConnection(
-            address.hostname or "", address.port, timeout=CALL_TIMEOUT, context=self._tls
-        )
+        return http.client.HTTPSConnection(address.hostname or "", address.port, timeout=seconds, context=self._tls)
 
     def _headers(self, content_type: str) -> dict[str, str]:
         return {"Authorization": f"Bearer {self.token}", "Accept": "application/json", "Content-Type": content_type}
