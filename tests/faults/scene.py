@@ -6,6 +6,7 @@ import http.client
 import itertools
 import json
 import os
+import re
 import signal
 import threading
 import time
@@ -241,6 +242,11 @@ class Scene:
         }
         if self.client.create(manifest).status == 409:
             self.client.call("PUT", f"/api/v1/namespaces/{OWN}/configmaps/{name}", manifest).accepted()
+
+    def rejects(self) -> bool:
+        """Whether all replicas have rejected a document, whichever."""
+        rejection = re.compile(r"^vgpu_webhook_config_map_accepted\{.*\} 0.0$", re.MULTILINE)
+        return all(rejection.search(self.get(each, "/metrics")[1]) for each in self.replicas)
 
     def rejected(self, name: str) -> bool:
         """Whether all replicas say that the document in a ConfigMap is not in force."""

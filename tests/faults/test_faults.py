@@ -14,7 +14,7 @@ from .stream import Fate
 from .table import FAULTS
 from .witnesses import Alerts, Logs, checks, event_counts, moved
 
-pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.timeout(600)]
 
 T = TypeVar("T")
 
