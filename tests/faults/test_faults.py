@@ -87,8 +87,9 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
             checks=tuple(sorted(found)),
         )
 
-    told = until(lambda: told if not missing(fault.told, told := heard()) else None, HEARD) or heard()
-    return Outcome(stream.counts(), recovered, told, stream.said)
+    # In a tuple: that nobody is told is an answer, too, of which `until` would think that there is none yet.
+    enough = until(lambda: (told,) if not missing(fault.told, told := heard()) else None, HEARD)
+    return Outcome(stream.counts(), recovered, enough[0] if enough else heard(), stream.said)
 
 
 def missing(promised: Told, told: Told) -> dict[str, set[str]]:
