@@ -12,13 +12,13 @@ help: ## list the targets
 run: $(INSTALLED) ## serve without a cluster, send the examples through it, show what became of them
 	$(BIN)/python examples/run.py
 
-test: check ## every check and every test, those on a real control plane too, but for test-faults
-	$(BIN)/pytest -m 'not faults'
+test: check ## every check and every test, those on a real control plane and test-faults too
+	$(BIN)/pytest
 
 test-fast: check ## the same without the control plane
-	$(BIN)/pytest -m 'not controlplane and not faults'
+	$(BIN)/pytest -m 'not controlplane'
 
-test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: ten minutes
+test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: eight minutes
 	$(BIN)/pytest tests/faults
 
 test-matrix: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of docs/matrix.md

@@ -149,10 +149,15 @@ class Directory:
     def _write(self, content: Mapping[str, bytes]) -> None:
         generation = self.path / f"..{secrets.token_hex(8)}"
         generation.mkdir(mode=0o700)
-        for name, data in content.items():
-            _write_file(generation / name, data)
-        _sync_directory(generation)
-        self._link(_CURRENT, generation.name)
+        try:
+            for name, data in content.items():
+                _write_file(generation / name, data)
+            _sync_directory(generation)
+            self._link(_CURRENT, generation.name)
+        except OSError:
+            # It is tried again and again: what is left of each try would fill what room there still is.
+            shutil.rmtree(generation, ignore_errors=True)
+            raise
         for name in FILES:
             # A plain file of that name, from a directory made by hand, gives way last: until then it is what is read.
             target = f"{_CURRENT}/{name}"
@@ -165,8 +170,12 @@ class Directory:
 
     def _link(self, name: str, target: str) -> None:
         new = self.path / f".{name}.{secrets.token_hex(4)}"
-        new.symlink_to(target)
-        new.replace(self.path / name)
+        try:
+            new.symlink_to(target)
+            new.replace(self.path / name)
+        except OSError:
+            new.unlink(missing_ok=True)
+            raise
 
     def _error(self, error: OSError) -> StoreError:
         return StoreError(error.filename or str(self.path), error.strerror or type(error).__name__)

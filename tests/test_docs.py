@@ -50,7 +50,7 @@ from webhook.reasons import BY_CODE
 from webhook.server.certificates import Certificates
 from webhook.server.in_cluster import InCluster, Place
 from webhook.server.limits import InFlight, Limits
-from webhook.server.metrics import Metrics, connection_metrics, ready_metric
+from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
 from webhook.server.watchdog import Watchdog
 
 ROOT: Final = Path(__file__).parents[1]
@@ -383,6 +383,7 @@ def test_metrics_are_those_of_the_server() -> None:
     metrics.also(certificates.metrics)
     metrics.also(lambda: ready_metric(ready=True))
     metrics.also(lambda: connection_metrics({"reviews": Watchdog(Limits(), 1)}))
+    metrics.also(log_metric)
     metrics.also(InCluster(Scripted([]), place, log, certificates).metrics)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
     listed = re.findall(r"^\| `(vgpu_webhook_\w+)` \| (\w+) \|", TEXTS["docs/server.md"], re.MULTILINE)

@@ -1,6 +1,7 @@
 """The directory that keeps pairs: whole generations, private files, and no half of anything after a crash."""
 
 import asyncio
+import errno
 import multiprocessing
 import os
 import stat
@@ -183,6 +184,26 @@ def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(StoreError, match="file"):
         put(Directory(tmp_path / "file" / "state"), made())
+
+
+def test_what_could_not_be_written_whole_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A full disk: what was there is there, each try leaves nothing, and with room it works."""
+    directory = Directory(tmp_path / "state")
+    assert directory.replace({"tls.crt": b"old"}, directory.look().version)
+    before = directory.look()
+    usual = sorted(directory.path.iterdir())
+
+    def full(descriptor: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", full)
+        for _ in range(3):
+            with pytest.raises(StoreError, match="No space left"):
+                directory.replace({"tls.crt": b"new"}, before.version)
+    assert directory.look() == before
+    assert sorted(directory.path.iterdir()) == usual
+    assert directory.replace({"tls.crt": b"new"}, before.version)
 
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:

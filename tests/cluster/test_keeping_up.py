@@ -15,9 +15,11 @@ from tests.cluster.storing import PLACE, Storing
 from webhook.cluster import telling
 from webhook.cluster.api import Answer, StatusError, UnreachableError
 from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
+from webhook.cluster.documents import Memo
 from webhook.cluster.events import LONGEST_MESSAGE, Events, Subject, shortened
-from webhook.cluster.last_good import MOST, Kept, LastGood, fitted
-from webhook.cluster.live import LivePolicy
+from webhook.cluster.last_good import MOST, Kept, LastGood, Record, fitted
+from webhook.cluster.live import FULL, NOT_COMPILED, UNSOUND, LivePolicy
+from webhook.cluster.mappings import unsound_in
 from webhook.mapping.policy import Policy
 
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
@@ -112,6 +114,15 @@ async def test_an_event_counts_versions() -> None:
     assert len(api.stored) == 2
 
 
+async def test_an_event_of_no_known_version_counts_each_time() -> None:
+    """What is said again an hour later is not what was said before: a Secret that is lost for the second time."""
+    api = Storing()
+    for _ in range(3):
+        await Events(api).tell(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
+    (event,) = api.stored.values()
+    assert event["count"] == 3
+
+
 async def test_an_event_that_another_replica_counts() -> None:
     """It looks again."""
     api = Storing()
@@ -146,7 +157,14 @@ class Following:
         self.said = CapturingLogger()
         self.policies: list[Policy] = []
         log = structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
-        self.live = LivePolicy(api, PLACE, log, in_force=self.policies.append)
+        self.notices: list[str] = []
+        self.live = LivePolicy(
+            api,
+            PLACE,
+            log,
+            in_force=self.policies.append,
+            notice=lambda subject, reason, message: self.notices.append(f"{subject.name} {reason}: {message}"),
+        )
 
     @property
     def told(self) -> list[str]:
@@ -250,3 +268,44 @@ async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> 
         one.live._changed({"acme"})  # noqa: SLF001
         await until(lambda: one.live.compilations == 2)
     assert len(one.policies) == 1
+    assert one.notices == [f"{LAST_GOOD_NAME} PolicyNotCompiled: {NOT_COMPILED}"]
+
+
+async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
+    """What a replica remembers is in order, and what others wrote there is not; what is in order counts."""
+    api = Storing()
+    api.put(f"{MAPS}/acme", config_map("acme", "vendor: ["))
+    texts = {"acme": vendor("acme", about="one")}
+    api.put(RECORD, {"metadata": {"name": LAST_GOOD_NAME}, "data": texts})
+    async with following(api) as one:
+        # The marks of its probes are written; what was written is adopted then, in the place of what comes before.
+        await until(lambda: f"PUT {LAST_GOOD_NAME}" in api.asked)
+        await asyncio.sleep(0.05)
+        one.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
+        await until(lambda: one.live.compilations == 2)
+        assert [policy.vendors["acme"].document.about for policy in one.policies] == ["one"]
+        assert one.told.count("last_good_unsound") == 1
+        assert one.notices == [f"{LAST_GOOD_NAME} LastGoodUnsound: {UNSOUND}: acme"]
+        one.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
+        await until(lambda: one.live.compilations == 3)
+    assert one.policies[-1].vendors["acme"].document.about == "two"
+    assert one.told.count("last_good_unsound") == 1
+
+
+def test_settings_in_the_record_are_looked_at_too() -> None:
+    """Of what is not remembered nothing is said: another version may know it."""
+    good, bad = "timeoutSeconds: 7\n", "timeoutSeconds: never\n"
+    memo = Memo()
+    assert unsound_in({SETTINGS_NAME: bad, "acme": "["}, {SETTINGS_NAME: good}, memo) == {SETTINGS_NAME}
+    assert unsound_in({SETTINGS_NAME: good}, {SETTINGS_NAME: bad}, memo) == frozenset()
+    assert unsound_in({SETTINGS_NAME: bad}, {SETTINGS_NAME: bad}, memo) == frozenset()
+
+
+async def test_what_is_not_kept_is_told() -> None:
+    """The record is full: by an Event that names what is left out, beside the log."""
+    api = Storing()
+    for name in "ab":
+        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MOST // 2)))
+    async with following(api) as one:
+        await until(lambda: "last_good_full" in one.told)
+    assert one.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {FULL}: b"]

@@ -2,7 +2,11 @@
 
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+
+HANDS = 8
+"""Threads for what is done very many times."""
 
 
 @contextmanager
@@ -19,3 +23,10 @@ def beside(work: Callable[[threading.Event], None], threads: int = 1) -> Iterato
         for thread in running:
             thread.join(120)
     assert not any(thread.is_alive() for thread in running), "it goes on after two minutes"
+
+
+def together(work: Callable[[int], object], count: int) -> None:
+    """Have something done very many times, several at once; it is given which time it is."""
+    with ThreadPoolExecutor(HANDS) as pool:
+        for _ in pool.map(work, range(count)):
+            pass

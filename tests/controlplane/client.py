@@ -10,6 +10,7 @@ import re
 import ssl
 import time
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode, urlsplit
@@ -102,20 +103,14 @@ class Client:
         *,
         query: dict[str, str] | None = None,
         content_type: str = "application/json",
+        seconds: float = CALL_TIMEOUT,
     ) -> Answer:
         """Make one call on a connection of its own; a body that is not JSON comes back under the key `text`."""
-        address = urlsplit(self.server)
-        connection = http.client.HTTPSConnection(
-            address.hostname or "", address.port, timeout=CALL_TIMEOUT, context=self._tls
-        )
+        connection = self._connection(seconds)
         try:
-            headers = {
-                "Authorization": f"Bearer {self.token}",
-                "Accept": "application/json",
-                "Content-Type": content_type,
-            }
             target = f"{path}?{urlencode(query)}" if query else path
-            connection.request(method, target, None if body is None else json.dumps(body).encode(), headers)
+            encoded = None if body is None else json.dumps(body).encode()
+            connection.request(method, target, encoded, self._headers(content_type))
             response = connection.getresponse()
             raw = response.read()
             warnings = read_warnings(response.headers.get_all("Warning") or [])
@@ -127,6 +122,22 @@ class Client:
             parsed = None
         answer = parsed if isinstance(parsed, dict) else {"text": raw.decode(errors="replace")}
         return Answer(response.status, answer, warnings)
+
+    def create_all(self, path: str, manifests: Iterable[Object]) -> None:
+        """Create objects of a collection one after the other, on one connection: for thousands of them."""
+        with closing(self._connection(CALL_TIMEOUT)) as connection:
+            for manifest in manifests:
+                connection.request("POST", path, json.dumps(manifest).encode(), self._headers("application/json"))
+                response = connection.getresponse()
+                said = response.read()
+                assert response.status == 201, said
+
+    def _connection(self, seconds: float) -> http.client.HTTPSConnection:
+        address = urlsplit(self.server)
+        return http.client.HTTPSConnection(address.hostname or "", address.port, timeout=seconds, context=self._tls)
+
+    def _headers(self, content_type: str) -> dict[str, str]:
+        return {"Authorization": f"Bearer {self.token}", "Accept": "application/json", "Content-Type": content_type}
 
 
 def plural(kind: str) -> str:

@@ -16,9 +16,9 @@ from .stream import Stream
 from .witnesses import Alerts
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def scene(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
-    """A cluster of its own, with two replicas behind a Service."""
+    """A cluster of its own, with two replicas behind a Service; it ends with the faults, for it takes room and time."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")
     with capture.global_and_fixture_disabled():
         try:
@@ -30,9 +30,11 @@ def scene(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory)
         with scene.stack:
             scene.begin()
             yield scene
+        # It would wait for the end of watches that nobody ends.
+        plane.stop_component("kube-apiserver")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def alerts(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Alerts:
     """The chart's alerts, rendered for that cluster."""
     capture = pytestconfig.pluginmanager.getplugin("capturemanager")

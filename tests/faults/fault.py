@@ -1,7 +1,7 @@
 """What a fault is, and what is promised of it."""
 
 from collections.abc import Callable
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,7 @@ class Fault:
         happens: a context manager: the fault happens at its beginning, and ends with it.
         told: who hears of it.
         lasts: seconds for which it stays.
+        before: a context manager: what has to be so for the fault to matter, from before the first pod until all is over.
         denied: why pods may be denied meanwhile; empty: none may be.
         untreated: why pods may be created untreated; empty: none may be.
         harmless: a load rather than a fault: nobody has to be told.
@@ -49,6 +50,7 @@ class Fault:
     name: str
     happens: "Callable[[Scene], AbstractContextManager[None]]"
     told: Told
+    before: "Callable[[Scene], AbstractContextManager[None]]" = lambda _: nullcontext()
     lasts: float = 3.0
     denied: str = ""
     untreated: str = ""

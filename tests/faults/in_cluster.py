@@ -1,9 +1,11 @@
 """Faults of the cluster: its API server, its store, the way to them, its size."""
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from tests.controlplane.client import Object
 from tests.controlplane.own_plane import Relay
 
 from .in_objects import mapping
@@ -63,11 +65,11 @@ def stale_label(scene: Scene) -> Iterator[None]:
 def many_namespaces(scene: Scene) -> Iterator[None]:
     """Thousands of namespaces come, and go on being there."""
 
-    def create(number: int) -> None:
+    def namespace(number: int) -> Object:
         metadata = {"name": f"many-{number}", "labels": OPTED_IN if number % 2 else {}}
-        scene.client.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}).accepted()
+        return {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
 
-    scene.together(create, NAMESPACES)
+    scene.create_many("/api/v1/namespaces", namespace, NAMESPACES)
     yield
 
 
@@ -75,10 +77,13 @@ def many_namespaces(scene: Scene) -> Iterator[None]:
 def many_mappings(scene: Scene) -> Iterator[None]:
     """Thousands of good mappings come, and go."""
 
-    def write(number: int) -> None:
-        scene.mapping(f"many-{number}", mapping(f"many-{number}"))
+    def config_map(number: int) -> Object:
+        metadata = {"name": f"many-{number}", "labels": {"vgpu-webhook.io/mapping": "true"}}
+        data = {"mapping.yaml": json.dumps(mapping(f"many-{number}"))}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}
 
-    scene.together(write, MAPPINGS)
-    yield
     path = f"/api/v1/namespaces/{OWN}/configmaps"
+    scene.create_many(path, config_map, MAPPINGS)
+    scene.plane.wait_until(scene.rejects, "some are rejected", 60)
+    yield
     scene.client.call("DELETE", path, query={"labelSelector": "vgpu-webhook.io/mapping"}).accepted()

@@ -1,5 +1,6 @@
 """Faults of the objects that the webhook keeps or reads: certificates, webhook configuration, documents."""
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -107,6 +108,14 @@ def second_installation(scene: Scene) -> Iterator[None]:
 
 
 @contextmanager
+def another_mapping(scene: Scene) -> Iterator[None]:
+    """A good one comes, and goes."""
+    scene.mapping("another", mapping("another"))
+    yield
+    scene.delete_config_map("another")
+
+
+@contextmanager
 def bad_mapping(scene: Scene) -> Iterator[None]:
     """A mapping that is no mapping."""
     scene.mapping("bad", {"vendor": "nvidia", "wrods": {}})
@@ -124,33 +133,51 @@ def long_conditions(scene: Scene) -> Iterator[None]:
 
 
 @contextmanager
-def last_good_deleted(scene: Scene) -> Iterator[None]:
-    """The record of the last good documents is gone, while a document is in force by that alone."""
-    with _in_force_by_record(scene):
-        scene.delete_config_map(LAST_GOOD)
-        yield
-
-
-@contextmanager
-def last_good_corrupted(scene: Scene) -> Iterator[None]:
-    """It holds garbage instead."""
-    with _in_force_by_record(scene):
-        scene.config_map(LAST_GOOD, {"spoilt": "{{{", "nonsense": "\t:"})
-        yield
-
-
-@contextmanager
-def _in_force_by_record(scene: Scene) -> Iterator[None]:
-    """A document that was good, and is spoilt."""
+def in_force_by_record(scene: Scene) -> Iterator[None]:
+    """A document that was good, and is spoilt: it is in force by the record of the last good ones alone."""
 
     def kept() -> bool:
         return "spoilt" in scene.client.get("v1", "configmaps", LAST_GOOD, OWN).body.get("data", {})
 
     scene.mapping("spoilt", mapping("spoilt"))
-    scene.plane.wait_until(kept, "the document is kept", 30)
+    scene.plane.wait_until(kept, "the document is kept", 60)
     scene.mapping("spoilt", {**mapping("spoilt"), "wrods": {}})
+    scene.plane.wait_until(lambda: scene.rejected("spoilt"), "the document is rejected", 60)
     yield
     scene.delete_config_map("spoilt")
+
+
+@contextmanager
+def last_good_deleted(scene: Scene) -> Iterator[None]:
+    """The record of the last good documents is gone."""
+    scene.delete_config_map(LAST_GOOD)
+    yield
+
+
+@contextmanager
+def last_good_corrupted(scene: Scene) -> Iterator[None]:
+    """It holds garbage instead."""
+    scene.config_map(LAST_GOOD, {"spoilt": "{{{", "nonsense": "\t:"})
+    yield
+
+
+@contextmanager
+def last_good_huge(scene: Scene) -> Iterator[None]:
+    """It holds as much garbage as an API server stores."""
+    scene.config_map(LAST_GOOD, {"spoilt": "{" * 500_000, "nonsense": "\t" * 500_000})
+    yield
+
+
+@contextmanager
+def last_good_full(scene: Scene) -> Iterator[None]:
+    """There are more good documents than it can hold."""
+    names = [f"long-{number}" for number in range(3)]
+    for name in names:
+        text = f"{json.dumps(mapping(name))}\n# {'x' * 500_000}\n"
+        scene.config_map(name, {"mapping.yaml": text}, {"vgpu-webhook.io/mapping": "true"})
+    yield
+    for name in names:
+        scene.delete_config_map(name)
 
 
 def mapping(vendor: str) -> Object:

@@ -1,16 +1,16 @@
 """Faults of the replicas, and of those who call them."""
 
 import json
-import resource
 import signal
 import sys
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 
-from tests.controlplane.beside import beside
+from tests.controlplane.beside import beside, together
 
-from .scene import OWN, SECRET, TEAM, Scene, limited
+from . import strangers
+from .scene import TEAM, Scene, limited
 from .stream import gpu_pod
 
 CLOCK = """
@@ -65,33 +65,28 @@ def all_suspended(scene: Scene) -> Iterator[None]:
 
 
 @contextmanager
-def idle_connections(scene: Scene) -> Iterator[None]:
-    """Somebody opens more connections than a replica permits, and says nothing."""
+def few_connections(scene: Scene) -> Iterator[None]:
+    """A replica permits few connections."""
     scene.restart(0, options=("--connections", "64"))
     scene.plane.wait_until(scene.ready, "ready with few connections", 60)
-    with scene.idle_connections(scene.replicas[0], IDLE):
-        yield
+    yield
     scene.restart(0)
 
 
 @contextmanager
 def few_descriptors(scene: Scene) -> Iterator[None]:
-    """A replica may open few files, and somebody opens more connections than that."""
+    """A replica may open few files."""
     scene.restart(0, before=limited("-n 96"))
     scene.plane.wait_until(scene.ready, "ready with few descriptors", 60)
-    with scene.idle_connections(scene.replicas[0], IDLE):
-        yield
+    yield
     scene.restart(0)
 
 
 @contextmanager
-def full_disk(scene: Scene) -> Iterator[None]:
-    """Nothing that a replica writes is kept any more, its log neither; then it is started again."""
-    resource.prlimit(scene.replicas[0].process.pid, resource.RLIMIT_FSIZE, (0, 0))
-    scene.client.delete("v1", "secrets", SECRET, OWN).accepted()
-    yield
-    scene.kill(0)
-    scene.restart(0)
+def idle_connections(scene: Scene) -> Iterator[None]:
+    """Somebody opens more connections than that, and says nothing."""
+    with strangers.idle(scene.replicas[0], IDLE):
+        yield
 
 
 @contextmanager
@@ -99,7 +94,8 @@ def clock_ahead(scene: Scene) -> Iterator[None]:
     """The clock of a replica's node is 70 days ahead: its certificate looks old to it."""
     scene.restart(0, before=(sys.executable, "-c", CLOCK))
     yield
-    scene.restart(0)
+    # Both have written certificates against each other, and for a minute are slow to write more.
+    scene.fresh = False
 
 
 @contextmanager
@@ -108,10 +104,10 @@ def huge_namespaces(scene: Scene) -> Iterator[None]:
     body = _review("n" * 6_500_000)
 
     def send(number: int) -> None:
-        with closing(scene.connection(scene.replicas[number % 2])) as connection:
-            scene.send(connection, body)
+        with closing(strangers.connection(scene.replicas[number % 2])) as connection:
+            strangers.send(connection, body)
 
-    scene.together(send, 30)
+    together(send, 30)
     yield
 
 
@@ -121,9 +117,9 @@ def denials(scene: Scene) -> Iterator[None]:
     body = _review(TEAM, limits={"nvidia.com/gpu": "1", "nvidia.com/gpumem": "-1"})
 
     def work(over: threading.Event) -> None:
-        with closing(scene.connection(scene.replicas[0])) as connection:
+        with closing(strangers.connection(scene.replicas[0])) as connection:
             while not over.is_set():
-                scene.send(connection, body)
+                strangers.send(connection, body)
 
     with beside(work, 8):
         yield

@@ -6,17 +6,16 @@ import http.client
 import itertools
 import json
 import os
+import re
 import signal
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
+from tests.controlplane.beside import HANDS, together
 from tests.controlplane.client import Answer, Client, Object
 from tests.controlplane.own_plane import OwnPlane
 from tests.controlplane.processes import Process, ProcessEndedError, free_ports
@@ -244,6 +243,16 @@ class Scene:
         if self.client.create(manifest).status == 409:
             self.client.call("PUT", f"/api/v1/namespaces/{OWN}/configmaps/{name}", manifest).accepted()
 
+    def rejects(self) -> bool:
+        """Whether all replicas have rejected a document, whichever."""
+        rejection = re.compile(r"^vgpu_webhook_config_map_accepted\{.*\} 0.0$", re.MULTILINE)
+        return all(rejection.search(self.get(each, "/metrics")[1]) for each in self.replicas)
+
+    def rejected(self, name: str) -> bool:
+        """Whether all replicas say that the document in a ConfigMap is not in force."""
+        line = f'vgpu_webhook_config_map_accepted{{config_map="{name}"}} 0.0'
+        return all(line in self.get(each, "/metrics")[1] for each in self.replicas)
+
     def mapping(self, name: str, document: Object) -> None:
         """Write a mapping."""
         self.config_map(name, {"mapping.yaml": json.dumps(document)}, {"vgpu-webhook.io/mapping": "true"})
@@ -259,46 +268,9 @@ class Scene:
         }
         return self.client.patch("v1", "secrets", SECRET, {"data": encoded}, OWN)
 
-    def together(self, work: Callable[[int], Any], count: int) -> None:
-        """Do something very many times."""
-        with ThreadPoolExecutor(8) as pool:
-            for _ in pool.map(work, range(count)):
-                pass
-
-    # What strangers do to the port.
-
-    def connection(self, replica: Replica) -> http.client.HTTPSConnection:
-        """One to the port of reviews, from somebody who does not care who answers; it opens with what is sent first."""
-        context = ssl.create_default_context()
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-        return http.client.HTTPSConnection("127.0.0.1", replica.port, timeout=20, context=context)
-
-    def send(self, connection: http.client.HTTPSConnection, review: bytes) -> None:
-        """Send a review and read the answer, if there is one."""
-        try:
-            connection.request("POST", "/mutate", review, {"Content-Type": "application/json"})
-            connection.getresponse().read()
-        except (OSError, http.client.HTTPException):
-            connection.close()
-
-    @contextmanager
-    def idle_connections(self, replica: Replica, count: int) -> Iterator[None]:
-        """Hold TLS connections open without a word."""
-        held: list[http.client.HTTPSConnection] = []
-
-        def connect(_: int) -> None:
-            connection = self.connection(replica)
-            with contextlib.suppress(OSError):
-                connection.connect()
-                held.append(connection)
-
-        try:
-            self.together(connect, count)
-            yield
-        finally:
-            for each in held:
-                each.close()
+    def create_many(self, path: str, manifest: Callable[[int], Object], count: int) -> None:
+        """Create very many objects of a collection."""
+        together(lambda part: self.client.create_all(path, map(manifest, range(part, count, HANDS))), HANDS)
 
 
 def limited(limit: str) -> tuple[str, ...]:

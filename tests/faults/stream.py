@@ -15,6 +15,9 @@ from tests.controlplane.written import STATUS
 
 CLIENTS = 3
 PAUSE = 0.1
+LONGEST = "10s"
+"""After which the API server gives up a creation, be it for a webhook or for its store."""
+
 STEADY = 10
 """Pods in a row that have to be treated for all to be well again."""
 
@@ -71,7 +74,9 @@ class Stream:
         while not over.wait(PAUSE):
             began = time.monotonic()
             try:
-                answer = self.client.create(gpu_pod(f"pod-{next(self._numbers)}"), self.namespace)
+                pod = gpu_pod(f"pod-{next(self._numbers)}")
+                path = f"/api/v1/namespaces/{self.namespace}/pods"
+                answer = self.client.call("POST", path, pod, query={"timeout": LONGEST})
                 fate, said = _fate(answer), f"{answer.status}: {answer.message}"
             except OSError as error:
                 fate, said = Fate.UNANSWERED, repr(error)

@@ -2,12 +2,39 @@
 
 from typing import Final
 
-from . import in_cluster, in_objects, in_replicas
+from . import in_cluster, in_installation, in_objects, in_replicas
 from .fault import Fault, Told
 
 AWAY: Final = "for as long as nobody answers"
 NOTICED: Final = "calls that were under way, or came before the Service left the replica out"
+STARTING: Final = "until replicas have started"
 OTHERS: Final = "between a change and its repair: nobody calls the webhook then"
+
+REPAIRED: Final = Told(
+    log=("registration",),
+    events=("RegistrationRepaired",),
+    metrics=("vgpu_webhook_configuration_repairs_total",),
+    alerts=("VgpuWebhookConfigurationChanged",),
+)
+RESTORED: Final = Told(
+    log=("certificates",),
+    events=("CertificateRestored",),
+    metrics=("vgpu_webhook_certificate_failures_total",),
+    alerts=("VgpuWebhookCertificateFailures",),
+)
+UNTRUSTED: Final = Told(
+    log=("certificates",),
+    events=("CertificateUntrusted",),
+    metrics=("apiserver_admission_webhook_rejection_count",),
+    alerts=("VgpuWebhookFailClosed",),
+)
+REJECTED: Final = Told(
+    log=("mapping_rejected",),
+    events=("MappingRejected",),
+    metrics=("vgpu_webhook_config_map_accepted",),
+    alerts=("VgpuWebhookConfigMapRejected",),
+    checks=("mappings",),
+)
 
 FAULTS: Final = (
     Fault(
@@ -84,18 +111,32 @@ FAULTS: Final = (
         "200 idle connections to a replica that permits 64",
         in_replicas.idle_connections,
         Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+        before=in_replicas.few_connections,
     ),
     Fault(
         "a replica has few file descriptors, and 200 idle connections",
-        in_replicas.few_descriptors,
+        in_replicas.idle_connections,
         Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
-        denied=NOTICED,
+        before=in_replicas.few_descriptors,
     ),
     Fault(
-        "a replica's disk is full",
-        in_replicas.full_disk,
-        Told(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
-        denied=NOTICED,
+        "the disks of all replicas are full, their logs' too, and the Secret is deleted",
+        in_installation.disks_full,
+        Told(
+            events=("CertificateRestored",),
+            metrics=("vgpu_webhook_log_lines_lost_total", "vgpu_webhook_certificate_failures_total"),
+            alerts=("VgpuWebhookLogLost", "VgpuWebhookCertificateFailures"),
+        ),
+    ),
+    Fault(
+        "the disk of `--state-dir` is full, and the certificate there is lost",
+        in_installation.state_folder_full,
+        Told(
+            log=("certificates",),
+            metrics=("vgpu_webhook_certificate_failures_total",),
+            alerts=("VgpuWebhookCertificateFailures",),
+        ),
+        before=in_installation.state_folder,
         lasts=8,
     ),
     Fault(
@@ -118,22 +159,12 @@ FAULTS: Final = (
     Fault(
         "the Secret is deleted",
         in_objects.secret_deleted,
-        Told(
-            log=("certificates",),
-            events=("CertificateRestored",),
-            metrics=("vgpu_webhook_certificate_failures_total",),
-            alerts=("VgpuWebhookCertificateFailures",),
-        ),
+        RESTORED,
     ),
     Fault(
         "the Secret is emptied",
         in_objects.secret_emptied,
-        Told(
-            log=("certificates",),
-            events=("CertificateRestored",),
-            metrics=("vgpu_webhook_certificate_failures_total",),
-            alerts=("VgpuWebhookCertificateFailures",),
-        ),
+        RESTORED,
     ),
     Fault(
         "the Secret is corrupted",
@@ -148,24 +179,21 @@ FAULTS: Final = (
     Fault(
         "caBundle is emptied",
         in_objects.bundle_emptied,
-        Told(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total",),
-            alerts=("VgpuWebhookConfigurationChanged",),
-        ),
+        REPAIRED,
         denied="between the change and its repair: the API server trusts nobody",
     ),
     Fault(
         "caBundle is emptied while all replicas start",
         in_objects.bundle_emptied_and_restart,
-        Told(
-            log=("certificates",),
-            events=("CertificateUntrusted",),
-            metrics=("apiserver_admission_webhook_rejection_count",),
-            alerts=("VgpuWebhookFailClosed",),
-        ),
-        denied="until replicas have started",
+        UNTRUSTED,
+        denied=STARTING,
+        recovers=30,
+    ),
+    Fault(
+        "the Secret is lost and caBundle a stranger's while all replicas start",
+        in_installation.strangers_bundle,
+        UNTRUSTED,
+        denied=STARTING,
         recovers=30,
     ),
     Fault(
@@ -184,66 +212,75 @@ FAULTS: Final = (
     Fault(
         "the webhook configuration is opened every 0.8 s",
         in_objects.configuration_opened,
-        Told(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total",),
-            alerts=("VgpuWebhookConfigurationChanged",),
-        ),
+        REPAIRED,
         lasts=10,
         recovers=65,
     ),
     Fault(
         "a namespace selector that selects nothing",
         in_objects.namespaces_kept_out,
-        Told(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total",),
-            alerts=("VgpuWebhookConfigurationChanged",),
-        ),
+        REPAIRED,
         untreated=OTHERS,
         recovers=65,
     ),
     Fault(
         "a forged newer version that selects no pod",
         in_objects.newer_version,
-        Told(
-            log=("registration",),
-            events=("RegistrationRepaired",),
-            metrics=("vgpu_webhook_configuration_repairs_total",),
-            alerts=("VgpuWebhookConfigurationChanged",),
-        ),
+        REPAIRED,
         untreated=OTHERS,
         recovers=65,
     ),
     Fault(
         "a mapping that is invalid",
         in_objects.bad_mapping,
-        Told(
-            log=("mapping_rejected",),
-            events=("MappingRejected",),
-            metrics=("vgpu_webhook_config_map_accepted",),
-            alerts=("VgpuWebhookConfigMapRejected",),
-            checks=("mappings",),
-        ),
+        REJECTED,
     ),
     Fault(
         "a mapping with 2,000 long keys",
         in_objects.long_conditions,
-        Told(
-            log=("mapping_rejected",),
-            events=("MappingRejected",),
-            metrics=("vgpu_webhook_config_map_accepted",),
-            alerts=("VgpuWebhookConfigMapRejected",),
-            checks=("mappings",),
-        ),
+        REJECTED,
     ),
-    Fault("the last good documents are deleted", in_objects.last_good_deleted, Told(log=("last_good_restored",))),
+    Fault(
+        "the last good documents are deleted",
+        in_objects.last_good_deleted,
+        Told(log=("last_good_restored",)),
+        before=in_objects.in_force_by_record,
+    ),
     Fault(
         "the last good documents are corrupted",
         in_objects.last_good_corrupted,
-        Told(log=("mapping_rejected",), alerts=("VgpuWebhookConfigMapRejected",)),
+        Told(log=("last_good_unsound",), events=("LastGoodUnsound",)),
+        before=in_objects.in_force_by_record,
+    ),
+    Fault(
+        "1 MB of garbage instead of the last good documents",
+        in_objects.last_good_huge,
+        Told(log=("last_good_unsound",), events=("LastGoodUnsound",)),
+        before=in_objects.in_force_by_record,
+    ),
+    Fault(
+        "more good documents than are kept for later",
+        in_objects.last_good_full,
+        Told(log=("last_good_full",), events=("LastGoodFull",)),
+    ),
+    Fault(
+        "the webhook's namespace is lost, and made anew",
+        in_installation.namespace_lost,
+        Told(
+            log=("config_maps_lost",),
+            events=("ConfigMapsLost",),
+            metrics=("vgpu_webhook_config_maps_lost",),
+            alerts=("VgpuWebhookConfigMapsLost",),
+        ),
+        before=in_installation.settings_and_controllers,
+    ),
+    Fault(
+        "a mapping comes while one replica is of the version before",
+        in_objects.another_mapping,
+        Told(),
+        before=in_installation.version_before,
+        lasts=8,
+        harmless=True,
     ),
     Fault("a second installation", in_objects.second_installation, Told(log=("registration",)), lasts=8),
     Fault(

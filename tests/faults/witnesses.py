@@ -27,6 +27,9 @@ LEVELS = {"warning", "error", "critical"}
 FRESH = 2.5
 """Seconds in which every watch brings what was done to a namespace; each fault of the table lasts longer."""
 
+SCRAPED = 5.0
+"""Seconds after which a scrape is given up, half of what is usual: what is there is read again afterwards."""
+
 STEADY, GOING_ON = 30, 45
 """Minutes before a fault, and of it, as Prometheus is shown them."""
 
@@ -44,9 +47,9 @@ def samples(text: str, **labels: str) -> dict[str, float]:
 
 
 def api_server_samples(client: Client) -> dict[str, float]:
-    """What an API server counts of the webhook; nothing while it does not answer."""
+    """What an API server counts of the webhook; nothing while it does not answer: without its store it takes long."""
     try:
-        text = str(client.call("GET", "/metrics").body.get("text", ""))
+        text = str(client.call("GET", "/metrics", seconds=SCRAPED).body.get("text", ""))
     except OSError:
         return {}
     lines = [line for line in text.splitlines() if WEBHOOK_COUNTS.match(line)]
@@ -184,5 +187,5 @@ def checks(command: list[str]) -> dict[str, str]:
     """How each check of `vgpu-webhook check -o json` ends that does not end well."""
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     if done.returncode not in {0, 2}:
-        raise AssertionError(f"check: {done.stdout}{done.stderr}")
+        raise AssertionError(f"check ended with {done.returncode}: {done.stdout}{done.stderr}")
     return {each["name"]: each["message"] for each in json.loads(done.stdout)["checks"] if each["level"] != "ok"}

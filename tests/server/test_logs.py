@@ -3,6 +3,7 @@
 import io
 import json
 import logging
+from pathlib import Path
 
 import pytest
 
@@ -12,6 +13,7 @@ from webhook.server.logs import (
     MAX_FRAMES,
     MAX_KINDS,
     MAX_MESSAGE,
+    Lines,
     Throttle,
     error_fields,
     make_logger,
@@ -63,6 +65,17 @@ def test_level_decides() -> None:
     line = json.loads(file.getvalue())
     assert (line["event"], line["level"], line["number"]) == ("yes", "warning", 1)
     assert line["timestamp"].endswith("Z")
+
+
+def test_a_line_that_cannot_be_written_is_counted() -> None:
+    """A full disk: whoever logs goes on, at every level, and what is written again is whole."""
+    before = Lines.lost
+    with Path("/dev/full").open("wb", buffering=0) as file:
+        log = make_logger("debug", file)
+        for level in ("debug", "info", "warning", "error", "critical", "exception"):
+            getattr(log, level)("event")
+        log.log(30, "event")
+    assert Lines.lost - before == 7
 
 
 def test_error_is_told_by_type_and_place() -> None:

@@ -85,6 +85,7 @@ async def test_every_metric_has_our_name() -> None:
         "vgpu_webhook_connections_max",
         "vgpu_webhook_connections_evicted_total",
         "vgpu_webhook_in_flight",
+        "vgpu_webhook_log_lines_lost_total",
         "vgpu_webhook_ready",
     }
 

@@ -1,6 +1,7 @@
 """What serving with and without a cluster have in common: the certificate, the log, the end."""
 
 import asyncio
+import contextlib
 import datetime as dt
 import ipaddress
 import re
@@ -120,7 +121,9 @@ def logger(level: str) -> "FilteringBoundLogger":
 
 def announce_to(trusted: str, addresses: "Addresses") -> None:
     """One readable line, once reviews are answered; it ends with what clients have to trust."""
-    click.echo(f"ready: {addresses} (clients trust {trusted})")
+    # It is for whoever looks, and the log says the same: nobody has to be able to read it.
+    with contextlib.suppress(OSError):
+        click.echo(f"ready: {addresses} (clients trust {trusted})")
 
 
 def run_to_end(work: Awaitable[None]) -> None:

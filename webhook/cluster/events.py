@@ -1,7 +1,7 @@
 """Kubernetes Events, so that ``kubectl describe`` of an object says what we make of it.
 
 The name of an Event follows from what it says: replicas and later processes find the one that is there already. It counts how
-many versions of the object it was said of.
+many versions of the object it was said of, or, where the object's version is not known, how often it was said.
 """
 
 import datetime as dt
@@ -33,7 +33,7 @@ class Subject:
 
     Attributes:
         namespace: empty for one without a namespace; its Events are in ``default``.
-        version: its resourceVersion: of one version, the same is said once.
+        version: its resourceVersion: of one version, the same is said once. Empty: each time is one of its own.
     """
 
     api_version: str
@@ -96,7 +96,7 @@ class Events:
             seen, whole = _decode_seen(body), _decode_any(body)
         except msgspec.DecodeError as error:
             raise UnreachableError(f"{path}: {error}") from error
-        if seen.involved.resource_version == event["involvedObject"]["resourceVersion"]:
+        if seen.involved.resource_version == event["involvedObject"]["resourceVersion"] != "":
             return True
         whole |= {key: event[key] for key in ("involvedObject", "lastTimestamp")}
         whole["count"] = seen.count + 1

@@ -18,6 +18,7 @@ from webhook.cluster.documents import Memo
 from webhook.cluster.events import Events, Subject
 from webhook.cluster.last_good import NOTHING, Kept, LastGood, Record
 from webhook.cluster.lost import Lost
+from webhook.cluster.mappings import unsound_in
 from webhook.cluster.policies import Outcome, policy_of
 from webhook.cluster.reflector import Pace
 from webhook.cluster.sources import Sources
@@ -27,6 +28,16 @@ from webhook.mapping.policy import Policy
 
 AGAIN: Final = 5.0
 """Seconds until it is asked again whether somebody has deleted what is gone."""
+
+NOT_COMPILED: Final = (
+    "A bug of vgpu-webhook: ConfigMaps were changed, and what was in force before stays so. Its log says more"
+)
+FULL: Final = "1 MiB is full. What these say is in force, and not kept for when they are bad one day"
+
+UNSOUND: Final = (
+    "Somebody, or another version, has written what is no document here. In force stays what was. "
+    "Delete this ConfigMap, and it is written anew; it concerns"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +63,7 @@ class LivePolicy:
         in_force: called on the loop with every policy that differs from the one before; from then on it decides.
         owner: a ClusterRole with which what is kept goes, if there is one.
         told: called on the loop with what became of every ConfigMap, after every compilation.
+        notice: called on the loop with an Event of ours, for whoever writes them: the object, the reason, the message.
         calm: how long changes are collected.
         pace: of the watches.
 
@@ -71,6 +83,7 @@ class LivePolicy:
         in_force: Callable[[Policy], None],
         owner: str | None = None,
         told: Callable[[Sequence[Verdict]], None] = lambda _: None,
+        notice: Callable[[Subject, str, str], None] = lambda *_: None,
         calm: Calm | None = None,
         pace: Pace | None = None,
     ) -> None:
@@ -82,11 +95,12 @@ class LivePolicy:
         self._events = Events(api)
         self._telling = Telling(self._events, namespace, log)
         self._lost = Lost(api, namespace, self._lost_or_found)
-        self._lost_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
+        self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
         self._losses = asyncio.Event()
         self._log = log
         self._in_force = in_force
         self._told = told
+        self._notice = notice
         self._calm = calm or Calm()
         self._memo = Memo()
         self._last_good: Mapping[str, str] = {}
@@ -165,16 +179,27 @@ class LivePolicy:
             if self.ready.is_set():
                 await self._calmed()
             self._dirty.clear()
-            self._last_good, self._adopted = {**self._last_good, **self._adopted.texts}, NOTHING
-            present = await self._lost.completed(self.sources.all, self._last_good)
-            if self._lost.unsure:
-                asyncio.get_running_loop().call_later(AGAIN, self._compile_again)
+            adopted, self._adopted = self._adopted.texts, NOTHING
             try:
+                unsound = await asyncio.to_thread(unsound_in, adopted, self._last_good, self._memo)
+                self._tell_unsound(unsound)
+                sound = {name: text for name, text in adopted.items() if name not in unsound}
+                self._last_good = {**self._last_good, **sound}
+                present = await self._lost.completed(self.sources.all, self._last_good)
+                if self._lost.unsure:
+                    asyncio.get_running_loop().call_later(AGAIN, self._compile_again)
                 outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
             except Exception as error:  # noqa: BLE001  (what is in force stays in force, and the next change may do)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
+                self._notice(self._record_subject, "PolicyNotCompiled", NOT_COMPILED)
                 continue
             self._take(outcome)
+
+    def _tell_unsound(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        self._log.warning("last_good_unsound", configmaps=sorted(names))
+        self._notice(self._record_subject, "LastGoodUnsound", f"{UNSOUND}: {', '.join(sorted(names))}")
 
     async def _calmed(self) -> None:
         """Return when nothing has changed for a while, or long enough after the first change."""
@@ -213,6 +238,7 @@ class LivePolicy:
         left_out = (kept.ours.keys() | kept.others.keys()) - record.texts.keys()
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
+            self._notice(self._record_subject, "LastGoodFull", f"{FULL}: {', '.join(sorted(left_out))}")
         return record
 
     def _lost_or_found(self, names: Collection[str]) -> None:
@@ -232,7 +258,7 @@ class LivePolicy:
                 names = ", ".join(sorted(self.lost))
                 message = f"Lost without an act of anybody's, and still in force here: {names}. Write them again"
                 try:
-                    await self._events.tell(self._lost_subject, "Warning", "ConfigMapsLost", message)
+                    await self._events.tell(self._record_subject, "Warning", "ConfigMapsLost", message)
                     self._unkept.set()
                     break
                 except ApiError:

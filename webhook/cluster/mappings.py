@@ -54,6 +54,26 @@ def read_mappings(present: Mapping[str, ConfigMap], last_good: Mapping[str, str]
     return Mappings(config_maps, read, newest, stable)
 
 
+def unsound_in(kept: Mapping[str, str], remembered: Mapping[str, str], memo: Memo) -> frozenset[str]:
+    """The ConfigMaps of which a text is kept that is in order no more, while what is remembered of them is.
+
+    Somebody has written into the record, or a newer version has: in force stays what was.
+    """
+    return frozenset(
+        name
+        for name, text in kept.items()
+        if remembered.get(name, text) != text
+        and not _is_sound(name, text, memo)
+        and _is_sound(name, remembered[name], memo)
+    )
+
+
+def _is_sound(name: str, text: str, memo: Memo) -> bool:
+    if name == SETTINGS_NAME:
+        return isinstance(read_settings(text, _source(name, SETTINGS_KEY, LAST_GOOD)), Chosen)
+    return isinstance(memo.mapping(text, _source(name, MAPPING_KEY, LAST_GOOD)), Sound)
+
+
 def settings_now(written: ConfigMap) -> Chosen | Problems:
     """The settings of a ConfigMap, or what is wrong with them."""
     text = written.data.get(SETTINGS_KEY)

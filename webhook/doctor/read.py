@@ -228,7 +228,7 @@ async def one_of(api: Api, path: str, kind: type[T]) -> T:
         UnreachableError: it says nothing, or nothing that can be read.
     """
     body = (await api.request("GET", path, seconds=SECONDS)).accepted()
-    return _decoded(path, body, kind)
+    return _decoded(path, body, msgspec.json.Decoder(kind))
 
 
 async def all_of(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
@@ -239,10 +239,12 @@ async def all_of(api: Api, path: str, kind: type[T], query: Mapping[str, str] | 
         UnreachableError: it says nothing, or nothing that can be read.
     """
     asked = {**(query or {}), "limit": PAGE}
+    # Made here: msgspec (0.22) ends a process in which two threads meet a type for the first time at once.
+    decoder, pages = msgspec.json.Decoder(kind), msgspec.json.Decoder(_Page)
     found: list[T] = []
     while True:
-        page = _decoded(path, (await api.request("GET", path, query=asked, seconds=SECONDS)).accepted(), _Page)
-        found += await asyncio.to_thread(lambda items: [_decoded(path, item, kind) for item in items], page.items)
+        page = _decoded(path, (await api.request("GET", path, query=asked, seconds=SECONDS)).accepted(), pages)
+        found += await asyncio.to_thread(lambda items: [_decoded(path, item, decoder) for item in items], page.items)
         if not page.metadata.more:
             return found
         asked["continue"] = page.metadata.more
@@ -258,8 +260,8 @@ async def tried(reading: Awaitable[T]) -> T | Missing:
         return Missing(str(error))
 
 
-def _decoded(path: str, body: Any, kind: type[T]) -> T:
+def _decoded(path: str, body: Any, decoder: "msgspec.json.Decoder[T]") -> T:
     try:
-        return msgspec.json.decode(body, type=kind)
+        return decoder.decode(body)
     except msgspec.DecodeError as error:
         raise UnreachableError(f"{path}: {error}") from error

@@ -75,7 +75,13 @@ class InCluster:
         # Only selectors that we keep ourselves are known to choose by labels.
         self._chosen = place.registration is Mode.MANAGED
         self._live = LivePolicy(
-            api, place.release_namespace, log, in_force=self._in_force, told=self._told, owner=place.owner
+            api,
+            place.release_namespace,
+            log,
+            in_force=self._in_force,
+            told=self._told,
+            notice=lambda subject, reason, message: self._notices.put_nowait((subject, reason, message)),
+            owner=place.owner,
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)

@@ -10,7 +10,7 @@ import time
 import traceback
 from collections.abc import Hashable
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO, ClassVar, Final
 
 import msgspec
 import structlog
@@ -31,10 +31,35 @@ MAX_FRAMES: Final = 12
 """Innermost places of an error that are told: enough to find it, bounded for an endless recursion."""
 
 
+class Lines:
+    """Writes lines to a file. One that cannot be written is counted, and ends nothing: pods are treated without a log, too.
+
+    A disk is full, or nobody reads a pipe any more.
+
+    Attributes:
+        lost: lines that could not be written, of the whole process, which has one log.
+    """
+
+    lost: ClassVar[int] = 0
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+
+    def msg(self, line: bytes) -> None:
+        """Write a line, whatever its level."""
+        try:
+            self._file.write(line + b"\n")
+            self._file.flush()
+        except OSError:
+            Lines.lost += 1
+
+    debug = info = warning = error = critical = msg
+
+
 def make_logger(level: str, file: BinaryIO) -> FilteringBoundLogger:
     """A logger that writes lines from `level` (a key of `LEVELS`) up to `file`."""
     logger: FilteringBoundLogger = structlog.wrap_logger(
-        structlog.BytesLogger(file),
+        Lines(file),
         processors=[
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),

@@ -18,6 +18,7 @@ from prometheus_client.registry import Collector
 from webhook.admission.decision import Decision
 from webhook.reasons import Reason
 from webhook.server.limits import InFlight
+from webhook.server.logs import Lines
 from webhook.server.watchdog import Watchdog
 
 SECONDS: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
@@ -162,3 +163,12 @@ def vendor_label(vendors: tuple[str, ...]) -> str:
     if len(vendors) == 1:
         return vendors[0]
     return "several" if vendors else "none"
+
+
+def log_metric() -> Iterator[Metric]:
+    """What the log lacks, which it cannot say itself."""
+    yield CounterMetricFamily(
+        "vgpu_webhook_log_lines_lost",
+        "Log lines that could not be written: a full disk, a closed pipe.",
+        value=Lines.lost,
+    )

@@ -18,7 +18,7 @@ from webhook.server.limits import InFlight, Limits
 from webhook.server.listener import Endpoint, listening
 from webhook.server.logs import Denials, error_fields
 from webhook.server.memory import settle_memory
-from webhook.server.metrics import Metrics, connection_metrics, ready_metric
+from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
 from webhook.server.mutate import Current, Decide, Mutate, Namespaces
 from webhook.server.routes import MUTATE, Check, dispatcher, failures, mutate_routes, plain_routes
 from webhook.server.watchdog import Watchdog
@@ -111,6 +111,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
     plain = dispatcher(plain_routes(service.lifecycle, metrics, checks, verbose), limits)
     callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
     metrics.also(lambda: connection_metrics(callers))
+    metrics.also(log_metric)
     # Reviews first: whoever finds the plain port open finds the other one open, too.
     async with (
         listening(
