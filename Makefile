@@ -4,7 +4,7 @@ INSTALLED := .venv/.installed
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-faults test-matrix fuzz check bench docs manifests fmt lock clean
+.PHONY: help run test test-fast test-faults test-matrix fuzz check bench vendors-check docs manifests fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -37,9 +37,13 @@ check: $(INSTALLED) ## format, lint, types, import layers
 bench: $(INSTALLED) ## measure against an empty handler and print the table
 	$(BIN)/python -m benchmarks
 
+vendors-check: $(INSTALLED) ## what each mapping was held against, and when: where to look for newer versions
+	$(BIN)/vgpu-webhook vendors --sources
+
 docs: $(INSTALLED) ## generate the pages that are made from the code
 	$(BIN)/vgpu-webhook codes --markdown > docs/codes.md
 	$(BIN)/vgpu-webhook vendors --markdown > docs/words.md
+	$(BIN)/vgpu-webhook vendors --sources --markdown > docs/sources.md
 	$(BIN)/vgpu-webhook vendors --matrix --markdown > docs/matrix.md
 	$(BIN)/python -m tests.faults.page > docs/reliability.md
 	$(BIN)/python -m deploy.generate

@@ -57,7 +57,9 @@ ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 TEXTS: Final = {page: (ROOT / page).read_text() for page in PAGES}
 WRITTEN: Final = [
-    page for page in PAGES if page not in {"docs/codes.md", "docs/matrix.md", "docs/reliability.md", "docs/words.md"}
+    page
+    for page in PAGES
+    if page not in {f"docs/{one}.md" for one in ("codes", "matrix", "reliability", "sources", "words")}
 ]
 """The pages that are not generated."""
 

@@ -21,6 +21,25 @@ def test_page_of_words_is_up_to_date(run: Run) -> None:
     assert (DOCS / "words.md").read_text() == run("vendors", "--markdown").stdout
 
 
+def test_the_page_of_sources_is_generated(run: Run) -> None:
+    """It is what the documents say, and each that describes somebody else's system says what it was held against."""
+    page = (DOCS / "sources.md").read_text()
+    assert page == run("vendors", "--sources", "--markdown").stdout
+    assert {name for name in POLICY.vendors if f"\n| `{name}` |" not in page} == {"neutral"}
+
+
+def test_sources_for_whoever_looks_for_newer_versions(run: Run) -> None:
+    """A line for each source, with its version and day; of one vendor they stand in its document."""
+    printed = run("vendors", "--sources").stdout.splitlines()
+    line = next(line for line in printed if line.startswith("volcano ") and "volcano-sh/volcano" in line)
+    source, *_ = POLICY.vendors["volcano"].document.sources
+    assert source.version is not None
+    assert source.version in line
+    assert source.date in line
+    assert source.version in run("vendors", "volcano").stdout
+    assert run("vendors", "volcano", "--sources").exit_code != 0
+
+
 def test_page_of_pairs_is_up_to_date(requests_per_pair: int) -> None:
     """`make docs` was run after the mappings were changed: some rows, and in `make test-matrix` all of the page."""
     page = (DOCS / "matrix.md").read_text()

@@ -33,7 +33,12 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY")
 @click.option(
     "--to", metavar="TARGET", help="With NAME and --matrix: every interval of NAME's requests for one target."
 )
-@click.option("--markdown", is_flag=True, help="Print docs/words.md, or with --matrix docs/matrix.md.")
+@click.option(
+    "--markdown",
+    is_flag=True,
+    help="Print docs/words.md, with --matrix docs/matrix.md, with --sources docs/sources.md.",
+)
+@click.option("--sources", is_flag=True, help="Show what each mapping was held against: versions, with the day.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
 @click.option("--cluster", is_flag=True, help="Show what is in force in a cluster, and from which ConfigMap.")
 @click.option(
@@ -54,6 +59,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     matrix: bool,
     to: str | None,
     markdown: bool,
+    sources: bool,
     schema: bool,
     cluster: bool,
     kubeconfig: Path | None,
@@ -83,15 +89,11 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         policy = configured_policy(mappings, settings)
     if to is not None and not (name and matrix):
         raise click.UsageError("--to needs NAME and --matrix")
-    if name is None and (matrix or markdown):
-        from webhook.cli import matrix_pages, vendor_pages
-
-        pages = {(True, True): matrix_pages.matrix_page, (False, True): vendor_pages.words_page}
-        click.echo(pages.get((matrix, markdown), matrix_pages.matrix_table)(policy), nl=False)
-        return
+    if sources and (name or matrix):
+        raise click.UsageError("--sources is for all vendors: the document of one has its own under `sources`")
     if name is None:
-        click.echo(columns(list(_table(policy, origin=cluster))), nl=False)
-        click.echo(_shared(policy), nl=False)
+        what = "sources" if sources else "matrix" if matrix else "vendors"
+        click.echo(_of_all(policy, what, markdown=markdown, origin=cluster), nl=False)
         return
     from webhook.mapping.problem import nearest_known
 
@@ -105,6 +107,19 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     from webhook.cli.overridden import as_document
 
     click.echo(as_document(vendor, list(_standing(policy, name))), nl=False)
+
+
+def _of_all(policy: "Policy", what: str, *, markdown: bool, origin: bool) -> str:
+    """What is printed of all vendors: the page of the documentation, or the table for a terminal."""
+    from webhook.cli import matrix_pages, source_pages, vendor_pages
+
+    if what == "sources":
+        return source_pages.sources_page(policy) if markdown else source_pages.sources_table(policy)
+    if what == "matrix":
+        return matrix_pages.matrix_page(policy) if markdown else matrix_pages.matrix_table(policy)
+    return (
+        vendor_pages.words_page(policy) if markdown else columns(list(_table(policy, origin=origin))) + _shared(policy)
+    )
 
 
 def _pairs(policy: "Policy", source: str, to: str | None) -> str:

@@ -295,6 +295,21 @@ class OwnedLabel(Strict):
     label: Key
 
 
+class HeldAgainst(Strict):
+    """What a document was held against, for whoever holds it against the next version."""
+
+    system: Short = Field(description="what it is: `HAMi`, `Koordinator`")
+    at: Long = Field(description="repository or site where it is published")
+    version: Short | None = Field(None, description="release or commit; none where pages have no version")
+    date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10)] = Field(
+        description="day of the comparison"
+    )
+    opened: Annotated[list[Long], Field(min_length=1, max_length=FEW)] = Field(
+        description="files or pages that were read"
+    )
+    missing: Long | None = Field(None, description="what was looked for and not found in the open")
+
+
 class Match(Strict):
     """What lets a pod through to the webhook, where the domains of the words would let through too many."""
 
@@ -367,3 +382,4 @@ class Mapping(Strict):
     )
     known: list[Key] = Field([], max_length=MANY, description="names under our prefixes that are somebody else's")
     match: Match = Match()
+    sources: list[HeldAgainst] = Field([], max_length=FEW, description="what the document was held against")
