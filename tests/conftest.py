@@ -11,6 +11,9 @@ from blockbuster import blockbuster_ctx
 
 pytest_plugins = ["pytester", "tests.controlplane.fixtures"]
 
+OF_A_NODE = frozenset({"node_plane", "open_node_plane"})
+OF_A_CLUSTER = OF_A_NODE | {"control_plane", "scene"}
+"""Fixtures that last for a whole run, and take long to set up."""
 MATRIX_COUNTS = pytest.StashKey[Counter[str]]()
 
 # Not a slow machine's business: a generator that is too slow shows in the duration of the run.
@@ -32,6 +35,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that rewrites expectations kept in files, and the one that says how long pairs of vendors are tried."""
     parser.addoption("--update-golden", action="store_true", help="write what the code does now as what is expected")
     parser.addoption("--requests-per-pair", type=int, default=5, help="requests for each ordered pair of vendors")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep together, where several processes share the tests, what shares a cluster: all on one node, else a file's."""
+    for item in items:
+        fixtures = set(getattr(item, "fixturenames", ()))
+        if item.get_closest_marker("controlplane") or fixtures & OF_A_CLUSTER:
+            shared = sorted(fixtures & OF_A_NODE)
+            item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.path.stem))
 
 
 @pytest.fixture(scope="session")

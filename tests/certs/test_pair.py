@@ -39,6 +39,7 @@ def test_round_trip() -> None:
         (ONE.certificate_pem, RSA, "not on an elliptic curve"),
         (ONE.certificate_pem, OTHER.key_pem, "belongs to another certificate"),
     ],
+    ids=["none", "cut", "no key", "cut key", "encrypted", "RSA", "another's key"],
 )
 def test_unusable(certificate: bytes, key: bytes, why: str) -> None:
     """Each mistake has its own message, which holds nothing of the key."""

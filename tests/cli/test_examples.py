@@ -15,6 +15,8 @@ import pytest
 import webhook
 
 ROOT = Path(webhook.__file__).parent.parent
+pytestmark = pytest.mark.xdist_group("make run")
+"""Each takes the ports that it finds free, and two that look at the same moment find the same."""
 RUN = [sys.executable, str(ROOT / "examples" / "run.py"), "--state-dir"]
 
 

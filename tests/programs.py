@@ -1,0 +1,21 @@
+"""``python -m tests.programs`` builds the Go programs that the tests need, so that no test has to wait for it."""
+
+import sys
+
+from tests.controlplane import build
+from tests.deploy.helm import VERSIONS, Helm
+from tests.deploy.promtool import promtool
+from tests.go_program import BinariesMissingError
+
+
+def main() -> None:
+    """Print where each program is; end with what to install where one cannot be built."""
+    try:
+        for place in (build.find().folder, *(Helm(version).program() for version in VERSIONS), promtool()):
+            sys.stdout.write(f"{place}\n")
+    except BinariesMissingError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()
