@@ -1,6 +1,9 @@
 PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
+# Most of a test on the control plane is waiting, so there are more processes than this machine may have cores.
+WORKERS ?= 4
+SHARED = --numprocesses $(WORKERS) --dist loadgroup --durations 10
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -13,10 +16,11 @@ run: $(INSTALLED) ## serve without a cluster, send the examples through it, show
 	$(BIN)/python examples/run.py
 
 test: check ## every check and every test, those on a real control plane and test-faults too
-	$(BIN)/pytest
+	$(BIN)/python -m tests.programs
+	$(BIN)/pytest $(SHARED)
 
 test-fast: check ## the same without the control plane
-	$(BIN)/pytest -m 'not controlplane'
+	$(BIN)/pytest $(SHARED) -m 'not controlplane'
 
 test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: eight minutes
 	$(BIN)/pytest tests/faults
