@@ -298,7 +298,7 @@ class OwnedLabel(Strict):
 class HeldAgainst(Strict):
     """What a document was held against, for whoever holds it against the next version."""
 
-    system: Short = Field(description="what it is: `HAMi`, `Koordinator`")
+    system: Short = Field(description="the name of the project or product")
     at: Long = Field(description="repository or site where it is published")
     version: Short | None = Field(None, description="release or commit; none where pages have no version")
     date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10)] = Field(

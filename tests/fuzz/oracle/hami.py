@@ -46,10 +46,11 @@ def nvidia(keys: Keys) -> Meaning | None:
     """``pkg/device/nvidia/device.go``: a size counts beside a percentage; without a count it is 1."""
     if not keys.has("gpu", "gpumem", "gpumem-percentage", "gpucores") and not keys.zeros - {"priority"}:
         return None
-    elsewhere(keys, "gpumem", "gpumem-percentage", "gpucores")
     gpu, mib, part, cores = map(keys.of, ("gpu", "gpumem", "gpumem-percentage", "gpucores"))
+    devices = _count(gpu)
+    elsewhere(keys, "gpumem", "gpumem-percentage")  # HAMi's webhook adds all cores to a bare count
     memory = size(mib, MIB) if mib is not None else None if part is None else percent(part)
-    return Meaning("nvidia", _count(gpu), memory, _percent(cores), SHARED)
+    return Meaning("nvidia", devices, memory, _percent(cores), SHARED)
 
 
 def elsewhere(keys: Keys, *amounts: str) -> None:
@@ -61,9 +62,7 @@ def elsewhere(keys: Keys, *amounts: str) -> None:
     """
     if not any(key in keys.node_selector for key in GKE) and "clearml-injector/fraction" not in keys.labels:
         return
-    # HAMi's own webhook, called between two passes, adds all cores to a bare count.
-    bare = keys.of("gpucores") == 100 and not keys.has("gpumem", "gpumem-percentage")
-    if keys.has(*amounts) and not bare:
+    if keys.has(*amounts):
         raise Refused("amounts of HAMi where another system shares the card")
     raise Alone
 
@@ -228,10 +227,10 @@ def neuron(keys: Keys) -> Meaning:
 
 def whole(vendor: str, key: str, keys: Keys) -> Meaning | None:
     """A vendor of whole cards."""
-    number = keys.of(key)
+    number = _count(keys.of(key))
     if number is not None and vendor == "whole":
         elsewhere(keys)
-    return None if number is None else Meaning(vendor, count(number), ALL, ALL)
+    return None if number is None else Meaning(vendor, number, ALL, ALL)
 
 
 def _count(number: int | None) -> int | None:

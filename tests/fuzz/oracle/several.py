@@ -29,9 +29,11 @@ def alone(reads: "list[Read]", vendor: str) -> "list[Read]":
 
 def checked_sums(reads: "list[Read]", summed: list[tuple[int, Keys]]) -> "list[Read]":
     """Koordinator ``GetPodDeviceRequests``: what the pod requests is summed, and each container gets the same of it."""
-    meanings = [reads[at].meaning for at, _ in summed]
-    known = [one.amounts() for one in meanings if one is not None]
-    if len(summed) < 2 or len(known) < len(summed):
+    if any(reads[at].refused or reads[at].unsure for at, _ in summed):
+        return reads
+    summed = [(at, keys) for at, keys in summed if reads[at].meaning is not None]
+    known = [one.amounts() for at, _ in summed if (one := reads[at].meaning) is not None]
+    if len(known) < 2:
         return reads
     why = "summed requests that differ" if known.count(known[0]) < len(known) else None
     regular = [(at, keys) for at, keys in summed if keys.position is not None]
