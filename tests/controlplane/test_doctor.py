@@ -292,6 +292,7 @@ def test_a_dead_webhook_then_an_emptied_bundle_then_no_registration(
 def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> None:
     """With the registration kept by hand, nobody repairs it, and nothing is served that it does not trust."""
     with serving(plane, tmp_path):
+        plane.wait_until(lambda: "webhooks" in plane.client.get(GROUP, KIND, NAME).accepted(), "registered", 60)
         configuration = plane.client.get(GROUP, KIND, NAME).accepted()
     url = configuration["webhooks"][0]["clientConfig"]["url"]
     port = urlsplit(url).port or 0

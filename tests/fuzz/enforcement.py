@@ -106,7 +106,7 @@ def _from_elsewhere(container: Json, vendor: str) -> Iterator[Finding]:
             continue
         config_map = (source.get("configMapKeyRef") or {}).get("name", "")
         path = (source.get("fieldRef") or {}).get("fieldPath")
-        by_kai = vendor == "kai" and SHARED_GPU.fullmatch(config_map) is not None
+        by_kai = vendor in {"kai", "nvfractions"} and SHARED_GPU.fullmatch(config_map) is not None
         if not by_kai and not (vendor == "koordinator" and path == GPU_MINORS):
             yield Finding("6 no devices from elsewhere", f"{container['name']}: {source}", vendor)
 

@@ -120,7 +120,7 @@ def metax(keys: Keys) -> Meaning:
         raise Lacks("sgpu is missing")
     memory: Amount | None = None
     if units is not None:
-        suffixed = not keys.texts["vmemory"].isdecimal()
+        suffixed = not keys.texts["vmemory"].lstrip("+").isdecimal()
         if suffixed != (units >= MIB):
             raise Unsure("bytes or GiB")
         memory = size(units, 1 if suffixed else 1024 * MIB)
