@@ -15,8 +15,8 @@ import pytest
 import webhook
 
 ROOT = Path(webhook.__file__).parent.parent
-pytestmark = pytest.mark.xdist_group("make run")
-"""Each takes the ports that it finds free, and two that look at the same moment find the same."""
+pytestmark = pytest.mark.xdist_group("open_node_plane")
+"""Replicas on that node take ports 8443 and 8080 of this machine, too, and several may listen on one."""
 RUN = [sys.executable, str(ROOT / "examples" / "run.py"), "--state-dir"]
 
 

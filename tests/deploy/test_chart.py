@@ -186,7 +186,7 @@ def test_rights_are_the_least(helm: Chart) -> None:
     )
     secret = rights(NAMESPACE, "get list watch create patch update", "secrets", "vgpu-webhook-certificates")
     watched = rights("", "get list watch", "mutatingwebhookconfigurations", REGISTRATION) | rights(
-        "default", "create get", "events"
+        "default", "create get update", "events"
     )
     written = rights("", "create patch update", "mutatingwebhookconfigurations", REGISTRATION)
     assert rules(helm.render({}), names) == always | secret | watched | written
