@@ -92,7 +92,9 @@ def _each(trial: Trial) -> Iterator[Finding]:
         if before.left:
             yield from _alone(trial, before)
         elif before.lacks is not None:
-            yield from _container(trial, before, completed(trial, before), after)
+            candidates = completed(trial, before)
+            if candidates is not None:
+                yield from _container(trial, before, candidates, after)
         elif before.refused is not None:
             if not _warned(trial, before):
                 yield _rejected(before)
@@ -194,12 +196,17 @@ def target_of(trial: Trial, vendor: str) -> str:
     return vendor
 
 
-def completed(trial: Trial, before: Read) -> list[Amounts]:
-    """What a container may get that lacks a key of its vendor, by the default for it; what is specified still counts."""
+def completed(trial: Trial, before: Read) -> list[Amounts] | None:
+    """What a container may get that lacks a key of its vendor, by the default for it; what is specified still counts.
+
+    None: nobody knows what it then asks for.
+    """
     vendor, cluster = before.vendor or "", trial.setup.cluster
     found: list[Amounts] = []
     for default in defaults_of(trial, vendor, "devices"):
         counted = read_with(trial.case.pod, before, {before.lacks or "": default}, cluster)
+        if counted.unsure is not None:
+            return None
         if counted.meaning is not None and not counted.ignores:
             found += possible(trial, vendor, counted.meaning)
     if vendor == "volcano":  # a size makes a request there, too
