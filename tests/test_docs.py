@@ -5,6 +5,8 @@ Conventions of the pages:
 - A ``console`` block is run by bash, all blocks of a page in one shell and one folder, which holds a copy of
   ``examples/``. Lines after a command are what it prints, on stdout and stderr; a lone ``…`` stands for any lines, one
   inside a line for any text. A command ends with status 0, unless the next one is ``echo $?``.
+- A ``sh`` block is for pasting: it has no prompts. It is run as a whole, like a command of a ``console`` block, and prints the
+  ``text`` block right below it, or nothing. README.md has only these.
 - A comment ``<!-- not run: reason -->`` above a block says that it is not run. Blocks of ``text`` never are.
 - A ``yaml`` block is a mapping, a settings document or a Kubernetes object, and whole. If its first line is a comment with
   a file name, the page's commands find it under that name; a file of the project has to say the same.
@@ -54,7 +56,8 @@ from webhook.server.metrics import Metrics, connection_metrics, log_metric, read
 from webhook.server.watchdog import Watchdog
 
 ROOT: Final = Path(__file__).parents[1]
-PAGES: Final = ("README.md", *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
+ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
+PAGES: Final = (*ROOT_PAGES, *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 TEXTS: Final = {page: (ROOT / page).read_text() for page in PAGES}
 WRITTEN: Final = [
     page
@@ -69,6 +72,7 @@ PATIENCE: Final = 100
 """Seconds for the commands of one page; the longest page needs three."""
 
 _FENCE: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_OUTPUT: Final = re.compile(r"\n*```text\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _NOT_RUN: Final = re.compile(r"<!-- not run: .+ -->\n\Z")
 _FILE: Final = re.compile(r"# ([\w./-]+\.yaml)\n")
 _LABEL: Final = re.compile(r"vgpu-webhook\.io/(?>([a-z]+(?:-[a-z]+)*))(?!-)")
@@ -84,6 +88,7 @@ class Block:
         language: what the fence says.
         text: what is in it.
         run: whether its commands are run.
+        output: what is shown right below it.
     """
 
     page: str
@@ -91,6 +96,7 @@ class Block:
     language: str
     text: str
     run: bool
+    output: str = ""
 
     @property
     def file(self) -> str | None:
@@ -125,11 +131,16 @@ def blocks_of(page: str) -> Iterator[Block]:
     for found in _FENCE.finditer(text):
         line = text.count("\n", 0, found.start()) + 1
         skipped = _NOT_RUN.search(text[: found.start()]) is not None
-        yield Block(page, line, found[1], found[2], found[1] == "console" and not skipped)
+        output = _OUTPUT.match(text, found.end())
+        run = found[1] in {"console", "sh"} and not skipped
+        yield Block(page, line, found[1], found[2], run, "" if output is None else output[1])
 
 
 def commands_of(block: Block) -> Iterator[Command]:
-    """The commands of a console block; ``> `` continues one."""
+    """The commands of a console block, where ``> `` continues one; a block for pasting is one command."""
+    if block.language == "sh":
+        yield Command(str(block), block.text, block.output)
+        return
     for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
         first, *rest = part.splitlines(keepends=True)
         continued = [line.removeprefix("> ") for line in rest if line.startswith("> ")]
@@ -149,6 +160,11 @@ YAML: Final = [block for block in BLOCKS if block.language == "yaml"]
 def spans_of(text: str) -> list[str]:
     """The inline code of a page."""
     return re.findall(r"`([^`\n]+)`", _FENCE.sub("", text))
+
+
+def code_of(page: str) -> list[str]:
+    """The blocks of a page that hold commands."""
+    return [block.text for block in BLOCKS if block.page == page and block.language in {"console", "sh"}]
 
 
 def run_page(page: str, folder: Path) -> list[Ran]:
@@ -239,7 +255,8 @@ def test_commands_are_found() -> None:
     """The pages have commands that are run, and blocks that say why they are not."""
     assert sum(map(len, COMMANDS.values())) > 20
     assert any(block.language == "console" and not block.run for block in BLOCKS)
-    assert {block.language for block in BLOCKS} <= {"console", "text", "yaml"}
+    assert {block.language for block in BLOCKS} <= {"console", "sh", "text", "yaml"}
+    assert any(command.where.startswith("README.md") and command.printed for command in COMMANDS["README.md"])
 
 
 @pytest.mark.parametrize("block", YAML, ids=str)
@@ -305,7 +322,7 @@ def test_links_lead_somewhere(page: str) -> None:
             assert anchor == shown.lower(), f"{page}: {shown} leads to {link}"
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if "\n- [" in TEXTS[page]])
+@pytest.mark.parametrize("page", [page for page in PAGES if re.search(r"^- \[.+\]\(#", TEXTS[page], re.MULTILINE)])
 def test_contents_are_complete(page: str) -> None:
     """A list of contents names every section, in order."""
     text = _FENCE.sub("", TEXTS[page])
@@ -326,9 +343,7 @@ def test_labels_and_annotations_are_those_of_the_code() -> None:
     for path in (ROOT / "webhook").rglob("*.py"):
         source = path.read_text().replace("{PREFIX}", "vgpu-webhook.io/")
         known.update(_LABEL.findall(source.replace("{DEFAULT}", "vgpu-webhook.io/default-")))
-    for page in ("README.md", "docs/behaviour.md"):
-        listed = set(_LABEL.findall(TEXTS[page]))
-        assert listed == known
+    assert set(_LABEL.findall(TEXTS["docs/behaviour.md"])) == known
     words = {name for word in load_policy().vendors["neutral"].words.values() for name in _LABEL.findall(str(word))}
     assert {name for text in TEXTS.values() for name in _LABEL.findall(text)} <= known | words
 
@@ -347,9 +362,15 @@ def options() -> dict[str, set[str]]:
     return found
 
 
+def joined(text: str) -> list[str]:
+    """The commands of a block for pasting, each as one line."""
+    return text.replace("\\\n", "").splitlines()
+
+
 def uses(text: str) -> Iterator[tuple[str, list[str]]]:
     """Where a page calls the program: the command and its long options."""
-    for line in [*re.findall(r"^\$ (.+)$", text, re.MULTILINE), *spans_of(text)]:
+    pasted = [line for found in _FENCE.finditer(text) if found[1] == "sh" for line in joined(found[2])]
+    for line in [*re.findall(r"^\$ (.+)$", text, re.MULTILINE), *pasted, *spans_of(text)]:
         for part in re.split(r"[|;]", line):
             called = re.search(r"(?:^|[ /])vgpu-webhook ([a-z]+)(.*)", part)
             # To these it is the name of a release, or of an object.
@@ -470,7 +491,7 @@ def test_paths_and_targets_exist() -> None:
     """Every path of the project and every target of make that the pages name exists."""
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
     for page in WRITTEN:
-        calls = re.findall(r"^\$ (make .+)$", TEXTS[page], re.MULTILINE)
+        calls = re.findall(r"^(?:\$ )?(make .+)$", "".join(code_of(page)), re.MULTILINE)
         for span in [*spans_of(TEXTS[page]), *calls]:
             if re.fullmatch(r"(webhook|certs|docs|examples|tests|deploy)/[\w./-]*", span):
                 assert (ROOT / span).exists(), f"{page}: {span}"

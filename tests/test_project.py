@@ -89,6 +89,17 @@ def test_nothing_committed_depends_on_this_machine() -> None:
     assert not found
 
 
+def test_hooks_run_what_the_checks_run() -> None:
+    """Who commits with the hooks has no surprise in `make check`."""
+    recipe = re.search(r"^check: .*\n((?:\t.+\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe is not None
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    entries = [hook["entry"] for hook in local["hooks"]]
+    tools = [line.strip().replace("$(BIN)", ".venv/bin").removesuffix(" --check") for line in recipe[1].splitlines()]
+    assert len(tools) == len(entries)
+    assert all(entry.startswith(tool) for tool, entry in zip(tools, entries, strict=True))
+
+
 def strings(value: Any) -> Iterator[str]:
     """Give every string in a document, keys included."""
     if isinstance(value, str):
