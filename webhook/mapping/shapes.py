@@ -170,12 +170,16 @@ def shapes(vendor: Vendor) -> list[Shape]:
 
 
 def _bindings(vendor: Vendor) -> Iterator[tuple[Binding, Row | None]]:
-    """What the variable parts of names may stand for, as far as it matters: each row."""
+    """What the variable parts of names may stand for, as far as it matters: each row, and of equal ones the first."""
     for variable in vendor.variables.values():
         picked = any(word.picks == variable.name for word in vendor.words.values())
         if variable.everywhere or picked or not variable.rows:
             continue
-        yield from ((((variable.name, name),), row) for name, row in variable.rows.items())
+        different: list[Row] = []
+        for name, row in variable.rows.items():
+            if row not in different:
+                different.append(row)
+                yield ((variable.name, name),), row
         if vendor.document.variables[variable.name].others is None:
             return
     yield (), None

@@ -90,10 +90,10 @@ def _ascend(keys: Keys) -> None:
     Raises:
         Alone: such a device is asked for.
     """
+    if keys.zeros - {"npu-core"}:
+        raise Refused("0 is no number of theirs")
     if keys.has("shared", "gpu-memory", "ratio", "gpu-core", "gpu"):
         count(keys.of("shared") or 1)
-        if keys.zeros - {"npu-core"}:
-            raise Refused("0 is no number of theirs")
         raise Alone
 
 
@@ -211,6 +211,8 @@ def tensor_fusion(keys: Keys) -> Meaning:
         if not compute.isdecimal() or not compute.isascii() or len(compute) > 18:
             raise Unsure("a part of a percent")
         cores = _percent(int(compute) or None)
+    if total is None and cores is None:
+        raise Unsure("nothing of a card")
     memory = None if total is None else size(total, 1)
     return Meaning("tensor-fusion", _count(cards), memory, cores, {"devices": 1, "memory": FREE, "cores": FREE})
 
