@@ -37,7 +37,7 @@ def namespaces(facts: Facts) -> Result:
         if one.labels.get(key, "enabled") not in {"enabled", "disabled"}
     ]
     odd += [
-        f"{one.name}: {MODE}={one.labels[MODE]} means nothing: write {', '.join(sorted(_MODES))}"
+        f"{one.name}: {MODE}={one.labels[MODE]} is not a mode: treated as warn; write {', '.join(sorted(_MODES))}"
         for one in chosen
         if one.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
     ]
