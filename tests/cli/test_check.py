@@ -111,6 +111,18 @@ def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:
     assert run("check", str(tmp_path / "sub"), "-", stdin=SETTINGS).stdout == "in order: 1 mapping, 1 settings\n"
 
 
+def test_nothing_found(run: Run, tmp_path: Path) -> None:
+    """An empty folder, or files without any document, are a mistake in a pipeline: nothing was checked."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full.yaml").write_text(CONFIG_MAP)
+    for files in (["empty"], ["full.yaml", "empty"]):
+        result = run("check", *(str(tmp_path / one) for one in files))
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == f"error: {tmp_path}/empty: nothing found: no YAML or JSON file is in it\n"
+    result = run("check", "-", stdin="# a comment\n")
+    assert (result.exit_code, result.stderr) == (1, "error: -: nothing found: no document is in it\n")
+
+
 @pytest.mark.parametrize(
     "text, message",
     [

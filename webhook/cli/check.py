@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from webhook.cli.failure import Failure
+from webhook.cli.files import files_in
 
 if TYPE_CHECKING:
     from webhook.cli.config_maps import Found
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 STDIN: Final = "-"
 BROKEN: Final = 2
 """Exit code where something of an installation does not work."""
-
-SUFFIXES: Final = {".yaml", ".yml", ".json"}
 
 
 @click.command()
@@ -60,7 +59,8 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
 
     \b
     Exit codes with files:    0 all of them would be in force; a vendor that has to be configured first is told on stderr
-                              1 they would not: every problem with file, line, path and what to write instead
+                              1 they would not: every problem with file, line, path and what to write instead;
+                                or nothing was found
     Exit codes without files: 0 it works, as far as can be seen
                               2 something does not
                               1 nothing says where the cluster is
@@ -88,6 +88,8 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         objects += [] if wrong else objects_in(body, source)
         found += more
         problems += wrong
+    if not found and not objects and not problems:
+        raise Failure([f"{', '.join(files)}: nothing found: no document is in it"])
     policy, together = _together(found, alone=bool(problems))
     problems += together
     if problems or policy is None:
@@ -159,14 +161,11 @@ def _bodies(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         if file == STDIN:
             yield "stdin", sys.stdin.buffer.read()
             continue
-        for path in _paths(Path(file)):
+        paths = files_in(Path(file))
+        if not paths:
+            raise Failure([f"{file}: nothing found: no YAML or JSON file is in it"])
+        for path in paths:
             try:
                 yield str(path), path.read_bytes()
             except OSError as error:
                 raise Failure([f"{path}: {error.strerror}"]) from error
-
-
-def _paths(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file())
