@@ -53,6 +53,7 @@ UNSERVED = {"volcano": Scheduler(0, 2)}
 UNREADABLE = outcome(settings="owners: {nvidia.com/gpu: mig-single}")
 HAMIS = replace(LIBRARIES, labels={"app.kubernetes.io/component": "hami-device-plugin"})
 """HAMi's device plugin, as HAMi 4707fb02 labels it: charts/hami/templates/device-plugin/daemonsetnvidia.yaml."""
+WHOLE = outcome(settings="target: whole")
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
@@ -227,15 +228,15 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("scheduler", OK, "has placed 3 pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
     ("scheduler", OK, "found no node yet for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
-    ("scheduler", OK, "no scheduler but", but(outcome=outcome(settings="target: whole"))),
-    ("scheduler", OK, "no scheduler but", but(outcome=outcome(settings="target: whole"), awaited=["volcano"], schedulers=SERVED)),
+    ("scheduler", OK, "no scheduler but", but(outcome=WHOLE)),
+    ("scheduler", OK, "no scheduler but", but(outcome=WHOLE, awaited=["volcano"], schedulers=SERVED)),
     ("scheduler", OK, "has placed 3", but(awaited=["volcano"], schedulers={**HEALTHY.schedulers, **SERVED})),
     ("scheduler", WARNING, "not looked at: no node", but(outcome=NO_TARGET, nodes=[])),
     ("scheduler", WARNING, "not looked at: no node", but(outcome=NO_TARGET, nodes=[], awaited=REFUSED)),
-    ("scheduler", OK, "no scheduler but", but(outcome=outcome(settings="target: whole"), awaited=["volcano"], schedulers=YOUNG)),
+    ("scheduler", OK, "no scheduler but", but(outcome=WHOLE, awaited=["volcano"], schedulers=YOUNG)),
     ("scheduler", WARNING, "nothing shows", but(outcome=NO_TARGET, awaited=["volcano"], schedulers={"volcano": REFUSED})),
     ("scheduler", ERROR, "pods wait", but(outcome=NO_TARGET, nodes=[], awaited=["volcano"], schedulers=UNSERVED)),
-    ("scheduler", ERROR, "pods wait", but(outcome=outcome(settings="target: whole"), awaited=["volcano"], schedulers=UNSERVED)),
+    ("scheduler", ERROR, "pods wait", but(outcome=WHOLE, awaited=["volcano"], schedulers=UNSERVED)),
     ("scheduler", ERROR, "pods wait", but(awaited=["volcano"], schedulers={**HEALTHY.schedulers, **UNSERVED})),
     ("scheduler", WARNING, "could not be read", but(outcome=NO_TARGET, nodes=REFUSED)),
     ("scheduler", WARNING, "nothing shows", but(schedulers={"hami-scheduler": REFUSED})),

@@ -79,14 +79,13 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
         server = Missing(str(error))
         if error.status == HTTPStatus.UNAUTHORIZED:
             return Facts(now, release, server, reachable=False)
-    outcome, configurations, namespaces, nodes, stored, daemon_sets, deployed = await asyncio.gather(
+    outcome, configurations, namespaces, nodes, daemon_sets, (stored, deployed) = await asyncio.gather(
         tried(policy_now(api, release)),
         tried(all_of(api, COLLECTION, Object)),
         tried(_namespaces(api)),
         tried(_nodes(api)),
-        tried(_stored(api, release)),
         tried(_daemon_sets(api)),
-        tried(_deployed(api, release)),
+        asyncio.gather(tried(_stored(api, release)), tried(_deployed(api, release))),
     )
     return await _look_closer(
         api,
