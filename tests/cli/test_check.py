@@ -81,8 +81,8 @@ def test_every_problem_with_its_line(run: Run, tmp_path: Path) -> None:
     assert result.stderr.replace(f"{tmp_path}/", "") == (
         'error: c.yaml:3: b: yes is a boolean to some parsers and text to others (write true or "yes")\n'
         "error: a.yaml:11: plaec: unknown key 'plaec' (did you mean `place`?)\n"
-        "error: b.yaml:5: targt: unknown key 'targt' (did you mean `target`?)\n"
         "error: d.yaml:8: wrods: unknown key 'wrods' (did you mean `words`?)\n"
+        "error: b.yaml:5: targt: unknown key 'targt' (did you mean `target`?)\n"
     )
 
 
@@ -97,9 +97,65 @@ def test_documents_are_checked_together(run: Run, tmp_path: Path) -> None:
     (target,) = written(tmp_path, s_yaml="# here\ntarget: nobody\n")
     assert f"error: {target}:2: target: no vendor is called 'nobody'" in run("check", target).stderr
     twice = run("check", *written(tmp_path, a_yaml=CONFIG_MAP, b_yaml=CONFIG_MAP))
-    assert f"{tmp_path}/b.yaml: vendor 'nvidia' is already described by {tmp_path}/a.yaml" in twice.stderr
+    assert f"{tmp_path}/b.yaml:9: vendor: vendor 'nvidia' is already described by {tmp_path}/a.yaml" in twice.stderr
     twice = run("check", *written(tmp_path, a_yaml=SETTINGS, b_yaml="nodeName: affinity\n"))
     assert f"{tmp_path}/b.yaml:1: the settings are in {tmp_path}/a.yaml already" in twice.stderr
+
+
+EVERY = """\
+vendor: every
+plaec: {}
+words:
+  gpu: {resource: x.example/gpu, is: devices}
+  mem: {resource: x.example/mem, is: memory, unit: 1Xi}
+  twice: {resource: x.example/gpu, is: other}
+match: {resources: [c]}
+owned: ["{nothing}"]
+forms:
+- when: {gpu: present, nobody: present}
+  memory: all
+  cores: all
+  absent: {devices: 1}
+defaults: {memory: 4}
+family: nvidia
+"""
+
+
+def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
+    """Whatever stage finds it, each with its line: keys, words, forms, and what clashes with another document."""
+    other = vendor("other", domain="x.example")
+    files = written(tmp_path, a_yaml=EVERY, b_yaml=other, c_yaml="extends: nvidia\nb: yes\n", s_yaml="targt: acme\n")
+    told = run("check", *files[:2]).stderr.replace(f"{tmp_path}/", "")
+    for place in (
+        "a.yaml:2: plaec: unknown key",
+        "a.yaml:5: words.mem.unit: ",
+        "a.yaml:6: words.twice: x.example/gpu is the word 'gpu' already",
+        "a.yaml:7: match.resources[0]: ",
+        "a.yaml:8: owned[0]: the variable {nothing} is not defined",
+        "a.yaml:10: forms[0].when.nobody: no word is called 'nobody'",
+        "a.yaml:14: defaults.memory: a bare number",
+        "a.yaml:4: words.gpu.resource: resource name x.example/gpu is owned by more than one vendor: every, other",
+        "b.yaml:",
+    ):
+        assert f"error: {place}" in told, place
+    # Beside a file that cannot be read, and settings with a mistake, too.
+    told = run("check", *files).stderr.replace(f"{tmp_path}/", "")
+    for place in (
+        "c.yaml:2: b: yes is a boolean",
+        "s.yaml:1: targt: unknown key",
+        "owned by more than one vendor: every",
+    ):
+        assert place in told, place
+
+
+def test_no_problem_follows_from_another(run: Run, tmp_path: Path) -> None:
+    """What a mistake brings with it is not told: a vendor in a file that cannot be read, what a misspelt key would say."""
+    broken = f"{vendor('acme')}b: yes\n"
+    files = written(tmp_path, a_yaml=broken, b_yaml=vendor("beta", translateTo="acme"), s_yaml="target: acme\n")
+    assert run("check", *files).stderr.count("error: ") == 1
+    (file,) = written(tmp_path, c_yaml=vendor("acme").replace("is: devices", "si: devices"))
+    assert "unknown key 'si'" in run("check", file).stderr
+    assert not [line for line in run("check", file).stderr.splitlines() if " words.gpu" not in line]
 
 
 def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:

@@ -90,7 +90,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         problems += wrong
     if not found and not objects and not problems:
         raise Failure([f"{', '.join(files)}: nothing found: no document is in it"])
-    policy, together = _together(found, alone=bool(problems))
+    policy, together = _together(found, partial=bool(problems))
     problems += together
     if problems or policy is None:
         raise Failure(map(str, problems))
@@ -129,9 +129,9 @@ def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str
         raise click.exceptions.Exit(BROKEN)
 
 
-def _together(found: "Sequence[Found]", *, alone: bool) -> "tuple[Policy | None, Sequence[Problem]]":
-    """The policy of documents, or what is wrong with each by itself and (unless some could not be read) with each other."""
-    from webhook.mapping.load import build_policy, prepare, settings_of
+def _together(found: "Sequence[Found]", *, partial: bool) -> "tuple[Policy | None, Sequence[Problem]]":
+    """The policy of documents, or all that is wrong with each and with them together; `partial`: some are unreadable."""
+    from webhook.mapping.load import build_policy
     from webhook.mapping.problem import MappingError, Problem
 
     mappings = [one.document for one in found if one.kind == "mapping"]
@@ -141,19 +141,10 @@ def _together(found: "Sequence[Found]", *, alone: bool) -> "tuple[Policy | None,
         for one in settings[1:]
     ]
     try:
-        if not alone:
-            return build_policy(mappings, settings[0] if settings else None), problems
+        policy = build_policy(mappings, settings[0] if settings else None, partial=partial)
     except MappingError as error:
         return None, [*problems, *error.problems]
-    for one in found:
-        try:
-            if one.kind == "mapping":
-                prepare(one.document)
-            else:
-                settings_of(one.document, None)
-        except MappingError as error:
-            problems += error.problems
-    return None, problems
+    return policy, problems
 
 
 def _bodies(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
