@@ -265,3 +265,24 @@ def test_forms_without_number(run: Run) -> None:
     result = run("check", "-", stdin=vendor("acme").partition("- {name")[0] + many)
     assert result.exit_code == 1
     assert "error: stdin:6: forms: has 1500 entries (at most 64 are permitted)" in result.stderr
+
+
+def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:
+    """Misspelt, in the wrong place, or with a value that means nothing: of pods, templates and namespaces."""
+    prefix = "vgpu-webhook.io"
+    metadata = f"labels: {{{prefix}/inject: 'false'}}, annotations: {{{prefix}/taget: nvidia, {prefix}/mode: warn}}"
+    space = f"labels: {{{prefix}/inject: 'true', {prefix}/moed: warn, {prefix}/target: nvidia, {prefix}/xyz: a}}"
+    template = f"{{metadata: {{{metadata}}}, spec: {{containers: []}}}}"
+    text = f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d}}\nspec: {{template: {template}}}\n---\n"
+    text += f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: team, {space}}}\n"
+    result = run("check", "-", stdin=text)
+    assert result.exit_code == 0
+    assert result.stderr.replace("warning: stdin: ", "").replace(f"{prefix}/", "").splitlines() == [
+        "deployment/d: annotation taget means nothing on a pod: did you mean the annotation target?",
+        "deployment/d: annotation mode means nothing on a pod: known are status, target",
+        "deployment/d: label inject: 'false' means nothing on a pod: write disabled",
+        "namespace/team: label moed means nothing on a namespace: did you mean the label mode?",
+        "namespace/team: label target means nothing on a namespace: it is read as an annotation",
+        "namespace/team: label xyz means nothing on a namespace: known are inject, mode, opt-out, rollout",
+        "namespace/team: label inject: 'true' means nothing on a namespace: write enabled or disabled",
+    ]

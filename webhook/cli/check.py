@@ -78,6 +78,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         raise click.UsageError("files are checked without a cluster: leave the options out, or the files")
     from webhook.cli.allocations import allocation_warnings
     from webhook.cli.documents import documents_of, objects_in
+    from webhook.cli.own_keys import own_key_warnings
     from webhook.mapping.said import unreadable
 
     found: list[Found] = []
@@ -96,7 +97,8 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         raise Failure(map(str, problems))
     mappings = sum(one.kind == "mapping" for one in found)
     click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
-    for warning in (*unreadable(policy.vendors.values()), *allocation_warnings(objects, policy)):
+    keys = own_key_warnings(objects, policy.settings.opt_in_label)
+    for warning in (*unreadable(policy.vendors.values()), *keys, *allocation_warnings(objects, policy)):
         click.echo(f"warning: {warning}", err=True)
 
 
