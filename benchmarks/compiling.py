@@ -30,7 +30,7 @@ from webhook.server.certificates import Certificates
 from webhook.server.listener import Endpoint
 from webhook.server.memory import settle_memory
 from webhook.server.mutate import Current
-from webhook.server.namespaces import load_namespaces
+from webhook.server.namespaces import Described
 from webhook.server.run import TURN, Options, Service, running
 
 DOCUMENTS: Final = 50
@@ -64,7 +64,7 @@ async def serve(state: Path) -> None:
     service = Service(
         decide=decide,
         current=Current(policy),
-        namespaces=load_namespaces(None, policy.settings.opt_in_label),
+        namespaces=Described({}, policy.settings.opt_in_label),
         pod_security_default="privileged",
         certificates=certificates,
         log=log,

@@ -179,7 +179,8 @@ class Reason(enum.Enum):
         "VGW110",
         Kind.WARNING,
         "namespace setting unreadable",
-        "A label or annotation `vgpu-webhook.io/*` of the namespace has a value that is not known; it was passed over.",
+        "A label or annotation `vgpu-webhook.io/*` of the namespace has a value that is not known; it was passed over, "
+        "a mode treated as `warn`.",
         "Correct the value; the message lists the known ones.",
     )
     OUTSIDE_ROLLOUT = _(

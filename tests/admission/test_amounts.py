@@ -229,3 +229,73 @@ def test_amounts_of_a_status_are_exact() -> None:
     found = status(asking({"koordinator.sh/gpu.shared": "1", "koordinator.sh/gpu-memory": "10G"}, {TARGET: "nvidia"}))
     assert found["request"]["memory"] == "9536.7431640625Mi"
     assert found["allocation"]["memory"] == "9537Mi"
+
+
+@pytest.mark.parametrize(
+    "limits, end",
+    [
+        (
+            {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "0.3"},
+            "gpucores: 0.3 is not a whole number: write 30 for 30 %",
+        ),
+        (
+            {"nvidia.com/gpu": "1", "nvidia.com/gpucores": "300m"},
+            "gpucores: 0.3 is not a whole number: write 30 for 30 %",
+        ),
+        ({"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "0.125"}, "write 13 for 13 %"),
+        ({"nvidia.com/gpu": "1", "nvidia.com/gpucores": "1.5"}, ": write 2"),
+        ({"nvidia.com/gpu": "1", "nvidia.com/gpucores": "0.001"}, ": write 1"),
+        ({"tencent.com/vcuda-core": "0.5"}, "write 50 for 50 %"),
+        ({"mthreads.com/sgpu-core": "0.5"}, "write 8 for 50 %"),
+        ({"gpu.intel.com/millicores": "0.5"}, "write 500 for 50 %"),
+        ({"aws.amazon.com/neuroncore": "0.5"}, ": write 1"),
+        (
+            {"nvidia.com/gpu": "0.5"},
+            " of devices: write 1, with nvidia.com/gpumem-percentage: 50 and nvidia.com/gpucores: 50 for 50 % of one",
+        ),
+        ({"nvidia.com/gpu": "1.5"}, ": write 2"),
+        ({"metax-tech.com/sgpu": "0.25"}, "write 1, with metax-tech.com/vcore: 25 for 25 % of one"),
+        ({"huawei.com/Ascend910A": "0.5"}, "0.5 is not a whole number: write 1"),
+        ({"enflame.com/drs-gcu": "0.5"}, "0.5 is not a whole number: write 1"),
+        ({"nvidia.com/mig-1g.5gb": "0.5"}, ": write 1"),
+        ({"nvidia.com/gpumem": "8.5"}, ": write 9, or, if GiB were meant, 8704 (8704 means 8704 MiB)"),
+        ({"aliyun.com/gpu-mem": "0.5"}, ": write 1"),
+        (
+            {"nvidia.com/gpumem": "40000000"},
+            "; if KiB were meant, write 39063 (39063 means 39063 MiB); if bytes were meant, write 39 (39 means 39 MiB)",
+        ),
+        ({"nvidia.com/gpumem": "40Mi"}, "by itself; if bytes were meant, write 40 (40 means 40 MiB)"),
+        ({"nvidia.com/gpumem": "4000000000"}, "by itself; if bytes were meant, write 3815 (3815 means 3815 MiB)"),
+        ({"aliyun.com/gpu-mem": "2000000"}, "by itself; if KiB were meant, write 2 (2 means 2 GiB)"),
+    ],
+    ids=str,
+)
+def test_advice_is_what_was_probably_meant(limits: Json, end: str) -> None:
+    """A fraction of one is a share of a GPU, and a size beyond any was counted in another unit."""
+    denial = decided(asking(limits)).denial
+    assert denial is not None
+    assert denial.message.endswith(end), denial.message
+
+
+def _whole_devices() -> list[tuple[str, str]]:
+    """Every resource that counts devices, of the vendors in force, by one of its names."""
+    return [
+        (vendor.name, name)
+        for vendor in POLICY.in_force
+        for word in vendor.words.values()
+        if word.place == "resource" and word.dimensions == ("devices",)
+        for name, _ in list(word.spellings[0].names(vendor.document.variables))[:1]
+    ]
+
+
+@pytest.mark.parametrize("vendor, key", _whole_devices(), ids=str)
+def test_a_share_that_is_advised_is_accepted(vendor: str, key: str) -> None:
+    """Whoever writes what the denial of half a device says is not denied again for that."""
+    denial = decided(asking({key: "0.5"})).denial
+    assert denial is not None
+    number, _, keys = denial.message.partition(": write ")[2].partition(", with ")
+    shares = dict(pair.split(": ") for pair in keys.partition(" for ")[0].split(" and ") if pair)
+    written = decided(asking({key: number, **shares})).denial
+    assert written is None or written.reason not in {Reason.NOT_WHOLE, Reason.NOT_LEGAL, Reason.REFUSED_BY_VENDOR}, (
+        vendor
+    )

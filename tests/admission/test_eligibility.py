@@ -73,7 +73,10 @@ MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
         ({MODE: "enforce"}, Mode.ENFORCE, []),
         ({MODE: "warn"}, Mode.WARN, []),
         ({MODE: "observe"}, Mode.OBSERVE, []),
-        ({MODE: "Warn"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_UNREADABLE]),
+        ({MODE: "Warn"}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
+        ({MODE: "enfroce"}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
+        ({MODE: ""}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
+        ({MODE: "enfroce", ROLLOUT: "100"}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
         ({ROLLOUT: "100"}, Mode.ENFORCE, []),
         ({ROLLOUT: "14"}, Mode.ENFORCE, []),
         ({ROLLOUT: "13"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
@@ -85,7 +88,7 @@ MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
     ],
 )
 def test_mode_of_a_pod(labels: dict[str, str], mode: Mode, told: list[Reason]) -> None:
-    """The namespace's mode; within a roll-out only warnings for the rest; what is unreadable is told and enforced."""
+    """The namespace's mode; within a roll-out only warnings for the rest; what is unreadable is told, a mode as `warn`."""
     assert firm(labels) == (mode, told)
 
 

@@ -81,8 +81,8 @@ def test_every_problem_with_its_line(run: Run, tmp_path: Path) -> None:
     assert result.stderr.replace(f"{tmp_path}/", "") == (
         'error: c.yaml:3: b: yes is a boolean to some parsers and text to others (write true or "yes")\n'
         "error: a.yaml:11: plaec: unknown key 'plaec' (did you mean `place`?)\n"
-        "error: b.yaml:5: targt: unknown key 'targt' (did you mean `target`?)\n"
         "error: d.yaml:8: wrods: unknown key 'wrods' (did you mean `words`?)\n"
+        "error: b.yaml:5: targt: unknown key 'targt' (did you mean `target`?)\n"
     )
 
 
@@ -97,9 +97,65 @@ def test_documents_are_checked_together(run: Run, tmp_path: Path) -> None:
     (target,) = written(tmp_path, s_yaml="# here\ntarget: nobody\n")
     assert f"error: {target}:2: target: no vendor is called 'nobody'" in run("check", target).stderr
     twice = run("check", *written(tmp_path, a_yaml=CONFIG_MAP, b_yaml=CONFIG_MAP))
-    assert f"{tmp_path}/b.yaml: vendor 'nvidia' is already described by {tmp_path}/a.yaml" in twice.stderr
+    assert f"{tmp_path}/b.yaml:9: vendor: vendor 'nvidia' is already described by {tmp_path}/a.yaml" in twice.stderr
     twice = run("check", *written(tmp_path, a_yaml=SETTINGS, b_yaml="nodeName: affinity\n"))
     assert f"{tmp_path}/b.yaml:1: the settings are in {tmp_path}/a.yaml already" in twice.stderr
+
+
+EVERY = """\
+vendor: every
+plaec: {}
+words:
+  gpu: {resource: x.example/gpu, is: devices}
+  mem: {resource: x.example/mem, is: memory, unit: 1Xi}
+  twice: {resource: x.example/gpu, is: other}
+match: {resources: [c]}
+owned: ["{nothing}"]
+forms:
+- when: {gpu: present, nobody: present}
+  memory: all
+  cores: all
+  absent: {devices: 1}
+defaults: {memory: 4}
+family: nvidia
+"""
+
+
+def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
+    """Whatever stage finds it, each with its line: keys, words, forms, and what clashes with another document."""
+    other = vendor("other", domain="x.example")
+    files = written(tmp_path, a_yaml=EVERY, b_yaml=other, c_yaml="extends: nvidia\nb: yes\n", s_yaml="targt: acme\n")
+    told = run("check", *files[:2]).stderr.replace(f"{tmp_path}/", "")
+    for place in (
+        "a.yaml:2: plaec: unknown key",
+        "a.yaml:5: words.mem.unit: ",
+        "a.yaml:6: words.twice: x.example/gpu is the word 'gpu' already",
+        "a.yaml:7: match.resources[0]: ",
+        "a.yaml:8: owned[0]: the variable {nothing} is not defined",
+        "a.yaml:10: forms[0].when.nobody: no word is called 'nobody'",
+        "a.yaml:14: defaults.memory: a bare number",
+        "a.yaml:4: words.gpu.resource: resource name x.example/gpu is owned by more than one vendor: every, other",
+        "b.yaml:",
+    ):
+        assert f"error: {place}" in told, place
+    # Beside a file that cannot be read, and settings with a mistake, too.
+    told = run("check", *files).stderr.replace(f"{tmp_path}/", "")
+    for place in (
+        "c.yaml:2: b: yes is a boolean",
+        "s.yaml:1: targt: unknown key",
+        "owned by more than one vendor: every",
+    ):
+        assert place in told, place
+
+
+def test_no_problem_follows_from_another(run: Run, tmp_path: Path) -> None:
+    """What a mistake brings with it is not told: a vendor in a file that cannot be read, what a misspelt key would say."""
+    broken = f"{vendor('acme')}b: yes\n"
+    files = written(tmp_path, a_yaml=broken, b_yaml=vendor("beta", translateTo="acme"), s_yaml="target: acme\n")
+    assert run("check", *files).stderr.count("error: ") == 1
+    (file,) = written(tmp_path, c_yaml=vendor("acme").replace("is: devices", "si: devices"))
+    assert "unknown key 'si'" in run("check", file).stderr
+    assert not [line for line in run("check", file).stderr.splitlines() if " words.gpu" not in line]
 
 
 def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:
@@ -109,6 +165,18 @@ def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert f"error: {tmp_path}/b.json:1: vendor: " in result.stderr
     assert run("check", str(tmp_path / "sub"), "-", stdin=SETTINGS).stdout == "in order: 1 mapping, 1 settings\n"
+
+
+def test_nothing_found(run: Run, tmp_path: Path) -> None:
+    """An empty folder, or files without any document, are a mistake in a pipeline: nothing was checked."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "full.yaml").write_text(CONFIG_MAP)
+    for files in (["empty"], ["full.yaml", "empty"]):
+        result = run("check", *(str(tmp_path / one) for one in files))
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr == f"error: {tmp_path}/empty: nothing found: no YAML or JSON file is in it\n"
+    result = run("check", "-", stdin="# a comment\n")
+    assert (result.exit_code, result.stderr) == (1, "error: -: nothing found: no document is in it\n")
 
 
 @pytest.mark.parametrize(
@@ -197,3 +265,24 @@ def test_forms_without_number(run: Run) -> None:
     result = run("check", "-", stdin=vendor("acme").partition("- {name")[0] + many)
     assert result.exit_code == 1
     assert "error: stdin:6: forms: has 1500 entries (at most 64 are permitted)" in result.stderr
+
+
+def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:
+    """Misspelt, in the wrong place, or with a value that means nothing: of pods, templates and namespaces."""
+    prefix = "vgpu-webhook.io"
+    metadata = f"labels: {{{prefix}/inject: 'false'}}, annotations: {{{prefix}/taget: nvidia, {prefix}/mode: warn}}"
+    space = f"labels: {{{prefix}/inject: 'true', {prefix}/moed: warn, {prefix}/target: nvidia, {prefix}/xyz: a}}"
+    template = f"{{metadata: {{{metadata}}}, spec: {{containers: []}}}}"
+    text = f"apiVersion: apps/v1\nkind: Deployment\nmetadata: {{name: d}}\nspec: {{template: {template}}}\n---\n"
+    text += f"apiVersion: v1\nkind: Namespace\nmetadata: {{name: team, {space}}}\n"
+    result = run("check", "-", stdin=text)
+    assert result.exit_code == 0
+    assert result.stderr.replace("warning: stdin: ", "").replace(f"{prefix}/", "").splitlines() == [
+        "deployment/d: annotation taget means nothing on a pod: did you mean the annotation target?",
+        "deployment/d: annotation mode means nothing on a pod: known are status, target",
+        "deployment/d: label inject: 'false' means nothing on a pod: write disabled",
+        "namespace/team: label moed means nothing on a namespace: did you mean the label mode?",
+        "namespace/team: label target means nothing on a namespace: it is read as an annotation",
+        "namespace/team: label xyz means nothing on a namespace: known are inject, mode, opt-out, rollout",
+        "namespace/team: label inject: 'true' means nothing on a namespace: write enabled or disabled",
+    ]

@@ -258,12 +258,25 @@ def test_unreadable_input(run: Run, text: str, message: str) -> None:
     assert result.stderr.count("\n") == 1
 
 
+def test_every_manifest_of_a_folder(run: Run, tmp_path: Path) -> None:
+    """Those below it, too, in the order of their paths; other files are passed over."""
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "a.yml").write_text(POD)
+    (tmp_path / "b.json").write_text('{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}')
+    (tmp_path / "notes.txt").write_text("[")
+    result = run("mutate", "-f", str(tmp_path))
+    assert result.exit_code == 0
+    assert [one["metadata"]["name"] for one in yaml.safe_load_all(result.stdout)] == ["web", "demo"]
+    (tmp_path / "sub" / "c.yaml").write_text("kind: [\n")
+    assert f"error: {tmp_path}/sub/c.yaml:" in run("mutate", "-f", str(tmp_path)).stderr
+
+
 def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
-    """Missing ones and folders are named; stdin is read once."""
+    """Missing ones and empty folders are named; stdin is read once."""
     missing = run("mutate", "-f", str(tmp_path / "nothing.yaml"))
     assert (missing.exit_code, missing.stderr) == (1, f"error: {tmp_path}/nothing.yaml: No such file or directory\n")
     folder = run("mutate", "-f", str(tmp_path))
-    assert (folder.exit_code, folder.stderr) == (1, f"error: {tmp_path}: Is a directory\n")
+    assert (folder.exit_code, folder.stderr) == (1, f"error: {tmp_path}: no document\n")
     twice = run("mutate", "-f", "-", "-f", "-", stdin=POD)
     assert twice.exit_code == 1
     assert "only once" in twice.stderr

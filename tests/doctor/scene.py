@@ -88,6 +88,8 @@ HEALTHY = Facts(
     trial=Trial("team", "nvidia.com/gpu: 1", 201, touched=True),
     nodes=[Node("n1", frozenset({"cpu", "nvidia.com/gpu"})), Node("n2", frozenset({"cpu"}))],
     schedulers={"hami-scheduler": Scheduler(3, 0)},
+    awaited=[],
+    deployed=True,
     daemon_sets=[INSTALLER, PLUGIN],
     choices=[],
     device_classes=[],

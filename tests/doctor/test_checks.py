@@ -31,6 +31,8 @@ from tests.doctor.scene import (
     told,
 )
 from webhook.admission.context import Namespace
+from webhook.cluster.documents import Memo
+from webhook.cluster.policies import policy_of
 from webhook.cluster.registration import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.facts import Backend, Choice, DeviceClass, Facts, Node, Scheduler, Shown, Stored, Trial
@@ -45,9 +47,13 @@ GONE = make_authority("gone", NOW - 20 * DAY, 10 * DAY)
 CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
 LEASE = Scheduler(0, 2, 0, 10.0)
+SERVED = {"volcano": Scheduler(5, 2)}
+YOUNG = {"volcano": Scheduler(0, 0)}
+UNSERVED = {"volcano": Scheduler(0, 2)}
 UNREADABLE = outcome(settings="owners: {nvidia.com/gpu: mig-single}")
 HAMIS = replace(LIBRARIES, labels={"app.kubernetes.io/component": "hami-device-plugin"})
 """HAMi's device plugin, as HAMi 4707fb02 labels it: charts/hami/templates/device-plugin/daemonsetnvidia.yaml."""
+WHOLE = outcome(settings="target: whole")
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
@@ -171,6 +177,9 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("namespaces", WARNING, "no namespace", but(namespaces=[Namespace("else")])),
     ("namespaces", WARNING, "do not say", but(namespaces=[space("team", inject="true")])),
     ("namespaces", WARNING, "do not say", but(namespaces=[space("team", mode="warning")])),
+    ("namespaces", WARNING, "do not say", but(namespaces=[space("team", moed="warn")])),
+    ("namespaces", WARNING, "do not say", but(pods={"team": [pod("out", GPU, labels={"vgpu-webhook.io/inject": "false"})]})),
+    ("namespaces", WARNING, "do not say", but(pods={"team": [pod("a", annotations={"vgpu-webhook.io/taget": "x"})]})),
     ("namespaces", WARNING, "do not say", but(namespaces=[space("kube-system")])),
     ("namespaces", WARNING, "do not say", but(namespaces=[space("gpu")])),
     ("untouched", OK, "(1 pod with", HEALTHY),
@@ -222,7 +231,16 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("scheduler", OK, "has placed 3 pods", HEALTHY),
     ("scheduler", OK, "holds its Lease", but(schedulers={"hami-scheduler": LEASE})),
     ("scheduler", OK, "found no node yet for 1 pod", but(schedulers={"hami-scheduler": Scheduler(0, 2, 1)})),
-    ("scheduler", OK, "no scheduler but", but(outcome=NO_TARGET, nodes=[])),
+    ("scheduler", OK, "no scheduler but", but(outcome=WHOLE)),
+    ("scheduler", OK, "no scheduler but", but(outcome=WHOLE, awaited=["volcano"], schedulers=SERVED)),
+    ("scheduler", OK, "has placed 3", but(awaited=["volcano"], schedulers={**HEALTHY.schedulers, **SERVED})),
+    ("scheduler", WARNING, "not looked at: no node", but(outcome=NO_TARGET, nodes=[])),
+    ("scheduler", WARNING, "not looked at: no node", but(outcome=NO_TARGET, nodes=[], awaited=REFUSED)),
+    ("scheduler", OK, "no scheduler but", but(outcome=WHOLE, awaited=["volcano"], schedulers=YOUNG)),
+    ("scheduler", WARNING, "nothing shows", but(outcome=NO_TARGET, awaited=["volcano"], schedulers={"volcano": REFUSED})),
+    ("scheduler", ERROR, "pods wait", but(outcome=NO_TARGET, nodes=[], awaited=["volcano"], schedulers=UNSERVED)),
+    ("scheduler", ERROR, "pods wait", but(outcome=WHOLE, awaited=["volcano"], schedulers=UNSERVED)),
+    ("scheduler", ERROR, "pods wait", but(awaited=["volcano"], schedulers={**HEALTHY.schedulers, **UNSERVED})),
     ("scheduler", WARNING, "could not be read", but(outcome=NO_TARGET, nodes=REFUSED)),
     ("scheduler", WARNING, "nothing shows", but(schedulers={"hami-scheduler": REFUSED})),
     ("scheduler", WARNING, "nothing shows", but(schedulers={"hami-scheduler": Scheduler(0, 0)})),
@@ -290,6 +308,48 @@ def test_nobody_answers() -> None:
     nobody = Facts(NOW, "gpu", Missing("connection refused"), reachable=False)
     ((check, result),) = examine(nobody)
     assert (check.name, result.level, result.details) == ("api-server", ERROR, ("connection refused",))
+
+
+NOTHING: dict[str, Any] = {
+    "configurations": [configuration("later")],
+    "outcome": policy_of([], {}, Memo()),
+    "stored": None,
+    "deployed": False,
+    "namespaces": [space("team"), Namespace("gpu")],
+}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"stored": REFUSED, "deployed": REFUSED, "outcome": REFUSED, "namespaces": [space("team")]}],
+    ids=["empty namespace", "no namespace"],
+)
+def test_nothing_is_installed(changes: dict[str, Any]) -> None:
+    """One line, with the command."""
+    ((check, result),) = examine(but(**{**NOTHING, **changes}))
+    assert (check.name, result.level) == ("registration", ERROR)
+    assert "not installed" in result.message
+    assert "helm install vgpu-webhook" in result.hint
+    assert "--namespace gpu " in result.hint
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"configurations": HEALTHY.configurations},
+        {"configurations": REFUSED},
+        {"outcome": OUTCOME},
+        {"outcome": REFUSED},
+        {"stored": HEALTHY.stored},
+        {"stored": REFUSED},
+        {"deployed": True},
+        {"deployed": REFUSED},
+    ],
+    ids=str,
+)
+def test_something_is_installed(changes: dict[str, Any]) -> None:
+    """Anything of it, or anything that may not be read, is looked at check by check."""
+    assert len(list(examine(but(**{**NOTHING, **changes})))) == len(CHECKS)
 
 
 def test_untouched_names_few() -> None:

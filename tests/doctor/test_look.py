@@ -169,6 +169,38 @@ async def test_a_scheduler() -> None:
     assert (await look(api, "gpu", NOW)).schedulers == {"hami-scheduler": Scheduler(1, 2, 1, None)}
 
 
+async def test_schedulers_that_pods_wait_for() -> None:
+    """Whatever the target: those that some mapping names, and no others."""
+
+    def pod(scheduler: str, phase: str = "Pending") -> dict[str, Any]:
+        metadata = {"creationTimestamp": LONG_AGO}
+        return {"metadata": metadata, "spec": {"schedulerName": scheduler}, "status": {"phase": phase}}
+
+    pods = [pod("volcano"), pod("somebody-elses"), pod("default-scheduler"), pod("hami-scheduler", "Failed")]
+    api = Answering({"/api/v1/nodes": [], "/api/v1/pods": pods, "/apis/coordination.k8s.io/v1/leases": []})
+    facts = await look(api, "gpu", NOW)
+    assert (facts.awaited, list(facts.schedulers)) == (["volcano"], ["volcano"])
+    asked = [query["fieldSelector"] for _, path, query in api.asked if path == "/api/v1/pods"]
+    assert set(asked) == {"spec.nodeName=", "spec.schedulerName=volcano"}
+    assert isinstance((await look(Answering({}), "gpu", NOW)).awaited, Missing)
+
+
+async def test_an_empty_cluster() -> None:
+    """Where nothing is installed, nothing further is asked, and no pod is created."""
+    deployments = "/apis/apps/v1/namespaces/gpu/deployments"
+    lists = ["/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", deployments]
+    api = Answering({**{path: [] for path in lists}, "/api/v1/namespaces": [{"metadata": TEAM}], "/api/v1/nodes": []})
+    facts = await look(api, "gpu", NOW)
+    assert facts.nothing_installed
+    assert facts.deployed is False
+    assert {method for method, _, _ in api.asked} == {"GET"}
+    assert not any(path == "/api/v1/pods" for _, path, _ in api.asked)
+    api.answers[deployments] = [{"metadata": {"name": "vgpu-webhook"}}]
+    api.answers["/api/v1/namespaces"] = [{"metadata": {"name": "gpu"}}]
+    facts = await look(api, "gpu", NOW)
+    assert (facts.deployed, facts.nothing_installed) == (True, False)
+
+
 @pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1", None])
 async def test_device_classes(version: str | None) -> None:
     """They are read in the newest version that is served; where none is, there are none."""

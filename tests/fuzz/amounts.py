@@ -118,7 +118,7 @@ def _rejected(read: Read) -> Finding:
 
 def _lenient(trial: Trial) -> bool:
     """Whether nothing is enforced: a mode, or a workload outside the roll-out."""
-    return trial.case.labels.get(f"{PREFIX}mode") in {"warn", "observe"} or "VGW111" in trial.codes
+    return trial.case.labels.get(f"{PREFIX}mode", "enforce") != "enforce" or "VGW111" in trial.codes
 
 
 def _warned(trial: Trial, read: Read) -> bool:

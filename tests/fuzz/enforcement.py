@@ -34,7 +34,7 @@ REFERENCE = re.compile(r"\$\$|\$\(([^)]*)\)")
 def enforcement_findings(trial: Trial) -> Iterator[Finding]:
     """Everything by which a container could use more than its share."""
     labels = trial.case.labels
-    if trial.skipped or not trial.decision.allowed or labels.get(f"{PREFIX}mode") in {"warn", "observe"}:
+    if trial.skipped or not trial.decision.allowed or labels.get(f"{PREFIX}mode", "enforce") != "enforce":
         return
     if "VGW111" in trial.codes or not any(read.meaning for read in trial.before):
         return

@@ -56,8 +56,8 @@ def _shape(trial: Trial) -> Iterator[Finding]:
     for finding in decision.warnings:
         if "\n" in finding.text or len(finding.text) > MAX_WARNING or not finding.text.startswith(finding.reason.code):
             yield Finding("a message is one bounded line", finding.text)
-    mode = trial.case.labels.get(f"{PREFIX}mode")
-    if (mode in {"warn", "observe"} or trial.skipped) and (decision.patch_json or not decision.allowed):
+    mode = trial.case.labels.get(f"{PREFIX}mode", "enforce")
+    if (mode != "enforce" or trial.skipped) and (decision.patch_json or not decision.allowed):
         yield Finding("who is not to be touched is not", f"mode {mode}, {decision.reason.name}")
     if mode == "observe" and decision.warnings:
         yield Finding("who is only observed is not told", decision.warnings[0].text)

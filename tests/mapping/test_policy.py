@@ -20,8 +20,8 @@ FAMILY = OTHER.replace("family: acme", "family: nvidia")
         (
             (ACME, OTHER.replace("other.com/gpu,", "acme.com/gpu,")),
             "",
-            "",
-            "",
+            "0.yaml",
+            "words.gpu.resource",
             "acme.com/gpu is owned by more than one vendor: acme, other",
             "`owners: {acme.com/gpu: acme}`",
         ),

@@ -11,6 +11,7 @@ from typing import Final, TypeAlias
 from webhook.admission.several import check_askers, join_copies
 from webhook.admission.survey import ContainerWords, PodWords
 from webhook.finding import Finding, Refused, refuse
+from webhook.mapping.advice import no_whole_number
 from webhook.mapping.names import Owner
 from webhook.mapping.policy import Policy
 from webhook.mapping.said import Said
@@ -187,8 +188,7 @@ def _check_number(one: Asking, said: Said, word: Word) -> None:
     if said.number < 0:
         raise one.refuse(Reason.NOT_WHOLE, f"{said} is below zero: write a whole number", said)
     if word.written != "decimal" and not isinstance(said.number, int):
-        message = f"{said} is not a whole number: write {-(-said.number // 1)}"
-        raise one.refuse(Reason.NOT_WHOLE, message, said)
+        raise one.refuse(Reason.NOT_WHOLE, no_whole_number(one.vendor, word, said), said)
     if word.dimensions == ("devices",) and said.number > MAX_DEVICES:
         message = f"{said} counts {said.number}, and no node has so many: write their number"
         raise one.refuse(Reason.TOO_LARGE, message, said)

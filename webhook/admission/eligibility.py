@@ -75,7 +75,10 @@ def skip_reason(pod: Pod, context: Context, policy: Policy) -> Reason | None:
 
 
 def firmness(pod: Pod, context: Context) -> Firmness:
-    """The mode of a pod: its namespace's, or only warnings for what is outside the namespace's roll-out."""
+    """The mode of a pod: its namespace's, or only warnings for what is outside the namespace's roll-out.
+
+    A mode that cannot be read counts as `warn`: whoever writes one at all nearly always wants less than the default.
+    """
     labels = context.namespace.labels
     written = labels.get(MODE)
     rollout = labels.get(ROLLOUT)
@@ -83,9 +86,11 @@ def firmness(pod: Pod, context: Context) -> Firmness:
         return _PLAIN
     mode = Mode.ENFORCE if written is None else _MODES.get(written)
     if mode is None:
-        message = f"the namespace's label {MODE}: {written!r} was passed over: write enforce, warn or observe"
+        message = (
+            f"the namespace's label {MODE}: {written!r} is not a mode: treated as warn; write enforce, warn or observe"
+        )
         unreadable = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=MODE, value=written)
-        return Firmness(Mode.ENFORCE, (unreadable,))
+        return Firmness(Mode.WARN, (unreadable,))
     if mode is not Mode.ENFORCE or rollout is None:
         return Firmness(mode)
     if _PERCENT.fullmatch(rollout) is None:

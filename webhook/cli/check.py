@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final
 import click
 
 from webhook.cli.failure import Failure
+from webhook.cli.files import files_in
 
 if TYPE_CHECKING:
     from webhook.cli.config_maps import Found
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 STDIN: Final = "-"
 BROKEN: Final = 2
 """Exit code where something of an installation does not work."""
-
-SUFFIXES: Final = {".yaml", ".yml", ".json"}
 
 
 @click.command()
@@ -60,7 +59,8 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
 
     \b
     Exit codes with files:    0 all of them would be in force; a vendor that has to be configured first is told on stderr
-                              1 they would not: every problem with file, line, path and what to write instead
+                              1 they would not: every problem with file, line, path and what to write instead;
+                                or nothing was found
     Exit codes without files: 0 it works, as far as can be seen
                               2 something does not
                               1 nothing says where the cluster is
@@ -78,6 +78,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         raise click.UsageError("files are checked without a cluster: leave the options out, or the files")
     from webhook.cli.allocations import allocation_warnings
     from webhook.cli.documents import documents_of, objects_in
+    from webhook.cli.own_keys import own_key_warnings
     from webhook.mapping.said import unreadable
 
     found: list[Found] = []
@@ -88,13 +89,16 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         objects += [] if wrong else objects_in(body, source)
         found += more
         problems += wrong
-    policy, together = _together(found, alone=bool(problems))
+    if not found and not objects and not problems:
+        raise Failure([f"{', '.join(files)}: nothing found: no document is in it"])
+    policy, together = _together(found, partial=bool(problems))
     problems += together
     if problems or policy is None:
         raise Failure(map(str, problems))
     mappings = sum(one.kind == "mapping" for one in found)
     click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
-    for warning in (*unreadable(policy.vendors.values()), *allocation_warnings(objects, policy)):
+    keys = own_key_warnings(objects, policy.settings.opt_in_label)
+    for warning in (*unreadable(policy.vendors.values()), *keys, *allocation_warnings(objects, policy)):
         click.echo(f"warning: {warning}", err=True)
 
 
@@ -127,9 +131,9 @@ def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str
         raise click.exceptions.Exit(BROKEN)
 
 
-def _together(found: "Sequence[Found]", *, alone: bool) -> "tuple[Policy | None, Sequence[Problem]]":
-    """The policy of documents, or what is wrong with each by itself and (unless some could not be read) with each other."""
-    from webhook.mapping.load import build_policy, prepare, settings_of
+def _together(found: "Sequence[Found]", *, partial: bool) -> "tuple[Policy | None, Sequence[Problem]]":
+    """The policy of documents, or all that is wrong with each and with them together; `partial`: some are unreadable."""
+    from webhook.mapping.load import build_policy
     from webhook.mapping.problem import MappingError, Problem
 
     mappings = [one.document for one in found if one.kind == "mapping"]
@@ -139,19 +143,10 @@ def _together(found: "Sequence[Found]", *, alone: bool) -> "tuple[Policy | None,
         for one in settings[1:]
     ]
     try:
-        if not alone:
-            return build_policy(mappings, settings[0] if settings else None), problems
+        policy = build_policy(mappings, settings[0] if settings else None, partial=partial)
     except MappingError as error:
         return None, [*problems, *error.problems]
-    for one in found:
-        try:
-            if one.kind == "mapping":
-                prepare(one.document)
-            else:
-                settings_of(one.document, None)
-        except MappingError as error:
-            problems += error.problems
-    return None, problems
+    return policy, problems
 
 
 def _bodies(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
@@ -159,14 +154,11 @@ def _bodies(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
         if file == STDIN:
             yield "stdin", sys.stdin.buffer.read()
             continue
-        for path in _paths(Path(file)):
+        paths = files_in(Path(file))
+        if not paths:
+            raise Failure([f"{file}: nothing found: no YAML or JSON file is in it"])
+        for path in paths:
             try:
                 yield str(path), path.read_bytes()
             except OSError as error:
                 raise Failure([f"{path}: {error.strerror}"]) from error
-
-
-def _paths(path: Path) -> list[Path]:
-    if not path.is_dir():
-        return [path]
-    return sorted(each for each in path.rglob("*") if each.suffix in SUFFIXES and each.is_file())

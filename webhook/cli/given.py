@@ -9,6 +9,7 @@ import click
 
 from webhook.cli.configuration import configured, configured_policy
 from webhook.cli.failure import Failure
+from webhook.cli.files import files_in
 
 if TYPE_CHECKING:
     from webhook.cli.manifest import Manifest
@@ -32,10 +33,10 @@ def given(*, required: bool) -> Callable[[Command], Command]:
         "-f",
         "--filename",
         "files",
-        metavar="FILE|-",
+        metavar="FILE|DIR|-",
         multiple=True,
         required=required,
-        help="Manifests: YAML or JSON. Repeatable.",
+        help="Manifests: YAML or JSON; of a folder every such file in it and below it. Repeatable.",
     )
     namespace = click.option(
         "-n", "--namespace", metavar="NAME", help="Namespace of documents that name none.  [default: default]"
@@ -74,7 +75,7 @@ def policy_for(mappings: Path | None, settings: Path | None, target: str | None)
 
 
 def manifests_in(files: Iterable[str]) -> "list[Manifest]":
-    """The documents of these files; ``-`` is standard input.
+    """The documents of these files, and of the files in these folders; ``-`` is standard input.
 
     Raises:
         Failure: a file cannot be read, or there is no document.
@@ -88,11 +89,15 @@ def manifests_in(files: Iterable[str]) -> "list[Manifest]":
     if names.count(STDIN) > 1:
         raise click.UsageError("standard input can be read only once")
     for name in names:
-        try:
-            body = sys.stdin.buffer.read() if name == STDIN else Path(name).read_bytes()
-        except OSError as error:
-            raise Failure([f"{name}: {error.strerror}"]) from error
-        manifests += read_manifests(body, "standard input" if name == STDIN else name)
+        if name == STDIN:
+            manifests += read_manifests(sys.stdin.buffer.read(), "standard input")
+            continue
+        for path in files_in(Path(name)):
+            try:
+                body = path.read_bytes()
+            except OSError as error:
+                raise Failure([f"{path}: {error.strerror}"]) from error
+            manifests += read_manifests(body, str(path))
     if not manifests:
         raise Failure([f"{', '.join(names)}: no document"])
     return manifests

@@ -7,11 +7,11 @@ from certs.directory import Directory
 from certs.kept import BUNDLE
 from webhook.admission import decide
 from webhook.cli.failure import Failure
+from webhook.cli.namespaces import load_namespaces
 from webhook.cli.serving import Material, announce_to, certificates_of, logger, names_of, run_to_end, started
 from webhook.mapping.load import load_policy
 from webhook.mapping.problem import MappingError
 from webhook.server.mutate import Current
-from webhook.server.namespaces import load_namespaces
 from webhook.server.run import Options, Service, serve
 
 AUTHORITY: Final = "vgpu-webhook standalone authority"

@@ -117,7 +117,7 @@ def treat(manifests: Sequence[Manifest], decide: Decide, wishes: Wishes) -> Outc
         ManifestError: a document is no object, or holds a pod that Kubernetes could not decode.
     """
     objects = [kube_object(manifest, manifest.data) for manifest in manifests]
-    spaces = {space.name: space for obj in objects for space in _namespaces(obj)}
+    spaces = {space.name: space for obj in objects for space in namespaces_in(obj)}
     documents = [obj for obj in objects if not _is_namespace(obj)]
     outcome = Outcome(single=len(documents) == 1)
     for obj in documents:
@@ -143,10 +143,15 @@ def _is_namespace(obj: KubeObject) -> bool:
     return (obj.group, obj.kind) == ("", "Namespace")
 
 
-def _namespaces(obj: KubeObject) -> Iterator[Namespace]:
+def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
+    """The Namespaces that an object is, or has as its items.
+
+    Raises:
+        ManifestError: one of them could not be decoded by Kubernetes.
+    """
     items = list_items(obj)
     if items is not None:
-        yield from itertools.chain.from_iterable(map(_namespaces, items))
+        yield from itertools.chain.from_iterable(map(namespaces_in, items))
     elif _is_namespace(obj):
         pod = _decoded(obj, {"metadata": obj.data.get("metadata")}, (), {})
         yield Namespace(pod.metadata.name or "", pod.metadata.labels or {}, pod.metadata.annotations or {})

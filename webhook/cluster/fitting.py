@@ -72,7 +72,8 @@ class Fitting:
             message = f"the vendor {one.vendor} is described by {older.source}, whose ConfigMap is older"
             return (placed(Problem(message, ("vendor",), "delete one of the two"), document),)
         found = self._probed_alone(one) or self._crowded(one, chosen) or self._problems(joined)
-        here = [placed(each, document) if each.source in {"", document.source} else each for each in found]
+        own = [each for each in found if each.source in {"", document.source}]
+        here = [placed(each, document) for each in own] or found
         return tuple(here) or (Problem("it does not go together with the others", source=document.source),)
 
     def _with_room(self, newest: Choice, stable: Choice) -> tuple[Choice, Choice]:

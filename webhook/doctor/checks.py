@@ -41,7 +41,7 @@ CHECKS: Final = (
         "registration",
         "registration",
         "is it there, with both webhooks, written by the policy of now",
-        "`list` `mutatingwebhookconfigurations`",
+        "`list` `mutatingwebhookconfigurations`; `list` `deployments` of the webhook's namespace",
         registration.registered,
     ),
     Check(
@@ -132,7 +132,7 @@ CHECKS: Final = (
     Check(
         "scheduler",
         "nodes",
-        "does anything show that the target's scheduler is there",
+        "does anything show that the target's scheduler is there, and each that pods wait for",
         "`list` `pods` and `leases` everywhere",
         nodes.scheduler,
     ),
@@ -147,9 +147,14 @@ CHECKS: Final = (
 
 
 def examine(facts: Facts) -> Iterator[tuple[Check, Result]]:
-    """Every check with its result; only the first where the API server cannot be reached."""
+    """Every check with its result; one alone where it says all: nobody answers, or nothing is installed."""
     for check in CHECKS:
         result = check.judge(facts)
+        if facts.reachable and facts.nothing_installed:
+            if check.judge is registration.registered:
+                yield check, result
+                return
+            continue
         yield check, result
         if not facts.reachable and result.level is Level.ERROR:
             return

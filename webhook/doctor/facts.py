@@ -166,7 +166,9 @@ class Facts:
         pods: the pods of opted-in namespaces that have not ended, by namespace.
         trial: of a pod that should be changed.
         nodes: every node.
-        schedulers: of the targets, by name.
+        schedulers: of the targets, and those that pods are waiting for, by name.
+        awaited: schedulers of the policy that are named by pods without a node, whatever the target.
+        deployed: whether a Deployment of the webhook is in its own namespace.
         daemon_sets: those that have to do with devices or the shim.
         choices: what other systems write into every container.
         device_classes: all DeviceClasses; none where the API server does not serve them.
@@ -185,6 +187,8 @@ class Facts:
     trial: Trial | Missing = NOT_TRIED
     nodes: Sequence[Node] | Missing = NOT_TRIED
     schedulers: Mapping[str, Scheduler | Missing] = field(default_factory=dict)
+    awaited: Sequence[str] | Missing = NOT_TRIED
+    deployed: bool | Missing = NOT_TRIED
     daemon_sets: Sequence[DaemonSet] | Missing = NOT_TRIED
     choices: Sequence[Choice] | Missing = NOT_TRIED
     device_classes: Sequence[DeviceClass] | Missing = NOT_TRIED
@@ -201,6 +205,19 @@ class Facts:
         if isinstance(self.configurations, Missing):
             return None
         return next((one for one in self.configurations if one.get("metadata", {}).get("name") == NAME), None)
+
+    @property
+    def nothing_installed(self) -> bool:
+        """Whether nothing of the webhook is there: neither its registration nor anything in its own namespace.
+
+        What could not be read may be there.
+        """
+        if isinstance(self.configurations, Missing) or self.registered is not None:
+            return False
+        if not isinstance(self.namespaces, Missing) and self.release not in {one.name for one in self.namespaces}:
+            return True
+        documents = isinstance(self.outcome, Missing) or bool(self.outcome.verdicts)
+        return self.stored is None and self.deployed is False and not documents
 
 
 def address_of(webhook: Object) -> Service | str | None:

@@ -26,6 +26,7 @@ from webhook.doctor.pods import in_words
 from webhook.doctor.read import (
     SECONDS,
     DaemonSetObject,
+    DeploymentObject,
     DeviceClassObject,
     LeaseObject,
     NamespaceObject,
@@ -40,10 +41,14 @@ from webhook.doctor.read import (
 from webhook.doctor.result import Missing
 from webhook.doctor.targets import targets, treated
 from webhook.doctor.trial import candidate
+from webhook.mapping.policy import Policy
 from webhook.pod import Pod
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
 """The label of the DaemonSet that puts the shim on nodes."""
+
+WEBHOOK: Final = "app.kubernetes.io/component=webhook"
+"""The label of the Deployment that serves reviews."""
 
 PATIENCE: Final = dt.timedelta(minutes=1)
 """A pod that is younger may just not have been placed yet."""
@@ -74,13 +79,13 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
         server = Missing(str(error))
         if error.status == HTTPStatus.UNAUTHORIZED:
             return Facts(now, release, server, reachable=False)
-    outcome, configurations, namespaces, nodes, stored, daemon_sets = await asyncio.gather(
+    outcome, configurations, namespaces, nodes, daemon_sets, (stored, deployed) = await asyncio.gather(
         tried(policy_now(api, release)),
         tried(all_of(api, COLLECTION, Object)),
         tried(_namespaces(api)),
         tried(_nodes(api)),
-        tried(_stored(api, release)),
         tried(_daemon_sets(api)),
+        asyncio.gather(tried(_stored(api, release)), tried(_deployed(api, release))),
     )
     return await _look_closer(
         api,
@@ -94,6 +99,7 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
             namespaces=namespaces,
             nodes=nodes,
             daemon_sets=daemon_sets,
+            deployed=deployed,
         ),
     )
 
@@ -101,7 +107,11 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
 async def _look_closer(api: Api, seen: Facts) -> Facts:
     """What can only be asked once the registration, the policy and the namespaces are known."""
     spaces = [] if isinstance(seen.namespaces, Missing) else treated(seen.namespaces, seen.policy, seen.release)
+    if seen.nothing_installed:
+        return seen
+    awaited = await tried(_awaited(api, seen.policy))
     names = schedulers_of(targets(seen.policy, seen.nodes))
+    names += [] if isinstance(awaited, Missing) else [name for name in awaited if name not in names]
     there, pods, schedulers, trial, chosen, classes = await asyncio.gather(
         look_there(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space.name)) for space in spaces)),
@@ -116,6 +126,7 @@ async def _look_closer(api: Api, seen: Facts) -> Facts:
         shown=there[1],
         pods=dict(zip((space.name for space in spaces), pods, strict=True)),
         schedulers=dict(zip(names, schedulers, strict=True)),
+        awaited=awaited,
         trial=trial,
         choices=chosen,
         device_classes=classes,
@@ -194,6 +205,18 @@ async def _trial(api: Api, seen: Facts, spaces: Sequence[Namespace]) -> Trial | 
     except msgspec.DecodeError as error:
         raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
     return Trial(chosen.namespace, asked, answer.status, touched=STATUS in (made.metadata.annotations or {}))
+
+
+async def _awaited(api: Api, policy: Policy) -> list[str]:
+    """The schedulers that some mapping of the policy names and that pods without a node are to be placed by."""
+    pods = await all_of(api, "/api/v1/pods", PlacedPod, {"fieldSelector": "spec.nodeName="})
+    named = {pod.spec.scheduler_name for pod in pods if pod.status.phase not in _ENDED}
+    return [name for name in schedulers_of(policy.vendors.values()) if name in named]
+
+
+async def _deployed(api: Api, release: str) -> bool:
+    path = f"/apis/apps/v1/namespaces/{release}/deployments"
+    return bool(await all_of(api, path, DeploymentObject, {"labelSelector": WEBHOOK}))
 
 
 async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:

@@ -68,13 +68,27 @@ def sharing(facts: Facts) -> Result:
 
 
 def scheduler(facts: Facts) -> Result:
-    """Whether anything shows that the schedulers of the targets work. None of it is proof that one does not."""
-    names = schedulers_of(targets(facts.policy, facts.nodes))
+    """Whether anything shows that the schedulers of the targets work, and those that pods wait for, whatever the target.
+
+    None of it is proof that one does not.
+    """
+    chosen = targets(facts.policy, facts.nodes)
+    names = schedulers_of(chosen)
+    awaited = [] if isinstance(facts.awaited, Missing) else [name for name in facts.awaited if name not in names]
+    seen = {name: facts.schedulers.get(name, NOT_TRIED) for name in (*awaited, *names)}
+    judged = {name: _seen_of(name, one) for name, one in seen.items()}
+    late = [name for name in awaited if judged[name][0] is not Level.OK and _waited_for(seen[name])]
+    names = [*late, *names]
+    ends = [judged[name] for name in names]
     if isinstance(facts.nodes, Missing) and not names:
         return unread("the nodes", facts.nodes, "list nodes")
+    if not chosen and not names:
+        return warning(
+            "not looked at: no node has a resource of the policy, so nothing says which scheduler pods will need",
+            hint="set `target` in the settings, or look again when a node has GPUs",
+        )
     if not names:
         return ok("no scheduler but the cluster's own is needed")
-    ends = [_seen_of(name, facts.schedulers.get(name, NOT_TRIED)) for name in names]
     working, doubtful, stuck = ([text for level, text in ends if level is wanted] for wanted in Level)
     if stuck:
         return error(
@@ -167,6 +181,10 @@ def _seen_of(name: str, seen: Scheduler | Missing) -> tuple[Level, str]:
     if seen.waiting and not isinstance(seen.lease, Missing):
         return Level.ERROR, f"{name}: {counted(seen.waiting, 'pod')} waiting, none placed, {_lease_text(seen)}"
     return Level.WARNING, f"{name}: no pod placed by it, {_lease_text(seen)}"
+
+
+def _waited_for(seen: Scheduler | Missing) -> bool:
+    return isinstance(seen, Missing) or seen.waiting > 0
 
 
 def _leads(seen: Scheduler) -> bool:

@@ -7,6 +7,7 @@ import msgspec
 
 from webhook.admission import Context, Namespace, decide
 from webhook.admission.eligibility import MODE, Mode
+from webhook.admission.own_keys import unread_keys
 from webhook.admission.record import STATUS
 from webhook.cluster.reach import Reach, reach_of
 from webhook.cluster.registration import ENFORCE, TELL
@@ -32,12 +33,19 @@ def namespaces(facts: Facts) -> Result:
         return unread("the namespaces", missing, "list namespaces")
     key = facts.policy.settings.opt_in_label
     odd = [
-        f"{one.name}: {key}={one.labels[key]} means nothing: write enabled or disabled"
+        f"{one.name}: {text}"
         for one in facts.namespaces
-        if one.labels.get(key, "enabled") not in {"enabled", "disabled"}
+        for text in unread_keys("namespace", one.labels, one.annotations, key)
     ]
+    of_pods = [
+        f"{name}/{pod.metadata.name}: {text}"
+        for name, pods in facts.pods.items()
+        for pod in (() if isinstance(pods, Missing) else pods)
+        for text in unread_keys("pod", pod.metadata.labels or {}, pod.metadata.annotations or {})
+    ]
+    odd += [*of_pods[:_SHOWN], *([f"and {len(of_pods) - _SHOWN} more"] if of_pods[_SHOWN:] else [])]
     odd += [
-        f"{one.name}: {MODE}={one.labels[MODE]} means nothing: write {', '.join(sorted(_MODES))}"
+        f"{one.name}: {MODE}={one.labels[MODE]} is not a mode: treated as warn; write {', '.join(sorted(_MODES))}"
         for one in chosen
         if one.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
     ]
@@ -47,7 +55,9 @@ def namespaces(facts: Facts) -> Result:
         if one.labels.get(key) == "enabled" and one not in chosen
     ]
     if odd:
-        return warning("labels of namespaces do not say what they seem to", *odd, hint="kubectl label namespace NAME …")
+        return warning(
+            "labels of namespaces or pods do not say what they seem to", *odd, hint="kubectl label namespace NAME …"
+        )
     if not chosen:
         return warning("no namespace has opted in", hint=f"kubectl label namespace NAME {key}=enabled")
     return ok(f"opted in: {listed(list(map(_titled, chosen)))}")

@@ -72,12 +72,19 @@ class PodObject(msgspec.Struct):
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
 
+class DeploymentObject(msgspec.Struct):
+    """A Deployment, of which only matters that it is there."""
+
+    metadata: Stamped
+
+
 class _Placed(msgspec.Struct, rename="camel"):
     node_name: str = ""
+    scheduler_name: str = ""
 
 
 class PlacedPod(msgspec.Struct):
-    """A pod, as far as it says where it is and since when."""
+    """A pod, as far as it says where it is, since when, and who is to place it."""
 
     metadata: Stamped
     spec: _Placed

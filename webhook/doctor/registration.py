@@ -22,6 +22,10 @@ from webhook.doctor.targets import opted_in_namespaces
 
 NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
 LOGS: Final = "kubectl logs --namespace {release} --selector app.kubernetes.io/component=webhook"
+INSTALL: Final = (
+    "helm install vgpu-webhook deploy/chart --namespace {release} --create-namespace … (docs/install.md); "
+    "where it is installed in another namespace: --release-namespace NS"
+)
 _SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
 
 
@@ -29,6 +33,11 @@ def registered(facts: Facts) -> Result:
     """Whether it is there with both webhooks, and by which policy it was written."""
     if isinstance(facts.configurations, Missing):
         return unread("the registrations", facts.configurations, NEEDS)
+    if facts.nothing_installed:
+        return error(
+            f"the webhook is not installed: there is no {NAME}, and nothing of it in the namespace {facts.release}",
+            hint=INSTALL.format(release=facts.release),
+        )
     found, logs = facts.registered, LOGS.format(release=facts.release)
     if found is None:
         return error(f"there is no {NAME}: no pod is sent to the webhook", hint=f"is a replica running? {logs}")

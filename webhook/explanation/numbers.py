@@ -7,7 +7,8 @@ from fractions import Fraction
 import msgspec
 
 from webhook.finding import Finding
-from webhook.mapping.policy import MIB, Policy
+from webhook.mapping.advice import gibibytes_meant, share_keys, share_meant, sizes_meant
+from webhook.mapping.policy import Policy
 from webhook.mapping.refusal import spelling
 from webhook.mapping.said import Said, form_of
 from webhook.mapping.vendor import Condition, Form, Vendor, Word
@@ -75,9 +76,10 @@ def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: F
     refusing = form_of(vendor, words.all)
     by_form = denial.reason is Reason.REFUSED_BY_VENDOR and refusing is not None and refusing.deny is not None
     too_large = denial.reason is Reason.TOO_LARGE
+    yield from _as_share(container, words, denial)
     if not by_form or "{above}" in ((refusing.deny if refusing else None) or ""):
         for said in sorted(words.said.values(), key=lambda one: one.key != denial.field):
-            for number in sorted(_numbers(vendor, said, words, policy.largest_card, too_large=too_large)):
+            for number in _numbers(vendor, said, words, policy.largest_card, too_large=too_large):
                 yield _with_number(container, said.key, number)
     missing = denial.reason is Reason.ZERO_DEVICES
     conditions: tuple[Condition, ...] = refusing.when if by_form and refusing is not None else ()
@@ -93,27 +95,43 @@ def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: F
                 yield _with_number(container, words.said[name].key, None)
 
 
+def _as_share(container: Container, words: _Words, denial: Finding) -> Iterator[Container]:
+    """The container with one device in place of a fraction of one, and that fraction in the keys that take it."""
+    for said in words.said.values():
+        if said.key != denial.field or denial.reason is not Reason.NOT_WHOLE or not 0 < said.number < 1:
+            continue
+        if words.vendor.words[said.word].dimensions == ("devices",):
+            sizes = {"memory", "cores"}
+            specified = any(sizes & set(words.vendor.words[one.word].dimensions) for one in words.all.values())
+            keys = () if specified else share_keys(words.vendor, said)
+            container = _with_number(container, said.key, 1)
+            for key, number in keys:
+                container = _with_number(container, key, number)
+            yield container
+
+
 def _needs(condition: Condition, word: str) -> bool:
     return word in condition.words and condition.absent and not condition.present
 
 
-def _numbers(vendor: Vendor, said: Said, words: _Words, largest_card: int, *, too_large: bool) -> set[Number]:
+def _numbers(vendor: Vendor, said: Said, words: _Words, largest_card: int, *, too_large: bool) -> list[Number]:
     """Other numbers of a word that could have been meant: never less, unless its unit was taken for another."""
+    word = vendor.words[said.word]
+    share = share_meant(word, said.number)
+    if share is not None and word.written != "decimal":
+        return [share]
     found: set[Number] = set()
     for form in vendor.forms:
         if form.reads:
             found.update(_legal(form, form.words[said.word], said.number, words.counts))
     found = {number for number in found if number > said.number}
     if not too_large:
-        return found
-    word = vendor.words[said.word]
-    if word.unit is not None and word.sized:
-        for meant in (said.number, said.number * MIB):
-            if word.unit <= meant <= largest_card:
-                found.add(ceil_to(Fraction(meant) / word.unit, 1))
-    elif word.unit is not None and not word.sized and "devices" not in word.dimensions:
+        size = gibibytes_meant(word, said.number) if word.written != "decimal" else None
+        return [*([] if size is None else [size]), *sorted(found)]
+    likely = [number for _, number in sizes_meant(word, said, said.number * (word.unit or 1), largest_card)]
+    if word.unit is not None and not word.sized and "devices" not in word.dimensions:
         found.add(simplest(Fraction(100) / word.unit))
-    return found - {said.number}
+    return [number for number in dict.fromkeys([*likely, *sorted(found)]) if number != said.number]
 
 
 def _legal(form: Form, word: Word, number: Number, counts: tuple[Number, ...]) -> Iterator[Number]:

@@ -12,7 +12,7 @@ from webhook.mapping.guard_rule import GuardPlace
 from webhook.mapping.lets_through import compile_lets_through
 from webhook.mapping.owned import Owned, compile_owned
 from webhook.mapping.pattern import PatternError, check, expression
-from webhook.mapping.problem import Path
+from webhook.mapping.problem import MappingError, Path, Problem
 from webhook.mapping.problems import Problems
 from webhook.mapping.shim import compile_shim
 from webhook.mapping.template import Template
@@ -24,24 +24,45 @@ MAX_NAMES: Final = 2048
 
 
 def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[Path] = frozenset()) -> Vendor:
-    """The vendor that a document describes.
+    """The vendor that a document describes; the arguments are those of `draft_vendor`.
+
+    Raises:
+        MappingError: a rule of the schema that its types cannot express is broken; all problems at once.
+    """
+    vendor, problems = draft_vendor(document, source, overridden)
+    if vendor is None or problems:
+        raise MappingError(problems)
+    return vendor
+
+
+def draft_vendor(
+    document: schema.Mapping, source: str, overridden: frozenset[Path] = frozenset()
+) -> tuple[Vendor | None, tuple[Problem, ...]]:
+    """The vendor that a document describes as far as it can be made out, and every problem; fit for use only without any.
 
     Args:
         document: validated by the schema.
         source: where it came from, for messages.
         overridden: the paths in which it differs from what it extends.
-
-    Raises:
-        MappingError: a rule of the schema that its types cannot express is broken; all problems at once.
     """
     problems = Problems(source)
+    try:
+        return _compiled(document, source, overridden, problems), problems.found
+    except Exception:
+        # What goes wrong after a mistake most probably follows from it.
+        if problems.found:
+            return None, problems.found
+        raise
+
+
+def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path], problems: Problems) -> Vendor:
     words = {name: compile_word(name, word, document.variables, problems) for name, word in document.words.items()}
     keys = {key for word in words.values() for key in (*word.variables, word.picks)}
     variables = compile_variables(document.variables, keys, problems)
     _check_names(words, problems)
-    problems.stop_if_any()
-    _check_patterns(words, document, problems)
-    problems.stop_if_any()
+    if not any(problem.path[:1] == ("variables",) for problem in problems.found):  # patterns of names are made of them
+        _check_patterns(words, document, problems)
+    _check_count(words, document, problems)
     by_dimension: dict[Dimension, tuple[str, ...]] = {
         dimension: tuple(name for name, word in words.items() if dimension in word.dimensions)
         for dimension in DIMENSIONS
@@ -65,12 +86,10 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
         if said is not None and said not in words:
             problems.add(("environment", variable), f"no word is called {said!r}", f"words are {', '.join(words)}")
     _check_unrenamed(document, problems)
-    problems.stop_if_any()
     _check_owned(owned, words, problems)
     problems.extend([*guards_own_keys(guard, _own_keys(document, words), ("guard",))])
     lets_through, found = compile_lets_through(document, words)
     problems.extend(found)
-    problems.stop_if_any()
     return Vendor(
         name=document.vendor,
         family=document.family,
@@ -113,7 +132,7 @@ def _check_names(words: Mapping[str, Word], problems: Problems) -> None:
 
 
 def _check_patterns(words: Mapping[str, Word], document: schema.Mapping, problems: Problems) -> None:
-    """The names that words and variables make can be listed, and the patterns matched."""
+    """The patterns that words and variables make can be matched."""
     for word in words.values():
         for template in word.templates:
             pattern = template.pattern(document.variables)
@@ -122,6 +141,11 @@ def _check_patterns(words: Mapping[str, Word], document: schema.Mapping, problem
                     expression(pattern)
             except PatternError as error:
                 problems.add(("words", word.name, word.place), f"the pattern of {template.text} {error}")
+
+
+def _check_count(words: Mapping[str, Word], document: schema.Mapping, problems: Problems) -> None:
+    """The names that words and variables make can be listed; with more of them nothing further is looked at."""
+    many = Problems("")
     marks = (one if isinstance(one, str) else one.label for one in document.owned)
     templates = [template for word in words.values() for template in word.templates]
     for path, listed in (
@@ -132,7 +156,10 @@ def _check_patterns(words: Mapping[str, Word], document: schema.Mapping, problem
         count = sum(template.count(document.variables) for template in listed)
         if count > MAX_NAMES:
             message = f"with all that their variables can be, these are {count} names"
-            problems.add(path, message, f"at most {MAX_NAMES} are permitted")
+            many.add(path, message, f"at most {MAX_NAMES} are permitted")
+    if many.found:
+        problems.extend([*many.found])
+        problems.stop_if_any()
 
 
 def _check_rows(document: schema.Mapping, words: Collection[str], forms: Collection[str], problems: Problems) -> None:

@@ -35,6 +35,19 @@ def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
     Raises:
         MappingError: it extends something unknown, or inherits resource names under another name.
     """
+    merged = merge(document, builtin)
+    problems = inherited_names(merged, builtin)
+    if problems:
+        raise MappingError(problems)
+    return merged
+
+
+def merge(document: Document, builtin: Mapping[str, Document]) -> Merged:
+    """The same, whatever names it inherits.
+
+    Raises:
+        MappingError: it extends something unknown.
+    """
     if EXTENDS not in document.data:
         return Merged(document.data, document)
     base = document.data[EXTENDS]
@@ -44,8 +57,6 @@ def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
     overridden: set[Path] = set()
     data = _merge(builtin[base].data, changes, (), overridden)
-    if data.get("vendor") != base:
-        _check_renamed(document, builtin[base].data, data)
     return Merged(data, document, frozenset(overridden))
 
 
@@ -65,23 +76,23 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any], path: Path, over
     return merged
 
 
-def _check_renamed(document: Document, base: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
     """Under a new name every inherited resource word is renamed or removed: two vendors cannot own one name."""
-    before, after = base.get("words", {}), data.get("words", {})
-    if not isinstance(after, dict):
-        return
+    document, base = merged.document, merged.document.data.get(EXTENDS)
+    after = merged.data.get("words", {})
+    if base is None or merged.data.get("vendor") == base or not isinstance(after, dict):
+        return []
+    before = builtin[base].data.get("words", {})
     kept = [
         name
         for name, word in after.items()
         if isinstance(word, dict) and "resource" in word and word["resource"] == before.get(name, {}).get("resource")
     ]
-    if kept:
-        raise _error(
-            document,
-            ("words",),
-            f"under a name of its own it still claims the resource names of {', '.join(kept)}",
-            "give each a new `resource`, or remove the word with `null`; or leave `vendor` out to replace the built-in",
-        )
+    if not kept:
+        return []
+    message = f"under a name of its own it still claims the resource names of {', '.join(kept)}"
+    hint = "give each a new `resource`, or remove the word with `null`; or leave `vendor` out to replace the built-in"
+    return [*_error(document, ("words",), message, hint).problems]
 
 
 def _error(document: Document, path: Path, message: str, hint: str) -> MappingError:

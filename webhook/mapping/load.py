@@ -7,19 +7,20 @@ from dataclasses import dataclass, replace
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from webhook.mapping import schema
-from webhook.mapping.compile import compile_vendor
-from webhook.mapping.extends import EXTENDS, Merged, resolve
+from webhook.mapping.compile import draft_vendor
+from webhook.mapping.extends import EXTENDS, Merged, inherited_names, merge, resolve
 from webhook.mapping.guard_lists import guard_lists
 from webhook.mapping.policy import SETTINGS, Policy, compile_policy
 from webhook.mapping.probes import probe
 from webhook.mapping.problem import MappingError, Problem, bug, held_against
 from webhook.mapping.settings import Settings
 from webhook.mapping.strict_yaml import Document, parse
-from webhook.mapping.validation import placed, validated
+from webhook.mapping.validation import follows_from, placed, remainder, validated
 from webhook.mapping.vendor import BUILT_IN, Vendor
+from webhook.quantity import parse_quantity
 
 
 def load_policy(mappings: Path | None = None, settings: Path | None = None, target: str | None = None) -> Policy:
@@ -66,33 +67,74 @@ class Prepared:
     vendor: Vendor
 
 
-def build_policy(documents: Iterable[Document], settings: Document | None = None, target: str | None = None) -> Policy:
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A document by itself, with every problem of it.
+
+    Attributes:
+        prepared: as far as it can be made out, to be held against others; None where it cannot.
+        problems: fit for use only without any.
+    """
+
+    prepared: Prepared | None
+    problems: tuple[Problem, ...] = ()
+
+
+def build_policy(
+    documents: Iterable[Document], settings: Document | None = None, target: str | None = None, *, partial: bool = False
+) -> Policy:
     """The policy of the built-in mappings with `documents` over them.
 
+    Args:
+        documents: the mappings.
+        settings: the settings document.
+        target: stands in for the setting of that name.
+        partial: there are documents that could not be read: whoever names a vendor may mean one of them.
+
     Raises:
-        MappingError: all problems of all documents.
+        MappingError: all problems of all documents, and of all of them together.
     """
-    problems: list[Problem] = []
-    own = _all_prepared(documents, problems)
-    chosen = Settings()
+    drafts = [(document, drafted(document)) for document in documents]
+    problems = [problem for _, draft in drafts for problem in draft.problems]
+    partial = partial or any(draft.prepared is None for _, draft in drafts)
+    faulty = {draft.prepared.vendor.name for _, draft in drafts if draft.prepared is not None and draft.problems}
+    own = _by_vendor(drafts, problems)
+    chosen, wrong = _drafted_settings(settings, target)
+    problems += wrong
+    policy: Policy | None = None
     try:
-        chosen = settings_of(settings, target)
+        policy = None if chosen is None else combine(own, chosen)
     except MappingError as error:
-        problems.extend(error.problems)
-    if problems:
-        raise MappingError(problems)
-    try:
-        policy = combine(own, chosen)
-    except MappingError as error:
-        raise MappingError([_placed(problem, own, settings) for problem in error.problems]) from None
+        problems += [
+            _placed(problem, own, settings)
+            for problem in error.problems
+            if not (partial and problem.path and problem.path[0] in _NAMING)
+        ]
     except Exception as error:
-        raise MappingError([_brought_out(error, own, settings)]) from error
+        if not problems:  # else it most probably follows from them
+            raise MappingError([_brought_out(error, own, settings)]) from error
     # Built-in documents are probed by the tests, once and for all.
+    largest = parse_quantity(str(Settings().largest_card)) if policy is None else policy.largest_card
     for name, one in own.items():
-        problems.extend(probed(one, policy.vendors[name], policy.largest_card))
-    if problems:
+        if name not in faulty:
+            problems += probed(one, one.vendor if policy is None else policy.vendors[name], int(largest))
+    if problems or policy is None:
         raise MappingError(problems)
     return policy
+
+
+def _by_vendor(drafts: Iterable[tuple[Document, Draft]], problems: list[Problem]) -> dict[str, Prepared]:
+    """What could be made out, by vendor; a second document for one is added to `problems`."""
+    found: dict[str, Prepared] = {}
+    for document, draft in drafts:
+        if draft.prepared is None:
+            continue
+        name = draft.prepared.vendor.name
+        first = found.setdefault(name, draft.prepared)
+        if first is not draft.prepared:
+            message = f"vendor {name!r} is already described by {first.merged.document.source}"
+            problems.append(placed(Problem(message, ("vendor",)), document))
+    return found
 
 
 def prepare(document: Document) -> Prepared:
@@ -101,9 +143,59 @@ def prepare(document: Document) -> Prepared:
     Raises:
         MappingError: all problems of the document.
     """
-    with held_against(document.source, document.lines.get((), 1)):
-        merged = resolve(document, builtin())
-        return Prepared(merged, vendor_of(merged))
+    draft = drafted(document)
+    if draft.prepared is None or draft.problems:
+        raise MappingError(draft.problems)
+    return draft.prepared
+
+
+def drafted(document: Document) -> Draft:
+    """A document by itself, as far as it can be made out, with all its problems; see `prepare`."""
+    try:
+        with held_against(document.source, document.lines.get((), 1)):
+            merged = merge(document, builtin())
+            inherited = inherited_names(merged, builtin())
+            vendor, problems = _draft_of(merged)
+    except MappingError as error:
+        return Draft(None, error.problems)
+    if vendor is None or inherited:
+        return Draft(None, (*inherited, *problems))
+    return Draft(Prepared(merged, vendor), problems)
+
+
+def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
+    """The vendor of one merged document as far as it can be made out, and all problems of the document."""
+    earlier: tuple[Problem, ...] = ()
+    try:
+        document = validated(schema.Mapping, merged.data, merged.document)
+    except MappingError as error:
+        earlier = error.problems
+        left = remainder(schema.Mapping, merged.data, earlier)
+        if left is None:
+            return None, earlier
+        document = left
+    try:
+        vendor, found = draft_vendor(document, merged.document.source, merged.overridden)
+    except Exception:
+        if earlier:
+            return None, earlier
+        raise
+    further = [placed(problem, merged.document) for problem in found if not follows_from(problem, earlier)]
+    problems = [*earlier, *further]
+    if any(problem.path[:1] in {("words",), ("variables",)} for problem in problems):
+        # What a whole form lacks may be what such a word would say.
+        problems = [problem for problem in problems if problem.path[:1] != ("forms",) or len(problem.path) > _FORM]
+    return vendor, tuple(problems)
+
+
+def _drafted_settings(document: Document | None, target: str | None) -> tuple[Settings | None, tuple[Problem, ...]]:
+    """The settings as far as they can be read; None where a mistake in them may decide what others may write."""
+    try:
+        return settings_of(document, target), ()
+    except MappingError as error:
+        owners = any(problem.path[:1] == ("owners",) for problem in error.problems)
+        data = {} if document is None else document.data
+        return None if owners else remainder(Settings, data, error.problems), error.problems
 
 
 def probed(one: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
@@ -130,24 +222,6 @@ def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
     data: dict[str, Mapping[str, Any]] = {name: document.data for name, document in builtin().items()}
     data |= {name: one.merged.data for name, one in own.items()}
     return compile_policy(vendors_with(own), settings, digest_of(data, settings))
-
-
-def _all_prepared(documents: Iterable[Document], problems: list[Problem]) -> dict[str, Prepared]:
-    """The documents by vendor; what is wrong with them is added to `problems`."""
-    found: dict[str, Prepared] = {}
-    for document in documents:
-        try:
-            one = prepare(document)
-        except MappingError as error:
-            problems.extend(error.problems)
-            continue
-        name = one.vendor.name
-        if name in found:
-            message = f"vendor {name!r} is already described by {found[name].merged.document.source}"
-            problems.append(Problem(message, source=document.source))
-            continue
-        found[name] = one
-    return found
 
 
 def _brought_out(error: Exception, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
@@ -189,11 +263,10 @@ def vendor_of(merged: Merged) -> Vendor:
     Raises:
         MappingError: every problem of the document, with path, line and hint.
     """
-    document = validated(schema.Mapping, merged.data, merged.document)
-    try:
-        return compile_vendor(document, merged.document.source, merged.overridden)
-    except MappingError as error:
-        raise MappingError([placed(problem, merged.document) for problem in error.problems]) from None
+    vendor, problems = _draft_of(merged)
+    if vendor is None or problems:
+        raise MappingError(problems)
+    return vendor
 
 
 def digest_of(documents: Mapping[str, Mapping[str, Any]], settings: Settings) -> str:
@@ -202,6 +275,13 @@ def digest_of(documents: Mapping[str, Mapping[str, Any]], settings: Settings) ->
     dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
     whole = {"mappings": documents, "lists": lists, "settings": dumped}
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:12]
+
+
+_FORM: Final = 2
+"""Parts of the path of a form."""
+
+_NAMING: Final = frozenset({"translateTo", "copies", "target", "owners"})
+"""Keys whose values name vendors."""
 
 
 @cache

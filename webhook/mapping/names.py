@@ -4,14 +4,14 @@ An exact name is a dictionary hit, so that the cost of a look-up does not grow w
 variables are matched only below the prefixes that patterns have.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from webhook.mapping.pattern import Expression, expression
 from webhook.mapping.problem import Problem
 from webhook.mapping.template import CONTAINER, Binding, Template
-from webhook.mapping.vendor import Vendor, Word, WordPlace
+from webhook.mapping.vendor import BUILT_IN, Vendor, Word, WordPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +105,23 @@ def _add(
         patterns.append(_Pattern(before, after, expression(regex), owner))
 
 
-def conflicts(names: Names, what: str) -> list[Problem]:
-    """Names that can be listed and that more than one vendor in force would own; patterns may meet: see `Names.owners`."""
-    return [
-        Problem(
-            f"{what} {key} is owned by more than one vendor: {', '.join(sorted(vendors))}",
-            hint=f"choose one in the settings: `owners: {{{key}: {min(vendors)}}}`, or put one on `standby`",
-        )
-        for key, owners in names.exact.items()
-        if len(vendors := {owner.vendor for owner in owners}) > 1
-    ]
+def conflicts(names: Names, place: WordPlace, vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
+    """Names that can be listed and that more than one vendor in force would own, in each document that is not built in.
+
+    Patterns may meet: see `Names.owners`.
+
+    Args:
+        names: of one place.
+        place: which.
+        vendors: by name, for where their words are described.
+    """
+    what = "resource name" if place == "resource" else place
+    for key, owners in names.exact.items():
+        words = {owner.vendor: owner.word for owner in reversed(owners)}
+        if len(words) == 1:
+            continue
+        message = f"{what} {key} is owned by more than one vendor: {', '.join(sorted(words))}"
+        hint = f"choose one in the settings: `owners: {{{key}: {min(words)}}}`, or put one on `standby`"
+        for vendor, word in sorted(words.items()):
+            if vendors[vendor].source != BUILT_IN:
+                yield Problem(message, ("words", word, place), hint, vendors[vendor].source)

@@ -97,8 +97,8 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     selectors = index(active, "nodeSelector")
     problems = [
         *_unknown_names(vendors, settings),
-        *conflicts(resources, "resource name"),
-        *conflicts(_asking(vendors, annotations), "annotation"),
+        *conflicts(resources, "resource", vendors),
+        *conflicts(_asking(vendors, annotations), "annotation", vendors),
         *_chains(vendors, settings),
         *_selected(active, selectors),
         *_too_many(vendors.values()),

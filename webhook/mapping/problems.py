@@ -25,6 +25,11 @@ class Problems:
         """Those that another part of the compiler found."""
         self._found.extend(problems)
 
+    @property
+    def found(self) -> tuple[Problem, ...]:
+        """All of them, each once, with their source."""
+        return tuple(dict.fromkeys(replace(problem, source=self._source) for problem in self._found))
+
     def stop_if_any(self) -> None:
         """Goes no further with a document that has problems.
 
@@ -32,7 +37,7 @@ class Problems:
             MappingError: all that were found.
         """
         if self._found:
-            raise MappingError([replace(problem, source=self._source) for problem in self._found])
+            raise MappingError(self.found)
 
     def numbers(self, path: Path, written: schema.Numbers | None) -> Numbers | None:
         """A set of legal numbers."""

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
-from typing import Final, Literal
+from typing import Literal
 
 from webhook.finding import Finding, Refused, Step, refuse
+from webhook.mapping.advice import sizes_meant
 from webhook.mapping.conversion import settle, value_of
 from webhook.mapping.filling import Defaults, completed, divides, filled_in
 from webhook.mapping.numbers import Numbers
@@ -15,8 +16,6 @@ from webhook.mapping.vendor import Default, Derived, Form, Vendor, Word
 from webhook.quantity import Number, bytes_text, ceil_to, number_text, signed_text, simplest
 from webhook.reasons import Reason
 from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memory, Percent, Request, Size
-
-_MIB: Final = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,11 +328,12 @@ class _Reader:
     def _too_large(self, word: Word, one: Said, value: Size) -> str:
         unit = word.unit or 1
         said = f"{one} is {bytes_text(value.bytes)} per card: the word counts {bytes_text(unit)} by itself"
-        for meant, spelled in ((one.number, "bytes"), (one.number * _MIB, "MiB")):
-            if unit <= meant <= self._largest and meant != value.bytes:
-                number = ceil_to(Fraction(meant) / unit, 1)
-                meaning = f"{spoken(number)} means {bytes_text(number * unit)}"
-                return f"{said}; if {spelled} were meant, write {spoken(number)} ({meaning})"
+        instead = [
+            f"if {counted} were meant, write {spoken(number)} ({spoken(number)} means {bytes_text(number * unit)})"
+            for counted, number in sizes_meant(word, one, value.bytes, self._largest)
+        ]
+        if instead:
+            return "; ".join([said, *instead])
         return f"{said}; no card has more than {bytes_text(self._largest)}"
 
     def _values(self, word: Word) -> Numbers | None:

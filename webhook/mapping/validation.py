@@ -1,8 +1,9 @@
 """Validation of a document by its pydantic model, and problems told with path, line and the nearest known key."""
 
+import copy
 import difflib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -39,6 +40,40 @@ def validated(model: type[Model], data: Mapping[str, Any], document: Document) -
         raise MappingError(
             [_problem(one, path, document, model) for path, one in _meant(error.errors()[:MOST_ERRORS], data)]
         ) from None
+
+
+def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Problem]) -> Model | None:
+    """What is left of data as its model without the keys that problems name, for other problems to be found in it.
+
+    Of a list with a mistake nothing is left, so that the paths of what remains are those of the document. None where that is
+    not enough: a key is missing, say.
+    """
+    left = copy.deepcopy(dict(data))
+    for problem in sorted(problems, key=lambda one: len(one.path), reverse=True):
+        path = problem.path
+        while path and isinstance(path[-1], int):
+            path = path[:-1]
+        node: Any = left
+        for part in path[:-1]:
+            known = part in node if isinstance(node, dict) else isinstance(node, list) and part in range(len(node))
+            node = node[part] if known else None
+        if path and isinstance(node, dict):
+            node.pop(path[-1], None)
+    try:
+        return model.model_validate(left)
+    except ValidationError:
+        return None
+
+
+def follows_from(problem: Problem, earlier: Sequence[Problem]) -> bool:
+    """Whether a problem found in a `remainder` may be there only because of what was left out: near it, or naming it."""
+    for one in earlier:
+        beside = one.path[:-1]
+        if beside and problem.path[: len(beside)] == beside:
+            return True
+        if one.path and repr(one.path[-1]) in problem.message:
+            return True
+    return False
 
 
 def _meant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple[Path, ErrorDetails]]:

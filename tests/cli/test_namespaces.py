@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from webhook.mapping.problem import MappingError
-from webhook.server.namespaces import OPT_IN, load_namespaces
+from webhook.cli.failure import Failure
+from webhook.cli.namespaces import load_namespaces
+from webhook.server.namespaces import OPT_IN
 
 ONE = """\
 apiVersion: v1
@@ -23,19 +24,22 @@ spec:
   - kubernetes
 """
 TWO = "apiVersion: v1\nkind: Namespace\nmetadata: {name: two}\n"
+LIST = """\
+{"apiVersion": "v1", "kind": "List", "items": [{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "two"}}]}
+"""
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\n"
 
 
 def test_unknown_namespace_counts_as_opted_in() -> None:
     """Without documents every namespace is treated."""
-    found = load_namespaces(None).lookup("any")
+    found = load_namespaces(None, OPT_IN).lookup("any")
     assert (found.name, found.labels, found.annotations) == ("any", {OPT_IN: "enabled"}, {})
 
 
 def test_file_of_namespaces(tmp_path: Path) -> None:
     """A described namespace is what its document says; other kinds are passed over."""
     (tmp_path / "all.yaml").write_text(f"{ONE}---\n{POD}---\n{TWO}")
-    namespaces = load_namespaces(tmp_path / "all.yaml")
+    namespaces = load_namespaces(tmp_path / "all.yaml", OPT_IN)
     assert namespaces.lookup("one").annotations == {"vgpu-webhook.io/target": "acme"}
     assert namespaces.lookup("one").labels["vgpu-webhook.io/inject"] == "enabled"
     assert namespaces.lookup("two").labels == {}
@@ -44,27 +48,28 @@ def test_file_of_namespaces(tmp_path: Path) -> None:
 def test_folder_of_namespaces(tmp_path: Path) -> None:
     """A folder's YAML and JSON files are read, also what kubectl prints for several."""
     (tmp_path / "a.yaml").write_text(ONE)
-    (tmp_path / "b.json").write_text('{"kind": "List", "items": [{"kind": "Namespace", "metadata": {"name": "two"}}]}')
+    (tmp_path / "b.json").write_text(LIST)
     (tmp_path / "notes.txt").write_text("not: [read")
-    namespaces = load_namespaces(tmp_path)
+    namespaces = load_namespaces(tmp_path, OPT_IN)
     assert set(namespaces.known) == {"one", "two"}
 
 
 @pytest.mark.parametrize(
     "text, message",
     [
-        ("kind: Namespace\nmetadata: {}\n", "a Namespace without a name"),
-        ("kind: Namespace\nmetadata: {name: x, labels: {a: 1}}\n", "must map text to text"),
-        ("kind: Namespace\nmetadata: {name: x, annotations: [a]}\n", "must map text to text"),
-        ("kind: [", "file.yaml"),
+        ("metadata: {}\n", r":3: metadata.name: a Namespace without a name"),
+        ("metadata: {name: x, labels: {a: 1}}\n", r":3: metadata.labels.a: text is expected here"),
+        ("metadata: {name: x, annotations: [a]}\n", r":3: metadata.annotations: "),
+        ("metadata: [", "not YAML"),
+        ("metadata: {name: x}\n---\nkind: Namespace\n", "apiVersion"),
     ],
 )
 def test_mistakes_are_told_with_their_file(tmp_path: Path, text: str, message: str) -> None:
     """A document that says Namespace and is none stops the start."""
     path = tmp_path / "file.yaml"
-    path.write_text(text)
-    with pytest.raises(MappingError, match=message) as caught:
-        load_namespaces(path)
+    path.write_text(f"apiVersion: v1\nkind: Namespace\n{text}")
+    with pytest.raises(Failure, match=message) as caught:
+        load_namespaces(path, OPT_IN)
     assert str(path) in str(caught.value)
 
 
@@ -74,5 +79,12 @@ def test_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None
     path = tmp_path / "file.yaml"
     if content is not None:
         path.write_bytes(content)
-    with pytest.raises(MappingError, match=r"file\.yaml"):
-        load_namespaces(path)
+    with pytest.raises(Failure, match=r"file\.yaml"):
+        load_namespaces(path, OPT_IN)
+
+
+def test_manifests_are_read_as_kubernetes_reads_them(tmp_path: Path) -> None:
+    """What our own documents must not have, manifests may: dates, aliases, a bare yes, a key of another type."""
+    text = "spec: {a: yes, b: 2026-05-04, c: 0777}\n"
+    (tmp_path / "all.yaml").write_text(f"apiVersion: v1\nkind: CustomThing\nmetadata: {{name: x}}\n{text}---\n{TWO}")
+    assert set(load_namespaces(tmp_path, OPT_IN).known) == {"two"}

@@ -1,0 +1,58 @@
+"""Labels and annotations of our own that nobody reads where they stand: misspelt, or with a value that means nothing."""
+
+import difflib
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Final, Literal, TypeAlias
+
+from webhook.admission.delivery import SHIM_ANNOTATION
+from webhook.admission.eligibility import INJECT, MODE, OPT_OUT, ROLLOUT
+from webhook.admission.guard import GUARD_ANNOTATION
+from webhook.admission.orders import ORDERS, PREFIX, TARGET
+from webhook.admission.record import STATUS
+
+Kind: TypeAlias = Literal["namespace", "pod"]
+
+MOST: Final = 8
+"""Keys of one object that are looked at."""
+
+LETTERS: Final = 100
+"""Of a key or value that is shown."""
+
+_LABELS: Final = {"namespace": (INJECT, OPT_OUT, MODE, ROLLOUT), "pod": (INJECT,)}
+_ANNOTATIONS: Final = {"namespace": (*ORDERS, SHIM_ANNOTATION, GUARD_ANNOTATION), "pod": (TARGET, STATUS)}
+_INJECT: Final = {"namespace": ("enabled", "disabled"), "pod": ("disabled",)}
+
+
+def unread_keys(
+    kind: Kind, labels: Mapping[str, str], annotations: Mapping[str, str], opt_in: str = INJECT
+) -> Iterator[str]:
+    """What is wrong with the keys of ours on a namespace or pod, a sentence each; a mode or a target has checks of its own.
+
+    Args:
+        kind: what it is.
+        labels: its labels.
+        annotations: its annotations.
+        opt_in: the label by which a namespace opts in.
+    """
+    own = opt_in if kind == "namespace" else INJECT
+    known = {"label": {*_LABELS[kind], own}, "annotation": {*_ANNOTATIONS[kind]}}
+    for place, texts in (("label", labels), ("annotation", annotations)):
+        for key in islice((key for key in texts if key.startswith(PREFIX) and key not in known[place]), MOST):
+            yield f"{place} {key[:LETTERS]} means nothing on a {kind}: {_meant(key, place, known)}"
+    value = labels.get(own)
+    if value is not None and value not in _INJECT[kind]:
+        yield f"label {own}: {value[:LETTERS]!r} means nothing on a {kind}: write {' or '.join(_INJECT[kind])}"
+
+
+def _meant(key: str, place: str, known: Mapping[str, set[str]]) -> str:
+    other = "annotation" if place == "label" else "label"
+    if key in known[other]:
+        return f"it is read as {'an' if other == 'annotation' else 'a'} {other}"
+    # The prefix is the same everywhere: without it, likeness is that of the names.
+    names = {one.removeprefix(PREFIX): (one, where) for where in (place, other) for one in sorted(known[where])}
+    near = difflib.get_close_matches(key.removeprefix(PREFIX)[:64], names, n=1)
+    if not near:
+        return f"known are {', '.join(sorted(known[place]))}"
+    meant, where = names[near[0]]
+    return f"did you mean the {where} {meant}?"
