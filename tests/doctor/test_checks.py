@@ -345,7 +345,9 @@ def test_nothing_is_installed(changes: dict[str, Any]) -> None:
         {"deployed": True},
         {"deployed": REFUSED},
     ],
-    ids=str,
+    ids=[
+        f"{what} {how}" for what in ("configurations", "outcome", "stored", "deployed") for how in ("there", "refused")
+    ],
 )
 def test_something_is_installed(changes: dict[str, Any]) -> None:
     """Anything of it, or anything that may not be read, is looked at check by check."""
