@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 INSTALLED := .venv/.installed
 # Most of a test on the control plane is waiting, so there are more processes than this machine may have cores.
-WORKERS ?= 4
+WORKERS ?= 3
 SHARED = --numprocesses $(WORKERS) --dist loadgroup --durations 10
 
 .DEFAULT_GOAL := help

@@ -67,12 +67,14 @@ def main() -> int:
     """Serve, show, keep serving. Returns the exit code."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--once", action="store_true", help="end after the examples")
+    parser.add_argument("--port", type=int, default=8443, help="for reviews; another if it is taken, or 0")
+    parser.add_argument("--plain-port", type=int, default=8080, help="for probes; another if it is taken, or 0")
     parser.add_argument("--state-dir", type=Path, default=ROOT / ".state", help="authority, log and sample review")
     arguments = parser.parse_args()
     # A shell starts what runs in the background with SIGINT ignored.
     for ending in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ending, interrupt)
-    endpoint = Endpoint(free_port(8443), free_port(8080), arguments.state_dir)
+    endpoint = Endpoint(free_port(arguments.port), free_port(arguments.plain_port), arguments.state_dir)
     try:
         with serving(endpoint) as process:
             shown: set[str] = set()

@@ -15,9 +15,8 @@ import pytest
 import webhook
 
 ROOT = Path(webhook.__file__).parent.parent
-pytestmark = pytest.mark.xdist_group("open_node_plane")
-"""Replicas on that node take ports 8443 and 8080 of this machine, too, and several may listen on one."""
-RUN = [sys.executable, str(ROOT / "examples" / "run.py"), "--state-dir"]
+RUN = [sys.executable, str(ROOT / "examples" / "run.py"), "--port", "0", "--plain-port", "0", "--state-dir"]
+"""With ports of its own: several servers may listen on one, and other tests run beside these."""
 
 
 @pytest.mark.timeout(60)

@@ -12,6 +12,8 @@ from .releases import TEAM, Release, touched
 
 CLIENTS = 4
 PAUSE = 0.05
+LONG = 300.0
+"""Seconds for thousands of pods to be deleted by one call."""
 
 
 @dataclass
@@ -62,4 +64,4 @@ def load(release: Release) -> Iterator[Load]:
 def delete_pods(release: Release) -> None:
     """Delete the pods of the opted-in namespace: pods that wait for a scheduler are trouble to the doctor."""
     path = f"/api/v1/namespaces/{TEAM}/pods"
-    release.plane.client.call("DELETE", path, query={"gracePeriodSeconds": "0"}).accepted()
+    release.plane.client.call("DELETE", path, query={"gracePeriodSeconds": "0"}, seconds=LONG).accepted()

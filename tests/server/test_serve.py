@@ -213,7 +213,7 @@ async def test_standalone_serves(tmp_path: Path) -> None:
 
 async def test_environment_variables_count(tmp_path: Path) -> None:
     """Each option can be a variable: here the namespaces, which opt out, and the level of the log."""
-    (tmp_path / "namespaces.yaml").write_text("kind: Namespace\nmetadata: {name: team}\n")
+    (tmp_path / "namespaces.yaml").write_text("apiVersion: v1\nkind: Namespace\nmetadata: {name: team}\n")
     environment = {
         **os.environ,
         "VGPU_WEBHOOK_NAMESPACES": str(tmp_path / "namespaces.yaml"),
