@@ -25,11 +25,11 @@ class Ways:
         backs: ports of the replicas: of reviews, and the plain one.
     """
 
-    loop: asyncio.AbstractEventLoop
     port: int = 0
     backs: list[tuple[int, int]] = field(default_factory=list)
     _ready: list[int] = field(default_factory=list)
     _relay: Relay | None = None
+    _loop: asyncio.AbstractEventLoop | None = None
 
     @property
     def relay_port(self) -> int:
@@ -39,11 +39,18 @@ class Ways:
 
     def relay(self, do: Callable[[Relay], None]) -> None:
         """Do something to the way of the replicas to the API server."""
-        assert self._relay is not None
-        self.loop.call_soon_threadsafe(do, self._relay)
+        relay = self._relay
+        assert relay is not None
+        self.call(lambda: do(relay))
+
+    def call(self, do: Callable[[], object]) -> None:
+        """Do something on the loop that carries the connections."""
+        assert self._loop is not None
+        self._loop.call_soon_threadsafe(do)
 
     async def run(self, plane: OwnPlane, opened: threading.Event, over: asyncio.Event) -> None:
-        """Carry connections until it is over."""
+        """Carry connections until it is over; `asyncio.run` ends whatever is still open then."""
+        self._loop = asyncio.get_running_loop()
 
         async def connect() -> Streams:
             if not self._ready:
@@ -70,24 +77,16 @@ class Ways:
 @contextmanager
 def ways(plane: OwnPlane) -> Iterator[Ways]:
     """Both ways, open until the end of the block."""
-    loop = asyncio.new_event_loop()
     opened, over = threading.Event(), asyncio.Event()
-    both = Ways(loop)
+    both = Ways()
 
-    def run() -> None:
-        loop.run_until_complete(both.run(plane, opened, over))
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(0.1))
-        loop.close()
-
-    thread = threading.Thread(target=run, daemon=True)
+    thread = threading.Thread(target=asyncio.run, args=(both.run(plane, opened, over),), daemon=True)
     thread.start()
     assert opened.wait(10)
     try:
         yield both
     finally:
-        loop.call_soon_threadsafe(over.set)
+        both.call(over.set)
         thread.join(10)
 
 

@@ -18,9 +18,11 @@ async def carry(near: Streams, connect: Callable[[], Awaitable[Streams]]) -> Non
         return
     try:
         await asyncio.gather(_one_way(reader, there_writer), _one_way(there_reader, writer))
-    except OSError:
+    except (OSError, asyncio.CancelledError) as error:
         for each in (writer, there_writer):
             each.transport.abort()
+        if isinstance(error, asyncio.CancelledError):
+            raise
     finally:
         for each in (writer, there_writer):
             each.close()
