@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from certs.directory import MAX_BYTES, POLL
-from certs.notice import Kind, Notice
 from certs.problem import StoreError, UnusablePairError
+from certs.report import Kind, Notice
+from certs.reporter import Telling, failure
 from certs.serving import Serving
-from certs.telling import Telling, failure
 
 UNREAD: Final = b""
 """What a file that cannot be read comes to: it names no authority."""

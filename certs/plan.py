@@ -14,9 +14,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from certs.authority import AUTHORITY_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_authority, names_of, signed_by
-from certs.kept import Asked, Kept, Retired, der
+from certs.ca import AUTHORITY_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_authority, names_of, signed_by
 from certs.pair import Pair
+from certs.state import Asked, Kept, Retired, der
 from certs.trust import Trust
 
 RENEW_AFTER: Final = 2 / 3

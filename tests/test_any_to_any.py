@@ -21,18 +21,18 @@ from tests.generators.asked import Json, asking_pods
 from tests.generators.boundaries import boundary_pods
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.asking import Asking, collect
-from webhook.admission.orders import defaults_for
+from webhook.admission.collect import Asking, collect
+from webhook.admission.overrides import defaults_for
 from webhook.admission.survey import survey
 from webhook.finding import Refused
-from webhook.mapping.fates import Outcome
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, documents_in
-from webhook.mapping.matrix import Matrix
-from webhook.mapping.policy import Policy
-from webhook.mapping.reading import read
-from webhook.mapping.said import Said
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.matrix.outcomes import Outcome
+from webhook.mapping.matrix.rows import Matrix
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.key_values import Said
+from webhook.mapping.requests.reading import read
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 from webhook.reasons import Reason

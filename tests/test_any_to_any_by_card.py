@@ -18,9 +18,9 @@ from tests.test_any_to_any import (
     requests,
     translated,
 )
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.strict_yaml import parse
+from webhook.mapping.model.policy import Policy
 from webhook.reasons import Reason
 from webhook.request import Percent, Request, Size
 

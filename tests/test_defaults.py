@@ -13,8 +13,8 @@ from tests.strict_patch import apply_strictly
 from tests.test_any_to_any import TARGET, VENDORS, asking_in, policy_for
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.finding import Refused
-from webhook.mapping.policy import Policy
-from webhook.mapping.reading import read
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.reading import read
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.request import DIMENSIONS

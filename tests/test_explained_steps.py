@@ -15,7 +15,7 @@ from tests.test_words import pod_of
 from webhook.admission import Context, Decision, decide
 from webhook.explanation.model import PodExplained, Rounding
 from webhook.explanation.pods import explain
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, parse_quantity
 

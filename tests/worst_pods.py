@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from webhook.admission import Namespace
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 
 Members: TypeAlias = dict[str, Any]
 Grow: TypeAlias = Callable[[int], Members]

@@ -8,13 +8,13 @@ from typing import Any
 import jsonpatch
 
 from webhook.admission.context import Context, Namespace, PodSecurityLevel
-from webhook.admission.work import Holding, Work
+from webhook.admission.plan import Holding, Work
 from webhook.finding import Finding
-from webhook.mapping import schema
-from webhook.mapping.compile import compile_vendor
-from webhook.mapping.policy import compile_policy
-from webhook.mapping.settings import Settings
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.compile.mapping import compile_vendor
+from webhook.mapping.document import schema
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.model.policy import compile_policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Operation, PodEdits, slots
 from webhook.pod import decode_pod
 from webhook.reasons import Reason

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.strict_yaml import parse
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 

@@ -13,8 +13,8 @@ from tests.mapping.vendors import policy
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.cards import cards_of
-from webhook.mapping.conversion import by_card
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.conversion import by_card
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.request import ALL, FREE, Memory, Percent, Request, Size

@@ -10,7 +10,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.finding import MAX_WARNING
 from webhook.mapping.load import load_policy
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import DEVICE_CLASS, decode_pod
 from webhook.reasons import Reason
 

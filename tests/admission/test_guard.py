@@ -7,8 +7,8 @@ import pytest
 from tests.admission.scene import SHIM, WHOLE, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
 from webhook.admission.context import Namespace
 from webhook.admission.guard import guard_pod
+from webhook.admission.plan import Work
 from webhook.admission.shim import inject_shim
-from webhook.admission.work import Work
 from webhook.finding import Refused
 from webhook.reasons import Reason
 

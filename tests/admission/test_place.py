@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.admission.scene import WHOLE, Held, Outcome, Scene, pod, run, vendor
-from webhook.admission.place import place_pod
+from webhook.admission.placement import place_pod
 from webhook.finding import Refused
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.reasons import Reason
 
 

@@ -6,10 +6,10 @@ from typing import Any
 import pytest
 
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import build_policy, load_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.problem import MappingError
-from webhook.mapping.strict_yaml import Document, parse
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 

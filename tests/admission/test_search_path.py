@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.admission.scene import SHIM, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
 from webhook.admission.guard import guard_pod
+from webhook.admission.plan import Work
 from webhook.admission.shim import inject_shim
-from webhook.admission.work import Work
-from webhook.mapping.loader import preload_list, search_path
+from webhook.mapping.model.dynamic_loader import preload_list, search_path
 from webhook.reasons import Reason
 
 SHIMMED = vendor(shim=SHIM)

@@ -26,7 +26,7 @@ from tests.admission.scene import (
 from webhook.admission.context import Namespace, PodSecurityLevel
 from webhook.admission.shim import inject_shim
 from webhook.finding import Refused
-from webhook.mapping.loader import has_empty_element, preload_list, search_path
+from webhook.mapping.model.dynamic_loader import has_empty_element, preload_list, search_path
 from webhook.reasons import Reason
 from webhook.request import ALL, FREE, Percent, Request, Size
 

@@ -8,11 +8,11 @@ from tests.admission.scene import SHIM, Held, Scene, pod, run, vendor
 from tests.generators.admissions import decision_on
 from tests.mapping.vendors import policy
 from webhook.admission import Context, Decision, Namespace
-from webhook.admission.asking import MAX_ASKING
+from webhook.admission.collect import MAX_ASKING
 from webhook.admission.shim import inject_shim
 from webhook.admission.survey import MAX_UNKNOWN
 from webhook.finding import Refused
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.reasons import Reason
 
 BUILT_IN = policy()

@@ -8,9 +8,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from certs.authority import issue, make_authority
-from certs.kept import Kept
+from certs.ca import issue, make_authority
 from certs.pair import Pair
+from certs.state import Kept
 from certs.store import Snapshot
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)

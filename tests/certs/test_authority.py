@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from certs.authority import AUTHORITY_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_authority, signed_by
+from certs.ca import AUTHORITY_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_authority, signed_by
 from certs.pair import Pair
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import make_authority
+from certs.ca import make_authority
 from certs.clients import Clients
-from certs.notice import Kind, Notice
 from certs.problem import StoreError, UnusablePairError
+from certs.report import Kind, Notice
 from certs.serving import Serving
 from tests.certs.test_serving import AUTHORITY, NOW, client_leaf, der, leaf
 

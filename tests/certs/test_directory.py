@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from certs.directory import Directory
-from certs.keeper import Keeper
-from certs.notice import Notice
 from certs.plan import Rules
 from certs.problem import StoreError
+from certs.report import Notice
+from certs.rotator import Keeper
 from certs.serving import Serving
 from certs.trust import Trust
 from tests.certs.made import kept

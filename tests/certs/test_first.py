@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from certs.authority import issue, make_authority
-from certs.first import CLAIM
-from certs.kept import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, KEY, Kept, Retired, der
-from certs.notice import Kind
+from certs.bootstrap import CLAIM
+from certs.ca import issue, make_authority
 from certs.pair import Pair
+from certs.report import Kind
+from certs.state import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, KEY, Kept, Retired, der
 from tests.certs.made import DAY, NAMES, NOW
 from tests.certs.test_keeper import SETTLE, Replica, World, stored
 

@@ -13,14 +13,14 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.asking import ask
-from certs.authority import issue, signed_by
-from certs.keeper import Clocks, Keeper, completed
-from certs.kept import Asked, Kept, Retired, decode, der
-from certs.notice import Kind, Notice
+from certs.ca import issue, signed_by
 from certs.plan import Rules
 from certs.problem import StoreError, UnusablePairError
+from certs.report import Kind, Notice
+from certs.rotation_request import ask
+from certs.rotator import Clocks, Keeper, completed
 from certs.serving import Serving
+from certs.state import Asked, Kept, Retired, decode, der
 from certs.trust import Trust
 from tests.certs.made import DAY, NAMES, NOW, Memory, authority, kept
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.authority import issue
-from certs.kept import Asked, Kept, Retired, decode, fingerprint
+from certs.ca import issue
 from certs.pair import Pair
+from certs.state import Asked, Kept, Retired, decode, fingerprint
 from tests.certs.made import DAY, NAMES, NOW, authority, kept, key_pem
 
 PAIRS = [authority(day) for day in range(5)]

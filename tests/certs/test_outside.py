@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from certs.directory import Directory
-from certs.kept import der
-from certs.notice import Kind, Notice
-from certs.outside import Outside
 from certs.pair import Pair
 from certs.problem import UnusablePairError
+from certs.provided import Outside
+from certs.report import Kind, Notice
 from certs.serving import Serving
+from certs.state import der
 from certs.trust import Trust
 from tests.certs.made import intermediate_under, root, rsa_leaf
 

@@ -6,7 +6,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from certs.authority import make_authority
+from certs.ca import make_authority
 from certs.pair import Pair, decode_pair
 from certs.problem import CertificateError, UnusablePairError
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.authority import covers, issue, make_authority, names_of, signed_by
-from certs.kept import Asked, Kept, Retired, der
+from certs.ca import covers, issue, make_authority, names_of, signed_by
 from certs.plan import Made, Rules, Step, step
+from certs.state import Asked, Kept, Retired, der
 from certs.trust import Trust
 from tests.certs.made import DAY, NAMES, NOW, authority, kept
 

@@ -12,7 +12,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from certs.pair import Pair
 from certs.problem import UnusablePairError
 from certs.serving import Demands, Serving

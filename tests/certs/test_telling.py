@@ -1,8 +1,8 @@
 """What is told of certificates, and how often."""
 
-from certs.notice import Kind, Notice
 from certs.problem import StoreError, UnusablePairError
-from certs.telling import Telling, failure
+from certs.report import Kind, Notice
+from certs.reporter import Telling, failure
 
 
 def test_told_once_until_it_changes_or_is_over() -> None:

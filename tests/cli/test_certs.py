@@ -12,11 +12,11 @@ from typing import Any
 
 import pytest
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from certs.directory import Directory
-from certs.kept import Asked, Kept, Retired, decode, fingerprint
 from certs.pair import Pair
 from certs.serving import Demands, Serving
+from certs.state import Asked, Kept, Retired, decode, fingerprint
 from tests.cli.conftest import Run
 from tests.cluster.answering import Answering
 
@@ -199,7 +199,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Answering:
     async def connected(kubeconfig: Path | None) -> Answering:
         return api
 
-    monkeypatch.setattr("webhook.cli.certs_kept.connect", connected)
+    monkeypatch.setattr("webhook.doctor.stored_certificates.connect", connected)
     return api
 
 

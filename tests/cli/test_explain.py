@@ -11,8 +11,8 @@ import yaml
 from tests.cli.conftest import Run
 from tests.test_cases import CASES, context_in, policy_in
 from webhook.admission import decide
-from webhook.cli.explained_pods import Explanation, ObjectExplained, PodPart, as_text
-from webhook.cli.layout import WIDTH
+from webhook.cli.output.explained_pods import Explanation, ObjectExplained, PodPart, as_text
+from webhook.cli.output.layout import WIDTH
 from webhook.explanation.model import PodExplained
 from webhook.explanation.pods import explain
 from webhook.pod import Pod, decode_pod

@@ -8,7 +8,7 @@ import yaml
 
 from tests.cli.conftest import Run
 from tests.cluster.asking import DOCUMENTS
-from webhook.cluster.registration import Service, Site, registration, wanted
+from webhook.cluster.registration.desired import Service, Site, registration, wanted
 from webhook.mapping.load import load_policy
 
 PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"

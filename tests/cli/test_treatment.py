@@ -10,9 +10,9 @@ import pytest
 
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
-from webhook.cli.manifest import ManifestError
-from webhook.cli.manifests import read_manifests
-from webhook.cli.treatment import Outcome, Wishes, treat
+from webhook.cli.manifests.manifest import ManifestError
+from webhook.cli.manifests.read import read_manifests
+from webhook.cli.manifests.simulate import Outcome, Wishes, treat
 from webhook.finding import Finding
 from webhook.patch import Operation, PodEdits
 from webhook.pod import Pod

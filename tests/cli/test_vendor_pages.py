@@ -6,9 +6,9 @@ import pytest
 
 import webhook
 from tests.cli.conftest import Run
-from webhook.cli.matrix_pages import matrix_page, page_row
+from webhook.cli.output.matrix_pages import matrix_page, page_row
 from webhook.mapping.load import load_policy
-from webhook.mapping.matrix import Matrix
+from webhook.mapping.matrix.rows import Matrix
 
 DOCS = Path(webhook.__file__).parent.parent / "docs"
 POLICY = load_policy()

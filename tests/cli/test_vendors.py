@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from webhook.mapping.document.schema import Mapping
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import load_policy
-from webhook.mapping.schema import Mapping
-from webhook.mapping.strict_yaml import parse
 
 
 def test_table(run: Run, golden: Callable[[str, str], None]) -> None:

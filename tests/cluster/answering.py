@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from webhook.cluster.api import Answer
+from webhook.cluster.client.api import Answer
 
 
 class Answering:

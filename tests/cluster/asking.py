@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from webhook.mapping.load import build_policy, documents_in
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor, Word
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor, Word
 
 HERE = Path(__file__).parent
 DOCUMENTS = HERE.parent / "mapping" / "documents"

@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from webhook.cluster.config_maps import MAPPING_KEY, MAPPING_LABEL, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.documents import Memo
-from webhook.cluster.policies import Outcome, policy_of
+from webhook import labels
+from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
+from webhook.cluster.configuration.documents import Memo
+from webhook.cluster.configuration.policies import Outcome, policy_of
 
-LABELS = {MAPPING_LABEL: "true"}
+LABELS = {labels.MAPPING: "true"}
 
 
 def mapping(name: str, text: str | None, created: int = 0, version: int = 1) -> ConfigMap:

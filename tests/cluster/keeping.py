@@ -7,9 +7,9 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 from tests.cluster.storing import Storing
-from webhook.cluster.api import Answer, UnreachableError
-from webhook.cluster.owner import CLUSTER_ROLES
-from webhook.cluster.registration import COLLECTION, NAME
+from webhook.cluster.client.api import Answer, UnreachableError
+from webhook.cluster.client.owner import CLUSTER_ROLES
+from webhook.cluster.registration.desired import COLLECTION, NAME
 
 ONE = f"{COLLECTION}/{NAME}"
 ROLE = f"{CLUSTER_ROLES}/release"

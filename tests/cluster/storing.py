@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from webhook.cluster.api import Answer
+from webhook.cluster.client.api import Answer
 
 PLACE = "place"
 

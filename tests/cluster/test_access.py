@@ -17,12 +17,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from certs.pair import Pair
-from webhook.cluster import connection
-from webhook.cluster.access import load_access
-from webhook.cluster.api import Api, ConfigurationError, UnreachableError, connect
-from webhook.cluster.connection import open_connection
+from webhook.cluster.client import connection
+from webhook.cluster.client.access import load_access
+from webhook.cluster.client.api import Api, ConfigurationError, UnreachableError
+from webhook.cluster.client.connect import connect
+from webhook.cluster.client.connection import open_connection
 
 NOW = dt.datetime.now(dt.UTC)
 

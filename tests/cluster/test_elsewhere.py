@@ -5,10 +5,10 @@ from dataclasses import replace
 import pytest
 
 from tests.mapping.vendors import ACME, policy
-from webhook.cluster.elsewhere import known_elsewhere
-from webhook.cluster.reach import reach_of
-from webhook.cluster.registered import Registered, Version, read_registered
-from webhook.cluster.registration import Site, registration, wanted
+from webhook.cluster.registration.desired import Site, registration, wanted
+from webhook.cluster.registration.matched_names import reach_of
+from webhook.cluster.registration.observed import Registered, Version, read_registered
+from webhook.cluster.registration.peers import known_elsewhere
 from webhook.mapping.load import load_policy
 
 BEHIND = load_policy()

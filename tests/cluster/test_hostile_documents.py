@@ -8,17 +8,18 @@ from hypothesis import given
 
 from tests.cluster.config_maps import mapping, outcome, settings, vendor
 from tests.generators.documents import BROKEN, SETTINGS, mappings, named, text_of
-from webhook.cluster import fitting, force
-from webhook.cluster.match import conditions
-from webhook.cluster.policies import Outcome
-from webhook.cluster.reach import reach_of
+from webhook.cluster.configuration import compatibility as fitting
+from webhook.cluster.configuration import effective_policy as force
+from webhook.cluster.configuration.policies import Outcome
+from webhook.cluster.registration.match_conditions import conditions
+from webhook.cluster.registration.matched_names import reach_of
 from webhook.mapping import load
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin
-from webhook.mapping.policy import Policy, compile_policy
-from webhook.mapping.problem import MappingError
-from webhook.mapping.settings import Settings
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.mapping.model.vendor import Vendor
 
 CODE_POINTS = 100_000
 """Of an expression, at most: CEL in the API server."""

@@ -12,15 +12,15 @@ from structlog.testing import CapturingLogger
 
 from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.storing import PLACE, Storing
-from webhook.cluster import telling
-from webhook.cluster.api import Answer, StatusError, UnreachableError
-from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
-from webhook.cluster.documents import Memo
-from webhook.cluster.events import LONGEST_MESSAGE, Events, Subject, shortened
-from webhook.cluster.last_good import MOST, Kept, LastGood, Record, fitted
-from webhook.cluster.live import FULL, NOT_COMPILED, UNSOUND, LivePolicy
-from webhook.cluster.mappings import unsound_in
-from webhook.mapping.policy import Policy
+from webhook.cluster.client.api import Answer, StatusError, UnreachableError
+from webhook.cluster.client.events import LONGEST_MESSAGE, Events, Subject, shortened
+from webhook.cluster.configuration import reporter as telling
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
+from webhook.cluster.configuration.documents import Memo
+from webhook.cluster.configuration.last_good import MOST, Kept, LastGood, Record, fitted
+from webhook.cluster.configuration.live import FULL, NOT_COMPILED, UNSOUND, LivePolicy
+from webhook.cluster.configuration.mappings import unsound_in
+from webhook.mapping.model.policy import Policy
 
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
 RECORD = f"{MAPS}/{LAST_GOOD_NAME}"
@@ -256,7 +256,7 @@ async def test_events_that_nobody_may_write() -> None:
 
 async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told, and the next change is tried again."""
-    from webhook.cluster import live
+    from webhook.cluster.configuration import live
 
     api = Storing()
     async with following(api) as one:

@@ -4,13 +4,14 @@ from dataclasses import replace
 
 import pytest
 
-from webhook.cluster.amendment import Writer, amendment
-from webhook.cluster.api import Answer, StatusError
-from webhook.cluster.events import LONGEST_MESSAGE, shortened
-from webhook.cluster.match import LONGEST, expression, fits
-from webhook.cluster.reach import Reach, reach
-from webhook.cluster.registered import Version, read_registered
-from webhook.cluster.registration import OPT_IN, Service, Site, Wanted, registration
+from webhook import labels
+from webhook.cluster.client.api import Answer, StatusError
+from webhook.cluster.client.events import LONGEST_MESSAGE, shortened
+from webhook.cluster.registration.desired import Service, Site, Wanted, registration
+from webhook.cluster.registration.match_conditions import LONGEST, expression, fits
+from webhook.cluster.registration.matched_names import Reach, reach
+from webhook.cluster.registration.observed import Version, read_registered
+from webhook.cluster.registration.update import Writer, amendment
 
 SITE = Site(Service("gpu", "webhook"), b"", "gpu")
 
@@ -35,25 +36,25 @@ def test_alone_each_fits() -> None:
 def test_a_new_policy_is_written_alone(*, quiet: bool) -> None:
     """What was let through before goes at once, for the two cannot stand beside each other."""
     found = registration(OLD, SITE, version="1.0.0")
-    change = amendment(found, read_registered(found, OPT_IN), Writer(Version("1.0.0"), NEW, SITE), quiet=quiet)
+    change = amendment(found, read_registered(found, labels.INJECT), Writer(Version("1.0.0"), NEW, SITE), quiet=quiet)
     assert change is not None
-    assert read_registered(change.configuration, OPT_IN).wanted == NEW
+    assert read_registered(change.configuration, labels.INJECT).wanted == NEW
 
 
 def test_a_replica_behind_leaves_the_newer_policy_alone() -> None:
     """It does not write its own over it, nor something that would be refused."""
     found = registration(NEW, SITE, version="1.0.0")
     writer = Writer(Version("1.0.0"), OLD, SITE, announced=True)
-    assert amendment(found, read_registered(found, OPT_IN), writer, quiet=False) is None
+    assert amendment(found, read_registered(found, labels.INJECT), writer, quiet=False) is None
 
 
 def test_the_same_policy_is_narrowed_to_itself() -> None:
     """One digest with the names of a policy before: what cannot be added to is replaced."""
     found = registration(replace(OLD, digest=NEW.digest), SITE, version="1.0.0")
     writer = Writer(Version("1.0.0"), NEW, SITE, announced=True)
-    change = amendment(found, read_registered(found, OPT_IN), writer, quiet=False)
+    change = amendment(found, read_registered(found, labels.INJECT), writer, quiet=False)
     assert change is not None
-    assert read_registered(change.configuration, OPT_IN).wanted == NEW
+    assert read_registered(change.configuration, labels.INJECT).wanted == NEW
 
 
 def test_a_refusal_is_told_with_its_reason() -> None:

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.asking import many_vendors
-from webhook.cluster.match import WORDS, conditions, expression, parse
-from webhook.cluster.reach import Reach, reach, reach_of
+from webhook.cluster.registration.match_conditions import WORDS, conditions, expression, parse
+from webhook.cluster.registration.matched_names import Reach, reach, reach_of
 
 REACH = reach_of(many_vendors())
 names = st.lists(st.from_regex(r"[a-z.*-]{0,6}/?[A-Za-z_.*-]{0,6}", fullmatch=True), max_size=5)

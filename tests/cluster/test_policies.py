@@ -9,15 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.config_maps import LABELS, abouts, mapping, outcome, settings, told, vendor
-from webhook.cluster import documents
-from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.documents import Memo
-from webhook.cluster.policies import Outcome
-from webhook.mapping import load, probes
+from webhook.cluster.configuration import documents
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
+from webhook.cluster.configuration.documents import Memo
+from webhook.cluster.configuration.policies import Outcome
+from webhook.mapping import load
+from webhook.mapping.compile import probes
+from webhook.mapping.document.problem import Problem, nearest_known
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
-from webhook.mapping.problem import Problem, nearest_known
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.vendor import Vendor
 
 NVIDIA = "extends: nvidia\nabout: ours\ndefaults: {memory: 8000Mi}\n"
 BAD = {

@@ -8,7 +8,7 @@ import yaml
 from tests.cluster.asking import Pod, asking_pods, keys_of, many_vendors, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy
 from tests.test_cases import CASES, decided, policy_in
-from webhook.cluster.reach import Reach, reach, reach_of
+from webhook.cluster.registration.matched_names import Reach, reach, reach_of
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 

@@ -11,8 +11,8 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from webhook.cluster.api import Answer, SilenceError, StatusError, UnreachableError
-from webhook.cluster.reflector import Pace, Reflector
+from webhook.cluster.client.api import Answer, SilenceError, StatusError, UnreachableError
+from webhook.cluster.client.reflector import Pace, Reflector
 
 from .scripted import END, LIST_PATH, Scripted, bookmark, event, page, refusal, status, thing
 

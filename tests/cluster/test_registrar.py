@@ -12,13 +12,13 @@ from typing import Any
 import pytest
 
 from tests.cluster.keeping import ONE, Keeping
-from webhook.cluster.amendment import Change
-from webhook.cluster.api import Answer, UnreachableError
-from webhook.cluster.compared import KEEP_SELECTORS
-from webhook.cluster.notice import Kind, Notice
-from webhook.cluster.reach import reach
-from webhook.cluster.registrar import Mode, Registrar, Timing
-from webhook.cluster.registration import ENFORCE, NAME, WRITTEN_BY, Service, Site, Wanted, registration
+from webhook.cluster.client.api import Answer, UnreachableError
+from webhook.cluster.registration.desired import ENFORCE, NAME, Service, Site, Wanted, registration
+from webhook.cluster.registration.matched_names import reach
+from webhook.cluster.registration.reconciler import Mode, Registrar, Timing
+from webhook.cluster.registration.report import Kind, Notice
+from webhook.cluster.registration.update import Change
+from webhook.labels import KEEP_SELECTORS, WRITTEN_BY
 
 SITE = Site(Service("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
 OLD = Wanted("0" * 12, reach(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
@@ -71,7 +71,7 @@ def clock() -> Clock:
 
 def standing(api: Keeping) -> Wanted | None:
     """What stands in the cluster was made from."""
-    from webhook.cluster.registered import read_registered
+    from webhook.cluster.registration.observed import read_registered
 
     assert api.stored is not None
     return read_registered(api.stored).wanted

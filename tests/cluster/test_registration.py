@@ -9,17 +9,12 @@ import pytest
 
 from tests.mapping.vendors import policy
 from webhook.admission import eligibility
-from webhook.cluster.compared import Severity, differences, other_writers
-from webhook.cluster.registered import Version, read_registered
-from webhook.cluster.registration import (
+from webhook.cluster.registration.comparison import Severity, differences, other_writers
+from webhook.cluster.registration.desired import (
     ENFORCE,
-    MODE,
     NAME,
-    OPT_IN,
-    OPTED_IN,
     TELL,
     TELLING_MODES,
-    WRITTEN_BY,
     Service,
     Site,
     Terms,
@@ -27,6 +22,8 @@ from webhook.cluster.registration import (
     registration,
     wanted,
 )
+from webhook.cluster.registration.observed import Version, read_registered
+from webhook.labels import INJECT, MODE, WRITTEN_BY
 from webhook.mapping.load import load_policy
 
 CA = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -97,10 +94,8 @@ def test_where_they_differ() -> None:
 
 def test_names_are_those_of_the_engine() -> None:
     """The labels by which namespaces are selected are those that decisions look at."""
-    assert (OPT_IN, MODE) == (eligibility.INJECT, eligibility.MODE)
-    assert load_policy().settings.opt_in_label == OPT_IN
+    assert load_policy().settings.opt_in_label == INJECT
     assert set(TELLING_MODES) == {mode.value for mode in eligibility.Mode} - {"enforce"}
-    assert OPTED_IN == "enabled"
 
 
 def test_by_url_without_authority() -> None:
@@ -158,7 +153,7 @@ def test_foreign_terms_are_kept() -> None:
 @pytest.mark.parametrize(
     "term",
     [
-        {"key": OPT_IN, "operator": "DoesNotExist"},
+        {"key": INJECT, "operator": "DoesNotExist"},
         {"key": MODE, "operator": "NotIn", "values": ["enforce"]},
         {
             "key": "kubernetes.io/metadata.name",

@@ -8,7 +8,7 @@ import pytest
 
 from tests.cluster.keeping import Keeping
 from tests.cluster.test_registrar import QUIET, SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
-from webhook.cluster.notice import Kind
+from webhook.cluster.registration.report import Kind
 
 
 class Answering:

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from tests.others.pod import DeniedThereError, StandIn
 
 from .client import Object

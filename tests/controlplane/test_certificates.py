@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.kept import Kept, decode, fingerprint
+from certs.state import Kept, decode, fingerprint
 
 from .client import Answer
 from .in_cluster import serve_command

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from certs.authority import make_authority
+from certs.ca import make_authority
 from tests.certs.made import NOW
 
 from .plane import ControlPlane

@@ -16,9 +16,10 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from benchmarks import namespaces
-from webhook.cluster.api import Api, StatusError, connect
+from webhook.cluster.client.api import Api, StatusError
+from webhook.cluster.client.connect import connect
+from webhook.cluster.client.reflector import Pace, Reflector
 from webhook.cluster.namespaces import Namespaces
-from webhook.cluster.reflector import Pace, Reflector
 
 from .own_plane import OwnPlane, Relay, relayed
 from .plane import ControlPlane

@@ -9,13 +9,14 @@ from typing import TypeVar
 import pytest
 import structlog
 
-from webhook.cluster.api import Api, connect
-from webhook.cluster.notice import Kind, Notice
-from webhook.cluster.reach import reach, reach_of
-from webhook.cluster.registered import Registered, read_registered
-from webhook.cluster.registrar import Mode, Registrar, Timing
-from webhook.cluster.registration import API_VERSION, NAME, Site, Wanted, registration
-from webhook.cluster.registration_watch import watch_registration
+from webhook.cluster.client.api import Api
+from webhook.cluster.client.connect import connect
+from webhook.cluster.registration.desired import API_VERSION, NAME, Site, Wanted, registration
+from webhook.cluster.registration.matched_names import reach, reach_of
+from webhook.cluster.registration.observed import Registered, read_registered
+from webhook.cluster.registration.reconciler import Mode, Registrar, Timing
+from webhook.cluster.registration.report import Kind, Notice
+from webhook.cluster.registration.watch import watch_registration
 from webhook.mapping.load import load_policy
 
 from .client import Object

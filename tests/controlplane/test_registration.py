@@ -7,13 +7,23 @@ from typing import TypeAlias
 import pytest
 
 from tests.cluster.asking import asking_pods, keys_of, many_vendors, ordinary_pods, pod, resources_of
-from webhook.cluster.match import LONGEST, conditions
-from webhook.cluster.match import WORDS as CONDITION
-from webhook.cluster.reach import reach, reach_of
-from webhook.cluster.registration import API_VERSION, ENFORCE, NAME, TELL, Service, Site, Wanted, registration, wanted
-from webhook.mapping.lets_through import MOST, Room
+from webhook.cluster.registration.desired import (
+    API_VERSION,
+    ENFORCE,
+    NAME,
+    TELL,
+    Service,
+    Site,
+    Wanted,
+    registration,
+    wanted,
+)
+from webhook.cluster.registration.match_conditions import LONGEST, conditions
+from webhook.cluster.registration.match_conditions import WORDS as CONDITION
+from webhook.cluster.registration.matched_names import reach, reach_of
 from webhook.mapping.load import load_policy
-from webhook.mapping.vendor import LetsThrough
+from webhook.mapping.model.match_names import MOST, Room
+from webhook.mapping.model.vendor import LetsThrough
 
 from .client import Answer, Client, Object
 from .plane import ControlPlane

@@ -21,15 +21,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.kept import Asked, Kept, decode
+from certs.state import Asked, Kept, decode
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer
 from tests.controlplane.in_cluster import serve_command, wait_ready
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.product import PROGRAM
-from webhook.cli.certs_kept import Cluster, ask
 from webhook.cluster.secret import NAME as SECRET
+from webhook.doctor.stored_certificates import Cluster, ask
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 

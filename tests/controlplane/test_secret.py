@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 import structlog
 
-from certs.asking import ask
-from certs.keeper import Keeper
-from certs.kept import Asked, decode
-from certs.notice import Notice
 from certs.plan import Rules
 from certs.problem import StoreError
+from certs.report import Notice
+from certs.rotation_request import ask
+from certs.rotator import Keeper
 from certs.serving import Serving
+from certs.state import Asked, decode
 from certs.trust import Trust
-from webhook.cluster.api import Api, connect
-from webhook.cluster.reflector import Pace
+from webhook.cluster.client.api import Api
+from webhook.cluster.client.connect import connect
+from webhook.cluster.client.reflector import Pace
 from webhook.cluster.secret import NAME, SecretStore
 
 from .client import Object

@@ -8,14 +8,15 @@ from typing import Any
 
 import msgspec
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from certs.pair import Pair
 from webhook import __version__
 from webhook.admission.context import Namespace
-from webhook.cluster.config_maps import ConfigMap
-from webhook.cluster.documents import Memo
-from webhook.cluster.policies import Outcome, policy_of
-from webhook.cluster.registration import Object, Service, Site, registration, wanted
+from webhook.cluster.client.api import Object
+from webhook.cluster.configuration.config_maps import ConfigMap
+from webhook.cluster.configuration.documents import Memo
+from webhook.cluster.configuration.policies import Outcome, policy_of
+from webhook.cluster.registration.desired import Service, Site, registration, wanted
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.facts import DaemonSet, Facts, Node, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Missing, Result

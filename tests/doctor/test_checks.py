@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from tests.cluster.config_maps import vendor
 from tests.doctor.scene import (
     ADDRESS,
@@ -31,9 +31,9 @@ from tests.doctor.scene import (
     told,
 )
 from webhook.admission.context import Namespace
-from webhook.cluster.documents import Memo
-from webhook.cluster.policies import policy_of
-from webhook.cluster.registration import ENFORCE
+from webhook.cluster.configuration.documents import Memo
+from webhook.cluster.configuration.policies import policy_of
+from webhook.cluster.registration.desired import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.facts import Backend, Choice, DeviceClass, Facts, Node, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Level, Missing

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from certs.pair import Pair
 from webhook.doctor.handshake import handshake
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from tests.cluster.answering import Answering
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
 from tests.doctor.test_handshake import server
-from webhook.cluster.api import UnreachableError
+from webhook.cluster.client.api import UnreachableError
 from webhook.doctor.facts import Backend, DeviceClass, Node, Scheduler, Shown
 from webhook.doctor.look import look
 from webhook.doctor.read import SecretObject, one_of

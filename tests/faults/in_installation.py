@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import make_authority
+from certs.ca import make_authority
 from tests.controlplane.client import Object
 from tests.deploy import before
 from tests.deploy.before import NoVersionBeforeError, unpack

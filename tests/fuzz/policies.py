@@ -9,9 +9,9 @@ from functools import cache
 
 from tests.fuzz.oracle.meaning import ALL, GIB, MIB, Amount
 from tests.fuzz.oracle.words import Cluster
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.strict_yaml import parse
+from webhook.mapping.model.policy import Policy
 
 Defaults = Mapping[str, int | Amount]
 

@@ -14,7 +14,7 @@ from tests.generators.pods import pods, sound_pods
 from tests.generators.policies import Configured, contexts, policies
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, decide
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from webhook.mapping.refusal import spelling
-from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word
+from webhook.mapping.model.vendor import Condition, Derived, Form, Vendor, Word
+from webhook.mapping.requests.denials import spelling
 from webhook.quantity import Number, simplest
 
 MIB = 1024**2

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from tests.generators.asked import Json, drawn, pod_of
-from webhook.mapping.vendor import Derived, Vendor, Word
+from webhook.mapping.model.vendor import Derived, Vendor, Word
 from webhook.quantity import QuantityError, parse_quantity
 
 COUNTS = (1, 2, 3, 4, 8, 4095, 4096)

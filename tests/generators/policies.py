@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from webhook.admission import Context, Namespace
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.problem import MappingError
-from webhook.mapping.strict_yaml import Document
+from webhook.mapping.model.policy import Policy
 
 SETTINGS = st.fixed_dictionaries(
     {},

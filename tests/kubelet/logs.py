@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 
 PORT: Final = 10250
 

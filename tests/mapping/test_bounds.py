@@ -10,14 +10,14 @@ import pytest
 
 from tests.cluster.config_maps import mapping, outcome, vendor
 from tests.mapping.vendors import ACME, problems
-from webhook.mapping.compile import compile_vendor
-from webhook.mapping.json_schema import mapping_json_schema
+from webhook.mapping.compile.mapping import compile_vendor
+from webhook.mapping.compile.probes import combinations
+from webhook.mapping.document.json_schema import mapping_json_schema
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.schema import Mapping as Schema
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import build_policy, builtin
-from webhook.mapping.probes import combinations
-from webhook.mapping.problem import MappingError
-from webhook.mapping.schema import Mapping as Schema
-from webhook.mapping.settings import Settings
-from webhook.mapping.strict_yaml import Document, parse
 
 BOUNDS = {
     "array": {"maxItems"},

@@ -3,8 +3,8 @@
 import pytest
 
 from tests.mapping.vendors import ACME, problems
+from webhook.mapping.compile.probes import probe
 from webhook.mapping.load import load_policy
-from webhook.mapping.probes import probe
 
 Mistake = tuple[str, str, int, str, str, str]
 """What is replaced by what; then line, path, a part of the message and a part of the hint."""

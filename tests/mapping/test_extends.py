@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.extends import resolve
+from webhook.mapping.document.extends import resolve
+from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.strict_yaml import Document
 from webhook.request import Size
 
 BASE = Document(

@@ -6,9 +6,9 @@ import pytest
 
 from tests.mapping.vendors import ACME, LARGEST, said, vendor
 from webhook.finding import Refused
-from webhook.mapping.filling import fewer
-from webhook.mapping.reading import Reading, read
-from webhook.mapping.vendor import Default
+from webhook.mapping.model.vendor import Default
+from webhook.mapping.requests.defaults import fewer
+from webhook.mapping.requests.reading import Reading, read
 from webhook.request import ALL, FREE, Dimension, Percent, Request, Size
 
 MIB = 1024**2

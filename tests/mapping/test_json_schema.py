@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from webhook.mapping.json_schema import mapping_json_schema
+from webhook.mapping.document.json_schema import mapping_json_schema
 from webhook.mapping.load import builtin
 
 SCHEMA = mapping_json_schema()

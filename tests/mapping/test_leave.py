@@ -7,10 +7,10 @@ import pytest
 
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.explanation.pods import explain
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.problem import MappingError
-from webhook.mapping.strict_yaml import parse
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 
 CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), pod_security_default="privileged")

@@ -6,10 +6,10 @@ import pytest
 
 from tests.cluster.asking import keys_of, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.lets_through import MOST, Room
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import LetsThrough
+from webhook.mapping.model.match_names import MOST, Room
+from webhook.mapping.model.vendor import LetsThrough
 
 (ORDINARY,) = parse((resources.files("webhook.mapping") / "ordinary.yaml").read_text(), "")
 NATIVE = ["cpu", "memory", "ephemeral-storage", "pods", "hugepages-2Mi", "attachable-volumes-csi-x"]

@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from tests.mapping.vendors import vendor
-from webhook.cli.matrix_pages import cell_table, sign
+from webhook.cli.output.matrix_pages import cell_table, sign
 from webhook.finding import Refused
-from webhook.mapping.fates import Cell, Outcome
 from webhook.mapping.load import load_policy
-from webhook.mapping.matrix import Matrix
-from webhook.mapping.reading import read
-from webhook.mapping.said import Said
-from webhook.mapping.vendor import Vendor
-from webhook.mapping.writing import NoEquivalent, write
+from webhook.mapping.matrix.outcomes import Cell, Outcome
+from webhook.mapping.matrix.rows import Matrix
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.key_values import Said
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.request import FREE, Percent, Request, Size
 
 MIB, GIB = 1024**2, 1024**3

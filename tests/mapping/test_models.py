@@ -7,13 +7,13 @@ import pytest
 
 from tests.mapping.vendors import LARGEST, policy, problems, reading
 from webhook.finding import Refused
+from webhook.mapping.document.problem import path_text
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.problem import path_text
-from webhook.mapping.reading import read
-from webhook.mapping.said import Said
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Row, Vendor
-from webhook.mapping.writing import NoEquivalent, write
+from webhook.mapping.model.vendor import Row, Vendor
+from webhook.mapping.requests.key_values import Said
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.request import FREE, Percent, Request, Size
 
 MIB = 1024**2

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from webhook.mapping import schema
-from webhook.mapping.problem import Path, Problem
-from webhook.mapping.shim import NO_DELIVERY, Shim, compile_shim
+from webhook.mapping.document import schema
+from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.model.shim import NO_DELIVERY, Shim, compile_shim
 from webhook.request import ALL, FREE, Percent, Request, Size
 
 MIB = 1024**2

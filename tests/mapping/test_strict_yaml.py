@@ -8,9 +8,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.mapping import strict_yaml
-from webhook.mapping.problem import MappingError, Problem
-from webhook.mapping.strict_yaml import MAX_BYTES, MAX_PROBLEMS, parse
+from webhook.mapping.document import strict_yaml
+from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.document.strict_yaml import MAX_BYTES, MAX_PROBLEMS, parse
 
 
 @pytest.fixture(params=["fast", "pure"], autouse=True)

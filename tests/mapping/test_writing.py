@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME, LARGEST, vendor
 from webhook.mapping.load import load_policy
-from webhook.mapping.vendor import Default, Vendor
-from webhook.mapping.writing import NoEquivalent, Written, write
+from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.request import ALL, FREE, Cores, Dimension, Memory, Percent, Request, Size
 
 GIB = 1024**3

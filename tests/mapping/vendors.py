@@ -5,14 +5,14 @@ from typing import Any
 
 import pytest
 
-from webhook.mapping.extends import Merged
+from webhook.mapping.document.extends import Merged
+from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, vendor_of
-from webhook.mapping.policy import Policy
-from webhook.mapping.problem import MappingError, Problem
-from webhook.mapping.reading import Reading, read
-from webhook.mapping.said import Said
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Default, Vendor
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.requests.key_values import Said
+from webhook.mapping.requests.reading import Reading, read
 from webhook.quantity import Number, number_text, parse_quantity
 from webhook.request import Dimension
 

@@ -17,8 +17,8 @@ from tests.test_any_to_any import CONTEXT, STANDBY, TARGET, VENDORS, policy_for
 from tests.test_words import WORDS, pod_of
 from webhook.admission import decide
 from webhook.finding import Finding
-from webhook.mapping.memo import Memo
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.memo import Memo
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 

@@ -12,21 +12,21 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from certs.serving import Serving
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.finding import Finding
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
-from webhook.server.certificates import Certificates
+from webhook.replica.certificates import Certificates
+from webhook.replica.run import Addresses, Options, Service, running
 from webhook.server.limits import Limits
 from webhook.server.listener import Endpoint
 from webhook.server.logs import make_logger
 from webhook.server.mutate import Current, Decide, Namespaces
 from webhook.server.namespaces import Described
-from webhook.server.run import Addresses, Options, Service, running
 
 NOW = dt.datetime.now(dt.UTC)
 AUTHORITY = make_authority("test", NOW)

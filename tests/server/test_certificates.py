@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_authority
 from certs.directory import Directory
-from certs.kept import der
-from certs.notice import Kind
-from certs.outside import Outside
 from certs.plan import Rules
 from certs.problem import StoreError
+from certs.provided import Outside
+from certs.report import Kind
 from certs.serving import Serving
+from certs.state import der
 from tests.certs.made import Memory
-from webhook.server.certificates import Certificates
+from webhook.replica.certificates import Certificates
 from webhook.server.logs import make_logger
 
 RULES = Rules("test", ["localhost"])

@@ -8,8 +8,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.pod import Pod, View, present
 from webhook.quantity import bytes_text
 from webhook.request import Memory, Percent, Size

@@ -8,9 +8,9 @@ would each have a GPU of their own.
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from webhook.admission.work import Work
+from webhook.admission.plan import Work
 from webhook.finding import Finding, refuse
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
 from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity

@@ -6,17 +6,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.admission.work import Work
+from webhook import labels
+from webhook.admission.plan import Work
 from webhook.finding import Finding, refuse
-from webhook.mapping.shim import NO_DELIVERY, Delivery, Entry, Shim
-from webhook.mapping.shim_rules import inside
+from webhook.mapping.model.shim import NO_DELIVERY, Delivery, Entry, Shim
+from webhook.mapping.model.shim_rules import inside
 from webhook.patch import Slot
 from webhook.pod import Volume, VolumeMount, decode_mounts, decode_volumes
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 
-SHIM_ANNOTATION: Final = "vgpu-webhook.io/shim"
-"""Annotation of a namespace: the delivery for its pods, whatever its Pod Security level permits."""
 ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 """Label of a namespace: the Pod Security level that its pods must keep to."""
 MAX_EMPTY_DIR: Final = 1024
@@ -41,7 +40,7 @@ def choose_delivery(work: Work, shim: Shim) -> Choice:
     """
     ordered = _ordered(work)
     if ordered == "none":
-        return Choice(NO_DELIVERY, f"annotation {SHIM_ANNOTATION} of the namespace says none")
+        return Choice(NO_DELIVERY, f"annotation {labels.SHIM} of the namespace says none")
     if ordered is not None:
         for delivery in shim.deliveries:
             if delivery.kind == ordered:
@@ -58,12 +57,12 @@ def choose_delivery(work: Work, shim: Shim) -> Choice:
 
 def _ordered(work: Work) -> str | None:
     """What the namespace's annotation says; told once for a pod, and passed over, where it is not known."""
-    value = work.context.namespace.annotations.get(SHIM_ANNOTATION)
+    value = work.context.namespace.annotations.get(labels.SHIM)
     if value is None or value in KINDS:
         return value
     shown = value if len(value) <= 40 else f"{value[:39]}…"  # noqa: PLR2004
-    message = f"annotation {SHIM_ANNOTATION} of the namespace is {shown}: write {' or '.join(KINDS)}"
-    work.tell_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, SHIM_ANNOTATION, value))
+    message = f"annotation {labels.SHIM} of the namespace is {shown}: write {' or '.join(KINDS)}"
+    work.tell_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, labels.SHIM, value))
     return None
 
 

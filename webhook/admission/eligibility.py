@@ -6,16 +6,12 @@ import re
 from typing import Final, NamedTuple
 
 from webhook.admission.context import Context, Namespace
-from webhook.admission.orders import PREFIX
 from webhook.finding import Finding
-from webhook.mapping.policy import Policy
+from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 
-INJECT: Final = f"{PREFIX}inject"
-OPT_OUT: Final = f"{PREFIX}opt-out"
-MODE: Final = f"{PREFIX}mode"
-ROLLOUT: Final = f"{PREFIX}rollout"
 MIRROR: Final = "kubernetes.io/config.mirror"
 _TEMPLATE_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
 _DIGITS: Final = re.compile(r"-[0-9]+$")

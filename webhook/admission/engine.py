@@ -4,23 +4,24 @@ from typing import Final
 
 import msgspec
 
+from webhook import labels
 from webhook.admission.claims import check_claims, claims_of, nothing_requested
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import Mode, firmness, skip_reason
 from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
-from webhook.admission.orders import orders
-from webhook.admission.place import place_pod
+from webhook.admission.overrides import orders
+from webhook.admission.placement import place_pod
 from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
-from webhook.admission.record import STATUS, account, account_text
+from webhook.admission.plan import Holding, Work
 from webhook.admission.resolve import Resolution, resolve
 from webhook.admission.settle import Settled
 from webhook.admission.shim import inject_shim
+from webhook.admission.status import account, account_text
 from webhook.admission.survey import Survey, survey
-from webhook.admission.work import Holding, Work
 from webhook.finding import Finding, Refused
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod
 from webhook.reasons import Reason
@@ -83,7 +84,7 @@ def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resoluti
     except Refused as refusal:
         return _denied(refusal.finding, tuple(work.findings), resolution.vendor_names)
     text = account_text(account(work, resolution))
-    operations = work.edits.operations(lambda: (STATUS, text))
+    operations = work.edits.operations(lambda: (labels.STATUS, text))
     findings = tuple(work.findings)
     audit = {"account": text} if len(text) <= MAX_AUDITED else {}
     return Decision(

@@ -2,11 +2,11 @@
 
 from fractions import Fraction
 
+from webhook.admission.plan import Holding, Work
 from webhook.admission.resolve import Resolution
 from webhook.admission.settle import Settled
-from webhook.admission.work import Holding, Work
 from webhook.finding import Finding
-from webhook.mapping.said import spoken
+from webhook.mapping.requests.key_values import spoken
 from webhook.pod import decode_env
 from webhook.reasons import Reason
 

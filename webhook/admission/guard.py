@@ -3,18 +3,16 @@
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias, cast
 
-from webhook.admission.work import Work
+from webhook.admission.plan import Work
 from webhook.finding import Finding, Refused, refuse
-from webhook.mapping.guard_rule import GuardPlace, GuardRule
-from webhook.mapping.owned import Keys, Owned
-from webhook.mapping.vendor import Vendor
+from webhook.labels import GUARD
+from webhook.mapping.model.guard_rule import GuardPlace, GuardRule
+from webhook.mapping.model.owned import Keys, Owned
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import MapEdits, Slot
 from webhook.pod import EnvVar, decode_env, present, value_source
 from webhook.reasons import Reason
 from webhook.request import Request
-
-GUARD_ANNOTATION: Final = "vgpu-webhook.io/guard"
-"""Annotation of a namespace: what becomes of all that lifts a limit there, whatever the mapping says."""
 
 MAX_MARKS: Final = 256
 """Marks of schedulers, and variables, that are taken from one pod: an honest copy has a handful."""
@@ -129,13 +127,13 @@ def _count_stripped(work: Work) -> None:
 
 def _ordered(work: Work) -> Action | None:
     """What the namespace's annotation says is to become of what lifts; told, and passed over, where unknown."""
-    value = work.context.namespace.annotations.get(GUARD_ANNOTATION)
+    value = work.context.namespace.annotations.get(GUARD)
     if value is None:
         return None
     if value in {"deny", "strip", "allow"}:
         return cast("Action", value)
-    message = f"annotation {GUARD_ANNOTATION} of the namespace is {_shown(value)}: write deny, strip or allow"
-    work.tell_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD_ANNOTATION, value))
+    message = f"annotation {GUARD} of the namespace is {_shown(value)}: write deny, strip or allow"
+    work.tell_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD, value))
     return None
 
 

@@ -9,17 +9,17 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from webhook import labels
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
-from webhook.admission.delivery import ENFORCE_LABEL, SHIM_ANNOTATION
-from webhook.admission.guard import GUARD_ANNOTATION
-from webhook.admission.orders import ORDERS
+from webhook.admission.delivery import ENFORCE_LABEL
+from webhook.admission.overrides import ORDERS
 from webhook.admission.resolve import Resolution
 from webhook.admission.survey import Survey
-from webhook.mapping.guard import Guards
-from webhook.mapping.memo import Memo
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.guard import Guards
+from webhook.mapping.model.memo import Memo
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot, container_count
 from webhook.pod import NO_METADATA, Container, Pod, present
 
@@ -27,7 +27,7 @@ MAX_CONTAINERS: Final = 32
 MAX_FACTS: Final = 16 * 1024
 """Bytes. Honest pods have less; of others a few could take all the memory there is."""
 
-_ANNOTATIONS: Final = (*ORDERS, SHIM_ANNOTATION, GUARD_ANNOTATION)
+_ANNOTATIONS: Final = (*ORDERS, labels.SHIM, labels.GUARD)
 _encode: Final = msgspec.json.Encoder().encode
 
 

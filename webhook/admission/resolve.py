@@ -7,16 +7,17 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from webhook.admission.asking import collect
-from webhook.admission.left import Left
-from webhook.admission.orders import DEFAULT, Orders
+from webhook import labels
+from webhook.admission.collect import collect
+from webhook.admission.left_alone import Left
+from webhook.admission.overrides import Orders
 from webhook.admission.settle import Settled, settle
 from webhook.admission.several import check_several
 from webhook.admission.survey import PodWords
 from webhook.finding import Finding, Refused, refuse
-from webhook.mapping.filling import fewer
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Default, Vendor, Word
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Default, Vendor, Word
+from webhook.mapping.requests.defaults import fewer
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.request import Dimension
@@ -116,7 +117,7 @@ def _resolve(words: PodWords, given: Orders, policy: Policy) -> Resolution:
                     Reason.DEFAULT_NOT_APPLIED,
                     f"{shared[one.asking.position][dimension].named(dimension)} was not applied: {refusal.finding.message}",
                     one.asking.name,
-                    f"{DEFAULT}{dimension}",
+                    f"{labels.DEFAULT_PREFIX}{dimension}",
                 )
                 for one in resolution.settled
                 for dimension in sorted(without[one.asking.position])

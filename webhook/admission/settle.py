@@ -3,19 +3,20 @@
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from webhook.admission.asking import Asking
-from webhook.admission.left import Left, left_several, perhaps_counted, several_bindings
-from webhook.admission.orders import DEFAULT, Orders, defaults_for, namespace_defaults, target_of
+from webhook import labels
+from webhook.admission.collect import Asking
+from webhook.admission.left_alone import Left, left_several, perhaps_counted, several_bindings
+from webhook.admission.overrides import Orders, defaults_for, namespace_defaults, target_of
 from webhook.admission.translate import Translator
 from webhook.finding import Finding, Refused, Step
-from webhook.mapping.conversion import step_between
-from webhook.mapping.filling import Defaults, fewer
-from webhook.mapping.policy import Policy
-from webhook.mapping.reading import Reading, read
-from webhook.mapping.refusal import LeftAlone, spelling
-from webhook.mapping.said import Said, spoken
-from webhook.mapping.vendor import Default, Vendor, Word
-from webhook.mapping.writing import Written
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Default, Vendor, Word
+from webhook.mapping.requests.conversion import step_between
+from webhook.mapping.requests.defaults import Defaults, fewer
+from webhook.mapping.requests.denials import LeftAlone, spelling
+from webhook.mapping.requests.key_values import Said, spoken
+from webhook.mapping.requests.reading import Reading, read
+from webhook.mapping.requests.writing import Written
 from webhook.quantity import Number
 from webhook.reasons import Reason
 from webhook.request import FREE, Dimension, Memory, Request, Size
@@ -154,7 +155,7 @@ class _Settler:
         named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"
         message = f"{named} was not applied: {why}"
         settled.findings.insert(
-            0, Finding(Reason.DEFAULT_NOT_APPLIED, message, self._one.name, f"{DEFAULT}{dimension}")
+            0, Finding(Reason.DEFAULT_NOT_APPLIED, message, self._one.name, f"{labels.DEFAULT_PREFIX}{dimension}")
         )
 
     def _changed(self, settled: Settled) -> str | None:

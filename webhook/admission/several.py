@@ -6,18 +6,18 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from webhook.finding import Refused, refuse
-from webhook.mapping.reading import read
-from webhook.mapping.said import Said, spoken
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.key_values import Said, spoken
+from webhook.mapping.requests.reading import read
 from webhook.quantity import simplest
 from webhook.reasons import Reason
 
 if TYPE_CHECKING:
-    from webhook.admission.asking import Asking
+    from webhook.admission.collect import Asking
     from webhook.admission.settle import Settled
     from webhook.admission.survey import PodWords
-    from webhook.mapping.names import Owner
-    from webhook.mapping.policy import Policy
+    from webhook.mapping.model.names import Owner
+    from webhook.mapping.model.policy import Policy
 
 
 def join_copies(

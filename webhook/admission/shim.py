@@ -9,9 +9,9 @@ from itertools import count
 from typing import Final
 
 from webhook.admission.delivery import choose_delivery, deliver
-from webhook.admission.work import Holding, Work
+from webhook.admission.plan import Holding, Work
 from webhook.finding import Finding, refuse
-from webhook.mapping.loader import (
+from webhook.mapping.model.dynamic_loader import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,
     LD_PRELOAD,
@@ -21,7 +21,7 @@ from webhook.mapping.loader import (
     resolved,
     search_path,
 )
-from webhook.mapping.shim import NO_DELIVERY, Delivery, Need, Shim
+from webhook.mapping.model.shim import NO_DELIVERY, Delivery, Need, Shim
 from webhook.patch import ContainerEdits, Slot
 from webhook.pod import EnvVar, decode_env, present
 from webhook.reasons import Reason

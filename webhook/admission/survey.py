@@ -5,8 +5,8 @@ from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 from webhook.finding import Finding, Refused, refuse
-from webhook.mapping.names import Names
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.names import Names
+from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, container_count, slots
 from webhook.pod import Pod, QuantityText
 from webhook.quantity import canonical

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from webhook.admission.asking import Asking
 from webhook.admission.cards import card_under, missing_card, too_large
-from webhook.admission.orders import Orders, defaults_for, namespace_defaults
+from webhook.admission.collect import Asking
+from webhook.admission.overrides import Orders, defaults_for, namespace_defaults
 from webhook.finding import Finding
-from webhook.mapping.conversion import by_card, step_between
-from webhook.mapping.filling import Defaults
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
-from webhook.mapping.writing import NoEquivalent, Written, write
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.conversion import by_card, step_between
+from webhook.mapping.requests.defaults import Defaults
+from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import bytes_text
 from webhook.reasons import Reason
 from webhook.request import FREE, Dimension, Memory, Request, Size

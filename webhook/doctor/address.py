@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from webhook.cluster.api import Api, ApiError
-from webhook.cluster.bundles import bundle_of
-from webhook.cluster.registered import webhooks_of
-from webhook.cluster.registration import ENFORCE, TELL, Object, Service
+from webhook.cluster.client.api import Api, ApiError, Object
+from webhook.cluster.registration.ca_bundles import bundle_of
+from webhook.cluster.registration.desired import ENFORCE, TELL, Service
+from webhook.cluster.registration.observed import webhooks_of
 from webhook.doctor.facts import NOT_TRIED, Backend, Shown, address_of
 from webhook.doctor.handshake import handshake
 from webhook.doctor.read import EndpointSlice, ServiceObject, all_of, one_of

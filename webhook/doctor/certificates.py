@@ -6,9 +6,10 @@ from typing import Final
 
 from cryptography import x509
 
-from webhook.cluster.bundles import bundle_of
-from webhook.cluster.registered import webhooks_of
-from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Service
+from webhook.cluster.client.api import Object
+from webhook.cluster.registration.ca_bundles import bundle_of
+from webhook.cluster.registration.desired import ENFORCE, NAME, TELL, Service
+from webhook.cluster.registration.observed import webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.facts import Facts, Shown, address_of
 from webhook.doctor.registration import LOGS, NEEDS

@@ -13,11 +13,10 @@ import msgspec
 from cryptography import x509
 
 from webhook.admission.context import Namespace
-from webhook.admission.record import STATUS
-from webhook.cluster.api import Api, StatusError, UnreachableError
-from webhook.cluster.registration import COLLECTION, Object
+from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError
+from webhook.cluster.configuration.snapshot import policy_now
+from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.secret import NAME as SECRET
-from webhook.cluster.snapshot import policy_now
 from webhook.doctor.address import look_there
 from webhook.doctor.choices import choices
 from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Node, Scheduler, Stored, Trial
@@ -41,7 +40,8 @@ from webhook.doctor.read import (
 from webhook.doctor.result import Missing
 from webhook.doctor.targets import targets, treated
 from webhook.doctor.trial import candidate
-from webhook.mapping.policy import Policy
+from webhook.labels import STATUS
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")

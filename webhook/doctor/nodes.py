@@ -6,10 +6,10 @@ from typing import Final
 from webhook.doctor.facts import NOT_TRIED, DaemonSet, Facts, Node, Scheduler
 from webhook.doctor.result import Level, Missing, Result, counted, error, listed, ok, unread, warning
 from webhook.doctor.targets import resources_of, targets
-from webhook.mapping.pattern import expression
-from webhook.mapping.schema import Unrenamed
-from webhook.mapping.shim import Shim
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.document.schema import Unrenamed
+from webhook.mapping.model.shim import Shim
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.notation.pattern import expression
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 """Where the kubelet's socket for device plugins is: whoever mounts it is one."""

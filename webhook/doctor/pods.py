@@ -6,17 +6,17 @@ from typing import Final
 import msgspec
 
 from webhook.admission import Context, Namespace, decide
-from webhook.admission.eligibility import MODE, Mode
+from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
-from webhook.admission.record import STATUS
-from webhook.cluster.reach import Reach, reach_of
-from webhook.cluster.registration import ENFORCE, TELL
+from webhook.cluster.registration.desired import ENFORCE, TELL
+from webhook.cluster.registration.matched_names import Reach, reach_of
 from webhook.doctor.facts import Facts
 from webhook.doctor.registration import LOGS
 from webhook.doctor.result import Missing, Result, counted, error, listed, ok, unread, warning
 from webhook.doctor.targets import opted_in_namespaces
-from webhook.mapping.owned import Keys
-from webhook.mapping.policy import Policy
+from webhook.labels import MODE, STATUS
+from webhook.mapping.model.owned import Keys
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 

@@ -3,8 +3,8 @@
 from typing import Final
 
 from webhook import __version__
-from webhook.cluster.compared import (
-    KEEP_SELECTORS,
+from webhook.cluster.client.api import Object
+from webhook.cluster.registration.comparison import (
     Difference,
     Severity,
     creates_pods,
@@ -12,13 +12,14 @@ from webhook.cluster.compared import (
     keeps_selectors,
     other_writers,
 )
-from webhook.cluster.match import WORDS
-from webhook.cluster.registered import reach_in, read_registered, webhooks_of
-from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Service, Site, wanted
-from webhook.cluster.selector import selects
+from webhook.cluster.registration.desired import ENFORCE, NAME, TELL, Service, Site, wanted
+from webhook.cluster.registration.match_conditions import WORDS
+from webhook.cluster.registration.observed import reach_in, read_registered, webhooks_of
+from webhook.cluster.registration.selector import selects
 from webhook.doctor.facts import Facts, address_of
 from webhook.doctor.result import Missing, Result, error, listed, ok, unread, warning
 from webhook.doctor.targets import opted_in_namespaces
+from webhook.labels import KEEP_SELECTORS
 
 NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
 LOGS: Final = "kubectl logs --namespace {release} --selector app.kubernetes.io/component=webhook"

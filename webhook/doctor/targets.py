@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 
 from webhook.admission.context import Namespace
 from webhook.admission.eligibility import opted_in
-from webhook.admission.orders import Orders, target_of
+from webhook.admission.overrides import Orders, target_of
 from webhook.doctor.facts import Facts, Node
 from webhook.doctor.result import Missing
 from webhook.finding import Refused
-from webhook.mapping.names import index
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.names import index
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 
 
 def targets(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:

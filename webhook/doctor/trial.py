@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 
 from webhook.admission import Context, Namespace, decide
-from webhook.cluster.registration import Object
+from webhook.cluster.client.api import Object
 from webhook.doctor.facts import Node
 from webhook.doctor.result import Missing
 from webhook.doctor.targets import targets
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 

@@ -10,13 +10,13 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from webhook import labels
 from webhook.admission.context import Context
 from webhook.admission.engine import decide
-from webhook.admission.orders import TARGET
 from webhook.explanation.model import Correction
 from webhook.explanation.numbers import renamed, with_other_numbers
 from webhook.finding import Finding
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
 from webhook.pod import Container, Pod, QuantityText, View, decode_env
 from webhook.reasons import Reason
@@ -77,10 +77,10 @@ def _candidates(pod: Pod, policy: Policy, denial: Finding) -> Iterator[Pod]:
         yield _with_spec(pod, node_name=None, node_selector=selector)
     elif reason is Reason.SCHEDULER_CONFLICT:
         yield _with_spec(pod, scheduler_name=None)
-    elif reason is Reason.UNKNOWN_TARGET and denial.field == TARGET and denial.value:
+    elif reason is Reason.UNKNOWN_TARGET and denial.field == labels.TARGET and denial.value:
         names = [vendor.name for vendor in policy.vendors.values() if vendor.target]
         for name in difflib.get_close_matches(denial.value, names, n=1):
-            annotations = {**(pod.metadata.annotations or {}), TARGET: name}
+            annotations = {**(pod.metadata.annotations or {}), labels.TARGET: name}
             yield _replace(pod, metadata=_replace(pod.metadata, annotations=annotations))
     for slot in slots(pod):
         if slot.name == denial.container:
@@ -131,7 +131,7 @@ def _difference(before: Pod, after: Pod, policy: Policy) -> Correction:
     without: list[str] = []
     annotations = after.metadata.annotations or {}
     if annotations != (before.metadata.annotations or {}):
-        manifest["metadata"] = {"annotations": {TARGET: annotations[TARGET]}}
+        manifest["metadata"] = {"annotations": {labels.TARGET: annotations[labels.TARGET]}}
     spec: dict[str, Any] = {}
     if after.spec.node_name != before.spec.node_name:
         without.append("spec.nodeName")

@@ -5,10 +5,10 @@ from typing import Any
 
 import msgspec
 
-from webhook.admission.place import DEFAULT_SCHEDULER
-from webhook.admission.record import STATUS
-from webhook.admission.work import Holding, Work
+from webhook.admission.placement import DEFAULT_SCHEDULER
+from webhook.admission.plan import Holding, Work
 from webhook.explanation.model import Placed, ShimShown, Variable
+from webhook.labels import STATUS
 from webhook.patch import ContainerEdits
 from webhook.pod import decode_env
 

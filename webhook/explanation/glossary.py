@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from webhook.explanation.worth import amount_in_words, unit_text
-from webhook.mapping.glob import glob_pattern
-from webhook.mapping.names import Owner, index
-from webhook.mapping.nearness import distance
-from webhook.mapping.policy import Policy
-from webhook.mapping.refusal import PLACEHOLDER
-from webhook.mapping.said import unset
-from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word, WordPlace
+from webhook.mapping.model.names import Owner, index
+from webhook.mapping.model.near_misses import distance
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Condition, Derived, Form, Vendor, Word, WordPlace
+from webhook.mapping.notation.glob import glob_pattern
+from webhook.mapping.requests.denials import PLACEHOLDER
+from webhook.mapping.requests.key_values import unset
 from webhook.pod import DEVICE_CLASS
 from webhook.quantity import number_text
 from webhook.request import Dimension, Memory

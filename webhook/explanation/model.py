@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from webhook.mapping.vendor import WordPlace
+from webhook.mapping.model.vendor import WordPlace
 from webhook.request import Dimension
 
 From: TypeAlias = Literal["pod", "namespace", "mapping", "form", "name", "absent"]

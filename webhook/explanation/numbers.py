@@ -7,11 +7,11 @@ from fractions import Fraction
 import msgspec
 
 from webhook.finding import Finding
-from webhook.mapping.advice import gibibytes_meant, share_keys, share_meant, sizes_meant
-from webhook.mapping.policy import Policy
-from webhook.mapping.refusal import spelling
-from webhook.mapping.said import Said, form_of
-from webhook.mapping.vendor import Condition, Form, Vendor, Word
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Condition, Form, Vendor, Word
+from webhook.mapping.requests.advice import gibibytes_meant, share_keys, share_meant, sizes_meant
+from webhook.mapping.requests.denials import spelling
+from webhook.mapping.requests.key_values import Said, form_of
 from webhook.pod import Container, Pod, QuantityText, Resources
 from webhook.quantity import Number, QuantityError, ceil_to, parse_quantity, simplest
 from webhook.reasons import Reason

@@ -7,25 +7,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from webhook.admission.asking import Asking, collect
+from webhook.admission.collect import Asking, collect
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
-from webhook.admission.eligibility import MODE, ROLLOUT, firmness, skip_reason
+from webhook.admission.eligibility import firmness, skip_reason
 from webhook.admission.engine import begin, carry_out, decide
-from webhook.admission.left import Left
-from webhook.admission.orders import (
-    TARGET,
-    Orders,
-    defaults_for,
-    namespace_defaults,
-    ordered_by,
-    orders,
-    target_of,
-)
+from webhook.admission.left_alone import Left
+from webhook.admission.overrides import Orders, defaults_for, namespace_defaults, ordered_by, orders, target_of
+from webhook.admission.plan import Work
 from webhook.admission.resolve import resolve
 from webhook.admission.settle import Settled, settle
 from webhook.admission.survey import ContainerWords, Survey, survey
-from webhook.admission.work import Work
 from webhook.explanation.correction import correction
 from webhook.explanation.edits import placed, shim_shown
 from webhook.explanation.model import (
@@ -38,9 +30,10 @@ from webhook.explanation.model import (
 from webhook.explanation.words import meaning, rounded, share_of, word_shown, written
 from webhook.explanation.worth import worth
 from webhook.finding import Finding, Refused
-from webhook.mapping.policy import Policy
-from webhook.mapping.reading import Reading, read
-from webhook.mapping.vendor import Vendor
+from webhook.labels import MODE, ROLLOUT, TARGET
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.reading import Reading, read
 from webhook.pod import Pod
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason

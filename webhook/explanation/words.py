@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from webhook.admission.asking import Asking
-from webhook.admission.orders import DEFAULT
+from webhook import labels
+from webhook.admission.collect import Asking
 from webhook.admission.settle import Settled
 from webhook.explanation.model import (
     Amount,
@@ -14,10 +14,10 @@ from webhook.explanation.model import (
     WordWritten,
 )
 from webhook.explanation.worth import worth
-from webhook.mapping.names import index
-from webhook.mapping.reading import Reading
-from webhook.mapping.said import Said, spoken
-from webhook.mapping.vendor import Derived, Form, Vendor, Word
+from webhook.mapping.model.names import index
+from webhook.mapping.model.vendor import Derived, Form, Vendor, Word
+from webhook.mapping.requests.key_values import Said, spoken
+from webhook.mapping.requests.reading import Reading
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.request import DIMENSIONS, FREE, Dimension, Request, amount_text
 
@@ -44,7 +44,7 @@ def _origin(one: Asking, reading: Reading, dimension: Dimension) -> tuple[From, 
     form, vendor = reading.form, one.vendor
     filled = reading.filled.get(dimension)
     if filled is not None and filled.origin == "namespace":
-        return "namespace", f"filled in: the namespace's annotation {DEFAULT}{dimension}"
+        return "namespace", f"filled in: the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}"
     if filled is not None:
         return "mapping", f"filled in: the default of the mapping {vendor.name}"
     said = _counted(one, form, dimension)

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from webhook.mapping.vendor import Vendor, Word
+from webhook.mapping.model.vendor import Vendor, Word
 from webhook.quantity import Number, bytes_text, number_text
 from webhook.request import ALL, FREE, Dimension, Memory, Percent
 

@@ -15,7 +15,7 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.context import Context, Namespace, PodSecurityLevel
 from webhook.admission.decision import Decision
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.response import UNTOUCHED, encode_answer
