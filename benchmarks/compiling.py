@@ -22,11 +22,11 @@ from certs.serving import Serving
 from webhook import labels
 from webhook.admission import decide
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, ConfigMap
-from webhook.cluster.configuration.documents import Memo
+from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.policies import policy_of
 from webhook.mapping.load import load_policy
 from webhook.replica.certificates import Certificates
-from webhook.replica.run import TURN, Options, Service, running
+from webhook.replica.run import SWITCH_INTERVAL, Options, Service, running
 from webhook.replica.start import logger
 from webhook.replica.start import started as begun
 from webhook.server.listener import Endpoint
@@ -56,7 +56,7 @@ def unseen(generation: int) -> list[ConfigMap]:
 
 async def serve(state: Path) -> None:
     """Serve until the process is ended, compiling all the time, and print the port."""
-    sys.setswitchinterval(TURN)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     policy = load_policy()
     log = logger("error")
     certificates = Certificates(Serving(), log)
@@ -76,7 +76,7 @@ async def serve(state: Path) -> None:
         generation = 0
         while True:
             generation += 1
-            await asyncio.to_thread(policy_of, unseen(generation), {}, Memo())
+            await asyncio.to_thread(policy_of, unseen(generation), {}, DocumentCache())
 
 
 def main() -> None:

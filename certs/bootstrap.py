@@ -10,15 +10,15 @@ from typing import Final
 from cryptography import x509
 
 from certs.ca import CLOCK_SKEW
-from certs.state import Kept, der
+from certs.state import State, der
 from certs.trust import Trust
 
 CLAIM: Final = 10.0
-"""Seconds in which a replica that serves under another authority than the store holds has claimed that one in it (`Keeper`):
+"""Seconds in which a replica that serves under another authority than the store holds has claimed that one in it (`Rotator`):
 it is told of the change within one."""
 
 
-def rest_of_first(kept: Kept, authority: x509.Certificate, trust: Trust, now: dt.datetime) -> float:
+def rest_of_first(kept: State, authority: x509.Certificate, trust: Trust, now: dt.datetime) -> float:
     """Seconds until it is known that no other replica can be answering with success; infinite where one may be.
 
     Args:

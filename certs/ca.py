@@ -45,7 +45,7 @@ _NO_USAGE: Final = dict.fromkeys(
 )
 
 
-def make_authority(name: str, now: dt.datetime, life: dt.timedelta = AUTHORITY_LIFE) -> Pair:
+def make_ca(name: str, now: dt.datetime, life: dt.timedelta = AUTHORITY_LIFE) -> Pair:
     """A new, self-signed authority that can sign leaves, and no further authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name[:MAX_COMMON_NAME])])

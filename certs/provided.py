@@ -13,15 +13,15 @@ from cryptography import x509
 from certs.chain import path_to
 from certs.directory import Directory
 from certs.problem import CertificateError, UnusablePairError
-from certs.report import Kind, Notice
-from certs.reporter import Telling, failure
+from certs.report import Report, ReportKind
+from certs.reporter import Reporter, failure
 from certs.rotator import Clocks
-from certs.serving import Demands, Serving
+from certs.serving import Requirements, Serving
 from certs.state import BUNDLE, CERTIFICATE, KEY, LEAF, der, fingerprint, in_order, pem
 from certs.store import Snapshot
 from certs.trust import Trust
 
-PATIENCE: Final = 2
+FAILURES_BEFORE_REPORT: Final = 2
 """Looks in a row at which a pair has to be wrong before that is told: plain files are replaced one after the other."""
 
 
@@ -46,7 +46,7 @@ class Outside:
         *,
         trust: Callable[[], Trust] | None,
         publish: Callable[[bytes], None],
-        tell: Callable[[Notice], None],
+        tell: Callable[[Report], None],
         clocks: Clocks | None = None,
     ) -> None:
         self.served = asyncio.Event()
@@ -55,14 +55,14 @@ class Outside:
         self._names = names
         self._trust = trust
         self._publish = publish
-        self._telling = Telling(tell)
+        self._telling = Reporter(tell)
         self._clocks = clocks or Clocks()
         self._version = ""
         self._wrong = 0
         self._authority: x509.Certificate | None = None
 
     @property
-    def authority(self) -> x509.Certificate | None:
+    def ca(self) -> x509.Certificate | None:
         """The authority of the leaf that is served, as far as that is known."""
         return self._authority
 
@@ -89,12 +89,12 @@ class Outside:
         """Look every other second until cancelled; no failure ends it."""
         while True:
             try:
-                await self.once()
+                await self.reconcile()
             except Exception as error:  # noqa: BLE001  (a later pair may do)
                 self._failed(error)
             await asyncio.sleep(self._directory.poll)
 
-    async def once(self) -> None:
+    async def reconcile(self) -> None:
         """Look, and serve what is there if it may be served.
 
         Raises:
@@ -118,18 +118,18 @@ class Outside:
         chain = _certificates(files[CERTIFICATE], LEAF)
         if not self._may_serve(chain, authorities):
             return
-        self._serving.swap(files[CERTIFICATE], files[KEY], self._clocks.now(), Demands(self._names, authorities))
+        self._serving.swap(files[CERTIFICATE], files[KEY], self._clocks.now(), Requirements(self._names, authorities))
         leaf, before = chain[0], self._authority
         if authorities is not None:
             self._authority = path_to(leaf, chain[1:], authorities, self._clocks.now(), LEAF)[-1]
         self._version = snapshot.version
         self._wrong = 0
-        self._telling.forget(*Kind)
+        self._telling.forget(*ReportKind)
         self.served.set()
         end = f"{leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
         changed = before is not None and before != self._authority
         self._telling.tell(
-            Notice(Kind.SERVED, f"the leaf {fingerprint(leaf)[:16]} is served until {end}", authority=changed)
+            Report(ReportKind.SERVED, f"the leaf {fingerprint(leaf)[:16]} is served until {end}", ca=changed)
         )
         if changed and authorities is not None:
             self._publish(pem(in_order(authorities)))
@@ -140,7 +140,7 @@ class Outside:
             return True
         trust, at, first = self._trust(), self._clocks.seconds(), not self.served.is_set()
         if not trust.looked or (trust.nobody and not first):
-            self._telling.only(Kind.WAITING, "the leaf is not served before there is a registration to be read")
+            self._telling.only(ReportKind.WAITING, "the leaf is not served before there is a registration to be read")
             return False
         if trust.nobody or (trust.bare and authorities is None):
             return True
@@ -153,7 +153,7 @@ class Outside:
             path_to(chain[0], chain[1:], usable, self._clocks.now(), LEAF)
         except UnusablePairError:
             self._telling.only(
-                Kind.WAITING,
+                ReportKind.WAITING,
                 "the leaf is not served: no authority of it stands in the registration's caBundle, or not for long enough",
             )
             return False
@@ -161,7 +161,7 @@ class Outside:
 
     def _failed(self, error: Exception) -> None:
         self._wrong += 1
-        if self._wrong >= PATIENCE:
+        if self._wrong >= FAILURES_BEFORE_REPORT:
             self._telling.only(*failure(error))
 
 

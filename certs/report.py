@@ -4,7 +4,7 @@ import enum
 from dataclasses import dataclass
 
 
-class Kind(enum.Enum):
+class ReportKind(enum.Enum):
     """What a notice is about."""
 
     SERVED = "served"
@@ -26,24 +26,24 @@ class Kind(enum.Enum):
     BUG = "bug"
 
 
-FAILURES = frozenset({Kind.REFUSED, Kind.UNTRUSTED, Kind.STORE, Kind.BUG})
-COUNTED = FAILURES | {Kind.RESTORED}
+FAILURES = frozenset({ReportKind.REFUSED, ReportKind.UNTRUSTED, ReportKind.STORE, ReportKind.BUG})
+COUNTED = FAILURES | {ReportKind.RESTORED}
 """What somebody should hear of, whether it is over or not."""
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Report:
     """Something to tell; it never holds any part of a key.
 
     Attributes:
         kind: what it is about.
         message: for people.
-        authority: for `Kind.SERVED`: what is served is under another authority than before.
+        authority: for `ReportKind.SERVED`: what is served is under another authority than before.
     """
 
-    kind: Kind
+    kind: ReportKind
     message: str
-    authority: bool = False
+    ca: bool = False
 
     @property
     def failure(self) -> bool:

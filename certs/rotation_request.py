@@ -4,13 +4,13 @@ from dataclasses import replace
 from typing import Final
 
 from certs.problem import StoreError
-from certs.state import STATE, Asked, Kept, decode
+from certs.state import STATE, RotationRequest, State, decode
 from certs.store import Store
 
 ATTEMPTS: Final = 10
 
 
-async def ask(store: Store, asked: Asked) -> Kept:
+async def ask(store: Store, asked: RotationRequest) -> State:
     """Leave a request in a store; whoever keeps it does it, and takes the request away.
 
     A new authority brings a new leaf with it, so a request for that is not replaced by one for a leaf.
@@ -26,7 +26,7 @@ async def ask(store: Store, asked: Asked) -> Kept:
         kept = decode(snapshot.files).kept
         if kept is None:
             raise StoreError("the store", "holds no certificates yet: start the webhook first")
-        if kept.asked is Asked.AUTHORITY:
+        if kept.asked is RotationRequest.AUTHORITY:
             return kept
         # Only the request is new: a file that cannot be read is somebody else's to repair.
         files = {**(snapshot.files or {}), STATE: replace(kept, asked=asked).files()[STATE]}

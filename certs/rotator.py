@@ -21,10 +21,10 @@ from certs.bootstrap import aged, rest_of_first
 from certs.pair import Pair
 from certs.plan import JITTER, Rules, step
 from certs.problem import StoreError
-from certs.report import Kind, Notice
-from certs.reporter import Telling, failure, pause_after
-from certs.serving import Demands, Serving
-from certs.state import Asked, Decoded, Kept, Retired, decode, der, fingerprint
+from certs.report import Report, ReportKind
+from certs.reporter import Reporter, failure, pause_after
+from certs.serving import Requirements, Serving
+from certs.state import Decoded, Retired, RotationRequest, State, decode, der, fingerprint
 from certs.store import Snapshot, Store
 from certs.trust import Trust
 
@@ -49,10 +49,10 @@ class Clocks:
 @dataclass(frozen=True, slots=True)
 class _Served:
     leaf: Pair
-    authority: x509.Certificate
+    ca: x509.Certificate
 
 
-class Keeper:
+class Rotator:
     """Keeps one store and one `Serving`; see `once` for what it does and `run` for when.
 
     Args:
@@ -73,7 +73,7 @@ class Keeper:
         *,
         trust: Callable[[], Trust],
         publish: Callable[[bytes], None],
-        tell: Callable[[Notice], None],
+        tell: Callable[[Report], None],
         clocks: Clocks | None = None,
     ) -> None:
         self.served = asyncio.Event()
@@ -82,23 +82,23 @@ class Keeper:
         self._rules = rules
         self._trust = trust
         self._publish = publish
-        self._telling = Telling(tell)
+        self._telling = Reporter(tell)
         self._clocks = clocks or Clocks()
-        self._kept: Kept | None = None
+        self._kept: State | None = None
         self._version = ""
         self._in_force: _Served | None = None
         self._wake = asyncio.Event()
         self._writes: deque[float] = deque(maxlen=WRITES)
 
     @property
-    def kept(self) -> Kept | None:
+    def kept(self) -> State | None:
         """What was kept when it was last looked at; None before that."""
         return self._kept
 
     @property
-    def authority(self) -> x509.Certificate | None:
+    def ca(self) -> x509.Certificate | None:
         """The authority of the leaf that is served."""
-        return None if self._in_force is None else self._in_force.authority
+        return None if self._in_force is None else self._in_force.ca
 
     def check(self) -> None:
         """Look soon: something may have changed, such as what callers trust."""
@@ -112,9 +112,9 @@ class Keeper:
             UnusablePairError: the authority cannot be used, or the leaf cannot be served.
         """
         found = decode((await self._store.read()).files)
-        if found.problems and (found.kept is None or found.kept.authority is None):
+        if found.problems and (found.kept is None or found.kept.ca is None):
             raise found.problems[0]
-        await self.once()
+        await self.reconcile()
 
     async def run(self) -> None:
         """Look now, at each change, and when something is due, until cancelled; no failure ends it."""
@@ -124,7 +124,7 @@ class Keeper:
             while True:
                 self._wake.clear()
                 try:
-                    rest = min(await self.once(), LONGEST_REST)
+                    rest = min(await self.reconcile(), LONGEST_REST)
                     failures = 0
                 except Exception as error:  # noqa: BLE001  (what is served must go on being renewed)
                     self._telling.say(*failure(error))
@@ -134,7 +134,7 @@ class Keeper:
                     async with asyncio.timeout(rest):
                         await self._wake.wait()
 
-    async def once(self) -> float:
+    async def reconcile(self) -> float:
         """Read, make what is due, serve what may be served; seconds until something is due again.
 
         Raises:
@@ -145,7 +145,7 @@ class Keeper:
             snapshot = await self._store.read()
             found = decode(snapshot.files)
             for problem in found.problems:
-                self._telling.say(Kind.REFUSED, f"what is kept cannot be used as it is: {problem}")
+                self._telling.say(ReportKind.REFUSED, f"what is kept cannot be used as it is: {problem}")
             due = await self._brought_up_to_date(snapshot, found)
             if due is not None:
                 return min(due, self._offer())
@@ -173,11 +173,11 @@ class Keeper:
             return None
         if stale and restored is not None and restored is not found.kept:
             self._telling.say(
-                Kind.RESTORED, "certificates that were missing in the store were written again from memory"
+                ReportKind.RESTORED, "certificates that were missing in the store were written again from memory"
             )
         if planned.made:
-            self._telling.tell(Notice(Kind.MADE, ", ".join(one.value for one in planned.made)))
-        lasting = {Kind.WAITING, Kind.UNTRUSTED} | ({Kind.REFUSED} if found.problems else set())
+            self._telling.tell(Report(ReportKind.MADE, ", ".join(one.value for one in planned.made)))
+        lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.REFUSED} if found.problems else set())
         self._telling.over(lasting=lasting)
         self._kept = planned.kept
         # After a write the version is not known; the next read tells it.
@@ -196,7 +196,7 @@ class Keeper:
         self._writes.append(at)
         return await self._store.write(files, version)
 
-    def _with_served(self, kept: Kept, now: dt.datetime) -> Kept:
+    def _with_served(self, kept: State, now: dt.datetime) -> State:
         """The authority that this replica's leaf depends on stays trusted, whatever others have put in its place.
 
         It is said until when, too: a replica that starts has to know under which authorities others serve.
@@ -204,11 +204,11 @@ class Keeper:
         served = self._in_force
         if served is None or now > served.leaf.not_after:
             return kept
-        others = tuple(one for one in kept.retired if not one.unspoken or one.certificate != served.authority)
-        if served.authority in replace(kept, retired=others).authorities:
+        others = tuple(one for one in kept.retired if not one.abandoned or one.certificate != served.ca)
+        if served.ca in replace(kept, retired=others).authorities:
             return kept
         until = served.leaf.not_after.replace(microsecond=0)
-        return replace(kept, retired=(*others, Retired(served.authority, until, claimed=True)))
+        return replace(kept, retired=(*others, Retired(served.ca, until, claimed=True)))
 
     def _offer(self) -> float:
         """Serves the leaf that is kept, if callers trust it; seconds until they may, infinite if nothing is waiting."""
@@ -223,28 +223,28 @@ class Keeper:
         rest = self._rest(kept, authority)
         if rest > 0:
             nobody_calls = served is None and trust.looked and not trust.sees(der(authority))
-            self._telling.say(Kind.UNTRUSTED if nobody_calls else Kind.WAITING, _waiting(authority, trust))
+            self._telling.say(ReportKind.UNTRUSTED if nobody_calls else ReportKind.WAITING, _waiting(authority, trust))
             return rest
-        demands = Demands(self._rules.names, kept.authorities)
+        demands = Requirements(self._rules.names, kept.authorities)
         self._serving.swap(leaf.certificate_pem, leaf.key_pem, self._clocks.now(), demands)
         self._in_force = _Served(leaf, authority)
         self.served.set()
-        self._telling.forget(Kind.WAITING, Kind.UNTRUSTED)
+        self._telling.forget(ReportKind.WAITING, ReportKind.UNTRUSTED)
         self._telling.tell(
-            Notice(
-                Kind.SERVED,
+            Report(
+                ReportKind.SERVED,
                 f"the leaf {fingerprint(leaf.certificate)[:16]} is served until {leaf.not_after:%Y-%m-%d %H:%M} UTC, "
                 f"under the authority {fingerprint(authority)[:16]}",
-                authority=served is not None and served.authority != authority,
+                ca=served is not None and served.ca != authority,
             )
         )
         return float("inf")
 
-    def _rest(self, kept: Kept, authority: x509.Certificate) -> float:
+    def _rest(self, kept: State, authority: x509.Certificate) -> float:
         """Seconds until a leaf may be served, as far as is known; infinite before the registration was read."""
         served, trust, at, now = self._in_force, self._trust(), self._clocks.seconds(), self._clocks.now()
         # Another leaf under the same authority changes nothing for anybody.
-        same = served is not None and served.authority == authority
+        same = served is not None and served.ca == authority
         if same or trust.servable(der(authority), at, first=served is None, aged=aged(authority, trust, now)):
             return 0.0
         rest = trust.rest(der(authority), at)
@@ -268,27 +268,32 @@ def spread(rules: Rules) -> Rules:
     return replace(rules, lead=random.uniform(-JITTER, JITTER))  # noqa: S311  (no secret)
 
 
-def completed(found: Kept | None, remembered: Kept | None) -> Kept | None:
+def completed(found: State | None, remembered: State | None) -> State | None:
     """What was found, and from memory what is missing in it."""
     if found is None or remembered is None:
         return found or remembered
-    authority = remembered.authority
-    if found.authority is None and authority is not None and authority.certificate in found.authorities:
+    authority = remembered.ca
+    if found.ca is None and authority is not None and authority.certificate in found.authorities:
         left = tuple(one for one in found.retired if one.certificate != authority.certificate)
-        found = replace(found, authority=authority, retired=left)
-    if found.authority is None and found.coming is None:
+        found = replace(found, ca=authority, retired=left)
+    if found.ca is None and found.coming is None:
         # Nothing of it can sign, and what is remembered can; what it trusts stays trusted.
         known = set(remembered.authorities)
         others = tuple(one for one in found.retired if one.certificate not in known)
         found = replace(remembered, retired=(*remembered.retired, *others), asked=found.asked)
     leaf = remembered.leaf
-    if found.leaf is None and leaf is not None and found.asked is not Asked.LEAF and _under_current(leaf, found):
+    if (
+        found.leaf is None
+        and leaf is not None
+        and found.asked is not RotationRequest.LEAF
+        and _under_current(leaf, found)
+    ):
         found = replace(found, leaf=leaf)
     return found
 
 
-def _under_current(leaf: Pair, kept: Kept) -> bool:
-    return kept.authority is not None and kept.issuer(leaf.certificate) == kept.authority.certificate
+def _under_current(leaf: Pair, kept: State) -> bool:
+    return kept.ca is not None and kept.issuer(leaf.certificate) == kept.ca.certificate
 
 
 def _waiting(authority: x509.Certificate, trust: Trust) -> str:

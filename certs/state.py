@@ -43,7 +43,7 @@ LEAF: Final = "the leaf"
 _BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
-class Asked(enum.Enum):
+class RotationRequest(enum.Enum):
     """What somebody wants made anew before its time."""
 
     LEAF = "leaf"
@@ -65,13 +65,13 @@ class Retired:
     claimed: bool = False
 
     @property
-    def unspoken(self) -> bool:
+    def abandoned(self) -> bool:
         """Whether nobody has said until when: its key was lost."""
         return not self.claimed and self.until >= self.certificate.not_valid_after_utc
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class State:
     """All that is kept. Printing it shows no key.
 
     Attributes:
@@ -82,16 +82,16 @@ class Kept:
         asked: what somebody wants made anew.
     """
 
-    authority: Pair | None
+    ca: Pair | None
     coming: Pair | None = None
     retired: tuple[Retired, ...] = ()
     leaf: Pair | None = None
-    asked: Asked | None = None
+    asked: RotationRequest | None = None
 
     @property
     def authorities(self) -> tuple[x509.Certificate, ...]:
         """The certificates that clients have to trust, in an order that depends on nothing but themselves."""
-        pairs = [pair.certificate for pair in (self.authority, self.coming) if pair is not None]
+        pairs = [pair.certificate for pair in (self.ca, self.coming) if pair is not None]
         return in_order([*pairs, *(one.certificate for one in self.retired)])
 
     @property
@@ -106,8 +106,8 @@ class Kept:
     def files(self) -> dict[str, bytes]:
         """It as files, by name; those that there is nothing for are missing."""
         found = {BUNDLE: self.bundle_pem}
-        if self.authority is not None:
-            found[AUTHORITY_KEY] = self.authority.key_pem
+        if self.ca is not None:
+            found[AUTHORITY_KEY] = self.ca.key_pem
         if self.coming is not None:
             found[COMING_KEY] = self.coming.key_pem
         if self.leaf is not None:
@@ -134,7 +134,7 @@ class Decoded:
         problems: what cannot.
     """
 
-    kept: Kept | None
+    kept: State | None
     problems: tuple[UnusablePairError, ...] = ()
 
 
@@ -157,7 +157,7 @@ def decode(files: Mapping[str, bytes] | None) -> Decoded:
         return Decoded(None, tuple(problems))
     ends, claims, asked = _state(files.get(STATE), problems)
     pairs = [pair.certificate for pair in (authority, coming) if pair is not None]
-    kept = Kept(
+    kept = State(
         authority,
         coming,
         tuple(
@@ -234,7 +234,7 @@ def _may_sign(certificate: x509.Certificate) -> bool:
         return False
 
 
-def _leaf(kept: Kept, files: Mapping[str, bytes]) -> Pair:
+def _leaf(kept: State, files: Mapping[str, bytes]) -> Pair:
     leaf = decode_pair(files.get(CERTIFICATE, b""), files.get(KEY, b""), what=LEAF)
     if kept.issuer(leaf.certificate) is None:
         raise UnusablePairError(LEAF, "is not signed by an authority of the bundle")
@@ -243,7 +243,7 @@ def _leaf(kept: Kept, files: Mapping[str, bytes]) -> Pair:
 
 def _state(
     text: bytes | None, problems: list[UnusablePairError]
-) -> tuple[Mapping[str, dt.datetime], frozenset[str], Asked | None]:
+) -> tuple[Mapping[str, dt.datetime], frozenset[str], RotationRequest | None]:
     if not text:
         return {}, frozenset(), None
     try:
@@ -253,7 +253,7 @@ def _state(
             for key, value in (state.get("retired") or {}).items()
         }
         asked = state.get("asked")
-        return ends, frozenset(state.get("claimed") or ()), None if asked is None else Asked(asked)
+        return ends, frozenset(state.get("claimed") or ()), None if asked is None else RotationRequest(asked)
     except (ValueError, TypeError, AttributeError):
         problems.append(UnusablePairError("the state", f"has a {STATE} that cannot be read: delete it"))
         return {}, frozenset(), None

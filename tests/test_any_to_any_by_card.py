@@ -31,7 +31,7 @@ CARDS = {"big": 80 * 1024**3, "odd": 15109 * 1024**2}
 PARTS = """\
 vendor: parts
 family: nvidia
-words:
+keys:
   card: {resource: parts.example/card, is: devices}
   part: {resource: parts.example/part, is: memory, unit: 1%}
   core: {resource: parts.example/core, is: cores}

@@ -47,7 +47,7 @@ from webhook.mapping.document import schema
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
-from webhook.mapping.model.vendor import Word
+from webhook.mapping.model.vendor import Key
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE
@@ -64,7 +64,7 @@ TEXTS: Final = {page: (ROOT / page).read_text() for page in PAGES}
 WRITTEN: Final = [
     page
     for page in PAGES
-    if page not in {f"docs/{one}.md" for one in ("codes", "matrix", "reliability", "sources", "words")}
+    if page not in {f"docs/{one}.md" for one in ("codes", "matrix", "reliability", "sources", "keys")}
 ]
 """The pages that are not generated."""
 
@@ -347,7 +347,7 @@ def test_labels_and_annotations_are_those_of_the_code() -> None:
     )
     kinds = {"webhook configuration": "registration"}
     assert set(rows) == {(kinds.get(key.kind, key.kind), key.place, key.name) for key in KEYS}
-    words = {name for word in load_policy().vendors["neutral"].words.values() for name in _LABEL.findall(str(word))}
+    words = {name for word in load_policy().vendors["neutral"].keys.values() for name in _LABEL.findall(str(word))}
     assert {name for text in TEXTS.values() for name in _LABEL.findall(text)} <= known | words
 
 
@@ -479,7 +479,7 @@ def test_every_key_of_mappings_is_documented() -> None:
     assert keys | {"extends"} <= explained
 
 
-def unit_text(word: Word) -> str:
+def unit_text(word: Key) -> str:
     """What 1 of a word is worth, as the page of vendors says it."""
     if "devices" in word.dimensions:
         return "a part of one card" if word.name == "drs-gcu" else "a card"
@@ -492,9 +492,9 @@ def unit_text(word: Word) -> str:
 def test_builtin_vendors_are_documented(name: str) -> None:
     """The tables have each word of a built-in vendor with its unit, and where it runs; its sources are told."""
     vendor = load_policy().vendors[name]
-    lines = TEXTS["docs/words.md"].splitlines()
+    lines = TEXTS["docs/keys.md"].splitlines()
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
-    for word in vendor.words.values():
+    for word in vendor.keys.values():
         rows = [line for line in lines if line.startswith("|") and f"`{word.spellings[0].text}`" in line]
         assert rows, word.name
         assert all(any(f"`{spelling.text}`" in row for row in rows) for spelling in word.spellings)

@@ -28,11 +28,11 @@ KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
 WRITTEN_BY: Final = f"{PREFIX}written-by"
 
 Place: TypeAlias = Literal["label", "annotation"]
-Kind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration"]
+ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration"]
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class OwnKey:
     """One label or annotation.
 
     Attributes:
@@ -46,20 +46,24 @@ class Key:
 
     name: str
     place: Place
-    kind: Kind
+    kind: ObjectKind
     values: tuple[str, ...]
     default: str | None
     purpose: str
 
 
 KEYS: Final = (
-    Key(INJECT, "label", "namespace", (ENABLED, DISABLED), DISABLED, "opts the namespace in; `optInLabel` renames it"),
-    Key(OPT_OUT, "label", "namespace", (FORBIDDEN,), None, "its pods cannot opt out"),
-    Key(MODE, "label", "namespace", ("enforce", "warn", "observe"), "enforce", "what becomes of its pods"),
-    Key(ROLLOUT, "label", "namespace", ("<0 to 100>",), "100", "percentage of workloads for which `enforce` holds"),
-    Key(TARGET, "annotation", "namespace", ("<vendor>",), None, "the vendor in whose keys requests are written"),
-    Key(DEFAULT_DEVICES, "annotation", "namespace", ("<1 and more>",), None, "devices of a request without a number"),
-    Key(
+    OwnKey(
+        INJECT, "label", "namespace", (ENABLED, DISABLED), DISABLED, "opts the namespace in; `optInLabel` renames it"
+    ),
+    OwnKey(OPT_OUT, "label", "namespace", (FORBIDDEN,), None, "its pods cannot opt out"),
+    OwnKey(MODE, "label", "namespace", ("enforce", "warn", "audit"), "enforce", "what becomes of its pods"),
+    OwnKey(ROLLOUT, "label", "namespace", ("<0 to 100>",), "100", "percentage of workloads for which `enforce` holds"),
+    OwnKey(TARGET, "annotation", "namespace", ("<vendor>",), None, "the vendor in whose keys requests are written"),
+    OwnKey(
+        DEFAULT_DEVICES, "annotation", "namespace", ("<1 and more>",), None, "devices of a request without a number"
+    ),
+    OwnKey(
         DEFAULT_MEMORY,
         "annotation",
         "namespace",
@@ -67,8 +71,10 @@ KEYS: Final = (
         None,
         "memory per device, likewise",
     ),
-    Key(DEFAULT_CORES, "annotation", "namespace", ("<0 to 100>",), None, "percentage of each device's cores, likewise"),
-    Key(
+    OwnKey(
+        DEFAULT_CORES, "annotation", "namespace", ("<0 to 100>",), None, "percentage of each device's cores, likewise"
+    ),
+    OwnKey(
         SHIM,
         "annotation",
         "namespace",
@@ -76,14 +82,14 @@ KEYS: Final = (
         None,
         "how the shim gets in, whatever Pod Security permits",
     ),
-    Key(GUARD, "annotation", "namespace", ("deny", "strip", "allow"), None, "what becomes of what lifts a limit"),
-    Key(INJECT, "label", "pod", (DISABLED,), None, "opts the pod out, where its namespace permits that"),
-    Key(TARGET, "annotation", "pod", ("<vendor>",), None, "beats the namespace's"),
-    Key(
+    OwnKey(GUARD, "annotation", "namespace", ("deny", "strip", "allow"), None, "what becomes of what lifts a limit"),
+    OwnKey(INJECT, "label", "pod", (DISABLED,), None, "opts the pod out, where its namespace permits that"),
+    OwnKey(TARGET, "annotation", "pod", ("<vendor>",), None, "beats the namespace's"),
+    OwnKey(
         STATUS, "annotation", "pod", ("<JSON>",), None, "what was read and written; written by the webhook, never read"
     ),
-    Key(MAPPING, "label", "ConfigMap", ("true",), None, "holds a mapping document"),
-    Key(
+    OwnKey(MAPPING, "label", "ConfigMap", ("true",), None, "holds a mapping document"),
+    OwnKey(
         WRITTEN_BY,
         "annotation",
         "webhook configuration",
@@ -91,11 +97,11 @@ KEYS: Final = (
         None,
         "who wrote it, by which policy",
     ),
-    Key(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), None, "keeps the selectors of others"),
+    OwnKey(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), None, "keeps the selectors of others"),
 )
 """Each once for each kind of object."""
 
 
-def keys_of(kind: Kind, place: Place) -> tuple[str, ...]:
+def keys_of(kind: ObjectKind, place: Place) -> tuple[str, ...]:
     """The keys that mean something on a kind of object."""
     return tuple(key.name for key in KEYS if (key.kind, key.place) == (kind, place))

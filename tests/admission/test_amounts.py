@@ -282,7 +282,7 @@ def _whole_devices() -> list[tuple[str, str]]:
     return [
         (vendor.name, name)
         for vendor in POLICY.in_force
-        for word in vendor.words.values()
+        for word in vendor.keys.values()
         if word.place == "resource" and word.dimensions == ("devices",)
         for name, _ in list(word.spellings[0].names(vendor.document.variables))[:1]
     ]

@@ -85,12 +85,12 @@ def test_a_claim_that_no_container_uses() -> None:
 
 
 def test_modes_that_only_tell() -> None:
-    """In `warn` the denial is a warning, in `observe` only written down."""
+    """In `warn` the denial is a warning, in `audit` only written down."""
     both = pod({"limits": SHARE, "claims": CLAIMS})
     warned = decided(both, mode="warn")
     assert warned.allowed
     assert Reason.CLAIM_BESIDE_REQUEST in {one.reason for one in warned.warnings}
-    observed = decided(both, mode="observe")
+    observed = decided(both, mode="audit")
     assert (observed.allowed, observed.warnings) == (True, ())
     assert Reason.CLAIM_BESIDE_REQUEST.code in observed.audit["reasons"]
 

@@ -50,7 +50,7 @@ def test_our_volume_mounted_by_an_expression_is_not_ours() -> None:
         ("defaults: {memory: free}", "not a Kubernetes quantity"),
         ("defaults: {memory: 2Ti}", "no card has 2 TiB"),
         ("defaults: {devices: 5000}", "no node has 5000 devices"),
-        ("words: {gpumem: {resource: nvidia.com/gpu}}", "is the word 'gpu' already"),
+        ("keys: {gpumem: {resource: nvidia.com/gpu}}", "is the word 'gpu' already"),
         ('place: {scheduler: ""}', "at least 1 character"),
     ],
 )
@@ -239,7 +239,7 @@ def test_audit_annotations_are_bounded() -> None:
         ),
     ],
 )
-def test_words_that_clash_are_both_named(limits: dict[str, str], message: str) -> None:
+def test_keys_that_clash_are_both_named(limits: dict[str, str], message: str) -> None:
     """The second spelling of a word is what is to be found and removed."""
     decision = decided({"resources": {"limits": limits}})
     assert decision.reason is Reason.SPELLINGS_DIFFER

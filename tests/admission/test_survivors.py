@@ -11,7 +11,7 @@ from webhook.admission import Context, Decision, Namespace
 from webhook.admission.collect import MAX_ASKING
 from webhook.admission.shim import inject_shim
 from webhook.admission.survey import MAX_UNKNOWN
-from webhook.finding import Refused
+from webhook.finding import Denied
 from webhook.mapping.model.policy import Policy
 from webhook.reasons import Reason
 
@@ -54,7 +54,7 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, told: bool) -
     assert bool(reasons & {Reason.NEAR_MISS, Reason.UNKNOWN_WORD}) is told
 
 
-@pytest.mark.parametrize("mode, told", [("enforce", 1), ("warn", 1), ("observe", 0)])
+@pytest.mark.parametrize("mode, told", [("enforce", 1), ("warn", 1), ("audit", 0)])
 def test_pod_without_words_is_warned_about_unless_observed(mode: str, told: int) -> None:
     """A misplaced word on a pod that asks for nothing is told, and in a namespace that observes nobody is told."""
     sent = pod({"name": "a"})
@@ -69,7 +69,7 @@ def test_pod_without_words_is_warned_about_unless_observed(mode: str, told: int)
 def test_state_that_cannot_be_written_is_refused(path: str, part: str) -> None:
     """A read-only mount of the writable state in our place is not ours: the library could not work on it."""
     mount = {"name": "state", "mountPath": path, "subPath": part, "readOnly": True}
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         run(inject_shim, pod({"name": "main", "volumeMounts": [mount]}), Scene([Held(vendor(shim=SHIM))]))
     assert caught.value.finding.reason is Reason.COLLISION
     assert caught.value.finding.container == "main"
@@ -80,7 +80,7 @@ def test_part_of_our_volume_that_a_variable_names_is_refused(name: str, path: st
     """A mount with `subPathExpr` brings another folder than ours, whatever else it says."""
     mount: dict[str, Any] = {"name": name, "mountPath": path, "subPathExpr": "$(A)"}
     mount |= {"readOnly": True} if name == "lib" else {"subPath": "lock"}
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         run(inject_shim, pod({"name": "main", "volumeMounts": [mount]}), Scene([Held(vendor(shim=SHIM))]))
     assert caught.value.finding.reason is Reason.COLLISION
 
@@ -88,7 +88,7 @@ def test_part_of_our_volume_that_a_variable_names_is_refused(name: str, path: st
 SOURCE = """\
 vendor: src
 family: acme
-words:
+keys:
   half: {resource: src.com/half, is: memory, unit: 512Mi}
 forms:
 - {name: share, devices: 1, absent: {cores: free}}
@@ -96,7 +96,7 @@ forms:
 OWNER = """\
 vendor: owner
 family: acme
-words:
+keys:
   mem: {resource: shared.com/mem, is: memory, unit: 1Gi}
   note: {annotation: owner.com/note, is: other}
 forms:
@@ -105,7 +105,7 @@ forms:
 TARGET = """\
 vendor: goal
 family: acme
-words:
+keys:
   mem: {resource: shared.com/mem, is: memory, unit: 1Gi}
 forms:
 - {name: share, devices: 1, absent: {cores: free}}
@@ -113,7 +113,7 @@ forms:
 TARGET_WITH_A_NAME_FOR_8GI = """\
 vendor: goal
 family: acme
-words:
+keys:
   big: {resource: goal.com/big, is: devices}
   mem: {resource: shared.com/mem, is: memory, unit: 1Gi}
 forms:

@@ -18,7 +18,7 @@ ALL = 100
 
 def test_page_of_words_is_up_to_date(run: Run) -> None:
     """`make docs` was run after the mappings were changed."""
-    assert (DOCS / "words.md").read_text() == run("vendors", "--markdown").stdout
+    assert (DOCS / "keys.md").read_text() == run("vendors", "--markdown").stdout
 
 
 def test_the_page_of_sources_is_generated(run: Run) -> None:

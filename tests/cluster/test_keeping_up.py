@@ -16,8 +16,8 @@ from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.client.events import LONGEST_MESSAGE, Events, Subject, shortened
 from webhook.cluster.configuration import reporter as telling
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
-from webhook.cluster.configuration.documents import Memo
-from webhook.cluster.configuration.last_good import MOST, Kept, LastGood, Record, fitted
+from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.last_good import MOST, Accepted, LastGood, Record, fitted
 from webhook.cluster.configuration.live import FULL, NOT_COMPILED, UNSOUND, LivePolicy
 from webhook.cluster.configuration.mappings import unsound_in
 from webhook.mapping.model.policy import Policy
@@ -28,9 +28,9 @@ EVENTS = f"/api/v1/namespaces/{PLACE}/events"
 SUBJECT = Subject("v1", "ConfigMap", PLACE, "acme", "uid", "1")
 
 
-def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Kept:
+def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
     """What is to be kept."""
-    return Kept(ours, others or {}, frozenset(marks.split()))
+    return Accepted(ours, others or {}, frozenset(marks.split()))
 
 
 async def test_written_once_by_all() -> None:
@@ -154,9 +154,11 @@ class Following:
     """A live policy on a storing API, and what it told."""
 
     def __init__(self, api: Storing) -> None:
-        self.said = CapturingLogger()
+        self.key_values = CapturingLogger()
         self.policies: list[Policy] = []
-        log = structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        log = structlog.wrap_logger(
+            self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
+        )
         self.notices: list[str] = []
         self.live = LivePolicy(
             api,
@@ -168,7 +170,7 @@ class Following:
 
     @property
     def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.said.calls]
+        return [call.kwargs["event"] for call in self.key_values.calls]
 
 
 @asynccontextmanager
@@ -295,7 +297,7 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
 def test_settings_in_the_record_are_looked_at_too() -> None:
     """Of what is not remembered nothing is said: another version may know it."""
     good, bad = "timeoutSeconds: 7\n", "timeoutSeconds: never\n"
-    memo = Memo()
+    memo = DocumentCache()
     assert unsound_in({SETTINGS_NAME: bad, "acme": "["}, {SETTINGS_NAME: good}, memo) == {SETTINGS_NAME}
     assert unsound_in({SETTINGS_NAME: good}, {SETTINGS_NAME: bad}, memo) == frozenset()
     assert unsound_in({SETTINGS_NAME: bad}, {SETTINGS_NAME: bad}, memo) == frozenset()

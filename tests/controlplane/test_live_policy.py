@@ -78,10 +78,12 @@ class Replica:
     """A live policy that runs, and what it told."""
 
     def __init__(self, api: Api, namespace: str) -> None:
-        self.said = CapturingLogger()
+        self.key_values = CapturingLogger()
         self.policies: list[Policy] = []
         self.verdicts: list[dict[str, bool]] = []
-        log = structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        log = structlog.wrap_logger(
+            self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
+        )
         self.live = LivePolicy(
             api,
             namespace,
@@ -102,7 +104,7 @@ class Replica:
 
     @property
     def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.said.calls]
+        return [call.kwargs["event"] for call in self.key_values.calls]
 
     @property
     def rejected(self) -> set[str]:

@@ -21,7 +21,7 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.state import Asked, Kept, decode
+from certs.state import RotationRequest, State, decode
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer
 from tests.controlplane.in_cluster import serve_command, wait_ready
@@ -66,7 +66,7 @@ class Place:
             serve_command(self.plane, self.port, *options), self.folder / f"replica-{next(self.numbers)}.log"
         )
 
-    def kept(self) -> Kept | None:
+    def kept(self) -> State | None:
         """What the Secret holds, if it can be used whole."""
         answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
         data = answer.body.get("data") or {} if answer.status == 200 else {}
@@ -219,7 +219,7 @@ def test_nobody_notices(place: Place) -> None:
         with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
             for number in range(LEAVES):
                 before = len(seen.leaves)
-                ask(cluster, Asked.LEAF)
+                ask(cluster, RotationRequest.LEAF)
                 wait(lambda before=before: len(seen.leaves) > before, f"leaf {number}")
                 load.more()
                 if number in {4, 9, 14}:
@@ -255,7 +255,7 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     """Ask as a person would, and wait until a leaf under the new authority is seen and the old one is still trusted."""
     before, old = len(seen.authorities), place.kept()
     assert old is not None
-    assert old.authority is not None
+    assert old.ca is not None
     command = [*PROGRAM, "certs", "rotate", "--authority", "--release-namespace", OWN]
     asked = subprocess.run(
         [*command, "--kubeconfig", str(cluster.kubeconfig)], check=True, capture_output=True, text=True
@@ -264,8 +264,8 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     wait(lambda: len(seen.authorities) > before, "a leaf under a new authority", 60)
     kept = place.kept()
     assert kept is not None
-    assert old.authority.certificate in kept.authorities
-    assert all(old.authority.certificate_pem.strip() in bundle for bundle in place.bundles())
+    assert old.ca.certificate in kept.authorities
+    assert all(old.ca.certificate_pem.strip() in bundle for bundle in place.bundles())
 
 
 def check_shown(place: Place) -> None:
@@ -277,7 +277,7 @@ def check_shown(place: Place) -> None:
     assert told["served"].get("stored") is True, told["served"]
     states = [one["state"] for one in told["authorities"]]
     assert (states.count("current"), states.count("retired")) == (1, AUTHORITIES)
-    both = ["enforce.vgpu-webhook.io", "tell.vgpu-webhook.io"]
+    both = ["enforce.vgpu-webhook.io", "audit.vgpu-webhook.io"]
     assert all(one["trustedBy"] == both for one in told["authorities"])
     assert "PRIVATE KEY" not in shown.stdout
 

@@ -13,7 +13,7 @@ from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import Decision, decide
 from webhook.cli.manifests.manifest import Manifest
-from webhook.cli.manifests.simulate import Treated, Wishes, treat
+from webhook.cli.manifests.simulate import SimulateOptions, Treated, treat
 from webhook.explanation.model import ContainerExplained
 from webhook.explanation.pods import explain
 from webhook.pod import decode_pod
@@ -150,7 +150,7 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         for data in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, pod)
     ]
     try:
-        outcome = called(treat, manifests, lambda one, context: decide(one, context, trial.policy), Wishes())
+        outcome = called(treat, manifests, lambda one, context: decide(one, context, trial.policy), SimulateOptions())
     except RaisedError as error:
         yield Finding("mutate prints what the server stores", str(error))
         return

@@ -115,10 +115,10 @@ def named(draw: st.DrawFn) -> dict[str, Any]:
     key = st.one_of(
         st.sampled_from(["acme.com/{x}-n", "acme.com/{x}-{y}", "acme.com/{y}", "acme.com/{x}*"]), st.sampled_from(KEYS)
     )
-    data["words"]["gpu"]["resource"] = draw(st.one_of(st.just("acme.com/{x}-gpu"), key))
+    data["keys"]["gpu"]["resource"] = draw(st.one_of(st.just("acme.com/{x}-gpu"), key))
     for what in draw(st.sets(st.sampled_from(["owned", "hints", "known", "twin", "match"]))):
         if what == "twin":
-            data["words"]["more"] = {"label": "acme.com/more", "twin": draw(key), "is": "other"}
+            data["keys"]["more"] = {"label": "acme.com/more", "twin": draw(key), "is": "other"}
         elif what == "match":
             data["match"] = {draw(st.sampled_from(["keys", "resources"])): [draw(key)]}
         else:

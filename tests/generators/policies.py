@@ -31,14 +31,14 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"shim": {"unmet": "deny"}, "privileged": "allow"},
         {"guard": [{"env": ["CUDA_DEVICE_*_LIMIT*", "CUDA_REDIRECT"], "unless": [], "action": "strip"}]},
         {"translateTo": "aliyun", "place": {"conflict": "deny"}},
-        {"words": {"gpu": {"resource": ["nvidia.com/gpu", "example.com/vgpu"]}}},
+        {"keys": {"gpu": {"resource": ["nvidia.com/gpu", "example.com/vgpu"]}}},
     ],
     "iluvatar": [
         {"defaults": {"devices": 1, "memory": "5000Mi", "cores": 7}},
         {"defaults": {"devices": 2}, "translateTo": "nvidia"},
     ],
     "aliyun": [{"defaults": {"cores": 33}}, {"translateTo": "nvidia"}, {"drop": ["cores"]}],
-    "gpushare": [{"drop": ["cores"]}, {"words": {"gpu-mem": {"unit": "128Mi"}}}],
+    "gpushare": [{"drop": ["cores"]}, {"keys": {"gpu-mem": {"unit": "128Mi"}}}],
     "vcuda": [{"defaults": {"memory": "4Gi"}}, {"defaults": {"memory": "1Mi", "cores": 10}}, {"translateTo": "nvidia"}],
 }
 

@@ -417,7 +417,7 @@ def test_a_word_is_not_guarded() -> None:
         document = {
             "vendor": "acme",
             "family": "acme",
-            "words": {"gpu": {"annotation": "acme.io/gpu", "is": "devices"}},
+            "keys": {"gpu": {"annotation": "acme.io/gpu", "is": "devices"}},
             "forms": [{"name": "share", "memory": "1Gi", "cores": 10}],
             "place": {"labels": {"acme.io/on": "yes"}},
             "guard": [rule],

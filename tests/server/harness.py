@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from certs.ca import issue, make_authority
+from certs.ca import issue, make_ca
 from certs.serving import Serving
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
@@ -29,7 +29,7 @@ from webhook.server.mutate import Current, Decide, Namespaces
 from webhook.server.namespaces import Described
 
 NOW = dt.datetime.now(dt.UTC)
-AUTHORITY = make_authority("test", NOW)
+AUTHORITY = make_ca("test", NOW)
 LEAF = issue(AUTHORITY, ["localhost", "127.0.0.1"], NOW)
 ANY = Endpoint("127.0.0.1", 0)
 POLICY = cast("Policy", object())

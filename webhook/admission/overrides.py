@@ -7,7 +7,7 @@ from typing import Final, Literal, NamedTuple, TypeAlias
 from webhook import labels
 from webhook.admission.cards import Card, cards_of
 from webhook.admission.context import Context
-from webhook.finding import Finding, refuse
+from webhook.finding import Finding, deny
 from webhook.mapping.document.problem import nearest_known
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
@@ -17,7 +17,7 @@ from webhook.quantity import bytes_text
 from webhook.reasons import Reason
 from webhook.request import DIMENSIONS, FREE, MAX_DEVICES, Dimension, Size
 
-ORDERS: Final = (labels.TARGET, labels.DEFAULT_DEVICES, labels.DEFAULT_MEMORY, labels.DEFAULT_CORES)
+OVERRIDES: Final = (labels.TARGET, labels.DEFAULT_DEVICES, labels.DEFAULT_MEMORY, labels.DEFAULT_CORES)
 """Annotations of a namespace that order something."""
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
 
@@ -26,7 +26,7 @@ Origin: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "itself"]
 """Who says what the target is; `itself`: nobody does."""
 
 
-class Orders(NamedTuple):
+class Overrides(NamedTuple):
     """What decides beside the words: the annotations that order something, as text, and the cards that the pod selects.
 
     Attributes:
@@ -42,10 +42,10 @@ class Orders(NamedTuple):
     cards: tuple[Card, ...] = ()
 
 
-def orders(pod: Pod, context: Context, policy: Policy) -> Orders:
+def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
     """The orders that stand at a pod and its namespace."""
     annotations = context.namespace.annotations
-    return Orders(
+    return Overrides(
         (pod.metadata.annotations or {}).get(labels.TARGET),
         annotations.get(labels.TARGET),
         (
@@ -57,7 +57,7 @@ def orders(pod: Pod, context: Context, policy: Policy) -> Orders:
     )
 
 
-def namespace_defaults(given: Orders, policy: Policy) -> tuple[dict[Dimension, Default | None], list[Finding]]:
+def namespace_defaults(given: Overrides, policy: Policy) -> tuple[dict[Dimension, Default | None], list[Finding]]:
     """The namespace's defaults by dimension; None where it says that nothing is filled in. What cannot be read is told."""
     found: dict[Dimension, Default | None] = {}
     findings: list[Finding] = []
@@ -95,7 +95,7 @@ def _default(dimension: Dimension, text: str, largest_card: int) -> Default | No
     return None if cores is None or cores is FREE else Default(cores, "namespace")
 
 
-def target_of(vendor: Vendor, given: Orders, policy: Policy) -> tuple[Vendor, Finding | None]:
+def target_of(vendor: Vendor, given: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:
     """The vendor that a request in `vendor`'s words is written for, and what is to be told about crossing families.
 
     In this order: the pod's annotation, the namespace's, the mapping's `translateTo`, the setting `target` (for vendors of
@@ -118,11 +118,11 @@ def target_of(vendor: Vendor, given: Orders, policy: Policy) -> tuple[Vendor, Fi
             f"the words of {vendor.name} run nowhere by themselves: set `target` in the settings, or annotate "
             f"{labels.TARGET}"
         )
-        raise refuse(Reason.NOT_A_TARGET, message)
+        raise deny(Reason.NOT_A_TARGET, message)
     return vendor, None
 
 
-def ordered_by(vendor: Vendor, given: Orders, policy: Policy) -> Origin:
+def override_source(vendor: Vendor, given: Overrides, policy: Policy) -> Origin:
     """Who said what `target_of` answers, in the same order."""
     if given.pod_target is not None:
         return "pod"
@@ -139,9 +139,9 @@ def _ordered(vendor: Vendor, name: str, whose: str, policy: Policy) -> tuple[Ven
     if target is None:
         meant = nearest_known(name, (one.name for one in policy.vendors.values() if one.target))
         message = f"the {whose}'s annotation {labels.TARGET} names {name[:64]!r}, which is no vendor: {meant}"
-        raise refuse(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
+        raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
     if not target.target:
-        raise refuse(
+        raise deny(
             Reason.NOT_A_TARGET, f"{name} can be read, but not written: choose another target", field=labels.TARGET
         )
     return target, _crossing(vendor, target)

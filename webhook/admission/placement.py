@@ -9,8 +9,8 @@ from typing import Any, Final
 import msgspec
 
 from webhook.admission.affinity import pin_to_node
-from webhook.admission.plan import Holding, Work
-from webhook.finding import Finding, refuse
+from webhook.admission.plan import Allocation, Plan
+from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
 from webhook.patch import MapEdits
 from webhook.reasons import Reason
@@ -21,21 +21,21 @@ DEFAULT_SCHEDULER: Final = "default-scheduler"
 _tolerations = msgspec.json.Decoder(list[dict[str, Any]] | None)
 
 
-def place_pod(work: Work) -> None:
+def place_pod(work: Plan) -> None:
     """Puts the pod where its cards are, by what the mappings under which its containers run say.
 
     Raises:
         Refused: the containers need different places, the user's scheduler is not permitted, or a share is asked for by
             a privileged container or beside ``spec.nodeName``.
     """
-    shares = [holding for holding in work.holdings if holding.share]
+    shares = [holding for holding in work.allocations if holding.share]
     for holding in shares:
         _check_privileged(holding)
     if shares and work.pod.spec.node_name:
         _free_from_node(work, work.pod.spec.node_name)
-    if not work.holdings:
+    if not work.allocations:
         return
-    places = {holding.vendor.name: holding.vendor.place for holding in work.holdings}
+    places = {holding.vendor.name: holding.vendor.place for holding in work.allocations}
     _set_scheduler(work)
     _set_runtime_class(work, places)
     _set_tolerations(work, places)
@@ -48,10 +48,10 @@ def place_pod(work: Work) -> None:
             _set_keys(work, edits, what, wanted)
 
 
-def _check_privileged(holding: Holding) -> None:
+def _check_privileged(holding: Allocation) -> None:
     security = holding.slot.container.security_context
     if security is not None and security.privileged and not holding.vendor.privileged_allowed:
-        raise refuse(
+        raise deny(
             Reason.PRIVILEGED,
             "a privileged container sees every card, so its share cannot be enforced: "
             "drop `privileged`, or ask for whole cards",
@@ -61,9 +61,9 @@ def _check_privileged(holding: Holding) -> None:
         )
 
 
-def _free_from_node(work: Work, node: str) -> None:
+def _free_from_node(work: Plan, node: str) -> None:
     if work.policy.settings.node_name == "deny":
-        raise refuse(
+        raise deny(
             Reason.NODE_NAME,
             f"spec.nodeName {node} bypasses the scheduler, so that a share cannot be honoured: "
             "select the node by nodeSelector or affinity instead",
@@ -76,16 +76,16 @@ def _free_from_node(work: Work, node: str) -> None:
     work.findings.append(Finding(Reason.NODE_NAME_TO_AFFINITY, message, field="spec.nodeName", value=node))
 
 
-def _set_scheduler(work: Work) -> None:
+def _set_scheduler(work: Plan) -> None:
     current = work.pod.spec.scheduler_name or DEFAULT_SCHEDULER
     left = {
         name
-        for holding in work.holdings
+        for holding in work.allocations
         for vendor in holding.vendors
         if vendor is not holding.vendor
         for name in _own_schedulers(vendor.place)
     }
-    needing = [holding for holding in work.holdings if holding.vendor.place.scheduler is not None]
+    needing = [holding for holding in work.allocations if holding.vendor.place.scheduler is not None]
     if not needing:
         if current in left and current != DEFAULT_SCHEDULER:
             work.edits.fields["schedulerName"] = DEFAULT_SCHEDULER
@@ -104,7 +104,7 @@ def _own_schedulers(place: Place) -> tuple[str, ...]:
     return () if place.scheduler is None else (place.scheduler, *place.schedulers)
 
 
-def _common_schedulers(needing: list[Holding]) -> list[str]:
+def _common_schedulers(needing: list[Allocation]) -> list[str]:
     """The schedulers that suit all of these containers, of which each needs one."""
     first = needing[0]
     fitting = list(_own_schedulers(first.vendor.place))
@@ -113,7 +113,7 @@ def _common_schedulers(needing: list[Holding]) -> list[str]:
             continue
         own = _own_schedulers(other.vendor.place)
         if not any(name in own for name in fitting):
-            raise refuse(
+            raise deny(
                 Reason.SCHEDULERS_DIFFER,
                 f"needs scheduler {own[0]} and container {first.slot.name} needs {fitting[0]}: "
                 "use the words of one vendor throughout, or split the pod",
@@ -124,12 +124,12 @@ def _common_schedulers(needing: list[Holding]) -> list[str]:
     return fitting
 
 
-def _settle_conflict(work: Work, current: str, wanted: str, says: set[str]) -> None:
+def _settle_conflict(work: Plan, current: str, wanted: str, says: set[str]) -> None:
     """The pod names a scheduler of the user's choice; of several mappings the strictest decides."""
     field = "spec.schedulerName"
     if "deny" in says:
         message = f"schedulerName {current} cannot place this request: remove it, or write {wanted}"
-        raise refuse(Reason.SCHEDULER_CONFLICT, message, field=field, value=current)
+        raise deny(Reason.SCHEDULER_CONFLICT, message, field=field, value=current)
     if "override" in says:
         work.edits.fields["schedulerName"] = wanted
         message = f"schedulerName {current} was replaced by {wanted}, which the request needs: leave it out"
@@ -139,7 +139,7 @@ def _settle_conflict(work: Work, current: str, wanted: str, says: set[str]) -> N
     work.findings.append(Finding(Reason.SCHEDULER_KEPT, message, None, field, current))
 
 
-def _set_runtime_class(work: Work, places: Mapping[str, Place]) -> None:
+def _set_runtime_class(work: Plan, places: Mapping[str, Place]) -> None:
     wanted = {name: place.runtime_class_name for name, place in places.items() if place.runtime_class_name}
     if not wanted:
         return
@@ -151,7 +151,7 @@ def _set_runtime_class(work: Work, places: Mapping[str, Place]) -> None:
         _tell_kept(work, f"runtimeClassName {current}", runtime_class, "spec.runtimeClassName")
 
 
-def _set_tolerations(work: Work, places: Mapping[str, Place]) -> None:
+def _set_tolerations(work: Plan, places: Mapping[str, Place]) -> None:
     wanted = [toleration for place in places.values() for toleration in place.tolerations]
     if not wanted:
         return
@@ -175,7 +175,7 @@ def _toleration_key(toleration: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _set_keys(work: Work, edits: MapEdits, what: str, wanted: Mapping[str, Mapping[str, str]]) -> None:
+def _set_keys(work: Plan, edits: MapEdits, what: str, wanted: Mapping[str, Mapping[str, str]]) -> None:
     keys = {key: None for values in wanted.values() for key in values}
     for key in keys:
         value = _agreed(f"{what} {key}", {name: values[key] for name, values in wanted.items() if key in values})
@@ -192,14 +192,14 @@ def _agreed(what: str, wanted: Mapping[str, str]) -> str:
     (first, value), *others = wanted.items()
     for name, other in others:
         if other != value:
-            raise refuse(
+            raise deny(
                 Reason.CONTAINERS_DISAGREE,
                 f"{what}: {first} needs {value} and {name} needs {other}, and the pod can have one: split the pod",
             )
     return value
 
 
-def _tell_kept(work: Work, what: str, wanted: str, field: str) -> None:
+def _tell_kept(work: Plan, what: str, wanted: str, field: str) -> None:
     message = f"{_short(what)} was kept, although the mapping says {wanted}: remove it if that is wanted"
     work.findings.append(Finding(Reason.PLACEMENT_KEPT, message, field=field))
 

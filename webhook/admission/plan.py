@@ -12,7 +12,7 @@ from webhook.pod import Pod
 from webhook.request import Request
 
 
-class Holding(NamedTuple):
+class Allocation(NamedTuple):
     """What one container will hold when it runs.
 
     Attributes:
@@ -45,7 +45,7 @@ class Holding(NamedTuple):
 
 
 @dataclass(slots=True)
-class Work:
+class Plan:
     """One pod on its way through the steps: read-only facts, and what the steps have collected so far.
 
     Attributes:
@@ -57,7 +57,7 @@ class Work:
         findings: what is told, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the account.
         stripped: variables that the guard has taken away so far.
-        told_once: what was told by `tell_once`.
+        told_once: what was told by `report_once`.
         concerned: whether a container's undecoded env could hold what guard and shim look for, once it was looked at.
     """
 
@@ -66,18 +66,18 @@ class Work:
     policy: Policy
     edits: PodEdits
     slots: tuple[Slot, ...]
-    holdings: tuple[Holding, ...] = ()
+    allocations: tuple[Allocation, ...] = ()
     left_alone: tuple[tuple[Slot, Vendor], ...] = ()
     findings: list[Finding] = field(default_factory=list)
     deliveries: dict[str, str] = field(default_factory=dict)
     stripped: int = 0
-    told_once: set[Finding] = field(default_factory=set)
+    reported_once: set[Finding] = field(default_factory=set)
     concerned: dict[tuple[str, str], bool] = field(default_factory=dict)
 
-    def tell_once(self, finding: Finding) -> None:
+    def report_once(self, finding: Finding) -> None:
         """Tells what several containers bring up, but what is about none of them."""
-        if finding not in self.told_once:
-            self.told_once.add(finding)
+        if finding not in self.reported_once:
+            self.reported_once.add(finding)
             self.findings.append(finding)
 
     def concerns(self, slot: Slot, vendor: Vendor) -> bool:

@@ -8,22 +8,24 @@ from typing import Any
 
 import msgspec
 
-from webhook.admission.plan import Work
+from webhook.admission.plan import Plan
 from webhook.admission.resolve import Resolution
 from webhook.admission.settle import Settled
-from webhook.mapping.requests.key_values import spoken
+from webhook.mapping.requests.key_values import format_value
 from webhook.request import Request, amount_text
 
 _encode = msgspec.json.Encoder().encode
 
 
-def account(work: Work, resolution: Resolution) -> dict[str, Any]:
+def status_of(work: Plan, resolution: Resolution) -> dict[str, Any]:
     """The account of one pod, as plain data with a stable order of keys."""
-    containers = {one.asking.name: _container(one, work.deliveries.get(one.asking.name)) for one in resolution.settled}
+    containers = {
+        one.requested.name: _container(one, work.deliveries.get(one.requested.name)) for one in resolution.settled
+    }
     return {"policy": work.policy.digest, "containers": containers}
 
 
-def account_text(data: Mapping[str, Any]) -> str:
+def status_text(data: Mapping[str, Any]) -> str:
     """An account as it is kept in the annotation `vgpu-webhook.io/status`: compact JSON."""
     return _encode(data).decode()
 
@@ -39,8 +41,8 @@ def _amounts(request: Request) -> dict[str, Any]:
 def _container(one: Settled, delivery: str | None) -> dict[str, Any]:
     requested, allocated = _amounts(one.reading.request), _amounts(one.request)
     entry: dict[str, Any] = {
-        "vendor": one.asking.vendor.name,
-        "asked": {said.key: said.text for said in one.asking.all_said.values()},
+        "vendor": one.requested.vendor.name,
+        "asked": {said.key: said.text for said in one.requested.all_key_values.values()},
         "request": requested,
     }
     if allocated != requested:
@@ -49,8 +51,8 @@ def _container(one: Settled, delivery: str | None) -> dict[str, Any]:
         entry["filled"] = {dimension: default.origin for dimension, default in one.filled.items()}
     if one.translated:
         entry["target"] = one.target.name
-    written = {name: spoken(number) for name, number in one.resources.items() if number is not None}
-    written |= {key: text for _, key, text in one.words}
+    written = {name: format_value(number) for name, number in one.resources.items() if number is not None}
+    written |= {key: text for _, key, text in one.keys}
     if written:
         entry["written"] = written
     if delivery:

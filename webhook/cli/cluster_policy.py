@@ -8,7 +8,7 @@ import click
 from webhook.cli.failure import Failure
 from webhook.cluster.client.api import ApiError
 from webhook.cluster.client.connect import connect, release_namespace_of
-from webhook.cluster.configuration.policies import Outcome
+from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.configuration.snapshot import policy_now
 from webhook.mapping.model.policy import Policy
 
@@ -34,7 +34,7 @@ def policy_in_cluster(kubeconfig: Path | None, release_namespace: str | None) ->
     return outcome.policy
 
 
-async def _read(kubeconfig: Path | None, namespace: str) -> Outcome:
+async def _read(kubeconfig: Path | None, namespace: str) -> PolicyOutcome:
     api = await connect(kubeconfig)
     try:
         return await policy_now(api, namespace)

@@ -23,7 +23,7 @@ STDIN: Final = "-"
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def given(*, required: bool) -> Callable[[Command], Command]:
+def manifest_options(*, required: bool) -> Callable[[Command], Command]:
     """Give a command ``-f``, ``--namespace``, ``--to``, ``--template-path`` and the options of `configured`.
 
     Args:

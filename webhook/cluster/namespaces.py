@@ -19,7 +19,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.cluster.client.api import Api, StatusError, UnreachableError
-from webhook.cluster.client.reflector import Pace, Reflector
+from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import ENABLED, PREFIX
 
 PATH: Final = "/api/v1/namespaces"
@@ -80,7 +80,7 @@ class Namespaces:
         api: Api,
         log: FilteringBoundLogger,
         *,
-        pace: Pace | None = None,
+        pace: WatchConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
         changed: Callable[[], None] = lambda: None,
     ) -> None:

@@ -20,7 +20,7 @@ from certs.state import CERTIFICATE, FILES, KEY
 from certs.store import Snapshot
 from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, Object, StatusError
 from webhook.cluster.client.owner import owner_reference
-from webhook.cluster.client.reflector import Pace, Reflector
+from webhook.cluster.client.reflector import Reflector, WatchConfig
 
 NAME: Final = "vgpu-webhook-certificates"
 TYPE: Final = "kubernetes.io/tls"
@@ -65,7 +65,7 @@ class SecretStore:
         log: FilteringBoundLogger,
         *,
         owner: str | None = None,
-        pace: Pace | None = None,
+        pace: WatchConfig | None = None,
     ) -> None:
         self._api = api
         self._owner = owner

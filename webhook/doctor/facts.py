@@ -10,7 +10,7 @@ from cryptography import x509
 
 from webhook.admission.context import Namespace
 from webhook.cluster.client.api import Object
-from webhook.cluster.configuration.policies import Outcome
+from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.desired import NAME, Service
 from webhook.doctor.result import Missing
 from webhook.mapping.load import load_policy
@@ -178,7 +178,7 @@ class Facts:
     now: dt.datetime
     release: str
     server: str | Missing
-    outcome: Outcome | Missing = NOT_TRIED
+    outcome: PolicyOutcome | Missing = NOT_TRIED
     configurations: Sequence[Object] | Missing = NOT_TRIED
     backend: Backend | Missing | None = NOT_TRIED
     shown: Sequence[Shown] | Missing = NOT_TRIED

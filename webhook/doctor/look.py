@@ -50,7 +50,7 @@ INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
 WEBHOOK: Final = "app.kubernetes.io/component=webhook"
 """The label of the Deployment that serves reviews."""
 
-PATIENCE: Final = dt.timedelta(minutes=1)
+PENDING_FOR: Final = dt.timedelta(minutes=1)
 """A pod that is younger may just not have been placed yet."""
 
 DEVICE_CLASSES: Final = ("v1", "v1beta2", "v1beta1")
@@ -230,7 +230,7 @@ async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:
         if not pod.spec.node_name
         and pod.status.phase not in _ENDED
         and pod.status.scheduling() != "SchedulingGated"
-        and now - _moment(pod.metadata.creation_timestamp, now) > PATIENCE
+        and now - _moment(pod.metadata.creation_timestamp, now) > PENDING_FOR
     ]
     considered = sum(pod.status.scheduling() == "Unschedulable" for pod in waiting)
     return Scheduler(sum(bool(pod.spec.node_name) for pod in pods), len(waiting), considered, leases)

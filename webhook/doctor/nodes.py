@@ -39,7 +39,7 @@ def resources(facts: Facts) -> Result:
         names = sorted({name for node in having for name in resources_of(vendor, node.resources)})
         if having:
             found.append(f"{listed(names)} on {len(having)} of {counted(len(facts.nodes), 'node')}")
-        elif any(word.place == "resource" for word in vendor.words.values()):
+        elif any(key.place == "resource" for key in vendor.keys.values()):
             absent.append(vendor.name)
     if absent:
         return warning(

@@ -65,7 +65,7 @@ class _Certificate(msgspec.Struct):
     spec: _Secret
 
 
-async def given(api: Api, namespace: str) -> str | None:
+async def provided_by(api: Api, namespace: str) -> str | None:
     """Whose certificate the replicas of a namespace serve, and how it is renewed there; None if it is their own.
 
     What cannot be read counts as not there.
@@ -85,7 +85,7 @@ async def given(api: Api, namespace: str) -> str | None:
     return None
 
 
-def given_in_folder(files: Mapping[str, bytes] | None) -> bool:
+def provided_in_folder(files: Mapping[str, bytes] | None) -> bool:
     """Whether files are a pair that somebody else keeps: nothing is with it that only the webhook writes."""
     held = {name for name, content in (files or {}).items() if content.strip()}
     return CERTIFICATE in held and not held & {AUTHORITY_KEY, COMING_KEY, STATE}
@@ -96,7 +96,7 @@ def renewed_there(place: str) -> str:
     return f"{place} holds a certificate without the key of its authority: {_by_hand()}"
 
 
-def perhaps_given(place: str, registration: str, namespace: str) -> str:
+def perhaps_provided(place: str, registration: str, namespace: str) -> str:
     """What to say of a place that holds nothing although there is a registration."""
     return (
         f"{place} holds no certificates, and there is a registration {registration}: either no replica has started yet, or "
@@ -114,16 +114,16 @@ def _by_hand(namespace: str = "NAMESPACE", certificate: str | None = None) -> st
     )
 
 
-def _folder(words: Iterable[str]) -> str | None:
+def _folder(keys: Iterable[str]) -> str | None:
     """What the option says on a command line of `serve`."""
-    found = list(words)
+    found = list(keys)
     if "serve" not in found:
         return None
-    for word, after in zip(found, [*found[1:], ""], strict=True):
-        if word == OPTION:
+    for key, after in zip(found, [*found[1:], ""], strict=True):
+        if key == OPTION:
             return after
-        if word.startswith(f"{OPTION}="):
-            return word.partition("=")[2]
+        if key.startswith(f"{OPTION}="):
+            return key.partition("=")[2]
     return None
 
 

@@ -14,7 +14,7 @@ import structlog
 
 from certs.directory import Directory
 from certs.rotation_request import ask as leave_request
-from certs.state import Asked, Decoded, decode
+from certs.state import Decoded, RotationRequest, decode
 from certs.store import Store
 from webhook.cluster.client.api import Api, ApiError, Object
 from webhook.cluster.client.connect import connect, release_namespace_of
@@ -23,7 +23,13 @@ from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.registration.desired import NAME as REGISTRATION
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
-from webhook.doctor.provided_certificates import ProvidedError, given, given_in_folder, perhaps_given, renewed_there
+from webhook.doctor.provided_certificates import (
+    ProvidedError,
+    perhaps_provided,
+    provided_by,
+    provided_in_folder,
+    renewed_there,
+)
 
 HTTPS_PORT: Final = 443
 
@@ -36,7 +42,7 @@ class Cluster:
     release_namespace: str | None
 
 
-Where: TypeAlias = Cluster | Path
+Location: TypeAlias = Cluster | Path
 """An installation in a cluster, or the folder of a server."""
 
 
@@ -59,7 +65,7 @@ class Found:
     notes: tuple[str, ...] = field(default=())
 
 
-def read_kept(where: Where) -> Found:
+def read_kept(where: Location) -> Found:
     """What is kept now.
 
     Raises:
@@ -69,7 +75,7 @@ def read_kept(where: Where) -> Found:
     return asyncio.run(_read(where))
 
 
-def ask(where: Where, wanted: Asked) -> str:
+def ask(where: Location, wanted: RotationRequest) -> str:
     """Leave a request with what is kept; a sentence that says what comes of it.
 
     Raises:
@@ -80,11 +86,11 @@ def ask(where: Where, wanted: Asked) -> str:
     return asyncio.run(_ask(where, wanted))
 
 
-async def _read(where: Where) -> Found:
+async def _read(where: Location) -> Found:
     async with _store(where) as (store, place, installed):
         files = (await store.read()).files
         if installed is None:
-            foreign = given_in_folder(files)
+            foreign = provided_in_folder(files)
             return (
                 Found(place, Decoded(None), notes=(renewed_there(place),)) if foreign else Found(place, decode(files))
             )
@@ -93,7 +99,7 @@ async def _read(where: Where) -> Found:
 
 
 async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) -> Found:
-    theirs = await given(api, namespace)
+    theirs = await provided_by(api, namespace)
     notes = () if theirs is None else (theirs,)
     try:
         registration = await _registration(api)
@@ -104,20 +110,20 @@ async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) 
             place, decoded, trusted={}, notes=(*notes, f"there is no registration {REGISTRATION}: nobody calls")
         )
     if theirs is None and decoded.kept is None:
-        notes = (perhaps_given(place, REGISTRATION, namespace),)
+        notes = (perhaps_provided(place, REGISTRATION, namespace),)
     webhooks = [one for one in registration.get("webhooks") or () if isinstance(one, dict)]
     trusted = {str(one.get("name")): frozenset(authorities(bundle_of(one))) for one in webhooks}
     addresses = [_address(one.get("clientConfig") or {}) for one in webhooks]
     return Found(place, decoded, trusted, next(iter(addresses), None), notes)
 
 
-async def _ask(where: Where, wanted: Asked) -> str:
+async def _ask(where: Location, wanted: RotationRequest) -> str:
     async with _store(where) as (store, place, installed):
         foreign = await _foreign(store, place, installed)
         if foreign is not None:
             raise ProvidedError(foreign)
         kept = await leave_request(store, wanted)
-    if kept.coming is not None and wanted is Asked.AUTHORITY:
+    if kept.coming is not None and wanted is RotationRequest.AUTHORITY:
         return (
             f"{place} has a coming authority already: leaves under it are served as soon as every API server has had "
             "the time to learn of it (certs show)"
@@ -128,20 +134,20 @@ async def _ask(where: Where, wanted: Asked) -> str:
 async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) -> str | None:
     """Why nobody would do what is asked of the webhook; None if its replicas keep the certificates."""
     if installed is None:
-        return renewed_there(place) if given_in_folder((await store.read()).files) else None
+        return renewed_there(place) if provided_in_folder((await store.read()).files) else None
     api, namespace = installed
-    theirs = await given(api, namespace)
+    theirs = await provided_by(api, namespace)
     if theirs is not None or decode((await store.read()).files).kept is not None:
         return theirs
     try:
         registration = await _registration(api)
     except ApiError:
         return None
-    return None if registration is None else perhaps_given(place, REGISTRATION, namespace)
+    return None if registration is None else perhaps_provided(place, REGISTRATION, namespace)
 
 
-def _promise(place: str, asked: Asked) -> str:
-    if asked is Asked.LEAF:
+def _promise(place: str, asked: RotationRequest) -> str:
+    if asked is RotationRequest.LEAF:
         return f"asked for a new leaf in {place}: the running replicas make one and serve it within seconds"
     return (
         f"asked for a new authority in {place}: the running replicas make it and have it trusted beside the old one; leaves "
@@ -150,7 +156,7 @@ def _promise(place: str, asked: Asked) -> str:
 
 
 @asynccontextmanager
-async def _store(where: Where) -> AsyncIterator[tuple[Store, str, tuple[Api, str] | None]]:
+async def _store(where: Location) -> AsyncIterator[tuple[Store, str, tuple[Api, str] | None]]:
     """The store, its name for people, and in a cluster the way to its API server with the release's namespace."""
     if isinstance(where, Path):
         yield Directory(where), str(where), None

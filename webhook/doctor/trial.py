@@ -74,8 +74,8 @@ def _requests(policy: Policy, nodes: Iterable[Node] | Missing) -> Iterator[dict[
 
 def _names(vendor: Vendor) -> Iterator[str]:
     """One name of each resource word; devices first, for they are asked for most."""
-    words = [word for word in vendor.words.values() if word.place == "resource" and word.kind == "amount"]
-    for word in sorted(words, key=lambda word: "devices" not in word.dimensions):
+    keys = [word for word in vendor.keys.values() if word.place == "resource" and word.kind == "amount"]
+    for word in sorted(keys, key=lambda word: "devices" not in word.dimensions):
         listed = (key for spelling in word.spellings for key, _ in spelling.names(vendor.document.variables))
         first = next(listed, None)
         if first is not None:

@@ -60,7 +60,7 @@ def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> C
                 if tries > MAX_TRIES:
                     return None
                 decision = decide(candidate, context, policy)
-                if decision.denial is None and decision.account_json:
+                if decision.denial is None and decision.status_json:
                     return _difference(pod, candidate, policy)
                 if decision.denial is not None and decision.denial != why:
                     next_ones.append((candidate, decision.denial))
@@ -162,8 +162,8 @@ def _container_difference(before: Slot, after: Slot, policy: Policy, without: li
     for side in ("limits", "requests"):
         was = getattr(old.resources, side) or {}
         now = getattr(new.resources, side) or {}
-        words = {key: value for key, value in now.items() if policy.resources.owners(key)}
-        if words:
-            shown[side] = words
+        keys = {key: value for key, value in now.items() if policy.resources.owners(key)}
+        if keys:
+            shown[side] = keys
         without.extend(f"{key} of container {old.name}" for key in was if key not in now)
     return {"resources": shown} if shown else {}

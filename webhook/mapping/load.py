@@ -182,7 +182,7 @@ def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
         raise
     further = [placed(problem, merged.document) for problem in found if not follows_from(problem, earlier)]
     problems = [*earlier, *further]
-    if any(problem.path[:1] in {("words",), ("variables",)} for problem in problems):
+    if any(problem.path[:1] in {("keys",), ("variables",)} for problem in problems):
         # What a whole form lacks may be what such a word would say.
         problems = [problem for problem in problems if problem.path[:1] != ("forms",) or len(problem.path) > _FORM]
     return vendor, tuple(problems)

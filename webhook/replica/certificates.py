@@ -16,8 +16,8 @@ from certs.clients import Clients
 from certs.directory import Directory
 from certs.plan import Rules
 from certs.provided import Outside
-from certs.report import COUNTED, Kind, Notice
-from certs.rotator import Keeper, spread
+from certs.report import COUNTED, Report, ReportKind
+from certs.rotator import Rotator, spread
 from certs.serving import Serving
 from certs.state import fingerprint
 from certs.store import Store
@@ -40,7 +40,7 @@ class Upkeep(Protocol):
     served: asyncio.Event
 
     @property
-    def authority(self) -> x509.Certificate | None:
+    def ca(self) -> x509.Certificate | None:
         """Of the certificate that is served, as far as that is known."""
         ...
 
@@ -86,7 +86,7 @@ class Certificates:
         self.bundle = b""
         self.published = asyncio.Event()
         self.republished: Callable[[bytes], None] = lambda _: None
-        self.troubled: Callable[[Notice], None] = lambda _: None
+        self.troubled: Callable[[Report], None] = lambda _: None
         self._log = log
         self._trust = Trust(settle)
         self.watched = watched
@@ -100,7 +100,7 @@ class Certificates:
 
     def keep(self, store: Store, rules: Rules) -> None:
         """Have the certificates of a store kept up, and its leaf served."""
-        self.upkeep = Keeper(
+        self.upkeep = Rotator(
             store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, tell=self._tell
         )
 
@@ -196,8 +196,8 @@ class Certificates:
     def _shown(self) -> Iterator[tuple[str, x509.Certificate]]:
         if self.tls.leaf is not None:
             yield "leaf", self.tls.leaf
-        if self.upkeep is not None and self.upkeep.authority is not None:
-            yield "authority", self.upkeep.authority
+        if self.upkeep is not None and self.upkeep.ca is not None:
+            yield "authority", self.upkeep.ca
 
     def _publish(self, bundle: bytes) -> None:
         if not self.watched:
@@ -208,23 +208,23 @@ class Certificates:
             self.published.set()
             self.republished(bundle)
 
-    def _tell_clients(self, notice: Notice) -> None:
+    def _tell_clients(self, notice: Report) -> None:
         self._clients_state = notice.message if notice.failure else ""
         self._log_and_count(notice)
 
-    def _tell(self, notice: Notice) -> None:
-        if notice.kind is Kind.SERVED:
+    def _tell(self, notice: Report) -> None:
+        if notice.kind is ReportKind.SERVED:
             if self._served_before:
                 self._rotations["leaf"] += 1
-                self._rotations["authority"] += notice.authority
+                self._rotations["authority"] += notice.ca
             self._served_before, self._state = True, ""
-        elif notice.kind is Kind.RECOVERED:
+        elif notice.kind is ReportKind.RECOVERED:
             self._state = ""
-        elif notice.failure or notice.kind is Kind.WAITING:
+        elif notice.failure or notice.kind is ReportKind.WAITING:
             self._state = notice.message
         self._log_and_count(notice)
 
-    def _log_and_count(self, notice: Notice) -> None:
+    def _log_and_count(self, notice: Report) -> None:
         counted = notice.kind in COUNTED
         log = self._log.error if notice.failure else self._log.warning if counted else self._log.info
         log("certificates", kind=notice.kind.value, message=notice.message)

@@ -19,7 +19,7 @@ from webhook.replica.in_cluster import InCluster, Place
 from webhook.replica.run import Announce, Options, Service, serve
 from webhook.replica.start import (
     LOOPBACK,
-    Material,
+    CertificateOptions,
     StartError,
     certificates_of,
     logger,
@@ -34,7 +34,7 @@ NAME: Final = "vgpu-webhook"
 
 
 @dataclass(frozen=True, slots=True)
-class Where:
+class ClusterOptions:
     """The options that say which cluster it is, and how API servers reach the webhook."""
 
     kubeconfig: Path | None
@@ -44,7 +44,9 @@ class Where:
     registration: str
 
 
-def serve_clustered(options: Options, where: Where, material: Material, log_level: str, announce: Announce) -> None:
+def serve_clustered(
+    options: Options, where: ClusterOptions, material: CertificateOptions, log_level: str, announce: Announce
+) -> None:
     """Serves until the end.
 
     Raises:
@@ -92,7 +94,7 @@ def serve_clustered(options: Options, where: Where, material: Material, log_leve
     run_to_end(work())
 
 
-def _address(where: Where, own: str | None) -> registration.Service | str:
+def _address(where: ClusterOptions, own: str | None) -> registration.Service | str:
     if where.url is not None and where.service is not None:
         raise StartError("--url and --service exclude each other: say one of them")
     if where.url is not None:

@@ -11,7 +11,7 @@ from typing import Final
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.report import Notice as CertificateNotice
+from certs.report import Report as CertificateNotice
 from webhook.admission.context import Namespace
 from webhook.admission.eligibility import opted_in
 from webhook.cluster.client.api import Api, ApiError
@@ -20,11 +20,11 @@ from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.configuration.verdict import Verdict
 from webhook.cluster.doubts import Doubts, DoubtsError
 from webhook.cluster.namespaces import Namespaces, NamespaceView
-from webhook.cluster.registration.desired import NAME, Site, wanted
-from webhook.cluster.registration.matched_names import Reach, reach_of
-from webhook.cluster.registration.peers import known_elsewhere
-from webhook.cluster.registration.reconciler import Mode, Registrar
-from webhook.cluster.registration.report import Notice
+from webhook.cluster.registration.desired import NAME, Site, desired_from
+from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of
+from webhook.cluster.registration.peers import known_to_peers
+from webhook.cluster.registration.reconciler import Mode, Reconciler
+from webhook.cluster.registration.report import Report
 from webhook.cluster.registration.watch import bundles_in, watch_registration
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
@@ -85,10 +85,10 @@ class InCluster:
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
-        self._registrar = Registrar(
+        self._registrar = Reconciler(
             api,
             self._site,
-            wanted(builtin),
+            desired_from(builtin),
             self._tell,
             mode=place.registration,
             owner=place.owner,
@@ -106,7 +106,7 @@ class InCluster:
         self._notices: asyncio.Queue[tuple[Subject, str, str]] = asyncio.Queue()
         self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
         self._verdicts: Sequence[Verdict] = ()
-        self._reach: Reach = reach_of(builtin)
+        self._reach: MatchedNames = matched_names_of(builtin)
         self._log = log
 
     async def run(self) -> None:
@@ -191,7 +191,7 @@ class InCluster:
         ]
         names = {name for side in sides for name in side or ()}
         keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
-        return known_elsewhere(names, keys, policy, self._reach, registered)
+        return known_to_peers(names, keys, policy, self._reach, registered)
 
     def lines(self) -> list[str]:
         """What is in force and in contact, for people."""
@@ -278,13 +278,13 @@ class InCluster:
 
     def _in_force(self, policy: Policy) -> None:
         self.current.policy = policy
-        self._reach = reach_of(policy)
-        self._registrar.adopt(wanted(policy))
+        self._reach = matched_names_of(policy)
+        self._registrar.adopt(desired_from(policy))
 
     def _told(self, verdicts: Sequence[Verdict]) -> None:
         self._verdicts = tuple(verdicts)
 
-    def _tell(self, notice: Notice) -> None:
+    def _tell(self, notice: Report) -> None:
         log = self._log.warning if notice.warning else self._log.info
         log("registration", kind=notice.kind.value, message=notice.message)
         if notice.warning:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 DRAIN_GRACE: Final = 10.0
 """Seconds for which a stopping replica goes on answering: what endpoints usually need to reach every node."""
 
-TURN: Final = 0.0005
+SWITCH_INTERVAL: Final = 0.0005
 """Seconds after which a thread that compiles mappings lets the loop have its turn, a tenth of Python's default: a review
 has to wait for several turns (``benchmarks/compiling.py``)."""
 
@@ -141,7 +141,7 @@ async def serve(service: Service, options: Options, announce: Callable[[Addresse
         OSError: an endpoint is not to be had.
     """
     loop = asyncio.get_running_loop()
-    sys.setswitchinterval(TURN)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     lifecycle = service.lifecycle
     options = replace(options, limits=within(options.limits, raise_descriptors()))
     async with running(service, options) as addresses:

@@ -8,7 +8,7 @@ from certs.state import BUNDLE
 from webhook.admission import decide
 from webhook.mapping.model.policy import Policy
 from webhook.replica.run import Announce, Options, Service, serve
-from webhook.replica.start import Material, certificates_of, logger, names_of, run_to_end, started
+from webhook.replica.start import CertificateOptions, certificates_of, logger, names_of, run_to_end, started
 from webhook.server.mutate import Current
 from webhook.server.namespaces import Described
 
@@ -21,7 +21,7 @@ def serve_standalone(
     options: Options,
     policy: Policy,
     namespaces: Described,
-    material: Material,
+    material: CertificateOptions,
     log_level: str,
     *,
     announce: Announce,

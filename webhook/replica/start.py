@@ -35,7 +35,7 @@ _HOST_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,6
 
 
 @dataclass(frozen=True, slots=True)
-class Material:
+class CertificateOptions:
     """The options that say what is shown to callers.
 
     Attributes:
@@ -80,7 +80,9 @@ class Material:
             raise StartError(f"--inject-ca-from {self.inject_ca_from}: write NAMESPACE/NAME of a Certificate")
 
 
-def certificates_of(material: Material, log: "FilteringBoundLogger", *, watched: bool = False) -> Certificates:
+def certificates_of(
+    material: CertificateOptions, log: "FilteringBoundLogger", *, watched: bool = False
+) -> Certificates:
     """Certificates that nobody keeps up yet, but for the authorities of callers; `watched` as for `Certificates`.
 
     Raises:

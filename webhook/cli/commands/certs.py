@@ -12,7 +12,7 @@ from webhook.cli.failure import Failure
 from webhook.cli.options import of_cluster
 
 if TYPE_CHECKING:
-    from webhook.doctor.stored_certificates import Where
+    from webhook.doctor.stored_certificates import Location
 
 
 def _place(command: Callable[..., None]) -> Callable[..., None]:
@@ -67,10 +67,10 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     under it are served once they have had the settle time to learn of it (serve --ca-settle). A certificate that somebody else
     keeps (serve --certificate-dir) is left to them: the command says where it is from, and how it is renewed there.
     """
-    from certs.state import Asked
+    from certs.state import RotationRequest
     from webhook.doctor.stored_certificates import ask
 
-    wanted = Asked.AUTHORITY if authority else Asked.LEAF
+    wanted = RotationRequest.AUTHORITY if authority else RotationRequest.LEAF
     with _failures():
         message = ask(_where(kubeconfig, release_namespace, state_dir), wanted)
     click.echo(message)
@@ -89,7 +89,7 @@ def _failures() -> Iterator[None]:
         raise Failure([str(error)]) from error
 
 
-def _where(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None) -> "Where":
+def _where(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None) -> "Location":
     from webhook.doctor.stored_certificates import Cluster
 
     if state_dir is None:

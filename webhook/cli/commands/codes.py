@@ -8,13 +8,13 @@ from typing import Final
 import click
 
 from webhook.cli.output.columns import columns
-from webhook.reasons import BY_CODE, Explanation, Kind, Reason
+from webhook.reasons import BY_CODE, Explanation, Reason, ReasonKind
 
-_DOES: Final[Mapping[Kind, str]] = {
-    Kind.OUTCOME: "outcome: said in the account, the audit log and metrics only",
-    Kind.WARNING: "warning: the pod is created, its author is told",
-    Kind.DENIAL: "denial: the pod is not created",
-    Kind.BUG: "bug: nothing was decided",
+_DOES: Final[Mapping[ReasonKind, str]] = {
+    ReasonKind.OUTCOME: "outcome: said in the account, the audit log and metrics only",
+    ReasonKind.WARNING: "warning: the pod is created, its author is told",
+    ReasonKind.DENIAL: "denial: the pod is not created",
+    ReasonKind.BUG: "bug: nothing was decided",
 }
 
 _HEADING: Final = """\

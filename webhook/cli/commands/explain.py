@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import click
 
 from webhook.cli.failure import Failure
-from webhook.cli.manifest_options import DENIED, given, manifests_in, policy_for
+from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in, policy_for
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.allocations import Allocations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @click.command()
-@given(required=False)
+@manifest_options(required=False)
 @click.option("--name", metavar="WORD", help="Explain this resource name, label or annotation instead of manifests.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def explain(
@@ -71,10 +71,10 @@ def _explained(
     from webhook.admission import decide
     from webhook.cli.manifests.allocations import allocations
     from webhook.cli.manifests.manifest import ManifestError
-    from webhook.cli.manifests.simulate import Wishes, treat
+    from webhook.cli.manifests.simulate import SimulateOptions, treat
     from webhook.cli.output.explained_pods import Explanation
 
-    wishes = Wishes(namespace, target, template_paths, policy.settings.opt_in_label)
+    wishes = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
         manifests = manifests_in(files)
         outcome = treat(manifests, lambda pod, context: decide(pod, context, policy), wishes)

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 import click
 
 from webhook.cli.failure import Failure
-from webhook.cli.manifest_options import DENIED, given, manifests_in, policy_for
+from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in, policy_for
 
 if TYPE_CHECKING:
-    from webhook.cli.manifests.simulate import Outcome
+    from webhook.cli.manifests.simulate import Simulated
     from webhook.cli.output.outcomes import Format
 
 
 @click.command()
-@given(required=True)
+@manifest_options(required=True)
 @click.option(
     "-o",
     "--output",
@@ -53,13 +53,13 @@ def mutate(
       helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
     """  # noqa: D301  (click's mark for a paragraph that is not to be filled)
     from webhook.cli.manifests.manifest import ManifestError
-    from webhook.cli.manifests.simulate import Wishes, treat
+    from webhook.cli.manifests.simulate import SimulateOptions, treat
     from webhook.cli.output.outcomes import FORMATS
 
     policy = policy_for(mappings, settings, target)
     from webhook.admission import decide
 
-    wishes = Wishes(namespace, target, template_paths, policy.settings.opt_in_label)
+    wishes = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
         outcome = treat(manifests_in(files), lambda pod, context: decide(pod, context, policy), wishes)
     except ManifestError as error:
@@ -70,7 +70,7 @@ def mutate(
         sys.exit(DENIED)
 
 
-def _tell(outcome: "Outcome") -> None:
+def _tell(outcome: "Simulated") -> None:
     for treated in outcome.objects:
         for kind, messages in (("note", treated.notes), ("warning", treated.warnings), ("error", treated.denials)):
             for message in messages:

@@ -44,13 +44,13 @@ def registration(  # noqa: PLR0917  (click passes them by name)
     the same policy gives the same bytes.
     """
     from webhook.cli.output.yaml_output import yaml_text
-    from webhook.cluster.registration.desired import Service, Site, wanted
+    from webhook.cluster.registration.desired import Service, Site, desired_from
     from webhook.cluster.registration.desired import registration as make
 
     address = _address(service, url)
     own = release_namespace or (address.namespace if isinstance(address, Service) else None)
     policy = configured_policy(mappings, settings)
-    click.echo(yaml_text(make(wanted(policy), Site(address, _bundle(ca_file), own))), nl=False)
+    click.echo(yaml_text(make(desired_from(policy), Site(address, _bundle(ca_file), own))), nl=False)
 
 
 def _address(service: str | None, url: str | None) -> "Service | str":

@@ -188,12 +188,12 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     it is given one (--certificate-dir), keeps it up, and prints a line once it is ready.
     """
     from webhook.replica.run import Options
-    from webhook.replica.start import Material
+    from webhook.replica.start import CertificateOptions
     from webhook.server.limits import Limits
 
     limits = Limits(connections=connections)
     options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port, limits=limits)
-    material = Material(
+    material = CertificateOptions(
         state_dir,
         certificate_dir,
         ca_settle,
@@ -222,11 +222,11 @@ def serve(  # noqa: PLR0917  (click passes them by name)
         with _failures():
             serve_standalone(options, policy, known, material, log_level, announce=_announce)
         return
-    from webhook.replica.clustered import Where, serve_clustered
+    from webhook.replica.clustered import ClusterOptions, serve_clustered
 
     given = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
     _refuse_beside(given, "a cluster, whose ConfigMaps and Namespaces say that (or add --standalone)")
-    where = Where(kubeconfig, release_namespace, url, service, registration)
+    where = ClusterOptions(kubeconfig, release_namespace, url, service, registration)
     with _failures():
         serve_clustered(options, where, material, log_level, _announce)
 

@@ -11,8 +11,8 @@ from webhook.cli.options import configured, configured_policy, of_cluster
 from webhook.cli.output.columns import columns
 
 if TYPE_CHECKING:
+    from webhook.mapping.document.schema import Key, Texts
     from webhook.mapping.document.schema import Mapping as Document
-    from webhook.mapping.document.schema import Texts, Word
     from webhook.mapping.model.policy import Policy
     from webhook.mapping.model.vendor import Vendor
 
@@ -36,7 +36,7 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY")
 @click.option(
     "--markdown",
     is_flag=True,
-    help="Print docs/words.md, with --matrix docs/matrix.md, with --sources docs/sources.md.",
+    help="Print docs/keys.md, with --matrix docs/matrix.md, with --sources docs/sources.md.",
 )
 @click.option("--sources", is_flag=True, help="Show what each mapping was held against: versions, with the day.")
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
@@ -137,7 +137,7 @@ def _table(policy: "Policy", *, origin: bool) -> Iterator[tuple[str, ...]]:
 def rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
     """The table: a row for each spelling of each word; what holds for the vendor stands in its first."""
     for vendor in policy.vendors.values():
-        about = (f"{vendor.name}{_STANDBY}" if vendor.standby else vendor.name, vendor.family)
+        about = (f"{vendor.name}{_STANDBY}" if vendor.inactive else vendor.name, vendor.family)
         where = (_target(vendor, policy), vendor.place.scheduler or "any")
         for word in _words(vendor):
             yield (*about, *word, *where)
@@ -171,7 +171,7 @@ def _words(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
     from webhook.mapping.requests.key_values import unset
 
     document = vendor.document
-    for key, word in document.words.items():
+    for key, word in document.keys.items():
         first, *others = _spellings(word)
         kinds = [word.kind] if isinstance(word.kind, str) else word.kind
         unit = _TO_BE_SET if "devices" in kinds and unset(vendor) is not None else _unit(word, kinds)
@@ -180,7 +180,7 @@ def _words(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
             yield f"or {other}", "", "", ""
 
 
-def _spellings(word: "Word") -> list[str]:
+def _spellings(word: "Key") -> list[str]:
     places: list[tuple[str, Texts | None]] = [
         ("", word.resource),
         ("label ", word.label),
@@ -195,7 +195,7 @@ def _spellings(word: "Word") -> list[str]:
     ]
 
 
-def _unit(word: "Word", kinds: list[Any]) -> str:
+def _unit(word: "Key", kinds: list[Any]) -> str:
     if word.unit is not None:
         return f"{word.unit} B" if str(word.unit).isdigit() else str(word.unit)
     if "unit" in word.model_fields_set:
@@ -205,7 +205,7 @@ def _unit(word: "Word", kinds: list[Any]) -> str:
     return "1" if "devices" in kinds else ""
 
 
-def _per(key: str, word: "Word", kinds: list[Any], document: "Document") -> str:
+def _per(key: str, word: "Key", kinds: list[Any], document: "Document") -> str:
     """Whether the number is for each card or over all, and the forms in which that differs."""
     if not {"memory", "cores"} & set(kinds):
         return ""
@@ -213,18 +213,18 @@ def _per(key: str, word: "Word", kinds: list[Any], document: "Document") -> str:
     other = [
         form.name or "a form"
         for form in document.forms
-        if key in form.words and form.words[key].total not in {None, total}
+        if key in form.keys and form.keys[key].total not in {None, total}
     ]
     names = ["card", "total"]
     return names[total] + (f" ({names[not total]}: {', '.join(other)})" if other else "")
 
 
 def _target(vendor: "Vendor", policy: "Policy") -> str:
-    from webhook.admission.overrides import Orders, target_of
-    from webhook.finding import Refused
+    from webhook.admission.overrides import Overrides, target_of
+    from webhook.finding import Denied
 
     try:
-        target, _ = target_of(vendor, Orders(), policy)
-    except Refused:
+        target, _ = target_of(vendor, Overrides(), policy)
+    except Denied:
         return "none"
     return "itself" if target.name == vendor.name else target.name

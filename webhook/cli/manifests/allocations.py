@@ -7,7 +7,7 @@ from typing import Any, Final
 from webhook.admission import Context, Decision, decide
 from webhook.admission.claims import claims_of, requested_key
 from webhook.cli.manifests.manifest import Manifest, ManifestError
-from webhook.cli.manifests.simulate import TreatedPod, Wishes, treat
+from webhook.cli.manifests.simulate import SimulateOptions, TreatedPod, treat
 from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
@@ -80,7 +80,7 @@ def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[s
         if owners:
             yield f"{known.sources[name]}: deviceclass/{name} serves {resource}, which is a key of {owners[0].vendor}"
     others = {resource for resource in known.served if not policy.resources.owners(resource)}
-    wishes = Wishes(opt_in=policy.settings.opt_in_label)
+    wishes = SimulateOptions(opt_in=policy.settings.opt_in_label)
 
     def decided(pod: Pod, context: Context) -> Decision:
         return decide(pod, context, policy)

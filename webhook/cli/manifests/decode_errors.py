@@ -29,7 +29,7 @@ _TYPES: Final[Mapping[str, type]] = {
 }
 
 
-def misfit(message: str, data: Any, base: Path) -> tuple[Path, str]:
+def decode_error(message: str, data: Any, base: Path) -> tuple[Path, str]:
     """Where data does not fit, and how.
 
     Args:

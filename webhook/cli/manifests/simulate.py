@@ -12,7 +12,7 @@ import msgspec
 from webhook import labels
 from webhook.admission.context import Context, Namespace
 from webhook.admission.decision import Decision
-from webhook.cli.manifests.decode_errors import misfit
+from webhook.cli.manifests.decode_errors import decode_error
 from webhook.cli.manifests.manifest import Manifest, Path, path_text
 from webhook.cli.manifests.workloads import (
     KubeObject,
@@ -33,7 +33,7 @@ Decide: TypeAlias = Callable[[Pod, Context], Decision]
 
 
 @dataclass(frozen=True, slots=True)
-class Wishes:
+class SimulateOptions:
     """What the command line says about all documents.
 
     Attributes:
@@ -90,7 +90,7 @@ class Treated:
 
 
 @dataclass(slots=True)
-class Outcome:
+class Simulated:
     """What became of all documents.
 
     Attributes:
@@ -109,7 +109,7 @@ class Outcome:
         return any(treated.denials for treated in self.objects)
 
 
-def treat(manifests: Sequence[Manifest], decide: Decide, wishes: Wishes) -> Outcome:
+def treat(manifests: Sequence[Manifest], decide: Decide, wishes: SimulateOptions) -> Simulated:
     """What the cluster would store of these documents.
 
     Raises:
@@ -118,7 +118,7 @@ def treat(manifests: Sequence[Manifest], decide: Decide, wishes: Wishes) -> Outc
     objects = [kube_object(manifest, manifest.data) for manifest in manifests]
     spaces = {space.name: space for obj in objects for space in namespaces_in(obj)}
     documents = [obj for obj in objects if not _is_namespace(obj)]
-    outcome = Outcome(single=len(documents) == 1)
+    outcome = Simulated(single=len(documents) == 1)
     for obj in documents:
         printed = _document(obj, outcome, decide, wishes, spaces)
         if printed is not None:
@@ -127,7 +127,7 @@ def treat(manifests: Sequence[Manifest], decide: Decide, wishes: Wishes) -> Outc
 
 
 def _document(
-    obj: KubeObject, outcome: Outcome, decide: Decide, wishes: Wishes, spaces: Mapping[str, Namespace]
+    obj: KubeObject, outcome: Simulated, decide: Decide, wishes: SimulateOptions, spaces: Mapping[str, Namespace]
 ) -> dict[str, Any] | None:
     items = list_items(obj)
     if items is None:
@@ -156,7 +156,7 @@ def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
         yield Namespace(pod.metadata.name or "", pod.metadata.labels or {}, pod.metadata.annotations or {})
 
 
-def _object(obj: KubeObject, decide: Decide, wishes: Wishes, spaces: Mapping[str, Namespace]) -> Treated:
+def _object(obj: KubeObject, decide: Decide, wishes: SimulateOptions, spaces: Mapping[str, Namespace]) -> Treated:
     places = pod_places(obj, wishes.template_paths)
     if not places:
         return Treated(obj.title, obj.data, obj.data, notes=_untreated(obj))
@@ -252,7 +252,7 @@ def _decoded(obj: KubeObject, data: Mapping[str, Any], path: Path, metadata: Map
                 checked = ("spec", kind, index, "volumeMounts")
                 decode_mounts(container.volume_mounts)
     except msgspec.DecodeError as error:
-        where, what = misfit(str(error), whole, checked)
+        where, what = decode_error(str(error), whole, checked)
         raise obj.manifest.error((*obj.path, *path, *where), what) from error
     return pod
 

@@ -100,16 +100,16 @@ def kube_object(manifest: Manifest, data: object, path: Path = (), kind: str = "
     """
     if not isinstance(data, dict):
         raise manifest.error(path, "an object is no mapping of keys")
-    said: dict[str, str] = {}
+    identity: dict[str, str] = {}
     for key, otherwise in (("apiVersion", version), ("kind", kind)):
         value = data.get(key) or otherwise
         if not isinstance(value, str) or not value:
             raise manifest.error(
                 (*path, key) if key in data else path, f"no Kubernetes object: `{key}` is no text or missing"
             )
-        said[key] = value
-    group, slash, _ = said["apiVersion"].rpartition("/")
-    return KubeObject(manifest, path, data, said["kind"], group if slash else "")
+        identity[key] = value
+    group, slash, _ = identity["apiVersion"].rpartition("/")
+    return KubeObject(manifest, path, data, identity["kind"], group if slash else "")
 
 
 def list_items(obj: KubeObject) -> list[KubeObject] | None:

@@ -6,7 +6,7 @@ from typing import Any, Final
 from cryptography import x509
 
 from certs.ca import names_of
-from certs.state import Kept, der, fingerprint
+from certs.state import State, der, fingerprint
 from webhook.cli.output.columns import columns
 from webhook.doctor.facts import Shown
 from webhook.doctor.handshake import shown_at
@@ -72,7 +72,7 @@ def text(told: dict[str, Any]) -> str:
     return "".join(f"{line}\n" for line in lines)
 
 
-def _authorities(kept: Kept, found: Found) -> list[dict[str, Any]]:
+def _authorities(kept: State, found: Found) -> list[dict[str, Any]]:
     until = {one.certificate: one.until for one in kept.retired}
     told = []
     for one in kept.authorities:
@@ -91,7 +91,7 @@ def _authorities(kept: Kept, found: Found) -> list[dict[str, Any]]:
     return told
 
 
-def _leaf(kept: Kept) -> dict[str, Any]:
+def _leaf(kept: State) -> dict[str, Any]:
     assert kept.leaf is not None  # noqa: S101  (the caller looked)
     issuer = kept.issuer(kept.leaf.certificate)
     names = names_of(kept.leaf.certificate)
@@ -110,7 +110,7 @@ def _dates(certificate: x509.Certificate) -> dict[str, Any]:
     }
 
 
-def _served(kept: Kept | None, shown: Shown | None) -> dict[str, Any] | None:
+def _served(kept: State | None, shown: Shown | None) -> dict[str, Any] | None:
     if shown is None:
         return None
     if shown.certificate is None:

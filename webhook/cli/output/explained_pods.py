@@ -15,8 +15,8 @@ from webhook.explanation.model import (
     Rounding,
     Share,
     ShimShown,
+    ShownKey,
     Told,
-    WordShown,
     WordWritten,
 )
 
@@ -138,14 +138,14 @@ def _rows(label: str, rows: Iterable[str | Row], colour: str = "cyan") -> Iterat
     return labelled(label, rows, _STEP, colour)
 
 
-def _word(word: WordShown) -> Row:
-    place = "" if word.place == "resource" else f"{word.place} "
-    return f"{place}{word.key}: {word.value}", word.says
+def _word(key: ShownKey) -> Row:
+    place = "" if key.place == "resource" else f"{key.place} "
+    return f"{place}{key.key}: {key.value}", key.says
 
 
-def _word_written(word: WordWritten) -> Row:
-    place = "" if word.place == "resource" else f"{word.place} "
-    return f"{place}{word.key}: {word.value}", f"{word.says}; {word.why}" if word.says else word.why
+def _word_written(key: WordWritten) -> Row:
+    place = "" if key.place == "resource" else f"{key.place} "
+    return f"{place}{key.key}: {key.value}", f"{key.says}; {key.why}" if key.says else key.why
 
 
 def _meaning(one: ContainerExplained) -> list[str | Row]:

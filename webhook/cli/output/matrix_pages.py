@@ -5,19 +5,19 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final
 
 from webhook.cli.output.columns import columns
-from webhook.mapping.matrix.outcomes import Cell, Outcome, Part, place_of
+from webhook.mapping.matrix.outcomes import Cell, Part, Rendering, place_of
 from webhook.mapping.matrix.rows import Matrix
 from webhook.request import ALL, FREE, MAX_DEVICES, Memory, Percent, Size
 
 if TYPE_CHECKING:
     from webhook.mapping.model.policy import Policy
 
-_SIGNS: Final[Mapping[Outcome, str]] = {
-    Outcome.EXACT: "=",
-    Outcome.ROUNDS: "~",
-    Outcome.DROPS: "!",
-    Outcome.CONDITIONAL: "?",
-    Outcome.REFUSED: "-",
+_SIGNS: Final[Mapping[Rendering, str]] = {
+    Rendering.EXACT: "=",
+    Rendering.ROUNDS: "~",
+    Rendering.DROPS: "!",
+    Rendering.CONDITIONAL: "?",
+    Rendering.REFUSED: "-",
 }
 _LEGEND: Final = (
     "= exact, ~ some are rounded up, ! something is dropped, - denied; with limits: as far as they reach; ? some"
@@ -74,7 +74,7 @@ def _denied(matrix: Matrix) -> Iterator[str]:
         why: dict[str, list[str]] = {}
         for source in matrix.sources:
             cell = None if source == target else matrix.cell(source, target)
-            if cell is not None and cell.outcome is Outcome.REFUSED:
+            if cell is not None and cell.outcome is Rendering.REFUSED:
                 why.setdefault(_shown(cell.why[0]), []).append(source)
         name = f"`{target}`"
         for reason, sources in sorted(why.items()):
@@ -125,7 +125,7 @@ def cell_table(policy: "Policy", source: str, target: str) -> str:
         counts = (
             f"{part.devices[0]} to {part.devices[1]}" if part.devices[1] > part.devices[0] else f"{part.devices[0]}"
         )
-        outcome = "denied" if part.outcome is Outcome.REFUSED else part.outcome.value
+        outcome = "denied" if part.outcome is Rendering.REFUSED else part.outcome.value
         rows.append((part.form, counts, _amounts(part.memory), _amounts(part.cores), outcome, part.why))
     return columns(rows)
 
@@ -137,18 +137,18 @@ def _amounts(amounts: tuple[Memory, Memory]) -> str:
 
 def sign(cell: Cell) -> str:
     """A cell as the page shows it."""
-    if cell.outcome is not Outcome.CONDITIONAL:
+    if cell.outcome is not Rendering.CONDITIONAL:
         return _SIGNS[cell.outcome]
     limits = _limits(cell)
     written = {part.outcome for part in cell.parts if part.outcome.written}
-    return _SIGNS[max(written, key=list(Outcome).index)] + " " + ", ".join(limits) if limits else "?"
+    return _SIGNS[max(written, key=list(Rendering).index)] + " " + ", ".join(limits) if limits else "?"
 
 
 def _limits(cell: Cell) -> list[str]:
     """As few limits as tell what is written from what is denied; none where none do."""
     written = [part for part in cell.parts if part.outcome.written]
     denied = [part for part in cell.parts if not part.outcome.written]
-    if any(part.outcome is Outcome.CONDITIONAL for part in denied):
+    if any(part.outcome is Rendering.CONDITIONAL for part in denied):
         return []
     useful = {text: within for text, within in _known_limits(written) if all(map(within, written))}
     known = list(useful)

@@ -7,7 +7,7 @@ from typing import Any, Final, Literal, TypeAlias
 
 import click
 
-from webhook.cli.manifests.simulate import Outcome
+from webhook.cli.manifests.simulate import Simulated
 from webhook.cli.output.yaml_output import yaml_stream, yaml_text
 
 Format: TypeAlias = Literal["yaml", "json", "patch", "diff"]
@@ -15,30 +15,30 @@ Format: TypeAlias = Literal["yaml", "json", "patch", "diff"]
 _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def as_yaml(outcome: Outcome) -> str:
+def as_yaml(outcome: Simulated) -> str:
     """The documents, as a stream if there were several."""
     return yaml_stream(outcome.documents)
 
 
-def as_json(outcome: Outcome) -> str:
+def as_json(outcome: Simulated) -> str:
     """The document; a ``List`` if there were several, even if fewer are left."""
     if not outcome.single:
         return _json({"apiVersion": "v1", "kind": "List", "items": outcome.documents})
     return "".join(map(_json, outcome.documents))
 
 
-def as_patch(outcome: Outcome) -> str:
+def as_patch(outcome: Simulated) -> str:
     """One JSON Patch (RFC 6902) for each object and line, ``[]`` where nothing changes."""
     lines = [json.dumps(each.patch, ensure_ascii=False) for each in outcome.objects if each.after is not None]
     return "".join(f"{line}\n" for line in lines)
 
 
-def as_diff(outcome: Outcome) -> str:
+def as_diff(outcome: Simulated) -> str:
     """Unified differences of the objects as YAML, with colours: `click.echo` strips them where no terminal is."""
     return "".join(line for each in outcome.objects for line in _diff(each.title, each.before, each.after))
 
 
-FORMATS: Final[Mapping[Format, Callable[[Outcome], str]]] = {
+FORMATS: Final[Mapping[Format, Callable[[Simulated], str]]] = {
     "yaml": as_yaml,
     "json": as_json,
     "patch": as_patch,

@@ -1,11 +1,11 @@
-"""``docs/words.md``, generated from the mappings in force."""
+"""``docs/keys.md``, generated from the mappings in force."""
 
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from webhook.mapping.model.policy import Policy
-    from webhook.mapping.model.vendor import Vendor, Word
+    from webhook.mapping.model.vendor import Key, Vendor
 
 _WORDS: Final = """\
 # The words of the built-in vendors
@@ -41,41 +41,41 @@ def _place_row(vendor: "Vendor") -> tuple[str, ...]:
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     asking = "all on one card" if vendor.together and vendor.containers == "any" else _ASKING[vendor.containers]
     init = "served" if vendor.serves_init else "denied, also at home" if vendor.refuses_init else "denied"
-    standby = "on standby" if vendor.standby else ""
+    standby = "on standby" if vendor.inactive else ""
     return f"`{vendor.name}`", vendor.family, scheduler, asking, init if vendor.target else "", standby
 
 
 def _word_rows(vendor: "Vendor") -> Iterator[tuple[str, ...]]:
     name = f"`{vendor.name}`"
-    for word in vendor.words.values():
-        place = "" if word.place == "resource" else f"pod {word.place} "
-        keys = ", ".join(f"`{template.text}`" for template in word.spellings)
-        yield name, f"{place}{keys}", _says(word), _worth(vendor, word), _over(word)
+    for key in vendor.keys.values():
+        place = "" if key.place == "resource" else f"pod {key.place} "
+        keys = ", ".join(f"`{template.text}`" for template in key.spellings)
+        yield name, f"{place}{keys}", _says(key), _worth(vendor, key), _over(key)
         name = ""
 
 
-def _says(word: "Word") -> str:
+def _says(key: "Key") -> str:
     other = {"text": "a name", "container": "which container asks", "other": "nothing that others have"}
-    says = other.get(word.kind) or " and ".join(word.dimensions)
-    return says if word.retired is None else f"{says}; retired"
+    says = other.get(key.kind) or " and ".join(key.dimensions)
+    return says if key.retired is None else f"{says}; retired"
 
 
-def _worth(vendor: "Vendor", word: "Word") -> str:
+def _worth(vendor: "Vendor", key: "Key") -> str:
     from webhook.mapping.requests.key_values import unset
     from webhook.quantity import bytes_text, number_text
 
-    if word.kind != "amount":
+    if key.kind != "amount":
         return ""
-    if "devices" in word.dimensions:
-        one = "a part of one card" if vendor.counts_parts(word) else "a card"
+    if "devices" in key.dimensions:
+        one = "a part of one card" if vendor.counts_parts(key) else "a card"
         return one if unset(vendor) is None else f"{one}; what it holds is to be configured"
-    if word.unit is None:
+    if key.unit is None:
         return "to be configured"
-    unit = bytes_text(word.unit) if word.sized else f"{number_text(word.unit)} % of a card"
-    return unit if word.values is None else f"{unit}; {word.values}"
+    unit = bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} % of a card"
+    return unit if key.values is None else f"{unit}; {key.values}"
 
 
-def _over(word: "Word") -> str:
-    if not {"memory", "cores"} & set(word.dimensions):
+def _over(key: "Key") -> str:
+    if not {"memory", "cores"} & set(key.dimensions):
         return ""
-    return "all cards together" if word.total else "each card"
+    return "all cards together" if key.total else "each card"

@@ -28,7 +28,7 @@ LIST_SECONDS: Final = 30.0
 GRACE: Final = 30.0
 """Seconds after which a watch that the server should have ended is ended by us."""
 
-PASSING: Final = {
+RETRYABLE: Final = {
     HTTPStatus.UNAUTHORIZED,
     HTTPStatus.FORBIDDEN,
     HTTPStatus.TOO_MANY_REQUESTS,
@@ -36,11 +36,11 @@ PASSING: Final = {
 }
 """Refusals of a watch that say nothing about its version: it can go on from there."""
 
-SOMEBODY_MUST_ACT: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 
 @dataclass(frozen=True, slots=True)
-class Pace:
+class WatchConfig:
     """How patient a reflector is; seconds.
 
     Attributes:
@@ -155,7 +155,7 @@ class Reflector(Generic[T, V]):
         *,
         changed: Callable[[Collection[str]], None] = lambda _: None,
         query: Mapping[str, str] | None = None,
-        pace: Pace | None = None,
+        pace: WatchConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -167,7 +167,7 @@ class Reflector(Generic[T, V]):
         self._keep = keep
         self._changed = changed
         self._query = dict(query or {})
-        self._pace = pace or Pace()
+        self._pace = pace or WatchConfig()
         self._clock = clock
         self._chance = chance
         self._sleep = sleep
@@ -198,7 +198,7 @@ class Reflector(Generic[T, V]):
                     self._version = await self._list()
                 await self._watch(self._version)
             except StatusError as error:
-                if error.status not in PASSING:
+                if error.status not in RETRYABLE:
                     self._version = None
                 self._failed(str(error.status), error)
                 least = min(error.retry_after or 0.0, self._pace.longest)
@@ -292,7 +292,7 @@ class Reflector(Generic[T, V]):
         self._trouble = trouble
         if trouble == str(int(HTTPStatus.GONE)):
             self._log.info("watch_expired", error=str(error))
-        elif isinstance(error, StatusError) and error.status in SOMEBODY_MUST_ACT:
+        elif isinstance(error, StatusError) and error.status in AUTH_STATUSES:
             self._log.error("watch_refused", status=error.status, error=error.message)
         else:
             self._log.warning("watch_failed", error=str(error))

@@ -9,9 +9,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from webhook.cluster.configuration.documents import Memo, Problems, Sound
+from webhook.cluster.configuration.documents import DocumentCache, Problems, Sound
 from webhook.cluster.registration.match_conditions import expression
-from webhook.cluster.registration.matched_names import reach_of
+from webhook.cluster.registration.matched_names import matched_names_of
 from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.validation import placed
@@ -37,7 +37,7 @@ class Fitting:
     settings: Settings
     largest_card: int
     order: Sequence[str]
-    memo: Memo
+    memo: DocumentCache
 
     def best(self, newest: Choice, stable: Choice) -> Choice:
         """What of each ConfigMap can be in force.
@@ -132,7 +132,7 @@ class Fitting:
         return self._grown(self._grown(chosen, more[:half]), more[half:])
 
 
-def fitting_under(settings: Settings, order: Sequence[str], memo: Memo) -> Fitting:
+def fitting_under(settings: Settings, order: Sequence[str], memo: DocumentCache) -> Fitting:
     """How documents are put together under some settings; the arguments are the attributes of `Fitting`."""
     policy = compiled({}, settings)
     assert isinstance(policy, Policy)  # noqa: S101  (built-in mappings fit together)
@@ -165,7 +165,7 @@ def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | Proble
     while True:
         try:
             policy = compile_policy(vendors, settings, "")
-            expression(reach_of(policy))
+            expression(matched_names_of(policy))
         except MappingError as error:
             of_settings = [problem for problem in error.problems if problem.source == SETTINGS]
             if not of_settings:

@@ -57,7 +57,7 @@ class Chosen:
 
 
 @dataclass(slots=True)
-class Memo:
+class DocumentCache:
     """What has been found out about documents, by their text: a change costs what changed, and no more.
 
     It forgets what the last policy had no use for.
@@ -142,6 +142,6 @@ def _several(documents: list[Document]) -> Problem:
 
 
 def mark_of(one: Sound, vendor: Vendor, largest_card: int) -> str:
-    """16 hex digits that stand for the probing of one document by this version; see `Memo.probe`."""
-    parts = (__version__, one.digest, str(vendor.standby), str(largest_card))
+    """16 hex digits that stand for the probing of one document by this version; see `DocumentCache.probe`."""
+    parts = (__version__, one.digest, str(vendor.inactive), str(largest_card))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from webhook.cluster.configuration.compatibility import Choice, Fitting, by_vendor, compiled, fitting_under
-from webhook.cluster.configuration.documents import Chosen, Memo, Problems, Sound
+from webhook.cluster.configuration.documents import Chosen, DocumentCache, Problems, Sound
 from webhook.cluster.configuration.mappings import Mappings
 from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
@@ -19,7 +19,7 @@ DEFAULT: Final = Chosen("", Document(SETTINGS, {}, {}), Settings())
 
 
 @dataclass(frozen=True, slots=True)
-class Force:
+class EffectivePolicy:
     """What is in force.
 
     Attributes:
@@ -42,19 +42,19 @@ class Force:
         return {name: one.prepared for name, one in self.winners.items()}
 
 
-def put_together(chosen: Chosen, mappings: Mappings, memo: Memo) -> Force:
+def put_together(chosen: Chosen, mappings: Mappings, memo: DocumentCache) -> EffectivePolicy:
     """The mappings under some settings."""
     fitting = fitting_under(chosen.settings, tuple(mappings.config_maps), memo)
     choice = fitting.best(mappings.newest, mappings.stable)
     winners = by_vendor(choice, fitting.order)
     policy = compiled({name: one.prepared for name, one in winners.items()}, chosen.settings)
     assert isinstance(policy, Policy)  # noqa: S101  (`best` gives what fits)
-    return Force(chosen, policy.settings, fitting, choice, winners)
+    return EffectivePolicy(chosen, policy.settings, fitting, choice, winners)
 
 
 def with_settings(
-    now: Chosen | Problems, before: Chosen | None, mappings: Mappings, memo: Memo
-) -> tuple[Force, Problems]:
+    now: Chosen | Problems, before: Chosen | None, mappings: Mappings, memo: DocumentCache
+) -> tuple[EffectivePolicy, Problems]:
     """What is in force where settings are written, and why it is not they that are.
 
     Args:
@@ -79,7 +79,7 @@ def with_settings(
     return (other if problems else force), problems
 
 
-def _contradictions(force: Force) -> Problems:
+def _contradictions(force: EffectivePolicy) -> Problems:
     """What the settings say that the vendors in force contradict."""
     try:
         compile_policy(vendors_with(force.own), force.chosen.settings, "")
@@ -88,7 +88,7 @@ def _contradictions(force: Force) -> Problems:
     return ()
 
 
-def _displaced(force: Force, other: Force, mappings: Mappings) -> Problems:
+def _displaced(force: EffectivePolicy, other: EffectivePolicy, mappings: Mappings) -> Problems:
     """What was accepted before and would be put out of force by the new settings: it is them that are wrong."""
     source = force.chosen.document.source
     return tuple(
@@ -99,12 +99,12 @@ def _displaced(force: Force, other: Force, mappings: Mappings) -> Problems:
     )
 
 
-def _why(name: str, force: Force, mappings: Mappings) -> Sequence[Problem]:
+def _why(name: str, force: EffectivePolicy, mappings: Mappings) -> Sequence[Problem]:
     one = mappings.newest.get(name) or mappings.stable[name]
     return force.fitting.objections(name, one, force.choice)
 
 
-def _rank(name: str, force: Force, mappings: Mappings) -> int:
+def _rank(name: str, force: EffectivePolicy, mappings: Mappings) -> int:
     """2: the newest document of a ConfigMap is taken, 1: the last good one, 0: none."""
     if name not in force.choice:
         return 0

@@ -54,8 +54,8 @@ NOTHING: Final = Record({})
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
-    """What is to be kept.
+class Accepted:
+    """Documents to be kept as last good.
 
     Attributes:
         ours: texts that are in force, by the name of their ConfigMap.
@@ -115,7 +115,7 @@ class LastGood:
             return None
         return self._learnt(record_of(one))
 
-    async def write(self, kept: Kept) -> Record:
+    async def write(self, kept: Accepted) -> Record:
         """See to it that this is kept, and return all that is.
 
         Raises:

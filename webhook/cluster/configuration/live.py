@@ -14,13 +14,13 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.events import Events, Subject
-from webhook.cluster.client.reflector import Pace
+from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME
-from webhook.cluster.configuration.documents import Memo
-from webhook.cluster.configuration.last_good import NOTHING, Kept, LastGood, Record
+from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record
 from webhook.cluster.configuration.mappings import unsound_in
-from webhook.cluster.configuration.policies import Outcome, policy_of
-from webhook.cluster.configuration.reporter import Telling, pause_after, will_pass
+from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
+from webhook.cluster.configuration.reporter import Reporter, pause_after, will_pass
 from webhook.cluster.configuration.sources import Sources
 from webhook.cluster.configuration.vanished import Lost
 from webhook.cluster.configuration.verdict import Verdict
@@ -41,7 +41,7 @@ UNSOUND: Final = (
 
 
 @dataclass(frozen=True, slots=True)
-class Calm:
+class Debounce:
     """When changes are enough to compile; seconds.
 
     Attributes:
@@ -84,16 +84,16 @@ class LivePolicy:
         owner: str | None = None,
         told: Callable[[Sequence[Verdict]], None] = lambda _: None,
         notice: Callable[[Subject, str, str], None] = lambda *_: None,
-        calm: Calm | None = None,
-        pace: Pace | None = None,
+        calm: Debounce | None = None,
+        pace: WatchConfig | None = None,
     ) -> None:
         self.sources = Sources(api, namespace, log, self._changed, pace=pace)
         self.ready = asyncio.Event()
-        self.outcome: Outcome | None = None
+        self.outcome: PolicyOutcome | None = None
         self.compilations = 0
         self._record = LastGood(api, namespace, owner)
         self._events = Events(api)
-        self._telling = Telling(self._events, namespace, log)
+        self._telling = Reporter(self._events, namespace, log)
         self._lost = Lost(api, namespace, self._lost_or_found)
         self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
         self._losses = asyncio.Event()
@@ -101,8 +101,8 @@ class LivePolicy:
         self._in_force = in_force
         self._told = told
         self._notice = notice
-        self._calm = calm or Calm()
-        self._memo = Memo()
+        self._calm = calm or Debounce()
+        self._memo = DocumentCache()
         self._last_good: Mapping[str, str] = {}
         self._adopted = NOTHING
         self._changes = 0
@@ -170,7 +170,7 @@ class LivePolicy:
         record = await self._persistently("last_good_unread", self._record.read)
         if record is not None:
             self._adopted = record
-            self._memo = Memo(record.marks)
+            self._memo = DocumentCache(record.marks)
         self._dirty.set()
 
     async def _compile_for_ever(self) -> None:
@@ -209,7 +209,7 @@ class LivePolicy:
             before = self._changes
             await asyncio.sleep(min(self._calm.quiet, max(0.0, until - time.monotonic())))
 
-    def _take(self, outcome: Outcome) -> None:
+    def _take(self, outcome: PolicyOutcome) -> None:
         before, self.outcome = self.outcome, outcome
         self.compilations += 1
         self._last_good = outcome.accepted
@@ -265,9 +265,9 @@ class LivePolicy:
                     await asyncio.sleep(pause_after(tries))
                     tries += 1
 
-    def _kept(self, outcome: Outcome) -> Kept:
+    def _kept(self, outcome: PolicyOutcome) -> Accepted:
         ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}
-        return Kept(
+        return Accepted(
             {name: text for name, text in outcome.accepted.items() if name in ours},
             {name: text for name, text in outcome.accepted.items() if name not in ours},
             outcome.marks,

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.cluster.configuration.compatibility import Choice
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.documents import Chosen, Memo, Problems, Sound, read_settings
+from webhook.cluster.configuration.documents import Chosen, DocumentCache, Problems, Sound, read_settings
 from webhook.mapping.document.problem import Problem
 
 LAST_GOOD: Final = " (last good)"
@@ -30,7 +30,7 @@ class Mappings:
     stable: Choice
 
 
-def read_mappings(present: Mapping[str, ConfigMap], last_good: Mapping[str, str], memo: Memo) -> Mappings:
+def read_mappings(present: Mapping[str, ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> Mappings:
     """The mappings among the ConfigMaps of a namespace.
 
     Args:
@@ -54,7 +54,7 @@ def read_mappings(present: Mapping[str, ConfigMap], last_good: Mapping[str, str]
     return Mappings(config_maps, read, newest, stable)
 
 
-def unsound_in(kept: Mapping[str, str], remembered: Mapping[str, str], memo: Memo) -> frozenset[str]:
+def unsound_in(kept: Mapping[str, str], remembered: Mapping[str, str], memo: DocumentCache) -> frozenset[str]:
     """The ConfigMaps of which a text is kept that is in order no more, while what is remembered of them is.
 
     Somebody has written into the record, or a newer version has: in force stays what was.
@@ -68,7 +68,7 @@ def unsound_in(kept: Mapping[str, str], remembered: Mapping[str, str], memo: Mem
     )
 
 
-def _is_sound(name: str, text: str, memo: Memo) -> bool:
+def _is_sound(name: str, text: str, memo: DocumentCache) -> bool:
     if name == SETTINGS_NAME:
         return isinstance(read_settings(text, _source(name, SETTINGS_KEY, LAST_GOOD)), Chosen)
     return isinstance(memo.mapping(text, _source(name, MAPPING_KEY, LAST_GOOD)), Sound)
@@ -87,7 +87,7 @@ def settings_before(last_good: Mapping[str, str]) -> Chosen | None:
     return found if isinstance(found, Chosen) else None
 
 
-def _now(one: ConfigMap, memo: Memo) -> Sound | Problems:
+def _now(one: ConfigMap, memo: DocumentCache) -> Sound | Problems:
     text = one.data.get(MAPPING_KEY)
     return _missing(one, MAPPING_KEY) if text is None else memo.mapping(text, _source(one.name, MAPPING_KEY))
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.documents import Chosen, Memo, Problems, Sound, mark_of, named_in
-from webhook.cluster.configuration.effective_policy import DEFAULT, Force, put_together, with_settings
+from webhook.cluster.configuration.documents import Chosen, DocumentCache, Problems, Sound, mark_of, named_in
+from webhook.cluster.configuration.effective_policy import DEFAULT, EffectivePolicy, put_together, with_settings
 from webhook.cluster.configuration.mappings import Mappings, read_mappings, settings_before, settings_now
 from webhook.cluster.configuration.verdict import Verdict
 from webhook.mapping.load import combine
@@ -18,14 +18,14 @@ from webhook.mapping.model.vendor import BUILT_IN
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class PolicyOutcome:
     """What ConfigMaps come to.
 
     Attributes:
         policy: what is in force.
         verdicts: of each ConfigMap: the settings first, then mappings, the oldest first.
         accepted: the texts to be kept, by the name of their ConfigMap: the last good ones of the next time.
-        marks: of the probes that what is in force has passed, for the `Memo` of a later process.
+        marks: of the probes that what is in force has passed, for the `DocumentCache` of a later process.
     """
 
     policy: Policy
@@ -34,7 +34,7 @@ class Outcome:
     marks: frozenset[str]
 
 
-def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: Memo) -> Outcome:
+def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> PolicyOutcome:
     """The policy of a namespace's ConfigMaps.
 
     Args:
@@ -62,10 +62,10 @@ def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], me
     verdicts += (_verdict(one, mappings, force, policy) for one in mappings.config_maps.values())
     marks = {mark_of(one, policy.vendors[name], policy.largest_card) for name, one in force.winners.items()}
     memo.turn()
-    return Outcome(policy, tuple(verdicts), accepted, frozenset(marks))
+    return PolicyOutcome(policy, tuple(verdicts), accepted, frozenset(marks))
 
 
-def _verdict(config_map: ConfigMap, mappings: Mappings, force: Force, policy: Policy) -> Verdict:
+def _verdict(config_map: ConfigMap, mappings: Mappings, force: EffectivePolicy, policy: Policy) -> Verdict:
     name, read = config_map.name, mappings.read[config_map.name]
     kept = force.choice.get(name)
     problems: Problems = ()
@@ -89,7 +89,7 @@ def _other(vendor: str | None, policy: Policy) -> str:
     return f"the built-in mapping of {vendor}" if source == BUILT_IN else source
 
 
-def _instead_of(problems: Problems, force: Force, before: Chosen | None) -> str:
+def _instead_of(problems: Problems, force: EffectivePolicy, before: Chosen | None) -> str:
     """What is in force instead of settings that have problems."""
     if not problems:
         return ""

@@ -39,7 +39,7 @@ def pause_after(tries: int) -> float:
     return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(tries, 10))
 
 
-class Telling:
+class Reporter:
     """Remembers what was said of each ConfigMap, so that nothing is said twice.
 
     Args:

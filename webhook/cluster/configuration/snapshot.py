@@ -7,9 +7,9 @@ import msgspec
 
 from webhook.cluster.client.api import Api, UnreachableError
 from webhook.cluster.configuration.config_maps import ConfigMap, Stored, config_map
-from webhook.cluster.configuration.documents import Memo
+from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import LastGood
-from webhook.cluster.configuration.policies import Outcome, policy_of
+from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 from webhook.cluster.configuration.sources import SELECTORS
 
 PAGE: Final = "500"
@@ -28,7 +28,7 @@ class _Page(msgspec.Struct):
 _decode = msgspec.json.Decoder(_Page).decode
 
 
-async def policy_now(api: Api, namespace: str) -> Outcome:
+async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
     """What the ConfigMaps of a namespace come to, and what is kept of earlier ones.
 
     Raises:
@@ -37,7 +37,7 @@ async def policy_now(api: Api, namespace: str) -> Outcome:
     """
     found = [one for selector in SELECTORS for one in await _listed(api, namespace, selector)]
     record = await LastGood(api, namespace).read()
-    return policy_of({one.name: one for one in found}.values(), record.texts, Memo(record.marks))
+    return policy_of({one.name: one for one in found}.values(), record.texts, DocumentCache(record.marks))
 
 
 async def _listed(api: Api, namespace: str, selector: Mapping[str, str]) -> list[ConfigMap]:

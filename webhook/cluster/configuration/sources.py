@@ -8,7 +8,7 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook import labels
 from webhook.cluster.client.api import Api
-from webhook.cluster.client.reflector import Pace, Reflector
+from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap, Stored, config_map
 
 SELECTORS: Final = (
@@ -40,7 +40,7 @@ class Sources:
         log: FilteringBoundLogger,
         changed: Callable[[Collection[str]], None],
         *,
-        pace: Pace | None = None,
+        pace: WatchConfig | None = None,
     ) -> None:
         def by_name(keys: Collection[str]) -> None:
             changed({key.rpartition("/")[2] for key in keys})

@@ -27,7 +27,7 @@ from webhook.cluster.configuration.config_maps import (
 TOGETHER: Final = 5.0
 """Seconds between the end of the record and that of another ConfigMap that count as one event."""
 
-PATIENCE: Final = 1.0
+TIMEOUT: Final = 1.0
 """Seconds that a deletion waits for what may vanish after it; whoever deletes by name does not mind them."""
 
 
@@ -55,7 +55,7 @@ class Lost:
         namespace: of the ConfigMaps.
         told: called with the names of all that is held, whenever these change.
         clock: seconds that never jump.
-        patience: `PATIENCE`, for tests.
+        patience: `TIMEOUT`, for tests.
 
     Attributes:
         unsure: the API server did not say enough to tell an act; ask `completed` again.
@@ -68,7 +68,7 @@ class Lost:
         told: Callable[[Collection[str]], None],
         *,
         clock: Callable[[], float] = time.monotonic,
-        patience: float = PATIENCE,
+        patience: float = TIMEOUT,
     ) -> None:
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}"

@@ -12,17 +12,17 @@ from typing import Any, Final, TypeAlias
 from webhook.cluster.client.api import FIELD_MANAGER, Object
 from webhook.cluster.registration.ca_bundles import authorities, bundle_of
 from webhook.cluster.registration.desired import (
+    AUDIT,
+    AUDIT_MODES,
     ENFORCE,
     NAMESPACE_NAME,
-    TELL,
-    TELLING_MODES,
+    Desired,
     Site,
     Terms,
-    Wanted,
     registration,
 )
 from webhook.cluster.registration.match_conditions import WORDS
-from webhook.cluster.registration.observed import foreign_terms, reach_in, webhooks_of
+from webhook.cluster.registration.observed import foreign_terms, matched_names_in, webhooks_of
 from webhook.cluster.registration.selector import selects
 from webhook.labels import ENABLED, KEEP_SELECTORS, MODE
 
@@ -66,7 +66,9 @@ class Difference:
         return f"{self.webhook} {self.what}" if self.webhook else self.what
 
 
-def differences(configuration: Object | None, want: Wanted, site: Site, opted_in: Sequence[Labels]) -> list[Difference]:
+def differences(
+    configuration: Object | None, want: Desired, site: Site, opted_in: Sequence[Labels]
+) -> list[Difference]:
     """How a configuration differs from what a policy wants.
 
     Args:
@@ -82,7 +84,7 @@ def differences(configuration: Object | None, want: Wanted, site: Site, opted_in
     kept = keeps_selectors(configuration)
     return [
         Difference(name, *fault)
-        for name in (ENFORCE, TELL)
+        for name in (ENFORCE, AUDIT)
         for fault in (
             _of_webhook(found[name], made[name], want, site, () if kept else opted_in_as(name, want, opted_in))
             if name in found
@@ -98,11 +100,11 @@ def keeps_selectors(configuration: Object) -> bool:
     return isinstance(annotations, dict) and annotations.get(KEEP_SELECTORS) == "true"
 
 
-def opted_in_as(name: str, want: Wanted, opted_in: Iterable[Labels]) -> list[Labels]:
+def opted_in_as(name: str, want: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
     """The labels of the namespaces that one of the webhooks is for, with one that has only the labels it needs."""
-    tells = name == TELL
-    bare = {want.opt_in: ENABLED, NAMESPACE_NAME: "", **({MODE: TELLING_MODES[0]} if tells else {})}
-    return [bare, *(labels for labels in opted_in if (labels.get(MODE) in TELLING_MODES) == tells)]
+    tells = name == AUDIT
+    bare = {want.opt_in: ENABLED, NAMESPACE_NAME: "", **({MODE: AUDIT_MODES[0]} if tells else {})}
+    return [bare, *(labels for labels in opted_in if (labels.get(MODE) in AUDIT_MODES) == tells)]
 
 
 def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
@@ -151,7 +153,7 @@ def _beyond_bundles(fields: Any) -> bool:
 
 
 def _of_webhook(
-    found: Object, made: Object, want: Wanted, site: Site, namespaces: Sequence[Labels]
+    found: Object, made: Object, want: Desired, site: Site, namespaces: Sequence[Labels]
 ) -> Iterator[_Fault]:
     if not any(creates_pods(rule) for rule in found.get("rules") or ()):
         yield "rules", "has no rule for new pods", Severity.NO_VERSION_WRITES
@@ -170,7 +172,7 @@ def _of_webhook(
             yield key, f"has {key} {_short(found.get(key))}, not {made[key]}", Severity.SLIGHT
 
 
-def _of_selector(found: Object, made: Object, want: Wanted, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
+def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
     """Terms of ours that are not there, and terms of others that keep namespaces out."""
     selector = found.get("namespaceSelector")
     terms = (selector.get("matchExpressions") if isinstance(selector, dict) else None) or ()
@@ -201,7 +203,7 @@ def _of_selector(found: Object, made: Object, want: Wanted, namespaces: Sequence
         )
 
 
-def _of_conditions(found: Object, made: Object, want: Wanted) -> Iterator[_Fault]:
+def _of_conditions(found: Object, made: Object, want: Desired) -> Iterator[_Fault]:
     conditions = [one for one in found.get("matchConditions") or () if isinstance(one, dict)]
     if not conditions:
         return
@@ -215,14 +217,14 @@ def _of_conditions(found: Object, made: Object, want: Wanted) -> Iterator[_Fault
                 f"has another match condition {one['name']} than this version writes",
                 Severity.KEEPS_OUT,
             )
-    let_through = reach_in(found)
+    let_through = matched_names_in(found)
     if let_through is None:
         yield (
             WORDS,
             f"has no match condition {WORDS!r} as this version writes it: it cannot be compared",
             Severity.KEEPS_OUT,
         )
-    elif missing := let_through.lacks(want.reach):
+    elif missing := let_through.lacks(want.matched_names):
         more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
         yield WORDS, f"does not let pods through for {', '.join(missing[:SHOWN])}{more}", Severity.KEEPS_OUT
 

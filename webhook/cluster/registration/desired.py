@@ -11,7 +11,7 @@ from typing import Final
 
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.match_conditions import conditions
-from webhook.cluster.registration.matched_names import Reach, reach_of
+from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of
 from webhook.labels import ENABLED, INJECT, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
 
@@ -22,11 +22,11 @@ API_VERSION: Final = "admissionregistration.k8s.io/v1"
 COLLECTION: Final = f"/apis/{API_VERSION}/mutatingwebhookconfigurations"
 KIND: Final = "MutatingWebhookConfiguration"
 ENFORCE: Final = "enforce.vgpu-webhook.io"
-TELL: Final = "tell.vgpu-webhook.io"
+AUDIT: Final = "audit.vgpu-webhook.io"
 FAIL: Final = "Fail"
 IGNORE: Final = "Ignore"
 
-TELLING_MODES: Final = ("observe", "warn")
+AUDIT_MODES: Final = ("audit", "warn")
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
 """The label with its own name that the API server puts on every namespace."""
 
@@ -68,7 +68,7 @@ class Site:
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class Desired:
     """What a policy and its settings want of a registration.
 
     Attributes:
@@ -79,7 +79,7 @@ class Wanted:
     """
 
     digest: str
-    reach: Reach
+    matched_names: MatchedNames
     opt_in: str = INJECT
     timeout: int = TIMEOUT
 
@@ -104,14 +104,14 @@ def _term_text(term: Object) -> str:
     return f"{term.get('key')} {term.get('operator')}" + (f" ({values})" if values else "")
 
 
-def wanted(policy: Policy) -> Wanted:
+def desired_from(policy: Policy) -> Desired:
     """What a policy wants of a registration; worked out once for each policy."""
     settings = policy.settings
-    return Wanted(policy.digest, reach_of(policy), settings.opt_in_label, settings.timeout_seconds)
+    return Desired(policy.digest, matched_names_of(policy), settings.opt_in_label, settings.timeout_seconds)
 
 
 def registration(
-    want: Wanted, site: Site, *, version: str | None = None, foreign: Mapping[str, Terms] | None = None
+    want: Desired, site: Site, *, version: str | None = None, foreign: Mapping[str, Terms] | None = None
 ) -> Object:
     """The configuration, with every field that the API server would otherwise fill in: equal is then equal.
 
@@ -136,18 +136,18 @@ def registration(
             for name, failure_policy, selector in (
                 # `NotIn` holds for namespaces without the label, too.
                 (ENFORCE, FAIL, _selector("NotIn", want, site, kept.get(ENFORCE, Terms()))),
-                (TELL, IGNORE, _selector("In", want, site, kept.get(TELL, Terms()))),
+                (AUDIT, IGNORE, _selector("In", want, site, kept.get(AUDIT, Terms()))),
             )
         ],
     }
 
 
-def _alike(want: Wanted, site: Site) -> Object:
+def _alike(want: Desired, site: Site) -> Object:
     """What both webhooks have in common."""
     return {
         "admissionReviewVersions": ["v1"],
         "clientConfig": _client_config(site),
-        "matchConditions": conditions(want.reach),
+        "matchConditions": conditions(want.matched_names),
         "matchPolicy": "Equivalent",
         "objectSelector": {},
         "reinvocationPolicy": "IfNeeded",
@@ -177,14 +177,14 @@ def _client_config(site: Site) -> Object:
     return config
 
 
-def _selector(modes: str, want: Wanted, site: Site, foreign: Terms) -> Object:
+def _selector(modes: str, want: Desired, site: Site, foreign: Terms) -> Object:
     own = {site.own_namespace} if site.own_namespace else set()
     selector: Object = {
         "matchExpressions": [
             # In this shape a reader knows the opt-in label of another policy (`registered.py`).
             {"key": want.opt_in, "operator": "In", "values": [ENABLED]},
             {"key": NAMESPACE_NAME, "operator": "NotIn", "values": sorted(CLUSTER_NAMESPACES | own)},
-            {"key": MODE, "operator": modes, "values": list(TELLING_MODES)},
+            {"key": MODE, "operator": modes, "values": list(AUDIT_MODES)},
             *foreign.expressions,
         ]
     }

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from webhook.cluster.registration.matched_names import Reach, reach
+from webhook.cluster.registration.matched_names import MatchedNames, names_set
 
 WORDS: Final = "gpu-words"
 """The condition that depends on the policy."""
@@ -50,26 +50,26 @@ _KEYS: Final = re.compile(rf"\bkey in {_LIST}")
 _KEY_PATTERNS: Final = re.compile(rf"\bkey{_PATTERN}")
 
 
-def conditions(let_through: Reach) -> list[dict[str, str]]:
+def conditions(let_through: MatchedNames) -> list[dict[str, str]]:
     """The match conditions of a webhook; a pod has to pass all of them."""
     named = (*_ALWAYS, (WORDS, expression(let_through)))
     return [{"name": name, "expression": text} for name, text in named]
 
 
-def fits(let_through: Reach) -> bool:
+def fits(let_through: MatchedNames) -> bool:
     """Whether the API server takes the conditions: it refuses a configuration with a longer expression."""
     return len(expression(let_through)) <= LONGEST
 
 
-def expression(let_through: Reach) -> str:
+def expression(let_through: MatchedNames) -> str:
     """A CEL expression that is true of the pods that are let through; the same text for the same reach."""
     resources = _OR.join(_resource_tests(let_through)) or "false"
     return _EXPRESSION.format(resources=resources, keys=_OR.join(_key_tests(let_through)) or "false")
 
 
-def parse(text: str) -> Reach | None:
+def parse(text: str) -> MatchedNames | None:
     """The reach that an expression was made from; None if it was not made by `expression`, or changed since."""
-    parsed = reach(
+    parsed = names_set(
         prefixes=[*(f"{domain}/" for domain in _listed(_DOMAINS, text)), *_listed(_PREFIXES, text)],
         names=[*_listed(_NAMES, text), *_globs(_NAME_PATTERNS, text)],
         keys=[*_listed(_KEYS, text), *_globs(_KEY_PATTERNS, text)],
@@ -77,7 +77,7 @@ def parse(text: str) -> Reach | None:
     return parsed if expression(parsed) == text else None
 
 
-def _resource_tests(let_through: Reach) -> Iterator[str]:
+def _resource_tests(let_through: MatchedNames) -> Iterator[str]:
     if let_through.domains:
         yield f"name.split('/')[0] in {_list_text(let_through.domains)}"
     if let_through.names:
@@ -88,7 +88,7 @@ def _resource_tests(let_through: Reach) -> Iterator[str]:
         yield f"name{_pattern_text(let_through.name_patterns)}"
 
 
-def _key_tests(let_through: Reach) -> Iterator[str]:
+def _key_tests(let_through: MatchedNames) -> Iterator[str]:
     if let_through.keys:
         yield f"key in {_list_text(let_through.keys)}"
     # Patterns are charged by their length for every key: most need to be looked at below a few domains only.

@@ -20,7 +20,7 @@ _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 
 
 @dataclass(frozen=True)
-class Reach:
+class MatchedNames:
     """The names that let a pod through. Made by `reach` only: no name stands in it that another one covers.
 
     Attributes:
@@ -39,18 +39,18 @@ class Reach:
     keys: frozenset[str] = frozenset()
     key_patterns: frozenset[str] = frozenset()
 
-    def __or__(self, other: "Reach") -> "Reach":
-        return reach(
+    def __or__(self, other: "MatchedNames") -> "MatchedNames":
+        return names_set(
             prefixes=[*self._prefixes(), *other._prefixes()],
             names=self.names | other.names | self.name_patterns | other.name_patterns,
             keys=self.keys | other.keys | self.key_patterns | other.key_patterns,
         )
 
-    def covers(self, other: "Reach") -> bool:
+    def covers(self, other: "MatchedNames") -> bool:
         """Whether every pod that `other` lets through is let through here too."""
         return not self.lacks(other)
 
-    def lacks(self, other: "Reach") -> list[str]:
+    def lacks(self, other: "MatchedNames") -> list[str]:
         """What `other` has and this has not, as people write it: a domain ends in a slash, a prefix in ``*``."""
         both = self | other
         return sorted(
@@ -100,7 +100,7 @@ def _found(pattern: re.Pattern[str] | None, text: str) -> bool:
     return pattern is not None and pattern.fullmatch(text) is not None
 
 
-def reach(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: Iterable[str] = ()) -> Reach:
+def names_set(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: Iterable[str] = ()) -> MatchedNames:
     """The set of these names, each only once and without those that a prefix covers.
 
     Args:
@@ -120,7 +120,7 @@ def reach(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: Iter
         if _legal(name) and name.partition("/")[0] not in domains and not name.startswith(tuple(narrow))
     }
     legal_keys = {key for key in keys if _legal(key)}
-    return Reach(
+    return MatchedNames(
         domains=frozenset(domains),
         prefixes=frozenset(narrow),
         names=frozenset(name for name in beside if "*" not in name),
@@ -134,14 +134,14 @@ def _legal(name: str) -> bool:
     return _LEGAL.fullmatch(name) is not None and _LETTER.search(name) is not None
 
 
-def reach_of(policy: Policy) -> Reach:
+def matched_names_of(policy: Policy) -> MatchedNames:
     """What lets a pod through under a policy.
 
     Every word of every vendor does, in any place: a request word that stands where nobody reads it is answered as well.
     So do the prefixes under which misspelt resource words are looked for, and marks that only schedulers may write.
     """
     vendors = [vendor.lets_through for vendor in policy.vendors.values()]
-    return reach(
+    return names_set(
         prefixes=(prefix for one in vendors for prefix in one.prefixes),
         names=[
             *(name for one in vendors for name in one.resources),

@@ -8,9 +8,9 @@ from typing import Any, Final
 
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.ca_bundles import authorities, bundle_of, injected
-from webhook.cluster.registration.desired import ENFORCE, NAMESPACE_NAME, TELL, Terms, Wanted
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAMESPACE_NAME, Desired, Terms
 from webhook.cluster.registration.match_conditions import WORDS, parse
-from webhook.cluster.registration.matched_names import Reach
+from webhook.cluster.registration.matched_names import MatchedNames
 from webhook.labels import ENABLED, INJECT, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES
 
@@ -40,12 +40,12 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class Registered:
+class Observed:
     """A registration that was read.
 
     Attributes:
         version, digest: of who wrote it; None where nobody says so.
-        wanted: what it was made from; None if it was not made by us, or changed since so that it cannot be told.
+        desired: what it was made from; None if it was not made by us, or changed since so that it cannot be told.
         foreign: terms of others in the namespace selectors, by the name of the webhook.
         authorities: of each of our webhooks, the certificates (DER) in its bundle.
         injected: somebody else fills these in.
@@ -53,13 +53,13 @@ class Registered:
 
     version: Version | None = None
     digest: str | None = None
-    wanted: Wanted | None = None
+    desired: Desired | None = None
     foreign: Mapping[str, Terms] = field(default_factory=dict)
     authorities: tuple[frozenset[bytes], ...] = ()
     injected: bool = False
 
 
-def read_registered(configuration: Object, opt_in: str = INJECT) -> Registered:
+def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
     """A configuration of the cluster, whoever has had hands on it.
 
     Args:
@@ -69,17 +69,17 @@ def read_registered(configuration: Object, opt_in: str = INJECT) -> Registered:
     annotations = _dict(_dict(configuration.get("metadata")).get("annotations"))
     stamp = _STAMP.fullmatch(str(annotations.get(WRITTEN_BY, "")))
     webhooks = webhooks_of(configuration)
-    ours = {name: webhooks[name] for name in (ENFORCE, TELL) if name in webhooks}
+    ours = {name: webhooks[name] for name in (ENFORCE, AUDIT) if name in webhooks}
     foreign: dict[str, Terms] = {
         name: terms for name, webhook in ours.items() if (terms := foreign_terms(webhook, opt_in))
     }
     bundles = tuple(frozenset(authorities(bundle_of(webhook))) for webhook in ours.values())
     by_others = injected(configuration)
     if stamp is None:
-        return Registered(foreign=foreign, authorities=bundles, injected=by_others)
+        return Observed(foreign=foreign, authorities=bundles, injected=by_others)
     made_from = {_made_from(webhook, stamp[2], opt_in) for webhook in ours.values()}
-    whole = len(ours) == len((ENFORCE, TELL)) and len(made_from) == 1
-    return Registered(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign, bundles, by_others)
+    whole = len(ours) == len((ENFORCE, AUDIT)) and len(made_from) == 1
+    return Observed(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign, bundles, by_others)
 
 
 def webhooks_of(configuration: Object) -> dict[str, Object]:
@@ -87,18 +87,22 @@ def webhooks_of(configuration: Object) -> dict[str, Object]:
     return {str(one.get("name")): one for one in map(_dict, _list(configuration.get("webhooks")))}
 
 
-def reach_in(webhook: Object) -> Reach | None:
+def matched_names_in(webhook: Object) -> MatchedNames | None:
     """Which pods the match conditions of a webhook let through; None where they are not ours, or changed since."""
     named = {one.get("name"): one.get("expression") for one in map(_dict, _list(webhook.get("matchConditions")))}
     expression = named.get(WORDS)
     return parse(expression) if isinstance(expression, str) else None
 
 
-def _made_from(webhook: Object, digest: str, opt_in: str) -> Wanted | None:
-    let_through, its_opt_in, timeout = reach_in(webhook), _opt_in(webhook, opt_in), webhook.get("timeoutSeconds")
+def _made_from(webhook: Object, digest: str, opt_in: str) -> Desired | None:
+    let_through, its_opt_in, timeout = (
+        matched_names_in(webhook),
+        _opt_in(webhook, opt_in),
+        webhook.get("timeoutSeconds"),
+    )
     if let_through is None or its_opt_in is None or not isinstance(timeout, int):
         return None
-    return Wanted(digest, let_through, its_opt_in, timeout)
+    return Desired(digest, let_through, its_opt_in, timeout)
 
 
 def _opt_in(webhook: Object, expected: str) -> str | None:

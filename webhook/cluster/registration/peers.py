@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 
-from webhook.cluster.registration.matched_names import Reach
-from webhook.cluster.registration.observed import Registered
+from webhook.cluster.registration.matched_names import MatchedNames
+from webhook.cluster.registration.observed import Observed
 from webhook.mapping.model.policy import Policy
 
 
-def known_elsewhere(
-    resources: Iterable[str], keys: Iterable[str], policy: Policy, reach: Reach, registered: Registered | None
+def known_to_peers(
+    resources: Iterable[str], keys: Iterable[str], policy: Policy, reach: MatchedNames, registered: Observed | None
 ) -> bool:
     """Whether a pod carries a name that the registered policy lets through and this replica's policy does not know.
 
@@ -24,9 +24,9 @@ def known_elsewhere(
     """
     if registered is None or registered.digest is None or registered.digest == policy.digest:
         return False
-    if registered.wanted is None:
+    if registered.desired is None:
         return not reach.has_pod(resources, keys)
-    there = registered.wanted.reach
+    there = registered.desired.matched_names
     return any(there.has_resource(name) and not _known(name, policy) for name in resources) or any(
         there.has_key(key) and not reach.has_key(key) for key in keys
     )
@@ -37,6 +37,6 @@ def _known(name: str, policy: Policy) -> bool:
     somebodys = policy.near.known
     return (
         bool(policy.resources.owners(name))
-        or name in policy.standby
+        or name in policy.inactive
         or (somebodys is not None and somebodys.fullmatch(name) is not None)
     )

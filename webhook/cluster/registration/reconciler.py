@@ -27,12 +27,12 @@ from webhook.cluster.registration.comparison import (
     opted_in_as,
     other_writers,
 )
-from webhook.cluster.registration.desired import IGNORE, NAME, Site, Wanted
-from webhook.cluster.registration.observed import Registered, Version, read_registered
-from webhook.cluster.registration.repairs import Pace, Repairs
-from webhook.cluster.registration.report import Kind, Notice, Notices
+from webhook.cluster.registration.desired import IGNORE, NAME, Desired, Site
+from webhook.cluster.registration.observed import Observed, Version, read_observed
+from webhook.cluster.registration.repairs import Backoff, Repairs
+from webhook.cluster.registration.report import Notices, Report, ReportKind
 from webhook.cluster.registration.stored import StoredConfiguration
-from webhook.cluster.registration.update import Amendment, Change, Writer, amendment, spares
+from webhook.cluster.registration.update import Change, Update, Writer, spares, update_for
 
 ATTEMPTS: Final = 5
 """Tries of one pass that lose against another writer: as many replicas as may start at once."""
@@ -50,7 +50,7 @@ class Mode(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Timing:
+class ReconcileConfig:
     """Seconds.
 
     Attributes:
@@ -72,20 +72,20 @@ class Timing:
     calm: float = 600.0
 
 
-class Registrar:
+class Reconciler:
     """Keeps one registration as one policy wants it; see `once` for what it does and `run` for when."""
 
     def __init__(
         self,
         api: Api,
         site: Site,
-        want: Wanted,
-        tell: Callable[[Notice], None],
+        want: Desired,
+        tell: Callable[[Report], None],
         *,
         mode: Mode = Mode.MANAGED,
         owner: str | None = None,
         version: str = __version__,
-        timing: Timing | None = None,
+        timing: ReconcileConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
         sure: Callable[[], Awaitable[bool]] | None = None,
         opted_in: Callable[[], Sequence[Labels]] = tuple,
@@ -108,13 +108,13 @@ class Registrar:
             serving: whether whoever trusts the authorities of `site` can be answered.
         """
         self._api = api
-        self._registered: Registered | None = None
+        self._registered: Observed | None = None
         self._writer = Writer(Version(version), want, site)
         self._notices = Notices(tell)
         self._stored = StoredConfiguration(api)
         self._mode = mode
         self._owner = owner
-        self._timing = timing or Timing()
+        self._timing = timing or ReconcileConfig()
         self._clock = clock
         self._sure = sure
         self._opted_in = opted_in
@@ -124,8 +124,8 @@ class Registrar:
         self._changed = clock()
         pace = self._timing
         self._repairs = Repairs(
-            Pace(pace.repair, pace.repair_at_most, pace.calm),
-            Pace(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most),
+            Backoff(pace.repair, pace.repair_at_most, pace.calm),
+            Backoff(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most),
         )
         self._as_desired: bool | None = None
         self._failures = 0
@@ -134,12 +134,12 @@ class Registrar:
         self._pass = asyncio.Lock()
 
     @property
-    def want(self) -> Wanted:
+    def want(self) -> Desired:
         """What is kept."""
         return self._writer.want
 
     @property
-    def registered(self) -> Registered | None:
+    def registered(self) -> Observed | None:
         """What stood in the cluster when it was last read or written.
 
         None before that, and where the registration is kept by others: its digest would say nothing of other replicas.
@@ -156,7 +156,7 @@ class Registrar:
         """Whether what stands in the cluster treats every pod that the policy wants treated; None before that is known."""
         return self._as_desired
 
-    def adopt(self, want: Wanted, site: Site | None = None) -> None:
+    def adopt(self, want: Desired, site: Site | None = None) -> None:
         """Take over another policy, or new authorities, and see to it soon."""
         site = site or self._writer.site
         if (want, site) != (self._writer.want, self._writer.site):
@@ -180,12 +180,12 @@ class Registrar:
         """Look now, at each `check` and now and then, until cancelled."""
         while True:
             self._wake.clear()
-            rest = await self.once()
+            rest = await self.reconcile()
             with suppress(TimeoutError):
                 async with asyncio.timeout(rest):
                     await self._wake.wait()
 
-    async def once(self) -> float:
+    async def reconcile(self) -> float:
         """Read the registration and write it if it has to be; seconds until the next look.
 
         Nothing is raised: what goes wrong is told, and tried again.
@@ -198,11 +198,11 @@ class Registrar:
             except (UnreachableError, StatusError) as error:
                 if isinstance(error, StatusError):
                     self._as_desired = False
-                self._notices.say(Kind.FAILED, f"the webhook configuration {NAME} cannot be kept: {error}")
+                self._notices.say(ReportKind.FAILED, f"the webhook configuration {NAME} cannot be kept: {error}")
                 self._failures += 1
                 return self._backoff()
             self._failures = 0
-            self._notices.over(Kind.FAILED)
+            self._notices.over(ReportKind.FAILED)
             return rest
 
     async def _look(self) -> float:
@@ -216,11 +216,11 @@ class Registrar:
             if found is None and owner is None and self._owned:
                 # Written now, it would outlive its release, and hold back pods for ever.
                 message = f"the webhook configuration {NAME} is not made again: the ClusterRole {self._owner} is gone"
-                self._notices.say(Kind.REMOVED, message)
+                self._notices.say(ReportKind.REMOVED, message)
                 return self._some_time()
             self._owned = self._owned or owner is not None
             writer = replace(self._writer, owner=owner, serving=self._serving())
-            change = amendment(found, self._kept(found, read), writer, quiet=await self._may_narrow(read))
+            change = update_for(found, self._kept(found, read), writer, quiet=await self._may_narrow(read))
             # That somebody can answer at last is no repair.
             answered = self._sparing and change is not None and not spares(change.configuration)
             repair = writer.announced and not self._moved and not answered
@@ -244,19 +244,19 @@ class Registrar:
         self._as_desired = not self._sparing
         if self._sparing:
             message = f"the webhook configuration {NAME} lets pods go on untreated until somebody can answer: {IGNORE}"
-            self._notices.say(Kind.SPARING, message)
+            self._notices.say(ReportKind.SPARING, message)
         else:
-            self._notices.over(Kind.SPARING)
+            self._notices.over(ReportKind.SPARING)
 
-    def _observe(self, found: Object | None) -> Registered:
+    def _observe(self, found: Object | None) -> Observed:
         """Takes notice of what stands there; that it changed, and what others have added."""
-        read = Registered() if found is None else read_registered(found, self.want.opt_in)
+        read = Observed() if found is None else read_observed(found, self.want.opt_in)
         before, self._registered = self._registered, read
         if before is None or _state(before) != _state(read):
             self._changed = self._clock()
         return read
 
-    def _kept(self, found: Object | None, read: Registered) -> Registered:
+    def _kept(self, found: Object | None, read: Observed) -> Observed:
         """What was read, without what is not to be kept: terms of others that keep pods out, a newer version's claim."""
         if found is None or keeps_selectors(found):
             kept = read.foreign
@@ -268,14 +268,14 @@ class Registrar:
             kept = {name: terms for name, terms in left.items() if terms}
         terms = "; ".join(f"{name}: {terms}" for name, terms in kept.items())
         if terms:
-            self._notices.say(Kind.FOREIGN, f"others narrow the namespaces of {NAME}, which is kept: {terms}")
+            self._notices.say(ReportKind.FOREIGN, f"others narrow the namespaces of {NAME}, which is kept: {terms}")
         else:
-            self._notices.over(Kind.FOREIGN)
+            self._notices.over(ReportKind.FOREIGN)
         if read.version is not None and read.version > self._writer.version:
-            return Registered(foreign=kept, authorities=read.authorities, injected=read.injected)
+            return Observed(foreign=kept, authorities=read.authorities, injected=read.injected)
         return replace(read, foreign=kept)
 
-    def _left_to_newer(self, found: Object | None, read: Registered) -> bool:
+    def _left_to_newer(self, found: Object | None, read: Observed) -> bool:
         """Whether a newer version keeps it.
 
         Its note is not believed where something stands there that no version writes, nor where it differs and others
@@ -295,9 +295,9 @@ class Registrar:
         self._as_desired = all(one.severity is Severity.SLIGHT for one in faults)
         sentences = "; ".join(map(str, faults))
         if self._mode is Mode.STATIC:
-            kind, message = Kind.LACKING, f"the webhook configuration {NAME} is kept by hand, and {sentences}"
+            kind, message = ReportKind.LACKING, f"the webhook configuration {NAME} is kept by hand, and {sentences}"
         else:
-            kind = Kind.NEWER
+            kind = ReportKind.NEWER
             message = f"the webhook configuration {NAME} is a newer version's and left to it, but {sentences}"
             faults = [one for one in faults if one.severity is not Severity.SLIGHT]
         if faults:
@@ -305,7 +305,7 @@ class Registrar:
         else:
             self._notices.over(kind)
 
-    async def _write(self, change: Amendment, found: Object | None, *, repair: bool) -> bool:
+    async def _write(self, change: Update, found: Object | None, *, repair: bool) -> bool:
         """Writes; False if somebody else was quicker, so that it has to be thought over."""
         store = self._stored
         written = await (store.create if found is None else store.replace)(change.configuration)
@@ -315,18 +315,18 @@ class Registrar:
             self._repairs.made(change.change, self._clock())
             self._report_repair(change, found)
         self._observe(written)
-        self._notices.over(Kind.WRITTEN, Kind.REMOVED)
-        self._notices.say(Kind.WRITTEN, f"the webhook configuration {NAME} was {change.change.value}")
+        self._notices.over(ReportKind.WRITTEN, ReportKind.REMOVED)
+        self._notices.say(ReportKind.WRITTEN, f"the webhook configuration {NAME} was {change.change.value}")
         return True
 
-    def _report_repair(self, change: Amendment, found: Object | None) -> None:
+    def _report_repair(self, change: Update, found: Object | None) -> None:
         """Reports what others did; not what replicas with different policies add and take away."""
         if change.change not in {Change.CREATED, Change.REPAIRED}:
             return
         if self._repairs.pace(change.change).in_a_row(self._clock()) == 1:
-            self._notices.over(Kind.REPAIRED, Kind.CONTESTED)
+            self._notices.over(ReportKind.REPAIRED, ReportKind.CONTESTED)
         if done := self._done(found):
-            self._notices.say(Kind.REPAIRED, f"the webhook configuration {NAME} was {done}, and was repaired")
+            self._notices.say(ReportKind.REPAIRED, f"the webhook configuration {NAME} was {done}, and was repaired")
 
     def _done(self, found: Object | None) -> str:
         """What others did to it; empty where it does not show."""
@@ -336,7 +336,7 @@ class Registrar:
         what = "; ".join(map(str, self._differences(found)))
         return f"changed{f' by {by}' if by else ''}{f' ({what})' if what else ''}" if by or what else ""
 
-    def _put_off(self, change: Amendment, found: Object | None, rest: float) -> float:
+    def _put_off(self, change: Update, found: Object | None, rest: float) -> float:
         faults = self._differences(found)
         self._as_desired = all(one.severity is Severity.SLIGHT for one in faults)
         if self._repairs.pace(change.change).in_a_row(self._clock()) >= CONTESTED:
@@ -344,14 +344,16 @@ class Registrar:
             if change.change in {Change.NARROWED, Change.TAKEN_OVER}:
                 pace = "replicas have different policies: nothing is taken out of it for now"
             done = self._done(found) or "changed"
-            self._notices.say(Kind.CONTESTED, f"the webhook configuration {NAME} was {done} again and again: {pace}")
+            self._notices.say(
+                ReportKind.CONTESTED, f"the webhook configuration {NAME} was {done} again and again: {pace}"
+            )
         return rest
 
-    async def _may_narrow(self, read: Registered) -> bool:
+    async def _may_narrow(self, read: Observed) -> bool:
         """Whether all has been quiet, and nobody needs an authority that is not known here."""
         return self._quiet() and (not self._has_others(read) or self._sure is None or await self._sure())
 
-    def _has_others(self, read: Registered) -> bool:
+    def _has_others(self, read: Observed) -> bool:
         """Whether the bundles hold authorities that are not ours, and are ours to keep."""
         ours = authorities(self._writer.site.ca_bundle).keys()
         return bool(ours) and not read.injected and any(bundle - ours for bundle in read.authorities)
@@ -363,7 +365,7 @@ class Registrar:
         """Until the next look: something may be waiting for the quiet."""
         since = self._clock() - self._changed
         there = self._registered
-        pending = there is not None and (there.wanted != self.want or self._has_others(there))
+        pending = there is not None and (there.desired != self.want or self._has_others(there))
         waiting = pending and since < self._timing.quiet
         rest = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (replicas do not look all at once)
         return min(rest, self._timing.quiet - since) if waiting else rest
@@ -373,6 +375,6 @@ class Registrar:
         return longest * random.uniform(0.5, 1.0)  # noqa: S311  (replicas do not come back all at once)
 
 
-def _state(read: Registered) -> tuple[object, ...]:
+def _state(read: Observed) -> tuple[object, ...]:
     """What has to be quiet before anything is taken away."""
-    return read.version, read.digest, read.wanted, read.authorities
+    return read.version, read.digest, read.desired, read.authorities

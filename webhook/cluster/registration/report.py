@@ -11,7 +11,7 @@ LONGEST: Final = 1000
 """Bytes of a message: what others have written into a configuration is repeated in it."""
 
 
-class Kind(enum.Enum):
+class ReportKind(enum.Enum):
     """What a notice is about; a warning unless it is `WRITTEN`, `FOREIGN` or `REMOVED`."""
 
     WRITTEN = "written"
@@ -26,16 +26,16 @@ class Kind(enum.Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Notice:
+class Report:
     """Something to report: a log line, and an Event on the configuration for warnings."""
 
-    kind: Kind
+    kind: ReportKind
     message: str
 
     @property
     def warning(self) -> bool:
         """Whether somebody should look at it."""
-        return self.kind not in {Kind.WRITTEN, Kind.FOREIGN, Kind.REMOVED}
+        return self.kind not in {ReportKind.WRITTEN, ReportKind.FOREIGN, ReportKind.REMOVED}
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,17 +46,17 @@ class Notices:
         report: called with each notice; it must not block.
     """
 
-    report: Callable[[Notice], None]
-    _last: dict[Kind, str] = field(default_factory=dict)
+    report: Callable[[Report], None]
+    _last: dict[ReportKind, str] = field(default_factory=dict)
 
-    def say(self, kind: Kind, message: str) -> None:
+    def say(self, kind: ReportKind, message: str) -> None:
         """Report it, unless the same was the last of its kind."""
         message = shortened(message, LONGEST)
         if self._last.get(kind) != message:
             self._last[kind] = message
-            self.report(Notice(kind, message))
+            self.report(Report(kind, message))
 
-    def over(self, *kinds: Kind) -> None:
+    def over(self, *kinds: ReportKind) -> None:
         """Whatever was reported is over: if it comes back, it is news."""
         for kind in kinds:
             self._last.pop(kind, None)

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.ca_bundles import authorities, bundle_of, injected, widened
-from webhook.cluster.registration.desired import ENFORCE, FAIL, IGNORE, NAME, Site, Wanted, registration
+from webhook.cluster.registration.desired import ENFORCE, FAIL, IGNORE, NAME, Desired, Site, registration
 from webhook.cluster.registration.match_conditions import fits
-from webhook.cluster.registration.observed import Registered, Version, webhooks_of
+from webhook.cluster.registration.observed import Observed, Version, webhooks_of
 
 
 class Change(enum.Enum):
@@ -28,7 +28,7 @@ class Change(enum.Enum):
     TAKEN_OVER = "taken over from a policy that no replica holds any more"
 
 
-class Amendment(NamedTuple):
+class Update(NamedTuple):
     """A configuration to be written, and why."""
 
     configuration: Object
@@ -49,19 +49,19 @@ class Writer:
     """
 
     version: Version
-    want: Wanted
+    want: Desired
     site: Site
     owner: Object | None = None
     announced: bool = False
     serving: bool = True
 
 
-def amendment(found: Object | None, read: Registered, writer: Writer, *, quiet: bool) -> Amendment | None:
+def update_for(found: Object | None, read: Observed, writer: Writer, *, quiet: bool) -> Update | None:
     """What a writer has to write, None where all is as it should be.
 
     Args:
         found: the configuration in the cluster, None if there is none.
-        read: the same, as `read_registered` gives it, with those terms of others that are to be kept; never a newer
+        read: the same, as `read_observed` gives it, with those terms of others that are to be kept; never a newer
             version's.
         writer: who asks.
         quiet: neither the policy nor the registration has changed for a while.
@@ -70,7 +70,7 @@ def amendment(found: Object | None, read: Registered, writer: Writer, *, quiet: 
         made = registration(writer.want, writer.site, version=writer.version.text)
         _spare(made, {}, writer)
         _own(made, writer.owner)
-        return Amendment(made, Change.CREATED)
+        return Update(made, Change.CREATED)
     version, want = _agreed(read, writer, quiet=quiet)
     made = registration(want, writer.site, version=version.text, foreign=read.foreign)
     dropped = _put_bundles(made, found, writer.site, quiet=quiet)
@@ -80,7 +80,7 @@ def amendment(found: Object | None, read: Registered, writer: Writer, *, quiet: 
     metadata = _metadata(amended)
     metadata["annotations"] = {**(metadata.get("annotations") or {}), **made["metadata"]["annotations"]}
     _own(amended, writer.owner)
-    return None if amended == found else Amendment(amended, _change(read, want, writer, dropped=dropped))
+    return None if amended == found else Update(amended, _change(read, want, writer, dropped=dropped))
 
 
 def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> bool:
@@ -118,35 +118,35 @@ def _spare(made: Object, found: Object, writer: Writer) -> None:
         enforcing["failurePolicy"] = IGNORE
 
 
-def _agreed(read: Registered, writer: Writer, *, quiet: bool) -> tuple[Version, Wanted]:
+def _agreed(read: Observed, writer: Writer, *, quiet: bool) -> tuple[Version, Desired]:
     """In whose name is written, and what."""
-    there = read.wanted
+    there = read.desired
     if there is None or read.version is None:
         return writer.version, writer.want
-    both = writer.want.reach | there.reach
+    both = writer.want.matched_names | there.matched_names
     fit = fits(both)
     if not fit:
         # The API server would refuse it, and everything else that is to be written with it: better the newest policy alone.
-        both = writer.want.reach
+        both = writer.want.matched_names
     if read.version == writer.version:
         if there.digest == writer.want.digest:
-            return writer.version, writer.want if quiet else replace(writer.want, reach=both)
+            return writer.version, writer.want if quiet else replace(writer.want, matched_names=both)
         if writer.announced and not quiet:
             # Another replica is ahead, or behind: what it lacks of ours is added in its name, the rest is its own.
-            return read.version, replace(there, reach=both) if fit else there
-    return writer.version, replace(writer.want, reach=both)
+            return read.version, replace(there, matched_names=both) if fit else there
+    return writer.version, replace(writer.want, matched_names=both)
 
 
-def _change(read: Registered, want: Wanted, writer: Writer, *, dropped: bool) -> Change:
+def _change(read: Observed, want: Desired, writer: Writer, *, dropped: bool) -> Change:
     if not writer.announced:
         return Change.ANNOUNCED
     if dropped:
         return Change.NARROWED
-    if read.wanted is None:
+    if read.desired is None:
         return Change.REPAIRED
-    if read.wanted.reach == want.reach:
-        return Change.TAKEN_OVER if read.wanted.digest != want.digest else Change.REPAIRED
-    return Change.WIDENED if want.reach.covers(read.wanted.reach) else Change.NARROWED
+    if read.desired.matched_names == want.matched_names:
+        return Change.TAKEN_OVER if read.desired.digest != want.digest else Change.REPAIRED
+    return Change.WIDENED if want.matched_names.covers(read.desired.matched_names) else Change.NARROWED
 
 
 def _own(configuration: Object, owner: Object | None) -> None:

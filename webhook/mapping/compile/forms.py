@@ -6,7 +6,7 @@ from webhook.mapping.compile.keys import compile_override
 from webhook.mapping.compile.problems import Problems
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import Path
-from webhook.mapping.model.vendor import Condition, Derived, Form, Word
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key
 from webhook.mapping.requests.denials import PLACEHOLDER, VALUES
 from webhook.request import DIMENSIONS, Dimension, Request
 
@@ -24,7 +24,7 @@ class FormCompiler:
     """
 
     def __init__(
-        self, document: schema.Mapping, words: Mapping[str, Word], by_dimension: ByDimension, problems: Problems
+        self, document: schema.Mapping, words: Mapping[str, Key], by_dimension: ByDimension, problems: Problems
     ) -> None:
         self._document = document
         self._words = words
@@ -38,11 +38,11 @@ class FormCompiler:
         when = tuple(self._condition((*path, "when", key), key, value) for key, value in form.when.items())
         devices: int | Derived | None = None
         if isinstance(form.devices, schema.Derived):
-            if form.devices.word not in words:
+            if form.devices.key not in words:
                 self._problems.add(
-                    (*path, "devices", "word"), f"no word is called {form.devices.word!r}", _listing(words)
+                    (*path, "devices", "word"), f"no word is called {form.devices.key!r}", _listing(words)
                 )
-            devices = Derived(form.devices.word, form.devices.per, form.devices.round)
+            devices = Derived(form.devices.key, form.devices.per, form.devices.round)
         elif form.devices is not None:
             devices = form.devices
             if devices < 1:
@@ -60,15 +60,15 @@ class FormCompiler:
                 self._problems.memory((*path, "absent", "memory"), form.absent.memory),
                 self._problems.cores((*path, "absent", "cores"), form.absent.cores),
             ),
-            words={
-                name: compile_override((*path, "words", name), word, form.words.get(name), self._problems)
+            keys={
+                name: compile_override((*path, "keys", name), word, form.keys.get(name), self._problems)
                 for name, word in words.items()
             },
-            own_values=frozenset(name for name, rule in form.words.items() if "values" in rule.model_fields_set),
+            own_values=frozenset(name for name, rule in form.keys.items() if "values" in rule.model_fields_set),
             write=form.write,
         )
-        for name in form.words.keys() - words.keys():
-            self._problems.add((*path, "words", name), f"no word is called {name!r}", _listing(words))
+        for name in form.keys.keys() - words.keys():
+            self._problems.add((*path, "keys", name), f"no word is called {name!r}", _listing(words))
         if compiled.reads:
             self._check_dimensions(path, compiled)
         else:
@@ -93,7 +93,7 @@ class FormCompiler:
         for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
             if name not in self._words and (name not in VALUES or key == "leave"):
                 self._problems.add((*path, key), f"no word is called {name!r}", _listing(self._words))
-        if form.model_fields_set & {"devices", "memory", "cores", "absent", "words", "write", "name"} or (
+        if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name"} or (
             form.deny is not None and form.leave is not None
         ):
             self._problems.add(path, f"a form that {does} says nothing else", f"keep `when` and `{key}`")
@@ -115,5 +115,5 @@ class FormCompiler:
         return Condition((key,), absent, present, self._problems.numbers(path, numbers) if numbers else None)
 
 
-def _listing(words: Mapping[str, Word]) -> str:
+def _listing(words: Mapping[str, Key]) -> str:
     return f"words are {', '.join(words)}"

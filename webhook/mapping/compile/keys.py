@@ -9,16 +9,16 @@ from webhook.mapping.compile.problems import Problems
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import CONTAINER, Template
 from webhook.mapping.document.problem import Path
-from webhook.mapping.model.vendor import Word, WordPlace
+from webhook.mapping.model.vendor import Key, WordPlace
 from webhook.mapping.notation.amounts import parse_unit
 from webhook.mapping.notation.glob import glob_pattern
 from webhook.quantity import Number
 from webhook.request import DIMENSIONS, Dimension
 
 
-def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Variable], problems: Problems) -> Word:
+def compile_key(name: str, word: schema.Key, variables: Mapping[str, schema.Variable], problems: Problems) -> Key:
     """A word, with its unit."""
-    path: Path = ("words", name)
+    path: Path = ("keys", name)
     stands: dict[WordPlace, schema.Texts | None] = {
         "resource": word.resource,
         "label": word.label,
@@ -58,7 +58,7 @@ def compile_word(name: str, word: schema.Word, variables: Mapping[str, schema.Va
     if word.perhaps is not None and (place != "resource" or "devices" not in dimensions):
         problems.add((*path, "perhaps"), "only a resource that counts devices may have another name")
     unit, sized = _unit(path, word, dimensions, problems)
-    return Word(
+    return Key(
         name=name,
         place=place,
         spellings=spellings,
@@ -93,7 +93,7 @@ def _check_variables(path: Path, templates: Iterable[Template], variables: Colle
         problems.add(path, f"the variable {{{variable}}} is not defined", "add it under `variables`")
 
 
-def compile_override(path: Path, word: Word, rule: schema.WordRule | None, problems: Problems) -> Word:
+def compile_override(path: Path, word: Key, rule: schema.KeyRule | None, problems: Problems) -> Key:
     """A word as it is read in one form."""
     if rule is None:
         return word
@@ -111,15 +111,15 @@ def compile_override(path: Path, word: Word, rule: schema.WordRule | None, probl
 
 
 def _unit(
-    path: Path, word: schema.WordRule, dimensions: tuple[Dimension, ...], problems: Problems
+    path: Path, word: schema.KeyRule, dimensions: tuple[Dimension, ...], problems: Problems
 ) -> tuple[Number | None, bool]:
     memory = "memory" in dimensions
     if word.unit is None:
         if "unit" in word.model_fields_set:
-            if isinstance(word, schema.Word) and word.why is None:
+            if isinstance(word, schema.Key) and word.why is None:
                 problems.add(path, "`unit: null` needs `why`: what the user is to find out")
             return None, memory
-        if memory and isinstance(word, schema.Word):
+        if memory and isinstance(word, schema.Key):
             problems.add(path, "a memory word needs a `unit`", "a quantity such as `1Mi`, or `1%` of a card")
         return 1, False
     try:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from webhook.mapping.compile.forms import FormCompiler
-from webhook.mapping.compile.keys import compile_word
+from webhook.mapping.compile.keys import compile_key
 from webhook.mapping.compile.problems import Problems
 from webhook.mapping.compile.variables import compile_variables
 from webhook.mapping.document import schema
@@ -15,7 +15,7 @@ from webhook.mapping.model.guard_rule import GuardPlace
 from webhook.mapping.model.match_names import compile_lets_through
 from webhook.mapping.model.owned import Owned, compile_owned
 from webhook.mapping.model.shim import compile_shim
-from webhook.mapping.model.vendor import Default, Vendor, Word
+from webhook.mapping.model.vendor import Default, Key, Vendor
 from webhook.mapping.notation.pattern import PatternError, check, expression
 from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Percent, Size
 
@@ -56,7 +56,7 @@ def draft_vendor(
 
 
 def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path], problems: Problems) -> Vendor:
-    words = {name: compile_word(name, word, document.variables, problems) for name, word in document.words.items()}
+    words = {name: compile_key(name, word, document.variables, problems) for name, word in document.keys.items()}
     keys = {key for word in words.values() for key in (*word.variables, word.picks)}
     variables = compile_variables(document.variables, keys, problems)
     _check_names(words, problems)
@@ -95,7 +95,7 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path]
         family=document.family,
         document=document,
         source=source,
-        words=words,
+        keys=words,
         variables=variables,
         forms=forms,
         by_dimension=by_dimension,
@@ -108,7 +108,7 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path]
         serves_init=document.init_containers == "served",
         refuses_init=document.init_containers == "refused",
         copies=document.copies,
-        standby=document.standby,
+        inactive=document.inactive,
         target=document.target,
         place=document.place,
         shim=shim,
@@ -121,17 +121,17 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path]
     )
 
 
-def _check_names(words: Mapping[str, Word], problems: Problems) -> None:
+def _check_names(words: Mapping[str, Key], problems: Problems) -> None:
     """One key says one thing."""
     seen: dict[tuple[str, str], str] = {}
     for word in words.values():
         for template in word.spellings:
             other = seen.setdefault((word.place, template.text), word.name)
             if other != word.name:
-                problems.add(("words", word.name), f"{template.text} is the word {other!r} already")
+                problems.add(("keys", word.name), f"{template.text} is the word {other!r} already")
 
 
-def _check_patterns(words: Mapping[str, Word], document: schema.Mapping, problems: Problems) -> None:
+def _check_patterns(words: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
     """The patterns that words and variables make can be matched."""
     for word in words.values():
         for template in word.templates:
@@ -140,16 +140,16 @@ def _check_patterns(words: Mapping[str, Word], document: schema.Mapping, problem
                 if pattern is not None:
                     expression(pattern)
             except PatternError as error:
-                problems.add(("words", word.name, word.place), f"the pattern of {template.text} {error}")
+                problems.add(("keys", word.name, word.place), f"the pattern of {template.text} {error}")
 
 
-def _check_count(words: Mapping[str, Word], document: schema.Mapping, problems: Problems) -> None:
+def _check_count(words: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
     """The names that words and variables make can be listed; with more of them nothing further is looked at."""
     many = Problems("")
     marks = (one if isinstance(one, str) else one.label for one in document.owned)
     templates = [template for word in words.values() for template in word.templates]
     for path, listed in (
-        (("words",), templates),
+        (("keys",), templates),
         (("owned",), [*map(Template, marks)]),
         (("match", "keys"), [*map(Template, document.match.keys or ())]),
     ):
@@ -176,7 +176,7 @@ def _check_rows(document: schema.Mapping, words: Collection[str], forms: Collect
                     problems.add((*path, "values", word, form), f"no form is called {form!r}", listed)
 
 
-def _check_owned(owned: Owned, words: Mapping[str, Word], problems: Problems) -> None:
+def _check_owned(owned: Owned, words: Mapping[str, Key], problems: Problems) -> None:
     """A word that is stripped as a scheduler's mark would never be read."""
     for word in words.values():
         stripped = {"label": owned.labels, "annotation": owned.annotations}.get(word.place, ())
@@ -194,7 +194,7 @@ def _check_unrenamed(document: schema.Mapping, problems: Problems) -> None:
                 problems.add(("unrenamed", index, "nodes", label), f"the pattern {pattern!r} {error}")
 
 
-def _own_keys(document: schema.Mapping, words: Mapping[str, Word]) -> dict[GuardPlace, list[str]]:
+def _own_keys(document: schema.Mapping, words: Mapping[str, Key]) -> dict[GuardPlace, list[str]]:
     """The annotations and labels that the vendor reads or writes."""
     spelled = [(word.place, template.text) for word in words.values() for template in word.spellings]
     return {

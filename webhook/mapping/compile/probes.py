@@ -8,13 +8,13 @@ import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
-from webhook.finding import Refused
+from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.vendor import Derived, Form, Vendor, Word
+from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
 from webhook.mapping.requests.conversion import number_for
 from webhook.mapping.requests.denials import spelling
-from webhook.mapping.requests.key_values import Said, form_of, spoken
+from webhook.mapping.requests.key_values import KeyValue, form_of, format_value
 from webhook.mapping.requests.reading import Reading, read
 from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.quantity import Number
@@ -57,14 +57,14 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
             continue
         try:
             reading = read(vendor, said, {}, largest_card, "probe")
-        except Refused:
+        except Denied:
             continue
         why = _not_written_back(vendor, reading, largest_card)
         if why is not None:
-            words = ", ".join(str(one) for one in said.values())
+            keys = ", ".join(str(one) for one in said.values())
             index = vendor.forms.index(form)
             problems.append(
-                Problem(f"{words} is read as {reading.request}, but cannot be written: {why}", ("forms", index))
+                Problem(f"{keys} is read as {reading.request}, but cannot be written: {why}", ("forms", index))
             )
     problems.extend(
         Problem(f"no words reach the form {form.name!r}: an earlier one hides it", ("forms", index))
@@ -78,7 +78,7 @@ def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> st
     """Why what was read cannot be written, or None; rounded requests and names with sizes of their own need not come back."""
     rounded = any(finding.reason is Reason.ROUNDED_DOWN for finding in reading.findings)
     sized_names = any(variable.rows for variable in vendor.variables.values())
-    if vendor.standby or not vendor.target or not reading.form.write or rounded or sized_names:
+    if vendor.inactive or not vendor.target or not reading.form.write or rounded or sized_names:
         return None
     if any(not variable.write and _needed(vendor, variable.name) for variable in vendor.variables.values()):
         return None
@@ -86,7 +86,7 @@ def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> st
         written = write(vendor, reading.request, {}, largest_card, "probe")
     except NoEquivalent as why:
         return "; ".join(why.reasons[:2])
-    got, stepped = written.reading.request, any(word.step != 1 for word in vendor.words.values())
+    got, stepped = written.reading.request, any(word.step != 1 for word in vendor.keys.values())
     if got != reading.request and not stepped:
         return f"it would be read back as {got}"
     return None
@@ -96,7 +96,7 @@ def _needed(vendor: Vendor, variable: str) -> bool:
     """Whether every spelling of some word has the variable, so that nothing is written without it."""
     return any(
         all(variable in template.variables for template in word.spellings)
-        for word in vendor.words.values()
+        for word in vendor.keys.values()
         if word.spellings
     )
 
@@ -106,35 +106,35 @@ def _unwritable_defaults(vendor: Vendor, largest_card: int) -> Iterator[Problem]
         if isinstance(default.value, Size) and default.value.bytes > largest_card:
             yield Problem(f"no card has {default.value}", ("defaults", dimension))
             continue
-        words = [vendor.words[name] for name in vendor.by_dimension[dimension]]
+        keys = [vendor.keys[name] for name in vendor.by_dimension[dimension]]
         implied = any(getattr(form.absent, dimension) == default.value for form in vendor.forms)
-        if not implied and all(number_for(word, default.value, 1) is None for word in words):
+        if not implied and all(number_for(word, default.value, 1) is None for word in keys):
             yield Problem(f"no word of {vendor.name} can say {default.value}", ("defaults", dimension))
 
 
-def combinations(vendor: Vendor) -> Iterator[dict[str, Said]]:
+def combinations(vendor: Vendor) -> Iterator[dict[str, KeyValue]]:
     """Words in combination, not without a word that asks; how many are looked at is bounded, whatever the document says."""
-    forms, words = len(vendor.forms), len(vendor.words)
-    most = min(MAX_PROBES, max(16 * forms, MAX_WORK // (forms * words)))
+    forms, keys = len(vendor.forms), len(vendor.keys)
+    most = min(MAX_PROBES, max(16 * forms, MAX_WORK // (forms * keys)))
     for said in itertools.islice(_all_combinations(vendor, most), most):
-        if any(vendor.words[name].kind in {"amount", "text"} for name in said):
+        if any(vendor.keys[name].kind in {"amount", "text"} for name in said):
             yield said
 
 
-def _all_combinations(vendor: Vendor, most: int) -> Iterator[dict[str, Said]]:
+def _all_combinations(vendor: Vendor, most: int) -> Iterator[dict[str, KeyValue]]:
     """First those that each form's own conditions ask for, then corners of all with all."""
     directed = [_directed(vendor, form) for form in vendor.forms]
     of_each = max(1, most // (4 * len(directed)))
     for binding in _bindings(vendor):
         for candidates in directed:
             yield from _combined(vendor, candidates, binding, of_each)
-    corners = {word.name: _corners(vendor, word, None)[:MAX_NUMBERS] for word in vendor.words.values()}
+    corners = {word.name: _corners(vendor, word, None)[:MAX_NUMBERS] for word in vendor.keys.values()}
     yield from _combined(vendor, corners, (), most)
 
 
 def _combined(
     vendor: Vendor, candidates: dict[str, list[Candidate]], binding: Binding, most: int
-) -> Iterator[dict[str, Said]]:
+) -> Iterator[dict[str, KeyValue]]:
     """Some of all combinations, spread evenly over them."""
     names = list(candidates)
     total = 1
@@ -143,21 +143,21 @@ def _combined(
     # A stride that shares no factor with the counts visits every value of every word.
     stride = max(1, total // most) | 1
     for nth in range(0, total, stride):
-        said: dict[str, Said] = {}
+        said: dict[str, KeyValue] = {}
         left = nth
         for name in names:
             left, index = divmod(left, len(candidates[name]))
             value = candidates[name][index]
             if value is not None and value != 0:
-                said[name] = _said(vendor.words[name], value, binding)
+                said[name] = _said(vendor.keys[name], value, binding)
         yield said
 
 
-def _said(word: Word, value: Number | str, binding: Binding) -> Said:
+def _said(word: Key, value: Number | str, binding: Binding) -> KeyValue:
     key = spelling(word, {**dict(binding), "container": "probe"})
     if isinstance(value, str):
-        return Said(word.name, key, value, 0, binding)
-    return Said(word.name, key, spoken(value), value, binding)
+        return KeyValue(word.name, key, value, 0, binding)
+    return KeyValue(word.name, key, format_value(value), value, binding)
 
 
 def _bindings(vendor: Vendor) -> Iterator[Binding]:
@@ -172,8 +172,8 @@ def _bindings(vendor: Vendor) -> Iterator[Binding]:
 def _directed(vendor: Vendor, form: Form) -> dict[str, list[Candidate]]:
     """For each word, what the form's conditions accept; for the others a few plain numbers or nothing."""
     candidates: dict[str, list[Candidate]] = {}
-    for word in vendor.words.values():
-        conditions = [condition for condition in form.when if word.name in condition.words]
+    for word in vendor.keys.values():
+        conditions = [condition for condition in form.when if word.name in condition.keys]
         values = _corners(vendor, word, form)
         if conditions:
             kept = [value for value in values if _accepts(form, word.name, value)]
@@ -189,7 +189,7 @@ def _directed(vendor: Vendor, form: Form) -> dict[str, list[Candidate]]:
 def _accepts(form: Form, name: str, value: Candidate) -> bool:
     """Whether the form's conditions on this word alone leave the value possible."""
     for condition in form.when:
-        if name not in condition.words or len(condition.words) > 1:
+        if name not in condition.keys or len(condition.keys) > 1:
             continue
         if value is None:
             if not condition.absent:
@@ -204,14 +204,14 @@ def _accepts(form: Form, name: str, value: Candidate) -> bool:
     return True
 
 
-def _corners(vendor: Vendor, word: Word, form: Form | None) -> list[Candidate]:
+def _corners(vendor: Vendor, word: Key, form: Form | None) -> list[Candidate]:
     """What is worth trying of a word: nothing, small numbers, and where legal sets, conditions and counts begin and end."""
     if word.kind == "text":
         texts = {
             text
             for one in vendor.forms
             for condition in one.when
-            if word.name in condition.words
+            if word.name in condition.keys
             for text in condition.texts
         }
         chosen = vendor.variables[word.picks].rows if word.picks is not None and word.picks in vendor.variables else {}
@@ -224,15 +224,15 @@ def _corners(vendor: Vendor, word: Word, form: Form | None) -> list[Candidate]:
     return [None, *found, 1, 2, 100 if "cores" in word.dimensions else 16]
 
 
-def _ends(word: Word, forms: Iterable[Form]) -> Iterator[Number]:
+def _ends(word: Key, forms: Iterable[Form]) -> Iterator[Number]:
     seen: set[int] = set()
     for one in forms:
         for condition in one.when:
-            if condition.words == (word.name,) and condition.numbers is not None:
+            if condition.keys == (word.name,) and condition.numbers is not None:
                 yield from condition.numbers.corners()
-        values = one.words[word.name].values
+        values = one.keys[word.name].values
         if values is not None and id(values) not in seen:
             seen.add(id(values))  # most forms share the word's own
             yield from values.corners()
-        if isinstance(one.devices, Derived) and one.devices.word == word.name:
+        if isinstance(one.devices, Derived) and one.devices.key == word.name:
             yield from (one.devices.per, 2 * one.devices.per)

@@ -10,7 +10,7 @@ from webhook.mapping.compile.problems import Problems
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import CONTAINER
 from webhook.mapping.document.problem import Path
-from webhook.mapping.model.vendor import Row, Variable
+from webhook.mapping.model.vendor import NamePart, Row
 from webhook.mapping.notation.numbers import Numbers
 from webhook.mapping.notation.pattern import PatternError, check
 from webhook.request import Memory, Percent, Size
@@ -38,7 +38,7 @@ class _Range:
 
 def compile_variables(
     variables: Mapping[str, schema.Variable], keys: Collection[str | None], problems: Problems
-) -> dict[str, Variable]:
+) -> dict[str, NamePart]:
     """The variable parts of names, with their rows.
 
     Args:
@@ -47,7 +47,7 @@ def compile_variables(
         problems: takes what is wrong.
     """
     known = {name for name, variable in variables.items() if not _empty(variable)} | {key for key in keys if key}
-    compiled: dict[str, Variable] = {}
+    compiled: dict[str, NamePart] = {}
     for name, variable in variables.items():
         if _empty(variable):
             problems.add(("variables", name), "needs `values` or `rows`", _did_you_mean(name, known - {name}))
@@ -93,7 +93,7 @@ def _check_outside_keys(
         )
 
 
-def _variable(name: str, variable: schema.Variable, problems: Problems, *, everywhere: bool) -> Variable:
+def _variable(name: str, variable: schema.Variable, problems: Problems, *, everywhere: bool) -> NamePart:
     path: Path = ("variables", name)
     for key, pattern in (("values", variable.values), ("others", variable.others)):
         if isinstance(pattern, str):
@@ -106,7 +106,7 @@ def _variable(name: str, variable: schema.Variable, problems: Problems, *, every
     held = {key: row for key, row in rows.items() if row is not None}
     _check_written(path, variable, held, problems)
     elsewhere = {key: _models_of(row) for key, row in (variable.rows or {}).items() if key not in held}
-    return Variable(name, held, _texts(variable.write), everywhere, variable.why, _texts(variable.model), elsewhere)
+    return NamePart(name, held, _texts(variable.write), everywhere, variable.why, _texts(variable.model), elsewhere)
 
 
 def _texts(written: schema.Texts | None) -> tuple[str, ...]:

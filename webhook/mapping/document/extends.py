@@ -79,10 +79,10 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any], path: Path, over
 def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
     """Under a new name every inherited resource word is renamed or removed: two vendors cannot own one name."""
     document, base = merged.document, merged.document.data.get(EXTENDS)
-    after = merged.data.get("words", {})
+    after = merged.data.get("keys", {})
     if base is None or merged.data.get("vendor") == base or not isinstance(after, dict):
         return []
-    before = builtin[base].data.get("words", {})
+    before = builtin[base].data.get("keys", {})
     kept = [
         name
         for name, word in after.items()
@@ -92,7 +92,7 @@ def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Pro
         return []
     message = f"under a name of its own it still claims the resource names of {', '.join(kept)}"
     hint = "give each a new `resource`, or remove the word with `null`; or leave `vendor` out to replace the built-in"
-    return [*_error(document, ("words",), message, hint).problems]
+    return [*_error(document, ("keys",), message, hint).problems]
 
 
 def _error(document: Document, path: Path, message: str, hint: str) -> MappingError:

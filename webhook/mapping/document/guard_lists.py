@@ -11,7 +11,7 @@ from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import validated
 
 
-class Chosen(Strict):
+class ListChoice(Strict):
     """Where the administrator of a cluster chooses the value of a variable, which that system then writes into pods."""
 
     env: str
@@ -26,7 +26,7 @@ class GuardList(Strict):
     named: Name = Field(alias="list")
     about: str
     guard: list[Guard] = Field(min_length=1)
-    chosen: list[Chosen] = Field(
+    chosen: list[ListChoice] = Field(
         [], description="where `check` looks for what the setting `guardExceptions` should name"
     )
 

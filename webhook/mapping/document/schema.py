@@ -27,19 +27,19 @@ _MOST: Final = 2**63 - 1
 
 Short: TypeAlias = Annotated[str, Field(max_length=63)]
 """A name within a document or a pod."""
-Key: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]
+KeyText: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]
 """A key, or a pattern of keys."""
 Long: TypeAlias = Annotated[str, Field(max_length=1024)]
 """A sentence, a path or a value."""
 Expression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
 """A regular expression, as RE2 reads it."""
-Texts: TypeAlias = Key | Annotated[list[Key], Field(min_length=1, max_length=FEW)]
+Texts: TypeAlias = KeyText | Annotated[list[KeyText], Field(min_length=1, max_length=FEW)]
 Whole: TypeAlias = Annotated[int, Field(ge=-_MOST, le=_MOST)]
 Amount: TypeAlias = Short | Whole
 """A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a card: ``1%``, ``6.25%``."""
 Held: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
 """What one device holds: an amount, or [least, most] that was seen."""
-Numbers: TypeAlias = Key | Whole | Annotated[list[Key | Whole], Field(min_length=1, max_length=SOME)]
+Numbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
 _LABEL: Final = (
     r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
@@ -65,7 +65,7 @@ class Row(Strict):
         None, description="percent of a card, or model of the card: percent"
     )
     devices: int | None = Field(None, ge=1, le=_MOST)
-    values: dict[Short, Numbers | Annotated[dict[Key, Numbers], Field(max_length=SOME)]] = Field(
+    values: dict[Short, Numbers | Annotated[dict[KeyText, Numbers], Field(max_length=SOME)]] = Field(
         {}, max_length=SOME, description="legal numbers of words, for this name; or form: legal numbers there"
     )
     all: dict[Short, Numbers] = Field(
@@ -76,10 +76,10 @@ class Row(Strict):
 class Variable(Strict):
     """A variable part of names: `{chip}`, `{profile}`."""
 
-    values: Annotated[list[Key], Field(max_length=MANY)] | Expression | None = Field(
+    values: Annotated[list[KeyText], Field(max_length=MANY)] | Expression | None = Field(
         None, description="a list of what it can be, or one pattern"
     )
-    rows: Annotated[dict[Key, Row], Field(max_length=MANY)] | None = Field(
+    rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = Field(
         None, description="what it can be, and what a device of that name holds"
     )
     others: Expression | None = Field(None, description="pattern of names that are known, but not what they hold")
@@ -92,7 +92,7 @@ class Variable(Strict):
     why: Long | None = Field(None, description="why `write` has to be configured, where it stands in no key")
 
 
-class WordRule(Strict):
+class KeyRule(Strict):
     """How the numbers of a word are read; a form may say it differently."""
 
     unit: Amount | None = Field(
@@ -110,7 +110,7 @@ Dimension: TypeAlias = Literal["devices", "memory", "cores"]
 WordKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "container"]
 
 
-class Word(WordRule):
+class Key(KeyRule):
     """One thing that a pod can carry: exactly one of resource, label, annotation and nodeSelector."""
 
     resource: Texts | None = Field(None, description="resource name, or several spellings: the first is written")
@@ -129,11 +129,11 @@ class Word(WordRule):
         "integer", description="spelling in a label or annotation"
     )
     list: bool = Field(default=False, description="one entry for each container, by position")
-    twin: Key | None = Field(
+    twin: KeyText | None = Field(
         None, description="a second key: either is read, both are written; where they differ, nothing is translated"
     )
     picks: Short | None = Field(None, description="a text word: the variable whose row it names")
-    perhaps: Key | None = Field(
+    perhaps: KeyText | None = Field(
         None, description="pattern of unknown resource names that may be this one under a name of the cluster's own"
     )
     absent: Literal["first", "only"] | None = Field(None, description="a container word: who asks when it is missing")
@@ -142,7 +142,7 @@ class Word(WordRule):
 class Derived(Strict):
     """A count of devices that another word implies."""
 
-    word: Short
+    key: Short
     per: int = Field(ge=1, le=_MOST)
     round: Literal["up", "down"] | None = None
 
@@ -158,7 +158,7 @@ class Absent(Strict):
 class Form(Strict):
     """One way in which words make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`)."""
 
-    name: Key | None = None
+    name: KeyText | None = None
     when: dict[Short, Numbers] = Field(
         {}, max_length=SOME, description="word or dimension: `absent`, `present`, legal numbers, or text"
     )
@@ -168,7 +168,7 @@ class Form(Strict):
     memory: Amount | None = None
     cores: Amount | None = None
     absent: Absent = Absent()
-    words: dict[Short, WordRule] = Field({}, max_length=SOME)
+    keys: dict[Short, KeyRule] = Field({}, max_length=SOME)
     write: bool = True
 
 
@@ -183,24 +183,24 @@ class Defaults(Strict):
 class Place(Strict):
     """What a pod needs to be placed where the vendor's cards are."""
 
-    scheduler: Key | None = Field(None, min_length=1)
-    schedulers: list[Annotated[Key, Field(min_length=1)]] = Field(
+    scheduler: KeyText | None = Field(None, min_length=1)
+    schedulers: list[Annotated[KeyText, Field(min_length=1)]] = Field(
         [], max_length=FEW, description="others that belong to the vendor too"
     )
     conflict: Literal["keep", "override", "deny"] = Field(
         "keep", description="when the pod names a scheduler of its own"
     )
-    runtime_class_name: Key | None = None
-    node_selector: dict[Key, Key] = Field({}, max_length=FEW)
+    runtime_class_name: KeyText | None = None
+    node_selector: dict[KeyText, KeyText] = Field({}, max_length=FEW)
     tolerations: list[Annotated[dict[Short, Long | Whole], Field(max_length=FEW)]] = Field([], max_length=FEW)
-    labels: dict[Key, Key] = Field({}, max_length=FEW)
-    annotations: dict[Key, Long] = Field({}, max_length=FEW)
+    labels: dict[KeyText, KeyText] = Field({}, max_length=FEW)
+    annotations: dict[KeyText, Long] = Field({}, max_length=FEW)
 
 
 class HostPath(Strict):
     """A folder of the node that holds the library."""
 
-    volume: Key
+    volume: KeyText
     path: Long
     type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
     mount_path: Long
@@ -218,7 +218,7 @@ Delivery: TypeAlias = Literal["none"] | HostPathDelivery
 class State(Strict):
     """A writable volume that the shim needs: an emptyDir, mounted at paths by subPath."""
 
-    volume: Key
+    volume: KeyText
     empty_dir: dict[Short, Short] = Field({}, max_length=FEW)
     mounts: dict[Long, Long] = Field(max_length=FEW, description="mount path: subPath")
 
@@ -247,7 +247,7 @@ class Shim(Strict):
     limit: Literal["env", "plugin"] | None = Field(
         None, description="who carries the limit: variables, or the device plugin"
     )
-    forms: list[Key] | None = Field(None, max_length=SOME, description="only for requests read in these forms")
+    forms: list[KeyText] | None = Field(None, max_length=SOME, description="only for requests read in these forms")
     needs: list[Literal["memory", "cores"]] = Field(
         [], max_length=FEW, description="must be sizes (or percent of cores), else no shim by us"
     )
@@ -256,7 +256,7 @@ class Shim(Strict):
     state: State | None = None
     library_path: LibraryPath | None = None
     preload: Preload | None = None
-    env: dict[Key, Long] = Field(
+    env: dict[KeyText, Long] = Field(
         {}, max_length=SOME, description="may use {memory} (MiB, up), {cores}, {devices}, {container}"
     )
 
@@ -264,9 +264,9 @@ class Shim(Strict):
 class Source(Strict):
     """Where a variable takes its value from: one kind of `valueFrom`; `*` stands for anything."""
 
-    config_map_key_ref: Key | None = Field(None, description="the name of the ConfigMap")
-    secret_key_ref: Key | None = Field(None, description="the name of the Secret")
-    field_ref: Key | None = Field(None, description="the path of the pod's field")
+    config_map_key_ref: KeyText | None = Field(None, description="the name of the ConfigMap")
+    secret_key_ref: KeyText | None = Field(None, description="the name of the Secret")
+    field_ref: KeyText | None = Field(None, description="the path of the pod's field")
 
 
 class Guard(Strict):
@@ -292,7 +292,7 @@ class Guard(Strict):
 class OwnedLabel(Strict):
     """A label that only a scheduler may write."""
 
-    label: Key
+    label: KeyText
 
 
 class HeldAgainst(Strict):
@@ -313,8 +313,8 @@ class HeldAgainst(Strict):
 class Match(Strict):
     """What lets a pod through to the webhook, where the domains of the words would let through too many."""
 
-    resources: list[Key] | None = Field(None, max_length=FEW, description="prefixes of resource names")
-    keys: list[Key] | None = Field(
+    resources: list[KeyText] | None = Field(None, max_length=FEW, description="prefixes of resource names")
+    keys: list[KeyText] | None = Field(
         None, max_length=MANY, description="label and annotation keys, or prefixes ending in `*`"
     )
 
@@ -322,7 +322,7 @@ class Match(Strict):
 class Unrenamed(Strict):
     """Another vendor's resource name under which the vendor may serve its devices; only labels of nodes tell."""
 
-    resource: Key
+    resource: KeyText
     nodes: dict[LabelKey, Expression] = Field(
         min_length=1, max_length=FEW, description="labels of such nodes, each with a pattern of values; one is enough"
     )
@@ -335,7 +335,7 @@ class Mapping(Strict):
     vendor: Name
     family: Name = Field(description="hardware; `any`: no hardware of its own")
     about: Long | None = None
-    words: dict[Short, Word] = Field(min_length=1, max_length=FEW)
+    keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
     variables: dict[Short, Variable] = Field({}, max_length=FEW)
     forms: list[Form] = Field(min_length=1, max_length=SOME)
     defaults: Defaults = Defaults()
@@ -356,12 +356,12 @@ class Mapping(Strict):
         None,
         description="a vendor whose requests may be repeated in these keys on the same container, if both mean the same",
     )
-    standby: bool = Field(default=False, description="owns no name until the setting `owners` says so")
+    inactive: bool = Field(default=False, description="owns no name until the setting `owners` says so")
     target: bool = Field(default=True, description="false: read only, never written")
     place: Place = Place()
     shim: Shim | None = None
     guard: list[Guard] = Field([], max_length=SOME)
-    environment: dict[Key, Short | None] = Field(
+    environment: dict[KeyText, Short | None] = Field(
         {},
         max_length=SOME,
         description="variables that the device plugin sets: the word whose number per card it is, or null",
@@ -373,13 +373,13 @@ class Mapping(Strict):
         [], max_length=FEW, description="names of other vendors under which this one may serve devices, for `check`"
     )
     privileged: Literal["deny", "allow"] = "deny"
-    owned: list[Key | OwnedLabel] = Field(
+    owned: list[KeyText | OwnedLabel] = Field(
         [], max_length=MANY, description="annotation patterns that only a scheduler may write"
     )
     owned_by: list[Long] = Field([], max_length=SOME, description="users (service accounts) that may write them")
-    hints: list[Key] = Field(
+    hints: list[KeyText] = Field(
         [], max_length=MANY, description="annotation patterns that are told as not carried when translated"
     )
-    known: list[Key] = Field([], max_length=MANY, description="names under our prefixes that are somebody else's")
+    known: list[KeyText] = Field([], max_length=MANY, description="names under our prefixes that are somebody else's")
     match: Match = Match()
     sources: list[HeldAgainst] = Field([], max_length=FEW, description="what the document was held against")

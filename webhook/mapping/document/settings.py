@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from webhook.labels import INJECT
-from webhook.mapping.document.schema import FEW, MANY, SOME, Amount, Key, LabelKey, Long, Name, Strict
+from webhook.mapping.document.schema import FEW, MANY, SOME, Amount, KeyText, LabelKey, Long, Name, Strict
 from webhook.mapping.notation.pattern import MAX_KEY
 
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]
@@ -16,11 +16,11 @@ class Settings(Strict):
     """One strict YAML document; every key may be left out."""
 
     target: Name | None = Field(None, description="what this cluster speaks; for vendors of the same hardware family")
-    owners: dict[Key, Name] = Field(
+    owners: dict[KeyText, Name] = Field(
         {}, max_length=MANY, description="resource name: the vendor that owns it, where two share it"
     )
     largest_card: Amount = Field("1Ti", description="more memory per card than this is refused: a wrong unit")
-    cards: dict[Key, Amount] = Field(
+    cards: dict[KeyText, Amount] = Field(
         {}, max_length=MANY, description="what a label of nodes calls a card: the memory that it has"
     )
     card_labels: list[LabelKey] = Field(
@@ -38,7 +38,7 @@ class Settings(Strict):
         max_length=SOME,
         description="variable: values that the administrator chose for the cluster, so that they lift nothing",
     )
-    never_touched: list[Key] = Field(
+    never_touched: list[KeyText] = Field(
         [], max_length=MANY, description="namespaces whose pods are never touched, beside the cluster's own"
     )
     opt_in_label: LabelKey = Field(INJECT, description="label of namespaces that are treated, where it is `enabled`")

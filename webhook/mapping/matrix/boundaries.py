@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from webhook.mapping.model.vendor import Default, Derived, Form, Row, Vendor, Word
+from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation.numbers import Numbers, Span
 from webhook.quantity import Number, ceil_to, simplest
 from webhook.request import ALL, MAX_DEVICES, Percent, Size
@@ -22,7 +22,7 @@ def device_boundaries(vendor: Vendor) -> set[int]:
     for form in vendor.forms:
         literals = [form.devices, form.absent.devices]
         found |= {count for count in literals if isinstance(count, int)}
-        for word in form.words.values():
+        for word in form.keys.values():
             if "devices" in word.dimensions:
                 for number in _numbers(vendor, form, word, (), 1):
                     whole = int(number)
@@ -67,7 +67,7 @@ def amount_boundaries(
             found.add(constant.bytes if isinstance(constant, Size) else constant.value)
     most = largest_card if sized else _HUNDRED
     for form in vendor.forms:
-        for word in form.words.values():
+        for word in form.keys.values():
             if dimension not in word.dimensions or word.unit is None or word.sized != sized:
                 continue
             numbers = {*_numbers(vendor, form, word, rows, devices if word.total else 1), Fraction(most) / word.unit}
@@ -96,16 +96,16 @@ class Bounds:
         return self._amounts[key]
 
 
-def _numbers(vendor: Vendor, form: Form, word: Word, rows: Sequence[Row], devices: int) -> Iterator[Number]:
+def _numbers(vendor: Vendor, form: Form, word: Key, rows: Sequence[Row], devices: int) -> Iterator[Number]:
     """Numbers per device at which the legal sets, the form's conditions and derived counts change."""
     legal = [word.values, *(form.values(word, row) for row in rows), *(row.all.get(word.name) for row in rows)]
     for values in legal:
         yield from _ends(values)
     # Those of other forms too: what an earlier one takes or denies, this one does not get.
     for condition in (condition for other in vendor.forms for condition in other.when):
-        if word.name in condition.words:
+        if word.name in condition.keys:
             yield from (Fraction(number) / devices for number in _ends(condition.numbers))
-    if isinstance(form.devices, Derived) and form.devices.word == word.name:
+    if isinstance(form.devices, Derived) and form.devices.key == word.name:
         yield form.devices.per
         yield Fraction(form.devices.per * (devices - 1)) / devices
 
@@ -125,7 +125,7 @@ def _span_ends(span: Span) -> Iterator[Number]:
             yield span.high - span.by
 
 
-def _around(word: Word, values: Numbers | None, number: Number) -> Iterator[Number]:
+def _around(word: Key, values: Numbers | None, number: Number) -> Iterator[Number]:
     """A number, and what it and those just below it are rounded to."""
     above = ceil_to(number, word.step)
     below = above - word.step

@@ -8,7 +8,7 @@ from webhook.quantity import Number
 from webhook.request import ALL, FREE, Memory, Percent, Request, Size
 
 
-class Outcome(enum.Enum):
+class Rendering(enum.Enum):
     """What becomes of requests of a source in a target's terms, best first."""
 
     EXACT = "exact"
@@ -20,7 +20,7 @@ class Outcome(enum.Enum):
     @property
     def written(self) -> bool:
         """Whether all of them are written."""
-        return self in {Outcome.EXACT, Outcome.ROUNDS, Outcome.DROPS}
+        return self in {Rendering.EXACT, Rendering.ROUNDS, Rendering.DROPS}
 
 
 Amounts: TypeAlias = tuple[Memory, Memory]
@@ -42,7 +42,7 @@ class Part:
     devices: tuple[int, int]
     memory: Amounts
     cores: Amounts
-    outcome: Outcome
+    outcome: Rendering
     why: str = ""
 
     def holds(self, form: str, request: Request) -> bool:
@@ -65,13 +65,13 @@ class Cell:
         why: why some are refused, each reason once.
     """
 
-    outcome: Outcome
+    outcome: Rendering
     parts: tuple[Part, ...] = ()
     why: tuple[str, ...] = ()
 
-    def of(self, form: str, request: Request) -> Outcome | None:
+    def of(self, form: str, request: Request) -> Rendering | None:
         """The outcome of one request of the source, read in one of its forms; the worst where parts overlap."""
-        order = list(Outcome)
+        order = list(Rendering)
         found = [part.outcome for part in self.parts if part.holds(form, request)]
         return max(found, key=order.index, default=None)
 
@@ -80,7 +80,7 @@ class Cell:
 class Verdict:
     """An outcome, and why it is none better."""
 
-    outcome: Outcome
+    outcome: Rendering
     why: str = ""
 
     def joined(self, other: "Verdict") -> "Verdict":
@@ -89,16 +89,16 @@ class Verdict:
         if len(outcomes) == 1:
             return self
         worst = self if _order(self) > _order(other) else other
-        return worst if worst.outcome.written else Verdict(Outcome.CONDITIONAL, worst.why)
+        return worst if worst.outcome.written else Verdict(Rendering.CONDITIONAL, worst.why)
 
     def joins(self, other: "Verdict") -> bool:
         """Whether a reader loses nothing if both are one: dropped amounts are told apart from rounded ones."""
-        rounded = {Outcome.EXACT, Outcome.ROUNDS}
+        rounded = {Rendering.EXACT, Rendering.ROUNDS}
         return self.outcome == other.outcome or {self.outcome, other.outcome} <= rounded
 
 
 def _order(verdict: Verdict) -> int:
-    return list(Outcome).index(verdict.outcome)
+    return list(Rendering).index(verdict.outcome)
 
 
 def kind_of(amount: Memory | None) -> object:

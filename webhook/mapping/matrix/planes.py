@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TypeAlias
 
-from webhook.mapping.matrix.outcomes import Amounts, Outcome, Verdict, kind_of, place_of
+from webhook.mapping.matrix.outcomes import Amounts, Rendering, Verdict, kind_of, place_of
 from webhook.quantity import Number
 from webhook.request import ALL, FREE
 
@@ -145,7 +145,7 @@ def _corner(amounts: Amounts) -> tuple[tuple[int, Number], tuple[int, Number]]:
     return place_of(amounts[0]), place_of(amounts[1])
 
 
-def _outcomes(row: Row) -> list[Outcome]:
+def _outcomes(row: Row) -> list[Rendering]:
     return [verdict.outcome for _, verdict in row]
 
 

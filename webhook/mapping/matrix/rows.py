@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Final
 
 from webhook.mapping.matrix.boundaries import Bounds
-from webhook.mapping.matrix.outcomes import Cell, Outcome, Part, Verdict, kind_of, place_of
+from webhook.mapping.matrix.outcomes import Cell, Part, Rendering, Verdict, kind_of, place_of
 from webhook.mapping.matrix.planes import Box, Plane, plane_of, runs
 from webhook.mapping.matrix.shapes import Axis, Shape, shapes
 from webhook.mapping.matrix.verdicts import Inactive, Target, shared_names
@@ -87,12 +87,12 @@ class _Pair:
         why = tuple(dict.fromkeys(part.why for part in parts if not part.outcome.written))
         outcomes = {part.outcome for part in parts}
         if not parts:
-            return Cell(Outcome.REFUSED, (), (NOTHING_READ,))
+            return Cell(Rendering.REFUSED, (), (NOTHING_READ,))
         if len(outcomes) == 1:
             return Cell(parts[0].outcome, parts, why)
         if all(outcome.written for outcome in outcomes):
-            return Cell(max(outcomes, key=list(Outcome).index), parts, why)
-        return Cell(Outcome.CONDITIONAL, parts, why)
+            return Cell(max(outcomes, key=list(Rendering).index), parts, why)
+        return Cell(Rendering.CONDITIONAL, parts, why)
 
     def _parts(self, shape: Shape) -> Iterator[Part]:
         for low, high, plane in self._counts(shape):

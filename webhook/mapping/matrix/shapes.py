@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Final
 
-from webhook.finding import Refused
+from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
-from webhook.mapping.model.vendor import Condition, Derived, Form, Row, Vendor, Word
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation.numbers import Numbers, Span
 from webhook.mapping.requests.defaults import Defaults
-from webhook.mapping.requests.key_values import Said, spoken
+from webhook.mapping.requests.key_values import KeyValue, format_value
 from webhook.mapping.requests.reading import read
 from webhook.quantity import Number, ceil_to, simplest
 from webhook.request import Request
@@ -33,7 +33,7 @@ class Axis:
         step: of the numbers.
     """
 
-    word: Word
+    word: Key
     values: Numbers | None
     condition: Numbers | None
     factor: int
@@ -86,9 +86,9 @@ class Shape:
     form: Form
     binding: Binding
     row: Row | None
-    fixed: Mapping[str, Said]
-    counted: Word | None
-    amounts: tuple[Word, ...]
+    fixed: Mapping[str, KeyValue]
+    counted: Key | None
+    amounts: tuple[Key, ...]
     known: dict[tuple[object, ...], Request | None] = field(default_factory=dict, compare=False)
 
     @property
@@ -119,16 +119,16 @@ class Shape:
         for word in self.amounts:
             factor = devices if word.total else 1
             step = _DECIMAL if word.written == "decimal" else 1
-            if isinstance(derived, Derived) and derived.word == word.name and derived.rounding is None:
+            if isinstance(derived, Derived) and derived.key == word.name and derived.rounding is None:
                 number = derived.per * devices // factor
                 found.append((Axis(word, Numbers((Span(number, number, None),)), None, factor, step),))
                 continue
             condition = next(
-                (one.numbers for one in self.form.when if one.words == (word.name,) and not one.present), None
+                (one.numbers for one in self.form.when if one.keys == (word.name,) and not one.present), None
             )
             kept = Axis(word, self.form.values(word, self.row), condition, factor, step)
             rounded = Axis(word, None, condition, factor, Fraction(step, factor))
-            asked = any(one.numbers for form in self.vendor.forms for one in form.when if word.name in one.words)
+            asked = any(one.numbers for form in self.vendor.forms for one in form.when if word.name in one.keys)
             found.append((kept, rounded) if word.rounding is not None and asked else (kept,))
         return found
 
@@ -145,17 +145,17 @@ class Shape:
             said[self.counted.name] = self._said(self.counted, devices)
         derived = self.form.devices if isinstance(self.form.devices, Derived) else None
         if derived is not None:
-            said[derived.word] = self._said(self.form.words[derived.word], devices * derived.per)
+            said[derived.key] = self._said(self.form.keys[derived.key], devices * derived.per)
         for word, number in zip(self.amounts, numbers, strict=True):
             said[word.name] = self._said(word, simplest(number * devices) if word.total else number)
         try:
             reading = read(self.vendor, said, defaults, largest_card, "main")
-        except Refused:
+        except Denied:
             return None
         return reading.request if reading.form is self.form and reading.request.devices == devices else None
 
-    def _said(self, word: Word, number: Number) -> Said:
-        return Said(word.name, word.spellings[0].text, spoken(number), number, self.binding)
+    def _said(self, word: Key, number: Number) -> KeyValue:
+        return KeyValue(word.name, word.spellings[0].text, format_value(number), number, self.binding)
 
 
 def shapes(vendor: Vendor) -> list[Shape]:
@@ -172,7 +172,7 @@ def shapes(vendor: Vendor) -> list[Shape]:
 def _bindings(vendor: Vendor) -> Iterator[tuple[Binding, Row | None]]:
     """What the variable parts of names may stand for, as far as it matters: each row, and of equal ones the first."""
     for variable in vendor.variables.values():
-        picked = any(word.picks == variable.name for word in vendor.words.values())
+        picked = any(word.picks == variable.name for word in vendor.keys.values())
         if variable.everywhere or picked or not variable.rows:
             continue
         different: list[Row] = []
@@ -186,31 +186,31 @@ def _bindings(vendor: Vendor) -> Iterator[tuple[Binding, Row | None]]:
 
 
 def _shapes(vendor: Vendor, form: Form, binding: Binding, row: Row | None) -> Iterator[Shape]:
-    choices = [_choices(vendor, form, word) for word in form.words.values()]
+    choices = [_choices(vendor, form, word) for word in form.keys.values()]
     for chosen in itertools.product(*choices):
-        there = {word.name: value for word, value in zip(form.words.values(), chosen, strict=True) if value is not None}
+        there = {word.name: value for word, value in zip(form.keys.values(), chosen, strict=True) if value is not None}
         if not there or not all(_possible(condition, there) for condition in form.when):
             continue
         earlier = itertools.takewhile(lambda one: one is not form, vendor.forms)
         if any(all(_certain(condition, there) for condition in one.when) for one in earlier):
             continue
-        amounts = [form.words[name] for name in there if form.words[name].kind == "amount"]
+        amounts = [form.keys[name] for name in there if form.keys[name].kind == "amount"]
         valued = _valued(form, amounts)
         if valued is None:
             continue
         fixed = {
-            name: Said(name, form.words[name].spellings[0].text, str(value), value if isinstance(value, int) else 0)
+            name: KeyValue(name, form.keys[name].spellings[0].text, str(value), value if isinstance(value, int) else 0)
             for name, value in there.items()
-            if form.words[name].kind in {"text", "other"}
+            if form.keys[name].kind in {"text", "other"}
         }
         picked = _picked(vendor, fixed)
         counted = next((word for word in amounts if "devices" in word.dimensions), None)
         yield Shape(vendor, form, binding, picked or row, fixed, counted, valued)
 
 
-def _choices(vendor: Vendor, form: Form, word: Word) -> list[str | int | None]:
+def _choices(vendor: Vendor, form: Form, word: Key) -> list[str | int | None]:
     """What may stand in a key: nothing, any number (1), or one of the texts that make a difference."""
-    asked = [condition for condition in form.when if word.name in condition.words]
+    asked = [condition for condition in form.when if word.name in condition.keys]
     if word.kind == "amount":
         return [None, 1]
     if word.kind == "text":
@@ -224,24 +224,24 @@ def _choices(vendor: Vendor, form: Form, word: Word) -> list[str | int | None]:
 
 def _possible(condition: Condition, there: Mapping[str, str | int]) -> bool:
     """Whether some numbers of the keys that are there meet a condition."""
-    words = [word for word in condition.words if word in there]
-    if not words:
+    keys = [word for word in condition.keys if word in there]
+    if not keys:
         return condition.absent
-    return condition.present or condition.numbers is not None or any(there[word] in condition.texts for word in words)
+    return condition.present or condition.numbers is not None or any(there[word] in condition.texts for word in keys)
 
 
 def _certain(condition: Condition, there: Mapping[str, str | int]) -> bool:
     """Whether all numbers of the keys that are there meet a condition."""
-    words = [word for word in condition.words if word in there]
-    return condition.present or any(there[word] in condition.texts for word in words) if words else condition.absent
+    keys = [word for word in condition.keys if word in there]
+    return condition.present or any(there[word] in condition.texts for word in keys) if keys else condition.absent
 
 
-def _valued(form: Form, amounts: Sequence[Word]) -> tuple[Word, ...] | None:
+def _valued(form: Form, amounts: Sequence[Key]) -> tuple[Key, ...] | None:
     """The keys whose numbers matter; None where one of them is neither read nor asked for by the form."""
-    asked = {word for condition in form.when if not condition.absent or condition.numbers for word in condition.words}
-    derived = form.devices.word if isinstance(form.devices, Derived) else None
+    asked = {word for condition in form.when if not condition.absent or condition.numbers for word in condition.keys}
+    derived = form.devices.key if isinstance(form.devices, Derived) else None
     taken: set[str] = set()
-    found: list[Word] = []
+    found: list[Key] = []
     for word in amounts:
         open_ = {one for one in word.dimensions if not form.literal(one)} - taken
         if not open_ and word.name not in asked and word.name != derived:
@@ -252,10 +252,10 @@ def _valued(form: Form, amounts: Sequence[Word]) -> tuple[Word, ...] | None:
     return tuple(found) if derived is None or any(word.name == derived for word in amounts) else None
 
 
-def _picked(vendor: Vendor, fixed: Mapping[str, Said]) -> Row | None:
+def _picked(vendor: Vendor, fixed: Mapping[str, KeyValue]) -> Row | None:
     """The row that a text names."""
     for name, said in fixed.items():
-        picks = vendor.words[name].picks
+        picks = vendor.keys[name].picks
         if picks is not None:
             return vendor.variables[picks].rows.get(said.text)
     return None

@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Final
 
-from webhook.finding import Refused
+from webhook.finding import Denied
 from webhook.mapping.matrix.boundaries import AmountDimension, Bounds, written_rows
-from webhook.mapping.matrix.outcomes import Outcome, Verdict
+from webhook.mapping.matrix.outcomes import Rendering, Verdict
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.defaults import Defaults
-from webhook.mapping.requests.key_values import Said
+from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.request import FREE, Dimension, Request
@@ -55,8 +55,8 @@ class Target(Bounds):
             request = _unlimited(request, dimension)
             dropped.append(dimension)
             if not isinstance(self.write(request), str):
-                return Verdict(Outcome.DROPS, " and ".join(dropped))
-        return Verdict(Outcome.REFUSED, why)
+                return Verdict(Rendering.DROPS, " and ".join(dropped))
+        return Verdict(Rendering.REFUSED, why)
 
     def write(self, request: Request) -> Written | str:
         """The request in its terms, or why it has none."""
@@ -78,32 +78,32 @@ class Inactive:
     def verdict(self, request: Request) -> Verdict:
         """What becomes of a request."""
         verdict = self._target.verdict(request)
-        written = self._target.write(request) if verdict.outcome in {Outcome.EXACT, Outcome.ROUNDS} else None
+        written = self._target.write(request) if verdict.outcome in {Rendering.EXACT, Rendering.ROUNDS} else None
         if written is None or isinstance(written, str):
             return verdict
         why = self._read_otherwise(written)
-        return verdict if why is None else Verdict(Outcome.REFUSED, why)
+        return verdict if why is None else Verdict(Rendering.REFUSED, why)
 
     def _read_otherwise(self, written: Written) -> str | None:
         """Why the source would not read what was written as it is meant."""
         source, target = self._source, self._target
-        said: dict[str, Said] = {}
-        for one in written.words.values():
+        said: dict[str, KeyValue] = {}
+        for one in written.keys.values():
             owner = self._names.get(one.key)
             if owner is None:
                 return f"only one of {source.name} and {target.vendor.name} is active, and nobody would read {one.key}"
-            said[owner.word] = replace(one, word=owner.word, binding=owner.binding)
+            said[owner.word] = replace(one, key=owner.word, binding=owner.binding)
         try:
             got = read(source, said, self._defaults, target.largest_card, _CONTAINER).request
-        except Refused as refusal:
+        except Denied as refusal:
             return refusal.finding.message
         if got == written.reading.request:
             return None
         return f"only one of {source.name} and {target.vendor.name} is active, and {source.name} would read {got}"
 
 
-EXACT: Final = Verdict(Outcome.EXACT)
-ROUNDS: Final = Verdict(Outcome.ROUNDS)
+EXACT: Final = Verdict(Rendering.EXACT)
+ROUNDS: Final = Verdict(Rendering.ROUNDS)
 
 
 def shared_names(source: Vendor, target: Vendor) -> Mapping[str, Owner]:

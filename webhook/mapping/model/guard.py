@@ -15,7 +15,7 @@ from webhook.mapping.document.guard_lists import GuardList, guard_lists
 from webhook.mapping.document.problem import Path, Problem, nearest_known
 from webhook.mapping.model.dynamic_loader import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD
 from webhook.mapping.model.guard_rule import PLACES, TRUE_LIKE, GuardPlace, GuardRule, ValueSource, guard_rule
-from webhook.mapping.model.shim import Shim, Variable
+from webhook.mapping.model.shim import Shim, ShimVariable
 from webhook.mapping.notation.glob import glob_pattern
 
 _NAME: Final = re.compile(r"[A-Za-z0-9_.*-]+")
@@ -227,7 +227,7 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
                 )
 
 
-def _catches(rule: GuardRule, variable: Variable) -> bool:
+def _catches(rule: GuardRule, variable: ShimVariable) -> bool:
     """Whether some value that the shim gives its variable is among those that lift, said one by one."""
     if rule.truthy:
         return any(variable.can_be(value) for value in TRUE_LIKE)

@@ -15,7 +15,7 @@ from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import Template
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.model.vendor import LetsThrough, Word
+from webhook.mapping.model.vendor import Key, LetsThrough
 from webhook.mapping.notation.glob import glob_pattern
 
 BESIDE: Final = 8
@@ -40,7 +40,7 @@ class _Name(NamedTuple):
     path: Path
 
 
-def compile_lets_through(document: schema.Mapping, words: Mapping[str, Word]) -> tuple[LetsThrough, list[Problem]]:
+def compile_lets_through(document: schema.Mapping, words: Mapping[str, Key]) -> tuple[LetsThrough, list[Problem]]:
     """What lets a pod through; fit for use only if there are no problems.
 
     Args:
@@ -80,12 +80,12 @@ def compile_lets_through(document: schema.Mapping, words: Mapping[str, Word]) ->
     return made, problems
 
 
-def _words(words: Mapping[str, Word], variables: Mapping[str, schema.Variable], place: str) -> Iterator[_Name]:
+def _words(words: Mapping[str, Key], variables: Mapping[str, schema.Variable], place: str) -> Iterator[_Name]:
     for word in words.values():
         if word.place == place:
             for template in word.templates:
                 for glob in _spelled(template, variables):
-                    yield _Name(glob, ("words", word.name, place))
+                    yield _Name(glob, ("keys", word.name, place))
 
 
 def _owned(document: schema.Mapping) -> Iterator[tuple[str, Path]]:

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from webhook.mapping.document.key_template import CONTAINER, Binding, Template
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.vendor import BUILT_IN, Vendor, Word, WordPlace
+from webhook.mapping.model.vendor import BUILT_IN, Key, Vendor, WordPlace
 from webhook.mapping.notation.pattern import Expression, expression
 
 
@@ -80,7 +80,7 @@ def index(vendors: Iterable[Vendor], place: WordPlace) -> Names:
     exact: dict[str, list[Owner]] = {}
     patterns: list[_Pattern] = []
     for vendor in vendors:
-        for word in vendor.words.values():
+        for word in vendor.keys.values():
             if word.place != place:
                 continue
             for template in word.templates:
@@ -90,7 +90,7 @@ def index(vendors: Iterable[Vendor], place: WordPlace) -> Names:
 
 
 def _add(
-    vendor: Vendor, word: Word, template: Template, exact: dict[str, list[Owner]], patterns: list[_Pattern]
+    vendor: Vendor, word: Key, template: Template, exact: dict[str, list[Owner]], patterns: list[_Pattern]
 ) -> None:
     for key, binding in template.names(vendor.document.variables):
         owners = exact.setdefault(key, [])
@@ -124,4 +124,4 @@ def conflicts(names: Names, place: WordPlace, vendors: Mapping[str, Vendor]) -> 
         hint = f"choose one in the settings: `owners: {{{key}: {min(words)}}}`, or put one on `standby`"
         for vendor, word in sorted(words.items()):
             if vendors[vendor].source != BUILT_IN:
-                yield Problem(message, ("words", word, place), hint, vendors[vendor].source)
+                yield Problem(message, ("keys", word, place), hint, vendors[vendor].source)

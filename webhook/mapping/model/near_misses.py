@@ -72,7 +72,7 @@ class Nearness:
     """The prefixes of all vendors with the words below them, and the names there that are somebody else's."""
 
     prefixes: tuple[str, ...] = ()
-    words: Mapping[str, Mapping[str, _Word]] = field(default_factory=dict)
+    keys: Mapping[str, Mapping[str, _Word]] = field(default_factory=dict)
     known: re.Pattern[str] | None = None
 
     def look(self, name: str) -> NearMiss | None:
@@ -80,7 +80,7 @@ class Nearness:
         if not name.startswith(self.prefixes) or (self.known is not None and self.known.fullmatch(name) is not None):
             return None
         domain, _, local = name.rpartition("/")
-        words = self.words.get(domain, {})
+        words = self.keys.get(domain, {})
         if local in words:  # of a vendor on standby that nobody disputes with
             return None
         # A long word is meant rather than a short one that the name happens to begin with, and the same hardware than other.
@@ -119,7 +119,7 @@ def nearness(vendors: Iterable[Vendor]) -> Nearness:
         known.update(document.known)
         names = [
             name
-            for word in vendor.words.values()
+            for word in vendor.keys.values()
             if word.place == "resource"
             for template in word.spellings
             for name in _names(vendor, template)

@@ -53,7 +53,7 @@ class Policy:
     labels: Names
     annotations: Names
     node_selector: Names
-    standby: Mapping[str, tuple[Owner, str]]
+    inactive: Mapping[str, tuple[Owner, str]]
     near: Nearness
     largest_card: int
     cards: Mapping[str, int]
@@ -76,13 +76,13 @@ class Policy:
     @cached_property
     def perhaps(self) -> tuple[re.Pattern[str], ...]:
         """Names that may be a word in force under a name of the cluster's own, if nobody else has them."""
-        words = (word for vendor in self.in_force for word in vendor.words.values())
-        return tuple(word.perhaps for word in words if word.perhaps is not None)
+        keys = (word for vendor in self.in_force for word in vendor.keys.values())
+        return tuple(word.perhaps for word in keys if word.perhaps is not None)
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:
         """The vendors whose words are read."""
-        return tuple(vendor for vendor in self.vendors.values() if not vendor.standby)
+        return tuple(vendor for vendor in self.vendors.values() if not vendor.inactive)
 
 
 def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: str) -> Policy:
@@ -92,7 +92,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         MappingError: vendors contradict each other or the settings: a name owned twice, a chain, an unknown vendor.
     """
     vendors, disputes = _with_owners(vendors, settings)
-    active = [vendor for vendor in vendors.values() if not vendor.standby]
+    active = [vendor for vendor in vendors.values() if not vendor.inactive]
     resources, annotations = index(active, "resource"), index(active, "annotation")
     selectors = index(active, "nodeSelector")
     problems = [
@@ -116,7 +116,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         labels=index(active, "label"),
         annotations=annotations,
         node_selector=selectors,
-        standby=_standby_names(vendors, resources, disputes),
+        inactive=_standby_names(vendors, resources, disputes),
         near=nearness(vendors.values()),
         largest_card=largest,
         cards=cards,
@@ -132,7 +132,7 @@ def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dic
     for name, owner in settings.owners.items():
         users = {one.vendor for one in index(vendors.values(), "resource").owners(name)}
         for user in users:
-            owned[user] = replace(vendors[user], standby=user != owner)
+            owned[user] = replace(vendors[user], inactive=user != owner)
             disputes[user] = name
     return owned, disputes
 
@@ -146,7 +146,7 @@ def _standby_names(
     """
     decided: dict[str, tuple[Owner, str]] = {}
     for vendor in vendors.values():
-        names = index([vendor], "resource").exact if vendor.standby else {}
+        names = index([vendor], "resource").exact if vendor.inactive else {}
         disputed = disputes.get(vendor.name) or next((key for key in names if key in resources.exact), None)
         if disputed is not None:
             decided |= {key: (owners[0], disputed) for key, owners in names.items() if key not in resources.exact}
@@ -160,7 +160,7 @@ def _asking(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
         {
             key: kept
             for key, owners in annotations.exact.items()
-            if (kept := tuple(one for one in owners if sizes & set(vendors[one.vendor].words[one.word].dimensions)))
+            if (kept := tuple(one for one in owners if sizes & set(vendors[one.vendor].keys[one.word].dimensions)))
         }
     )
 

@@ -32,5 +32,5 @@ def shared_names(policy: Policy) -> Iterator[Shared]:
     for name in sorted(users):
         vendors = dict.fromkeys(owner.vendor for owner in users[name])
         if len(vendors) > 1:
-            owner = next((one for one in vendors if not policy.vendors[one].standby), None)
+            owner = next((one for one in vendors if not policy.vendors[one].inactive), None)
             yield Shared(name, owner, tuple(one for one in vendors if one != owner))

@@ -24,7 +24,7 @@ _MIB: Final = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class ShimVariable:
     """A variable that the shim reads, with a value that may use the request.
 
     Attributes:
@@ -111,7 +111,7 @@ class Shim:
     library_path: tuple[str, ...]
     image_default: tuple[str, ...]
     preload: tuple[str, ...]
-    variables: tuple[Variable, ...]
+    variables: tuple[ShimVariable, ...]
     names: frozenset[str]
     path_alone: Entry
     path_before_env_from: Entry
@@ -163,7 +163,7 @@ def _compiled(model: schema.Shim) -> Shim:
     preload = tuple(model.preload.prefix) if model.preload is not None else ()
     prefix = ":".join(library_path.prefix)
     variables = tuple(
-        Variable(name, template, frozenset(PLACEHOLDER.findall(template))) for name, template in model.env.items()
+        ShimVariable(name, template, frozenset(PLACEHOLDER.findall(template))) for name, template in model.env.items()
     )
     names = {variable.name for variable in variables}
     if prefix:

@@ -25,7 +25,7 @@ WordKind: TypeAlias = Literal["amount", "other", "text", "container"]
 
 
 @dataclass(frozen=True, slots=True)
-class Word:
+class Key:
     """One thing that a pod can carry, with its unit.
 
     Attributes:
@@ -81,23 +81,23 @@ class Word:
 class Condition:
     """What a form asks of a word (or of all words of a dimension)."""
 
-    words: tuple[str, ...]
+    keys: tuple[str, ...]
     absent: bool = False
     present: bool = False
     numbers: Numbers | None = None
     texts: frozenset[str] = frozenset()
 
-    def takes_several(self, word: Word) -> bool:
+    def takes_several(self, key: Key) -> bool:
         """Whether it is a condition on the word that holds for numbers above 1 and not for its absence."""
         several = self.present or (self.numbers is not None and 2 in self.numbers)  # noqa: PLR2004
-        return word.name in self.words and not self.absent and several
+        return key.name in self.keys and not self.absent and several
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
     """A count of devices that another word implies: its number over `per`."""
 
-    word: str
+    key: str
     per: int
     rounding: Literal["up", "down"] | None
 
@@ -122,7 +122,7 @@ class Form:
     memory: Memory | None
     cores: Cores | None
     absent: Request
-    words: Mapping[str, Word]
+    keys: Mapping[str, Key]
     own_values: frozenset[str]
     write: bool
 
@@ -135,12 +135,12 @@ class Form:
         """Whether the form itself says this dimension."""
         return getattr(self, dimension) is not None
 
-    def values(self, word: Word, row: "Row | None") -> Numbers | None:
+    def values(self, key: Key, row: "Row | None") -> Numbers | None:
         """The legal numbers of a word in this form, for the name that a row describes."""
-        if row is None or word.name in self.own_values:
-            return word.values
-        numbers = row.values.get(word.name, word.values)
-        return numbers.get(self.name, word.values) if isinstance(numbers, Mapping) else numbers
+        if row is None or key.name in self.own_values:
+            return key.values
+        numbers = row.values.get(key.name, key.values)
+        return numbers.get(self.name, key.values) if isinstance(numbers, Mapping) else numbers
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Variable:
+class NamePart:
     """A variable part of names, and what the names hold.
 
     Attributes:
@@ -227,8 +227,8 @@ class Vendor:
     family: str
     document: Document
     source: str
-    words: Mapping[str, Word]
-    variables: Mapping[str, Variable]
+    keys: Mapping[str, Key]
+    variables: Mapping[str, NamePart]
     forms: tuple[Form, ...]
     by_dimension: Mapping[Dimension, tuple[str, ...]]
     annotation_words: bool
@@ -238,7 +238,7 @@ class Vendor:
     containers: Literal["any", "one", "equal", "shared"]
     together: bool
     serves_init: bool
-    standby: bool
+    inactive: bool
     target: bool
     place: Place
     shim: "Shim | None"
@@ -257,11 +257,11 @@ class Vendor:
             dimension == "devices" and any(isinstance(form.devices, Derived) for form in self.forms)
         )
 
-    def counts_parts(self, word: Word) -> bool:
+    def counts_parts(self, key: Key) -> bool:
         """Whether a number of the word counts parts of one card: each form that it leads to says how many cards itself."""
-        if "devices" not in word.dimensions:
+        if "devices" not in key.dimensions:
             return False
-        led = [form for form in self.forms if form.reads and any(one.takes_several(word) for one in form.when)]
+        led = [form for form in self.forms if form.reads and any(one.takes_several(key) for one in form.when)]
         return bool(led) and all(isinstance(form.devices, int) for form in led)
 
     def same_family(self, other: "Vendor") -> bool:

@@ -3,12 +3,12 @@
 from fractions import Fraction
 
 from webhook.finding import Step
-from webhook.mapping.model.vendor import Word
+from webhook.mapping.model.vendor import Key
 from webhook.quantity import Number, ceil_to, signed_text, simplest
 from webhook.request import ALL, FREE, Dimension, Memory, Percent, Request, Size, amount_text
 
 
-def number_for(word: Word, value: int | Memory, devices: int) -> Number | None:
+def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
     """The least number of a word that says at least `value`; None where the word cannot say that kind of value.
 
     A total is multiplied after rounding per device, so that it divides again.
@@ -16,32 +16,32 @@ def number_for(word: Word, value: int | Memory, devices: int) -> Number | None:
     if isinstance(value, int):
         amount: Number = value
     elif isinstance(value, Size):
-        if not word.sized or word.unit is None:
+        if not key.sized or key.unit is None:
             return None
-        amount = Fraction(value.bytes) / word.unit
+        amount = Fraction(value.bytes) / key.unit
     elif isinstance(value, Percent):
-        if word.sized or word.unit is None:
+        if key.sized or key.unit is None:
             return None
-        amount = Fraction(value.value) / word.unit
+        amount = Fraction(value.value) / key.unit
     else:
         return None
-    number: Number | None = ceil_to(amount, word.step)
-    if word.values is not None:
-        number = word.values.ceil(number) if number is not None else None
+    number: Number | None = ceil_to(amount, key.step)
+    if key.values is not None:
+        number = key.values.ceil(number) if number is not None else None
         if number is not None:
-            number = ceil_to(number, word.step)
-            if number not in word.values:
+            number = ceil_to(number, key.step)
+            if number not in key.values:
                 return None
     if number is None:
         return None
-    return simplest(number * devices) if word.total else number
+    return simplest(number * devices) if key.total else number
 
 
-def value_of(word: Word, dimension: Dimension, number: Number) -> Memory:
+def value_of(key: Key, dimension: Dimension, number: Number) -> Memory:
     """What `number` per device of a word is worth in memory or cores."""
-    assert word.unit is not None  # noqa: S101  (a word without a unit is refused before)
-    amount = simplest(number * word.unit)
-    return Size(amount) if word.sized and dimension == "memory" else Percent(amount)
+    assert key.unit is not None  # noqa: S101  (a word without a unit is refused before)
+    amount = simplest(number * key.unit)
+    return Size(amount) if key.sized and dimension == "memory" else Percent(amount)
 
 
 def settle(request: Request, absent: Request) -> Request:

@@ -5,10 +5,10 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from webhook.finding import Refused
-from webhook.mapping.model.vendor import Default, Derived, Form, Vendor, Word
+from webhook.finding import Denied
+from webhook.mapping.model.vendor import Default, Derived, Form, Key, Vendor
 from webhook.mapping.requests.conversion import number_for
-from webhook.mapping.requests.key_values import Said, SaidWords, form_of, spoken
+from webhook.mapping.requests.key_values import KeyValue, SaidWords, form_of, format_value
 from webhook.request import ALL, Dimension, Percent, Request
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 Defaults: TypeAlias = Mapping[Dimension, Default]
 ReadForm: TypeAlias = "Callable[[Form, SaidWords, Defaults], Reading]"
-"""How keys are read in a form, with what is filled in by value; raises `Refused`."""
+"""How keys are read in a form, with what is filled in by value; raises `Denied`."""
 
 _T = TypeVar("_T")
 
@@ -32,8 +32,8 @@ def fewer(defaults: Mapping[Dimension, _T]) -> Iterator[dict[Dimension, _T]]:
 
 def divides(vendor: Vendor, form: Form, said: SaidWords) -> bool:
     """Whether a default count of devices would change what keys specify: a total per device, or a count of their own."""
-    counting = {other.devices.word for other in vendor.forms if isinstance(other.devices, Derived)}
-    return any(form.words[name].total or name in counting for name in said)
+    counting = {other.devices.key for other in vendor.forms if isinstance(other.devices, Derived)}
+    return any(form.keys[name].total or name in counting for name in said)
 
 
 def filled_in(
@@ -53,7 +53,7 @@ def filled_in(
             break
         try:
             reading = _spelled_out(vendor, said, read_form(form, said, kept), read_form)
-        except Refused:
+        except Denied:
             continue
         if reading is not None:
             return _passing_over(reading, defaults, kept)
@@ -76,7 +76,7 @@ def completed(
         for devices in _counts(vendor, said, kept) if kept else ():
             try:
                 reading = _completion(vendor, said, kept, devices, read_form, home=home)
-            except Refused:
+            except Denied:
                 continue
             if reading is not None:
                 return _passing_over(reading, missing, kept)
@@ -91,10 +91,10 @@ def _passing_over(reading: "Reading", defaults: Defaults, kept: Defaults) -> "Re
 def _completion(
     vendor: Vendor, said: SaidWords, defaults: Defaults, devices: int, read_form: ReadForm, *, home: bool
 ) -> "Reading | None":
-    added: dict[str, Said] = {}
+    added: dict[str, KeyValue] = {}
     given: dict[Dimension, Default] = {}
     for dimension, default in defaults.items():
-        one = next(_keys_for(vendor, vendor.words, dimension, default, devices), None)
+        one = next(_keys_for(vendor, vendor.keys, dimension, default, devices), None)
         if one is not None:
             added[one.word] = one
             given[dimension] = default
@@ -104,7 +104,7 @@ def _completion(
         return None
     rest = {dimension: default for dimension, default in defaults.items() if dimension not in given}
     reading = read_form(form, helped, rest)
-    if any(form.words[name].total for name in added) and reading.request.devices != devices:
+    if any(form.keys[name].total for name in added) and reading.request.devices != devices:
         return None
     if not _all_count(vendor, form, said, added, reading) or ("devices" in defaults and divides(vendor, form, said)):
         return None
@@ -145,37 +145,35 @@ def _all_count(vendor: Vendor, form: Form, said: SaidWords, added: SaidWords, re
     keys = {one.key for one in added.values()}
     if any(finding.field in keys for finding in reading.findings) or reading.corrections.keys() & added.keys():
         return False
-    if any(
-        form.words[name].rounding != vendor.words[name].rounding for name in reading.corrections.keys() & said.keys()
-    ):
+    if any(form.keys[name].rounding != vendor.keys[name].rounding for name in reading.corrections.keys() & said.keys()):
         return False  # the form, which the added keys chose, makes another number of it
-    there = {dimension for name in said for dimension in vendor.words[name].dimensions}
-    if any(dimension in there for name in added for dimension in vendor.words[name].dimensions):
+    there = {dimension for name in said for dimension in vendor.keys[name].dimensions}
+    if any(dimension in there for name in added for dimension in vendor.keys[name].dimensions):
         return False
-    return all(_counts_in(vendor, form, vendor.words[name]) for name in said)
+    return all(_counts_in(vendor, form, vendor.keys[name]) for name in said)
 
 
-def _counts_in(vendor: Vendor, form: Form, word: Word) -> bool:
+def _counts_in(vendor: Vendor, form: Form, key: Key) -> bool:
     """Whether the form takes the number of a word for what it is, or is the one for that very number."""
-    if word.kind == "other":
-        return _asks_for(form, word) or not any(_asks_for(one, word) for one in vendor.forms)
-    if not any(form.literal(dimension) for dimension in word.dimensions):
+    if key.kind == "other":
+        return _asks_for(form, key) or not any(_asks_for(one, key) for one in vendor.forms)
+    if not any(form.literal(dimension) for dimension in key.dimensions):
         return True
-    if isinstance(form.devices, Derived) and form.devices.word == word.name:
+    if isinstance(form.devices, Derived) and form.devices.key == key.name:
         return True
-    return _asks_for(form, word)
+    return _asks_for(form, key)
 
 
-def _asks_for(form: Form, word: Word) -> bool:
-    return any(word.name in condition.words and condition.numbers is not None for condition in form.when)
+def _asks_for(form: Form, key: Key) -> bool:
+    return any(key.name in condition.keys and condition.numbers is not None for condition in form.when)
 
 
 def _counts(vendor: Vendor, said: SaidWords, defaults: Defaults) -> list[int]:
     """Counts of devices that totals may be over: those that keys specify or imply, the default, one."""
     found = [
-        int(-(-said[form.devices.word].number // form.devices.per))
+        int(-(-said[form.devices.key].number // form.devices.per))
         for form in vendor.forms
-        if form.reads and isinstance(form.devices, Derived) and form.devices.word in said
+        if form.reads and isinstance(form.devices, Derived) and form.devices.key in said
     ]
     found += [said[name].number.__ceil__() for name in vendor.by_dimension["devices"] if name in said]
     if "devices" in defaults and isinstance(defaults["devices"].value, int):
@@ -189,7 +187,7 @@ def _spelled_out(vendor: Vendor, said: SaidWords, reading: "Reading", read_form:
     helped = dict(said)
     filled: dict[Dimension, Default] = {}
     for dimension, default in reading.filled.items():
-        for one in _keys_for(vendor, form.words, dimension, default, reading.request.devices or 1):
+        for one in _keys_for(vendor, form.keys, dimension, default, reading.request.devices or 1):
             if form_of(vendor, {**helped, one.word: one}) is form:
                 helped[one.word] = one
                 filled[dimension] = default
@@ -208,11 +206,11 @@ def _spelled_out(vendor: Vendor, said: SaidWords, reading: "Reading", read_form:
 
 
 def _keys_for(
-    vendor: Vendor, words: Mapping[str, Word], dimension: Dimension, default: Default, devices: int
-) -> Iterator[Said]:
+    vendor: Vendor, words: Mapping[str, Key], dimension: Dimension, default: Default, devices: int
+) -> Iterator[KeyValue]:
     """The keys that can specify a default, with the least number that is not less."""
     for name in vendor.by_dimension[dimension]:
-        word = words[name]
-        number = number_for(word, default.value, 1 if dimension == "devices" else devices)
+        key = words[name]
+        number = number_for(key, default.value, 1 if dimension == "devices" else devices)
         if number is not None:
-            yield Said(name, word.spellings[0].text, spoken(number), number)
+            yield KeyValue(name, key.spellings[0].text, format_value(number), number)

@@ -4,9 +4,9 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
-from webhook.finding import Finding, Refused, refuse
-from webhook.mapping.model.vendor import Form, Vendor, Word
-from webhook.mapping.requests.key_values import Said, SaidWords, name_in, spoken
+from webhook.finding import Denied, Finding, deny
+from webhook.mapping.model.vendor import Form, Key, Vendor
+from webhook.mapping.requests.key_values import KeyValue, SaidWords, format_value, name_in
 from webhook.quantity import Number
 from webhook.reasons import Reason
 
@@ -18,7 +18,7 @@ MAX_LISTED: Final = 20
 """Names with a size that a refusal lists."""
 
 
-class LeftAlone(Refused):
+class LeftAlone(Denied):
     """No request to be read, nor a mistake: a container that is left as it stands; the message says why.
 
     Only where the container stays in its own keys; to whoever wanted to write such keys it is a refusal like any other.
@@ -31,14 +31,14 @@ def left_alone(vendor: Vendor, form: Form, said: SaidWords, container: str) -> L
     return LeftAlone(Finding(Reason.REFUSED_BY_VENDOR, sentence, container))
 
 
-def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Refused:
+def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Denied:
     """The refusal that a form writes, with words as the pod spells them and the nearest numbers that would do."""
-    asked = [said[word] for condition in form.when for word in condition.words if word in said]
+    asked = [said[key] for condition in form.when for key in condition.keys if key in said]
     one = asked[0] if asked else None
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
-        if name in vendor.words:
+        if name in vendor.keys:
             return _spelled(vendor, name, said)
         if one is None:
             return match[0]
@@ -49,14 +49,14 @@ def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Refus
             for other in vendor.forms
             if other.reads
             for condition in other.when
-            if condition.words == (one.word,) and condition.numbers is not None
+            if condition.keys == (one.word,) and condition.numbers is not None
         ]
         if name == "below":
             return _nearest([numbers.floor(one.number) for numbers in legal], max_first=True)
         return _nearest([numbers.ceil(one.number) for numbers in legal], max_first=False)
 
     message = PLACEHOLDER.sub(fill, form.deny or "")
-    return refuse(
+    return deny(
         Reason.REFUSED_BY_VENDOR,
         message,
         container=container,
@@ -65,7 +65,7 @@ def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Refus
     )
 
 
-def without_row(vendor: Vendor, one: Said) -> str:
+def without_row(vendor: Vendor, one: KeyValue) -> str:
     """Why it is not known what a name holds: the cluster's cards have it not, or nobody says it."""
     rows = [name for variable in vendor.variables.values() for name in variable.rows]
     listed = f"{', '.join(rows[:MAX_LISTED])}{f' … ({len(rows)} in all)' if rows[MAX_LISTED:] else ''}"
@@ -86,7 +86,7 @@ def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:
     found = [number for number in numbers if number is not None]
     if not found:
         return "another number"
-    return spoken(max(found) if max_first else min(found))
+    return format_value(max(found) if max_first else min(found))
 
 
 def _spelled(vendor: Vendor, name: str, said: SaidWords) -> str:
@@ -96,13 +96,13 @@ def _spelled(vendor: Vendor, name: str, said: SaidWords) -> str:
     binding: dict[str, str] = {}
     for one in said.values():
         binding |= dict(one.binding)
-    return spelling(vendor.words[name], binding)
+    return spelling(vendor.keys[name], binding)
 
 
-def spelling(word: Word, binding: Mapping[str, str]) -> str:
+def spelling(key: Key, binding: Mapping[str, str]) -> str:
     """The key of a word that binds as the others of the container do, else the first."""
     bound = set(binding)
-    for template in word.spellings:
-        if set(template.variables) >= bound & word.variables and template.render(binding) is not None:
+    for template in key.spellings:
+        if set(template.variables) >= bound & key.variables and template.render(binding) is not None:
             return template.render(binding) or template.text
-    return word.spellings[0].render(binding) or word.spellings[0].text
+    return key.spellings[0].render(binding) or key.spellings[0].text

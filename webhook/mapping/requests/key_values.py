@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from webhook.mapping.document.key_template import Binding
-from webhook.mapping.model.vendor import Form, Row, Variable, Vendor
+from webhook.mapping.model.vendor import Form, NamePart, Row, Vendor
 from webhook.quantity import Number, exact_text
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class KeyValue:
     """One word as it stands in a pod.
 
     Attributes:
@@ -31,11 +31,11 @@ class Said:
         return f"{self.key}: {self.text}"
 
 
-SaidWords: TypeAlias = Mapping[str, Said]
+SaidWords: TypeAlias = Mapping[str, KeyValue]
 """Words by name; those that are 0 and so unset are not among them."""
 
 
-def spoken(number: Number) -> str:
+def format_value(number: Number) -> str:
     """A number as the text of a value: exactly, for it is read again."""
     return exact_text(number)
 
@@ -44,7 +44,7 @@ def form_of(vendor: Vendor, said: SaidWords) -> Form | None:
     """The first form whose conditions all hold, be it a refusal; None where none does."""
     for form in vendor.forms:
         for condition in form.when:
-            there = [said[word] for word in condition.words if word in said]
+            there = [said[word] for word in condition.keys if word in said]
             if not there:
                 if not condition.absent:
                     break
@@ -58,7 +58,7 @@ def form_of(vendor: Vendor, said: SaidWords) -> Form | None:
     return None
 
 
-def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, Said | None]:
+def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, KeyValue | None]:
     """What the names say by themselves: the row, and the word whose name has no row although its variable is made of rows."""
     for variable in vendor.variables.values():
         if variable.everywhere:
@@ -67,16 +67,16 @@ def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, Said | None]:
             continue
         for one in said.values():
             chosen = name_in(vendor, one, variable)
-            if chosen is None or not (variable.rows or vendor.words[one.word].picks == variable.name):
+            if chosen is None or not (variable.rows or vendor.keys[one.word].picks == variable.name):
                 continue
             row = variable.rows.get(chosen)
             return (row, None) if row is not None else (None, one)
     return None, None
 
 
-def name_in(vendor: Vendor, one: Said, variable: Variable) -> str | None:
+def name_in(vendor: Vendor, one: KeyValue, variable: NamePart) -> str | None:
     """What a word says of a variable, by its text or in its key; None where it says nothing of it."""
-    return one.text if vendor.words[one.word].picks == variable.name else dict(one.binding).get(variable.name)
+    return one.text if vendor.keys[one.word].picks == variable.name else dict(one.binding).get(variable.name)
 
 
 def unset(vendor: Vendor) -> str | None:
@@ -90,5 +90,5 @@ def unset(vendor: Vendor) -> str | None:
 def unreadable(vendors: Iterable[Vendor]) -> Iterator[str]:
     """A sentence for each vendor in force whose words cannot be read until the cluster has said what its devices hold."""
     for vendor in vendors:
-        if not vendor.standby and (why := unset(vendor)) is not None:
+        if not vendor.inactive and (why := unset(vendor)) is not None:
             yield f"{vendor.name} is in force, but its words cannot be read until it is configured: {why}"

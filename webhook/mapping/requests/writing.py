@@ -4,13 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from webhook.finding import Refused
+from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
-from webhook.mapping.model.vendor import Condition, Derived, Form, Row, Vendor, Word
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
 from webhook.mapping.requests.conversion import number_for, settle, value_of
 from webhook.mapping.requests.defaults import Defaults
 from webhook.mapping.requests.denials import spelling
-from webhook.mapping.requests.key_values import Said, spoken, unset
+from webhook.mapping.requests.key_values import KeyValue, format_value, unset
 from webhook.mapping.requests.reading import Reading, read
 from webhook.quantity import MAX_VALUE, Number
 from webhook.request import ALL, DIMENSIONS, FREE, Dimension, Memory, Percent, Request, Size
@@ -27,7 +27,7 @@ class Written:
     """
 
     form: Form
-    words: Mapping[str, Said]
+    keys: Mapping[str, KeyValue]
     reading: Reading
 
 
@@ -85,15 +85,15 @@ def _write_form(
     names = dict(binding) | {"container": container}
     words = {}
     for name, number in numbers.items():
-        key = spelling(form.words[name], names)
+        key = spelling(form.keys[name], names)
         if "{" in key:
             raise NoEquivalent((f"what {key} is to be written as is not configured (`variables`: `write`)",))
         if number > MAX_VALUE:
-            raise NoEquivalent((f"{key} would be {spoken(number)}, more than any resource can hold (2^63 - 1)",))
-        words[name] = Said(name, key, spoken(number), number, binding)
+            raise NoEquivalent((f"{key} would be {format_value(number)}, more than any resource can hold (2^63 - 1)",))
+        words[name] = KeyValue(name, key, format_value(number), number, binding)
     try:
         reading = read(target, words, defaults, largest_card, container, home=True)
-    except Refused as refusal:
+    except Denied as refusal:
         raise NoEquivalent((refusal.finding.message,)) from None
     if reading.form is not form:
         raise NoEquivalent((f"it would be read as {reading.form.name!r}",))
@@ -113,7 +113,7 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
         value: int | Memory | None = getattr(request, dimension)
         assert value is not None  # noqa: S101  (the request is settled)
         if dimension == "devices" and isinstance(form.devices, Derived):
-            numbers.setdefault(form.devices.word, devices * form.devices.per)
+            numbers.setdefault(form.devices.key, devices * form.devices.per)
             continue
         if row is not None and dimension != "devices" and getattr(row, dimension) is not None:
             continue
@@ -134,15 +134,15 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
     return numbers
 
 
-def _word(form: Form, dimension: Dimension, value: int | Memory, *, needed_only: bool) -> Word | None:
+def _word(form: Form, dimension: Dimension, value: int | Memory, *, needed_only: bool) -> Key | None:
     """The first word that can say the value, one that the form's conditions name before others."""
     needed = {
-        word for condition in form.when if not condition.absent for word in condition.words if len(condition.words) == 1
+        word for condition in form.when if not condition.absent for word in condition.keys if len(condition.keys) == 1
     }
-    forbidden = {word for condition in form.when if _only_absent(condition) for word in condition.words}
+    forbidden = {word for condition in form.when if _only_absent(condition) for word in condition.keys}
     able = [
         word
-        for word in form.words.values()
+        for word in form.keys.values()
         if dimension in word.dimensions and word.name not in forbidden and _able(word, dimension, value)
     ]
     named = [word for word in able if word.name in needed]
@@ -151,15 +151,15 @@ def _word(form: Form, dimension: Dimension, value: int | Memory, *, needed_only:
     return able[0] if able else None
 
 
-def _counts(form: Form, word: Word) -> bool:
-    return isinstance(form.devices, Derived) and form.devices.word == word.name
+def _counts(form: Form, word: Key) -> bool:
+    return isinstance(form.devices, Derived) and form.devices.key == word.name
 
 
 def _only_absent(condition: Condition) -> bool:
     return condition.absent and not condition.present and condition.numbers is None and not condition.texts
 
 
-def _able(word: Word, dimension: Dimension, value: int | Memory) -> bool:
+def _able(word: Key, dimension: Dimension, value: int | Memory) -> bool:
     if dimension == "devices":
         return True
     if word.unit is None:
@@ -169,9 +169,9 @@ def _able(word: Word, dimension: Dimension, value: int | Memory) -> bool:
     return isinstance(value, Percent)
 
 
-def _says_so(form: Form, word: Word, devices: int, defaults: Defaults) -> bool:
+def _says_so(form: Form, word: Key, devices: int, defaults: Defaults) -> bool:
     """Whether a count in a label or annotation can be left out, for the form says the same without it."""
-    required = any(word.name in condition.words and not condition.absent for condition in form.when)
+    required = any(word.name in condition.keys and not condition.absent for condition in form.when)
     if required or form.devices is not None:
         return not required and form.devices == devices
     return "devices" not in defaults and form.absent.devices == devices
@@ -189,7 +189,7 @@ def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Req
         form.absent,
     )
     if getattr(meant, dimension) != value:
-        for word in form.words.values():
+        for word in form.keys.values():
             if dimension in word.dimensions and word.unit is None:
                 raise NoEquivalent((f"the unit of {_called(target, word, request)} has to be configured: {word.why}",))
         raise NoEquivalent((f"no word of {target.name} says {dimension} {value}",))
@@ -220,7 +220,7 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
     return (), None
 
 
-def _called(target: Vendor, word: Word, request: Request) -> str:
+def _called(target: Vendor, word: Key, request: Request) -> str:
     """The key of a word as it would be written, for messages."""
     return spelling(word, dict(_binding(target, request)[0]))
 
@@ -261,7 +261,7 @@ def _intended(form: Form, dimension: Dimension, numbers: Mapping[str, Number], d
     return [
         value_of(word, dimension, Fraction(number) / devices if word.total else number)
         for name, number in numbers.items()
-        if dimension in (word := form.words[name]).dimensions and word.unit is not None
+        if dimension in (word := form.keys[name]).dimensions and word.unit is not None
     ]
 
 

@@ -19,7 +19,7 @@ from tests.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translat
 from webhook.admission import decide
 from webhook.pod import decode_pod
 
-WORDS = Path(__file__).with_name("words")
+WORDS = Path(__file__).with_name("keys")
 CASES = [
     pytest.param(
         file.stem,
@@ -56,7 +56,7 @@ def meaning(account: Any) -> str:
 
 
 @pytest.mark.parametrize("vendor, case", CASES)
-def test_words(vendor: str, case: dict[str, Any]) -> None:
+def test_keys(vendor: str, case: dict[str, Any]) -> None:
     """Read as the source says, and written as its own source says there."""
     policy = policy_for(vendor, json.dumps({"extends": vendor, **case["with"]}) if "with" in case else "")
     assert set(case) <= PLAIN | set(VENDORS)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from tests.fuzz.oracle.meaning import Number, Refused
+from tests.fuzz.oracle.meaning import Denied, Number
 
 COUNT = re.compile(r"[1-9][0-9]*")
 
@@ -73,9 +73,9 @@ class Keys:
         if text is None:
             return None
         if COUNT.fullmatch(text) is None:
-            raise Refused(f"no count: {key}: {text!r}")
+            raise Denied(f"no count: {key}: {text!r}")
         if self.askers > 1:
-            raise Refused(f"a count for one container: {key}, and {self.askers} ask")
+            raise Denied(f"a count for one container: {key}, and {self.askers} ask")
         return int(text)
 
 
@@ -86,5 +86,5 @@ def decimal(text: str) -> Number:
         Refused: it is none.
     """
     if re.fullmatch(r"[0-9]*\.?[0-9]+([eE][+-]?[0-9]{1,2})?", text) is None:
-        raise Refused(f"no decimal number: {text!r}")
+        raise Denied(f"no decimal number: {text!r}")
     return Fraction(text)

@@ -15,7 +15,7 @@ from aiohttp import web
 JSON: Final = "application/json"
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
-COME_AGAIN: Final = MappingProxyType({"Retry-After": "1"})
+RETRY_AFTER: Final = MappingProxyType({"Retry-After": "1"})
 """The API server repeats a call that is refused with this header, within the time it has for the call, and with the
 connection closed it comes out at a sibling. Only for what a sibling would do better: it repeats a 500 with it, too."""
 
@@ -31,7 +31,7 @@ _REASONS: Final = {
 }
 
 
-class Refusal(Exception):  # noqa: N818  (it says what happens to the request, and is caught by that name)
+class HttpError(Exception):
     """A request that gets no review for an answer."""
 
     def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] = NO_HEADERS) -> None:
@@ -41,7 +41,7 @@ class Refusal(Exception):  # noqa: N818  (it says what happens to the request, a
         super().__init__(message)
 
 
-def refuse(refusal: Refusal) -> web.Response:
+def error_response(refusal: HttpError) -> web.Response:
     """The answer that says so."""
     status = refusal.status
     body = msgspec.json.encode(
