@@ -65,7 +65,7 @@ def config_map(name: str, text: str) -> dict[str, Any]:
 
 
 def vendor(number: int) -> str:
-    """A vendor of its own, in three words."""
+    """A vendor of its own, in three keys."""
     keys = {
         "gpu": {"resource": f"v{number}.example/gpu", "is": "devices"},
         "memory-word": {"resource": f"v{number}.example/mem", "is": "memory", "unit": "1Mi"},

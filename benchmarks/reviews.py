@@ -1,6 +1,6 @@
 """Reviews like those of a real cluster: of 6 KB (a usual pod) and of 64 KB (hundreds of variables), in three streams.
 
-The pod asks for one card; the shim, the guard over all variables, near misses and the account have work to do, and so has a
+The pod asks for one device; the shim, the guard over all variables, near misses and the status have work to do, and so has a
 default where the memory is left out.
 """
 

@@ -1,6 +1,6 @@
-"""When a replica that serves nothing yet may serve a leaf whose authority has not settled.
+"""When a replica that serves nothing yet may serve a serving certificate whose CA has not settled.
 
-Waiting is for the sake of other replicas: callers go on being answered by them, under an authority that they trust. Where
+Waiting is for the sake of other replicas: callers go on being answered by them, under a CA that they trust. Where
 there is no such replica, all callers wait with us: that would be an outage that we make ourselves.
 """
 
@@ -14,7 +14,7 @@ from certs.state import State, der
 from certs.trust import Trust
 
 CLAIM: Final = 10.0
-"""Seconds in which a replica that serves under another authority than the store holds has claimed that one in it (`Rotator`):
+"""Seconds in which a replica that serves under another CA than the store holds has claimed that one in it (`Rotator`):
 it is told of the change within one."""
 
 
@@ -23,7 +23,7 @@ def rest_of_first(kept: State, authority: x509.Certificate, trust: Trust, now: d
 
     Args:
         kept: what the store holds.
-        authority: of the leaf that it holds.
+        authority: of the serving certificate that it holds.
         trust: what callers are known to trust.
         now: the moment, in UTC.
     """
@@ -37,7 +37,7 @@ def rest_of_first(kept: State, authority: x509.Certificate, trust: Trust, now: d
 
 
 def aged(authority: x509.Certificate, trust: Trust, now: dt.datetime) -> bool:
-    """Whether an authority can have settled before it came into use: one made in the place of a lost one has not."""
+    """Whether a CA can have settled before it came into use: one made in the place of a lost one has not."""
     return _age(authority, now) >= trust.settle
 
 

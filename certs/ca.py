@@ -1,4 +1,4 @@
-"""Making an authority and the leaves under it: EC P-256, as strict clients (Go, OpenSSL, webpki) want them.
+"""Making a CA and the serving certificates under it: EC P-256, as strict clients (Go, OpenSSL, webpki) want them.
 
 P-256, because a handshake costs the server a quarter less than with RSA-2048 and a key is made in microseconds:
 that may happen on an event loop.
@@ -18,10 +18,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from certs.pair import Pair
 
 AUTHORITY_LIFE: Final = dt.timedelta(days=3652)
-"""Ten years: replacing an authority has to be told to everybody who trusts it."""
+"""Ten years: replacing a CA has to be told to everybody who trusts it."""
 
 LEAF_LIFE: Final = dt.timedelta(days=90)
-"""Renewing a leaf concerns nobody else, and a stolen one is worth little for long."""
+"""Renewing a serving certificate concerns nobody else, and a stolen one is worth little for long."""
 
 CLOCK_SKEW: Final = dt.timedelta(minutes=5)
 """How far a client's clock may be behind: what Kerberos allows, and cert-manager's usual advice."""
@@ -46,7 +46,7 @@ _NO_USAGE: Final = dict.fromkeys(
 
 
 def make_ca(name: str, now: dt.datetime, life: dt.timedelta = AUTHORITY_LIFE) -> Pair:
-    """A new, self-signed authority that can sign leaves, and no further authority."""
+    """A new, self-signed CA that can sign leaves, and no further CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name[:MAX_COMMON_NAME])])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -62,13 +62,13 @@ def make_ca(name: str, now: dt.datetime, life: dt.timedelta = AUTHORITY_LIFE) ->
 
 
 def issue(authority: Pair, names: Collection[str], now: dt.datetime, life: dt.timedelta = LEAF_LIFE) -> Pair:
-    """A new leaf for a server that is reached by `names` (DNS names and IP addresses); it never outlives its authority.
+    """A new serving certificate for a server with `names` (DNS names, IP addresses); it never outlives its CA.
 
     Raises:
         ValueError: no name at all, or one that is not ASCII.
     """
     if not names:
-        raise ValueError("a leaf without names is of no use to anybody")
+        raise ValueError("a serving certificate without names is of no use to anybody")
     key = ec.generate_private_key(ec.SECP256R1())
     common = next((name for name in names if len(name) <= MAX_COMMON_NAME), None)
     subject = x509.Name([] if common is None else [x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
@@ -107,7 +107,7 @@ def names_of(certificate: x509.Certificate) -> list[str]:
 
 
 def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Whether the authority's key signed the certificate."""
+    """Whether the CA's key signed the certificate."""
     try:
         certificate.verify_directly_issued_by(authority)
     except (ValueError, TypeError, InvalidSignature):
@@ -137,7 +137,7 @@ def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
-        # An authority that somebody made by hand.
+        # A CA that somebody made by hand.
         return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
 
 

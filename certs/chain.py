@@ -1,6 +1,6 @@
-"""Whether clients would accept a leaf: its time, its names, and a way from it to an authority that they trust.
+"""Whether clients would accept a leaf: its time, its names, and a way from it to a CA that they trust.
 
-Looser than some clients where Go, which is what API servers verify with, is loose: a company's authority may be older than
+Looser than some clients where Go, which is what API servers verify with, is loose: a company's CA may be older than
 today's rules.
 """
 
@@ -14,7 +14,7 @@ from certs.ca import covers, names_of, signed_by
 from certs.problem import UnusablePairError
 
 LONGEST: int = 8
-"""Certificates between a leaf and its authority; real chains have one or two."""
+"""Certificates between a serving certificate and its CA; real chains have one or two."""
 
 
 def check_time(certificate: x509.Certificate, now: dt.datetime, what: str) -> None:
@@ -57,7 +57,7 @@ def path_to(
     now: dt.datetime,
     what: str,
 ) -> list[x509.Certificate]:
-    """The certificates above a leaf, up to an authority: its issuer first, the authority last.
+    """The certificates above a serving certificate, up to a CA: its issuer first, the CA last.
 
     Raises:
         UnusablePairError: there is no such way, or one of these is not valid.
@@ -68,7 +68,7 @@ def path_to(
     for _ in range(LONGEST):
         authority = _issuer(lower, [one for one in trusted if may_sign(one, len(way))], now)
         if authority is not None:
-            check_time(authority, now, "the authority")
+            check_time(authority, now, "the CA")
             return [*way, authority]
         others = [one for one in intermediates if one not in way and may_sign(one, len(way))]
         intermediate = _issuer(lower, others, now)
@@ -77,11 +77,11 @@ def path_to(
         check_time(intermediate, now, "an intermediate")
         way.append(intermediate)
         lower = intermediate
-    raise UnusablePairError(what, "is not signed by an authority of the bundle, nor by way of the chain beside it")
+    raise UnusablePairError(what, "is not signed by a CA of the bundle, nor by way of the chain beside it")
 
 
 def may_sign(certificate: x509.Certificate, below: int) -> bool:
-    """Whether clients take a certificate for an authority (RFC 5280 §6.1.4), so many intermediates being below it."""
+    """Whether clients take a certificate for a CA (RFC 5280 §6.1.4), so many intermediates being below it."""
     extensions = certificate.extensions
     try:
         constraints = extensions.get_extension_for_class(x509.BasicConstraints).value
@@ -95,7 +95,7 @@ def may_sign(certificate: x509.Certificate, below: int) -> bool:
 
 
 def _names(leaf: x509.Certificate, name: str) -> bool:
-    """Whether a leaf is for a name: case does not count, and ``*`` stands for one whole first label (RFC 6125 §6.4)."""
+    """Whether a certificate is for a name: case does not count, ``*`` stands for one whole first label (RFC 6125 §6.4)."""
     held = {one.lower() for one in names_of(leaf)}
     _, dot, parent = name.lower().partition(".")
     return covers(leaf, [name]) or name.lower() in held or (bool(dot) and f"*.{parent}" in held)

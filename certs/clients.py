@@ -1,4 +1,4 @@
-"""Follows a file with the authorities of clients (PEM): a plain one, or one that the kubelet mounts. Nothing is written."""
+"""Follows a file with the CAs of clients (PEM): a plain one, or one that the kubelet mounts. Nothing is written."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,13 +12,13 @@ from certs.reporter import Reporter, failure
 from certs.serving import Serving
 
 UNREAD: Final = b""
-"""What a file that cannot be read comes to: it names no authority."""
+"""What a file that cannot be read comes to: it names no CA."""
 
-STAYS: Final = "the authorities that were read before go on counting"
+STAYS: Final = "the CAs that were read before go on counting"
 
 
 class Clients:
-    """Has clients asked for certificates under the authorities in a file, whatever they are now.
+    """Has clients asked for certificates under the CAs in a file, whatever they are now.
 
     Args:
         file: where they are.
@@ -50,7 +50,7 @@ class Clients:
 
         Raises:
             StoreError: it cannot be read, for the second time; what counted goes on counting.
-            UnusablePairError: it holds something else than authorities; the same.
+            UnusablePairError: it holds something else than CAs; the same.
         """
         found, why = await asyncio.to_thread(self._look)
         settled, self._seen = found == self._seen, found

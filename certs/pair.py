@@ -51,7 +51,7 @@ def decode_pair(certificate_pem: bytes, key_pem: bytes, *, what: str) -> Pair:
     Args:
         certificate_pem: the certificate.
         key_pem: its key.
-        what: how errors name the two: "the authority", "the leaf".
+        what: how errors name the two: "the CA", "the serving certificate".
 
     Raises:
         UnusablePairError: one is no PEM, the key is encrypted or on no elliptic curve, or they don't belong together.

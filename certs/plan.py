@@ -1,11 +1,12 @@
 """What is to be made anew, and when to ask again: a pure function, the same on every replica.
 
-A new authority goes through three states, so that nobody is shown a leaf that they do not trust yet:
+A new CA goes through three states, so that nobody is shown a serving certificate that they do not trust yet:
 
 1. *coming*: clients are told of it beside the current one; nothing is signed with it.
-2. *current*: everybody has learnt of it. A leaf under it is made, and the one before retires.
-3. *retired*: it signs no more, and stays trusted until the last leaf under it has ended: a replica that was cut off from
-   the others may be serving that leaf for so long.
+2. *current*: everybody has learnt of it. A serving certificate under it is made, and the one before retires.
+3. *retired*: it signs no more, and stays trusted until the last serving certificate under it has ended: a replica that
+was cut off from
+   the others may be serving that serving certificate for so long.
 """
 
 import datetime as dt
@@ -20,7 +21,7 @@ from certs.state import Retired, RotationRequest, State, der
 from certs.trust import Trust
 
 RENEW_AFTER: Final = 2 / 3
-"""Part of a life after which there is a successor: of a leaf's 90 days a month remains in which that may fail."""
+"""Part of a life after which there is a successor: of 90 days a month remains in which that may fail."""
 
 JITTER: Final = 0.05
 """Part of a life by which replicas differ from that, so that one of them does it and the others find it done."""
@@ -29,19 +30,19 @@ SETTLE: Final = 120.0
 """Seconds in which every API server has learnt of a change; their watches take one, a cut-off one is not called."""
 
 WORTH_IT: Final = 0.01
-"""Part of a leaf's life that a new one has to gain: near the end of its authority there is nothing to win."""
+"""Part of a serving certificate's life that a new one has to gain: near the end of its CA there is nothing to win."""
 
 MOST_NAMES: Final = 64
-"""Names of a leaf that are kept for the sake of other replicas."""
+"""Names of a serving certificate that are kept for the sake of other replicas."""
 
 
 class Made(enum.Enum):
     """What a step has made or changed."""
 
     LEAF = "leaf"
-    COMING = "coming authority"
-    CURRENT = "current authority"
-    DROPPED = "retired authority dropped"
+    COMING = "coming CA"
+    CURRENT = "current CA"
+    DROPPED = "retired CA dropped"
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +50,9 @@ class Rules:
     """What certificates are made like.
 
     Attributes:
-        authority: the name of authorities.
-        names: DNS names and IP addresses that a leaf has to cover.
-        leaf_life, authority_life: for how long they are valid; an authority several times as long as a leaf.
+        authority: the name of CAs.
+        names: DNS names and IP addresses that a serving certificate has to cover.
+        leaf_life, authority_life: for how long they are valid; a CA several times as long as a serving certificate.
         lead: -0.05 to 0.05: the part of a life by which this replica is earlier (or later) than others.
     """
 
@@ -99,7 +100,7 @@ def _asked(kept: State) -> State:
 
 
 def _coming(kept: State, rules: Rules, now: dt.datetime, made: list[Made]) -> State:
-    """Makes a coming authority if the current one is near its end, unusable, or somebody wants another one."""
+    """Makes a coming CA if the current one is near its end, unusable, or somebody wants another one."""
     if kept.coming is not None and kept.coming.valid_at(now):
         return kept
     current = kept.ca
@@ -111,7 +112,7 @@ def _coming(kept: State, rules: Rules, now: dt.datetime, made: list[Made]) -> St
 
 
 def _promoted(kept: State, trust: Trust, rules: Rules, moment: tuple[dt.datetime, float], made: list[Made]) -> State:
-    """Puts the coming authority in the place of the current one, once everybody has learnt of it."""
+    """Puts the coming CA in the place of the current one, once everybody has learnt of it."""
     now, at = moment
     coming, old = kept.coming, kept.ca
     if coming is None:
@@ -132,7 +133,7 @@ def _promoted(kept: State, trust: Trust, rules: Rules, moment: tuple[dt.datetime
 
 
 def _last_use(kept: State, rules: Rules, now: dt.datetime) -> dt.datetime:
-    """When the last leaf under the current authority ends, by the slowest clock."""
+    """When the last serving certificate under the current CA ends, by the slowest clock."""
     leaf = kept.leaf
     end = now + rules.leaf_life if leaf is None else leaf.not_after
     return (end + CLOCK_SKEW).replace(microsecond=0)
@@ -165,13 +166,13 @@ def _dropped(kept: State, now: dt.datetime, made: list[Made]) -> State:
 
 def _leaf_due(leaf: Pair, authority: Pair, rules: Rules) -> dt.datetime:
     due = _renewal(leaf, rules)
-    # A new one ends with its authority at the latest.
+    # A new one ends with its CA at the latest.
     gained = min(due + rules.leaf_life, authority.not_after) - leaf.not_after
     return due if gained > rules.leaf_life * WORTH_IT else leaf.not_after + CLOCK_SKEW
 
 
 def _authority_due(authority: Pair, rules: Rules) -> dt.datetime:
-    # It has to be able to cover a whole life of a leaf, and a last one while its successor is made known.
+    # It has to be able to cover a whole life of a serving certificate, and a last one while its successor is made known.
     middle = authority.not_before + (authority.not_after - authority.not_before) / 2
     return max(middle, min(_renewal(authority, rules), authority.not_after - 2 * rules.leaf_life))
 

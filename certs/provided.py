@@ -1,7 +1,7 @@
-"""A pair that somebody else keeps: cert-manager's mounted Secret, or files of a company's authority. Nothing is written.
+"""A pair that somebody else keeps: cert-manager's mounted Secret, or files of a company's CA. Nothing is written.
 
-The directory has ``tls.crt`` (the leaf, then intermediates), ``tls.key`` (of any type that clients take) and perhaps
-``ca.crt`` (the authorities that clients trust). It is looked at by content, whole generations at a time.
+The directory has ``tls.crt`` (the serving certificate, then intermediates), ``tls.key`` (of any type that clients take)
+and perhaps ``ca.crt`` (the CAs that clients trust). It is looked at by content, whole generations at a time.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Outside:
         serving: what serves it.
         names: DNS names and IP addresses that it has to be for.
         trust: what callers are known to trust; None where that cannot be known.
-        publish: called with the authorities that callers have to trust, PEM; empty if the directory does not say.
+        publish: called with the CAs that callers have to trust, PEM; empty if the directory does not say.
         tell: called with what is to be told; it must not block.
         clocks: the time.
     """
@@ -63,7 +63,7 @@ class Outside:
 
     @property
     def ca(self) -> x509.Certificate | None:
-        """The authority of the leaf that is served, as far as that is known."""
+        """The CA of the serving certificate that is served, as far as that is known."""
         return self._authority
 
     def check(self) -> None:
@@ -129,7 +129,9 @@ class Outside:
         end = f"{leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
         changed = before is not None and before != self._authority
         self._telling.tell(
-            Report(ReportKind.SERVED, f"the leaf {fingerprint(leaf)[:16]} is served until {end}", ca=changed)
+            Report(
+                ReportKind.SERVED, f"the serving certificate {fingerprint(leaf)[:16]} is served until {end}", ca=changed
+            )
         )
         if changed and authorities is not None:
             self._publish(pem(in_order(authorities)))
@@ -140,7 +142,10 @@ class Outside:
             return True
         trust, at, first = self._trust(), self._clocks.seconds(), not self.served.is_set()
         if not trust.looked or (trust.nobody and not first):
-            self._telling.only(ReportKind.WAITING, "the leaf is not served before there is a registration to be read")
+            self._telling.only(
+                ReportKind.WAITING,
+                "the serving certificate is not served before there is a webhook configuration to be read",
+            )
             return False
         if trust.nobody or (trust.bare and authorities is None):
             return True
@@ -154,7 +159,8 @@ class Outside:
         except UnusablePairError:
             self._telling.only(
                 ReportKind.WAITING,
-                "the leaf is not served: no authority of it stands in the registration's caBundle, or not for long enough",
+                "the serving certificate is not served: no CA of it is in the webhook configuration's caBundle, or not for "
+                "long enough",
             )
             return False
         return True

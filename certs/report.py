@@ -14,13 +14,13 @@ class ReportKind(enum.Enum):
     RECOVERED = "recovered"
     """What was told as a failure is over."""
     WAITING = "waiting"
-    """A new leaf is not served yet, for not everybody trusts its authority."""
+    """A new serving certificate is not served yet, for not everybody trusts its CA."""
     CLIENTS = "clients"
-    """Clients have to show a certificate under other authorities than before."""
+    """Clients have to show a certificate under other CAs than before."""
     REFUSED = "refused"
     """A pair that cannot be served, or kept; what is served stays."""
     UNTRUSTED = "untrusted"
-    """Nothing is served yet, and the registration does not hold the authority under which something could be."""
+    """Nothing is served yet, and the webhook configuration does not hold the CA under which something could be."""
     STORE = "store"
     """The store cannot be read or written."""
     BUG = "bug"
@@ -38,7 +38,7 @@ class Report:
     Attributes:
         kind: what it is about.
         message: for people.
-        authority: for `ReportKind.SERVED`: what is served is under another authority than before.
+        authority: for `ReportKind.SERVED`: what is served is under another CA than before.
     """
 
     kind: ReportKind

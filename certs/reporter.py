@@ -41,7 +41,7 @@ class Reporter:
             self.tell(Report(ReportKind.RECOVERED, "the certificates are looked after again"))
 
     def forget(self, *kinds: ReportKind) -> None:
-        """What is over without a word; it is told again when it comes again."""
+        """What is over without a key; it is told again when it comes again."""
         for kind in kinds:
             self._told.pop(kind, None)
 

@@ -13,7 +13,7 @@ ATTEMPTS: Final = 10
 async def ask(store: Store, asked: RotationRequest) -> State:
     """Leave a request in a store; whoever keeps it does it, and takes the request away.
 
-    A new authority brings a new leaf with it, so a request for that is not replaced by one for a leaf.
+    A new CA brings a new serving certificate with it, so a request for that is not replaced by one for a serving certificate.
 
     Returns:
         What was kept when it was asked.

@@ -1,8 +1,9 @@
 """Keeps a store's certificates up and serves its leaf: one keeper for each replica, without a leader.
 
 Every keeper reads, decides by the same pure function (`plan.py`) and writes against the version that it read; whoever loses
-a race reads again and finds what the winner made. A leaf is served only once its authority is known to be trusted; until
-then the one before stays. What was read last is remembered: a store that was emptied or damaged is filled from memory.
+a race reads again and finds what the winner made. A serving certificate is served only once its CA is known to be
+trusted; until then the one before stays. What was read last is remembered: a store that was emptied or damaged is filled from
+memory.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ LONGEST_REST: Final = 3600.0
 """Seconds between looks when nothing is due: a clock that was set is noticed, and a change that was missed."""
 
 WRITES: Final = 60
-"""Writes of one replica within a minute. Replicas whose clocks are months apart undo each other's work for ever."""
+"""Writes of one replica within a minute. Replicas whose clocks are months apart undo each other's work forever."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class Rotator:
         serving: what serves them.
         rules: what they are made like; `spread` gives replicas rules that differ a little.
         trust: what callers are known to trust, asked anew each time.
-        publish: called with the authorities that callers have to trust, PEM, whenever they may have changed.
+        publish: called with the CAs that callers have to trust, PEM, whenever they may have changed.
         tell: called with what is to be told; it must not block.
         clocks: the time.
     """
@@ -97,7 +98,7 @@ class Rotator:
 
     @property
     def ca(self) -> x509.Certificate | None:
-        """The authority of the leaf that is served."""
+        """The CA of the serving certificate that is served."""
         return None if self._in_force is None else self._in_force.ca
 
     def check(self) -> None:
@@ -105,11 +106,11 @@ class Rotator:
         self._wake.set()
 
     async def start(self) -> None:
-        """A first look that takes no chances: an authority that cannot be used is left as it is.
+        """A first look that takes no chances: a CA that cannot be used is left as it is.
 
         Raises:
             StoreError: the store cannot be read or written.
-            UnusablePairError: the authority cannot be used, or the leaf cannot be served.
+            UnusablePairError: the CA cannot be used, or the serving certificate cannot be served.
         """
         found = decode((await self._store.read()).files)
         if found.problems and (found.kept is None or found.kept.ca is None):
@@ -197,9 +198,9 @@ class Rotator:
         return await self._store.write(files, version)
 
     def _with_served(self, kept: State, now: dt.datetime) -> State:
-        """The authority that this replica's leaf depends on stays trusted, whatever others have put in its place.
+        """The CA that this replica's serving certificate depends on stays trusted, whatever others have put in its place.
 
-        It is said until when, too: a replica that starts has to know under which authorities others serve.
+        It is said until when, too: a replica that starts has to know under which CAs others serve.
         """
         served = self._in_force
         if served is None or now > served.leaf.not_after:
@@ -211,7 +212,7 @@ class Rotator:
         return replace(kept, retired=(*others, Retired(served.ca, until, claimed=True)))
 
     def _offer(self) -> float:
-        """Serves the leaf that is kept, if callers trust it; seconds until they may, infinite if nothing is waiting."""
+        """Serve the stored certificate, if callers trust it; seconds until they may, infinite if nothing is waiting."""
         kept = self._kept
         leaf = None if kept is None else kept.leaf
         served = self._in_force
@@ -233,17 +234,17 @@ class Rotator:
         self._telling.tell(
             Report(
                 ReportKind.SERVED,
-                f"the leaf {fingerprint(leaf.certificate)[:16]} is served until {leaf.not_after:%Y-%m-%d %H:%M} UTC, "
-                f"under the authority {fingerprint(authority)[:16]}",
+                f"the certificate {fingerprint(leaf.certificate)[:16]} is served until {leaf.not_after:%Y-%m-%d %H:%M} UTC, "
+                f"under the CA {fingerprint(authority)[:16]}",
                 ca=served is not None and served.ca != authority,
             )
         )
         return float("inf")
 
     def _rest(self, kept: State, authority: x509.Certificate) -> float:
-        """Seconds until a leaf may be served, as far as is known; infinite before the registration was read."""
+        """Seconds until a certificate may be served; infinite before the webhook configuration was read."""
         served, trust, at, now = self._in_force, self._trust(), self._clocks.seconds(), self._clocks.now()
-        # Another leaf under the same authority changes nothing for anybody.
+        # Another serving certificate under the same CA changes nothing for anybody.
         same = served is not None and served.ca == authority
         if same or trust.servable(der(authority), at, first=served is None, aged=aged(authority, trust, now)):
             return 0.0
@@ -299,7 +300,7 @@ def _under_current(leaf: Pair, kept: State) -> bool:
 def _waiting(authority: x509.Certificate, trust: Trust) -> str:
     name = fingerprint(authority)[:16]
     if not trust.looked:
-        return f"the leaf under the authority {name} is not served before the registration was read"
+        return f"the serving certificate under the CA {name} is not served before the webhook configuration was read"
     if not trust.sees(der(authority)):
-        return f"the leaf under the authority {name} is not served: the registration's caBundle does not hold it yet"
-    return f"the leaf under the authority {name} is served once its caBundle has settled, in {trust.settle:g} s at most"
+        return f"the certificate under the CA {name} is not served: the webhook configuration's caBundle does not hold it yet"
+    return f"the certificate under the CA {name} is served once its caBundle has settled, in {trust.settle:g} s at most"

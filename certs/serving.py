@@ -24,7 +24,7 @@ ALPN: Final = ["http/1.1"]
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2 only: forward secrecy and authenticated encryption, as in Mozilla's intermediate profile."""
 
-LEAF: Final = "the leaf"
+LEAF: Final = "the serving certificate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +61,7 @@ class Serving:
         """Serve nothing yet.
 
         Raises:
-            UnusablePairError: the authorities of clients are no PEM.
+            UnusablePairError: the CAs of clients are no PEM.
         """
         self._in_force: _InForce | None = None
         self._client_authorities = client_authorities
@@ -79,8 +79,8 @@ class Serving:
         """Serve another pair from the next handshake on; connections that are open go on with what they have.
 
         Args:
-            chain_pem: the leaf, then intermediates if there are any.
-            key_pem: the leaf's key, unencrypted, of any type that clients take.
+            chain_pem: the serving certificate, then intermediates if there are any.
+            key_pem: the serving certificate's key, unencrypted, of any type that clients take.
             now: the moment, in UTC.
             demands: what it has to be good for.
 
@@ -99,7 +99,7 @@ class Serving:
         self._in_force = _InForce(context, leaf, chain_pem, key_pem)
 
     def ask_clients(self, authorities: bytes) -> None:
-        """Ask clients for certificates under other authorities from the next handshake on.
+        """Ask clients for certificates under other CAs from the next handshake on.
 
         Args:
             authorities: PEM, in the place of those before.
@@ -146,13 +146,13 @@ def _context(client_authorities: bytes | None) -> ssl.SSLContext:
     if client_authorities is not None:
         # In the front context too: a handshake that is handed over keeps whether it verifies.
         context.verify_mode = ssl.CERT_REQUIRED
-        # A session that is resumed is not verified again, although its authority may be gone meanwhile.
+        # A session that is resumed is not verified again, although its CA may be gone meanwhile.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
         try:
             context.load_verify_locations(cadata=client_authorities.decode("ascii"))
         except (ssl.SSLError, ValueError):
-            raise UnusablePairError("the authorities of clients", "are no PEM") from None
+            raise UnusablePairError("the CAs of clients", "are no PEM") from None
     return context
 
 

@@ -1,15 +1,15 @@
 """What an installation keeps of its certificates, and the files that it is kept in.
 
 ===============  =============================================================================
-``ca.crt``       every authority that clients have to trust: current, coming, retired
+``ca.crt``       every CA that clients have to trust: current, coming, retired
 ``ca.key``       the key of the current authority: of the certificate in ``ca.crt`` that it fits
-``next-ca.key``  the key of the coming authority, if there is one
-``tls.crt``      the leaf, one for all replicas
+``next-ca.key``  the key of the coming CA, if there is one
+``tls.crt``      the serving certificate, one for all replicas
 ``tls.key``      its key
-``state.json``   until when retired authorities stay, who claims one, and what somebody has asked for; often missing
+``state.json``   until when retired CAs stay, who claims one, and what somebody has asked for; often missing
 ===============  =============================================================================
 
-Decoding goes piece by piece: a leaf that cannot be used costs no authority, and an authority whose key is lost stays
+Decoding goes piece by piece: a serving certificate that cannot be used costs no CA, and a CA whose key is lost stays
 trusted.
 """
 
@@ -36,9 +36,9 @@ KEY: Final = "tls.key"
 STATE: Final = "state.json"
 FILES: Final = (BUNDLE, AUTHORITY_KEY, COMING_KEY, CERTIFICATE, KEY, STATE)
 
-AUTHORITY: Final = "the authority"
-COMING: Final = "the coming authority"
-LEAF: Final = "the leaf"
+AUTHORITY: Final = "the CA"
+COMING: Final = "the coming CA"
+LEAF: Final = "the serving certificate"
 
 _BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
@@ -52,11 +52,11 @@ class RotationRequest(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Retired:
-    """An authority that signs no more, and stays trusted while a leaf under it may be served.
+    """An CA that signs no more, and stays trusted while a serving certificate under it may be served.
 
     Attributes:
         certificate: its own.
-        until: when nobody can serve such a leaf any more, in UTC.
+        until: when nobody can serve such a serving certificate any more, in UTC.
         claimed: a replica was serving under it when the store lost it; it moves once the one in its place has settled.
     """
 
@@ -100,7 +100,7 @@ class State:
         return pem(self.authorities)
 
     def issuer(self, leaf: x509.Certificate) -> x509.Certificate | None:
-        """The authority among these that signed a leaf."""
+        """The CA among these that signed a serving certificate."""
         return next((one for one in self.authorities if signed_by(leaf, one)), None)
 
     def files(self) -> dict[str, bytes]:
@@ -161,7 +161,7 @@ def decode(files: Mapping[str, bytes] | None) -> Decoded:
         authority,
         coming,
         tuple(
-            # Without a word of its end it stays as long as it can be of use to anybody.
+            # Without a key of its end it stays as long as it can be of use to anybody.
             Retired(one, ends.get(fingerprint(one), one.not_valid_after_utc), fingerprint(one) in claims)
             for one in in_order(certificates)
             if one not in pairs
@@ -237,7 +237,7 @@ def _may_sign(certificate: x509.Certificate) -> bool:
 def _leaf(kept: State, files: Mapping[str, bytes]) -> Pair:
     leaf = decode_pair(files.get(CERTIFICATE, b""), files.get(KEY, b""), what=LEAF)
     if kept.issuer(leaf.certificate) is None:
-        raise UnusablePairError(LEAF, "is not signed by an authority of the bundle")
+        raise UnusablePairError(LEAF, "is not signed by a CA of the bundle")
     return leaf
 
 

@@ -1,6 +1,6 @@
 """What those who call are known to trust, and since when.
 
-Several API servers learn of a change at different moments, so an authority that has just been written counts only after a
+Several API servers learn of a change at different moments, so a CA that has just been written counts only after a
 settle time. Seconds are of a clock that never jumps; a wall clock says nothing here.
 """
 
@@ -11,15 +11,15 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What is known of the registration in a cluster at one moment.
+    """What is known of the webhook configuration in a cluster at one moment.
 
     Attributes:
         settle: seconds after which everybody has learnt of what was written.
         looked: whether anybody has looked yet; before that nothing is trusted.
         nobody: there is no registration: nobody calls.
-        since: by authority (DER), when it was first seen, and has been ever since.
-        at_first: those of them that were there at the first look, or when the registration was made: who learns of that
-            learns of them.
+        since: by CA (DER), when it was first seen, and has been ever since.
+        at_first: those of them that were there at the first look, or when the webhook configuration was made: who
+            learns of that learns of them.
         anyone: what callers of any of the webhooks trust.
     """
 
@@ -32,14 +32,14 @@ class Trust:
 
     @property
     def bare(self) -> bool:
-        """A registration without any authority: its callers trust what their machines trust, and no leaf of ours."""
+        """A webhook configuration without any CA: its callers trust what their machines trust, and no certificate of ours."""
         return self.looked and not self.nobody and not self.anyone
 
     def observed(self, bundles: Iterable[Collection[bytes]] | None, at: float) -> Self:
         """The same after another look.
 
         Args:
-            bundles: of each webhook of the registration the authorities (DER); None if there is no registration.
+            bundles: of each webhook of the webhook configuration the CAs (DER); None if there is no webhook configuration.
             at: the moment of the look.
         """
         each = [frozenset(bundle) for bundle in bundles or ()]
@@ -65,7 +65,7 @@ class Trust:
         return authority in self.since and at - self.since[authority] >= self.settle
 
     def servable(self, authority: bytes, at: float, *, first: bool, aged: bool = True) -> bool:
-        """Whether leaves under an authority that is in use may be served.
+        """Whether serving certificates under a CA that is in use may be served.
 
         One that was there at the first look was found settled by whoever made it the current one, if it can have been.
 
@@ -73,12 +73,12 @@ class Trust:
             authority: its DER.
             at: the moment.
             first: nothing has been served yet: where nobody calls, nothing can go wrong.
-            aged: the authority is old enough to have settled before it came into use.
+            aged: the CA is old enough to have settled before it came into use.
         """
         return self.settled(authority, at) or (aged and authority in self.at_first) or (first and self.nobody)
 
     def only(self, authorities: Collection[bytes]) -> bool:
-        """Whether no caller trusts any other authority, so that no leaf under another one can be of use to anybody."""
+        """Whether no caller trusts any other CA, so that no serving certificate under another one can be of use to anybody."""
         return self.looked and self.anyone <= frozenset(authorities)
 
     def rest(self, authority: bytes, at: float) -> float:

@@ -42,7 +42,7 @@ END_TIME: Final = 30.0
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the webhook listens on this machine, and where it keeps its authority."""
+    """Where the webhook listens on this machine, and where it keeps its CA."""
 
     tls_port: int
     plain_port: int
@@ -211,7 +211,7 @@ def review_of(pod: dict[str, Any]) -> dict[str, Any]:
 
 
 def ask(review: dict[str, Any], endpoint: Endpoint) -> dict[str, Any]:
-    """Post a review over TLS that is verified with the webhook's own authority; its response.
+    """Post a review over TLS that is verified with the webhook's own CA; its response.
 
     Raises:
         ServeError: the answer is no AdmissionReview for this request.

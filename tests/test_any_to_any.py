@@ -63,7 +63,7 @@ STANDBY = {
 
 @cache
 def policy_for(vendor: str = "", changes: str = "") -> Policy:
-    """Everything configured that can be a source or a target, and the vendor in force that would stand by.
+    """Everything configured that can be a source or a target, and the vendor in force that would are inactive.
 
     Args:
         vendor: who has to be in force.
@@ -108,7 +108,7 @@ def resource_names(vendor: Vendor) -> Iterator[tuple[str, object]]:
 
 
 def asking_in(pod: Json, policy: Policy) -> ContainerRequest | None:
-    """The container that asks, with its words; None where its own vendor refuses them."""
+    """The container that asks, with its keys; None where its own vendor refuses them."""
     try:
         found = collect(survey(decode_pod(json.dumps(pod).encode()), policy).keys, policy)
     except Denied:
@@ -202,7 +202,7 @@ def exact(source: str, target: str) -> bool:
 
 
 def check_stored(pod: Json, stored: Json, asked: Request, policy: Policy) -> Request:
-    """Not less than asked, none of the source's words left, nothing of the user's lost, valid, and at home."""
+    """Not less than asked, none of the source's keys left, nothing of the user's lost, valid, and at home."""
     target = policy.vendors[stored["metadata"]["annotations"][TARGET]]
     before, after = asking_in(pod, policy), asking_in(stored, policy)
     assert before is not None
@@ -230,7 +230,7 @@ def check_stored(pod: Json, stored: Json, asked: Request, policy: Policy) -> Req
 
 
 def at_least(got: Any, asked: Any) -> bool:
-    """Whether an amount is not less than another; no limit may become one of a name that has it, or of a whole card."""
+    """Whether an amount is not less than another; no limit may become one of a name that has it, or of a whole device."""
     if isinstance(asked, Size):
         return got == ALL or (isinstance(got, Size) and got.bytes >= asked.bytes)
     if isinstance(asked, Percent):
@@ -239,7 +239,7 @@ def at_least(got: Any, asked: Any) -> bool:
 
 
 def check_least(target: Vendor, asked: Request, stored: Json, policy: Policy) -> None:
-    """A step less of any written word would be too little, or not legal: read by the target's rules, word by word."""
+    """A step less of any written key would be too little, or not legal: read by the target's rules, key by key."""
     asking = asking_in(stored, policy)
     assert asking is not None
     if asking.vendor is not target:
@@ -268,7 +268,7 @@ def check_least_name(target: Vendor, asked: Request, asking: ContainerRequest) -
 
 
 def too_little(target: Vendor, said: dict[str, KeyValue], asked: Request, written: Request, policy: Policy) -> bool:
-    """Whether words say less than asked, nothing that the vendor takes, or (in a larger unit) more than was written."""
+    """Whether keys say less than asked, nothing that the vendor takes, or (in a larger unit) more than was written."""
     if any(one.number <= 0 for one in said.values() if target.keys[one.word].kind == "amount"):
         return True
     try:
@@ -287,7 +287,7 @@ def too_little(target: Vendor, said: dict[str, KeyValue], asked: Request, writte
 
 
 def check_back(stored: Json, source: str, got: Request, policy: Policy) -> None:
-    """There and back is where it began, the words alone: variables and volumes of a shim stay behind."""
+    """There and back is where it began, the keys alone: variables and volumes of a shim stay behind."""
     metadata = {key: stored["metadata"][key] for key in ("name", "labels", "annotations")}
     containers = [
         {key: one[key] for key in ("name", "resources") if key in one} for one in stored["spec"]["containers"]

@@ -1,4 +1,4 @@
-"""Any vendor's requests in any other's words, where the pod selects its card: never less than asked there either."""
+"""Any vendor's requests in any other's keys, where the pod selects its card: never less than asked there either."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ from webhook.request import Percent, Request, Size
 
 LABEL = "team.example/card"
 NEVER_CONVERTED = {"biren", "mps", "neuron", "timeslicing", "vastai", "whole"}
-"""They have no word for a part of a card's memory."""
+"""They have no key for a part of a device's memory."""
 CARDS = {"big": 80 * 1024**3, "odd": 15109 * 1024**2}
 PARTS = """\
 vendor: parts
@@ -84,7 +84,7 @@ def test_any_to_any_on_a_known_card(source: str, requests_per_pair: int) -> None
 
 
 def in_the_other_unit(asked: Request, card: int) -> Request:
-    """The request on a card of so many bytes, exactly."""
+    """The request on a device of so many bytes, exactly."""
     memory = asked.memory
     if isinstance(memory, Size):
         assert memory.bytes <= card

@@ -86,7 +86,7 @@ def dumped(pod: Any) -> str:
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_case(folder: Path, *, update_golden: bool) -> None:
-    """The pod is stored as expected, with exactly these words."""
+    """The pod is stored as expected, with exactly these keys."""
     pod = yaml.safe_load((folder / "pod.yaml").read_text())
     decision = decided(pod, folder)
     stored = json.dumps(apply_strictly(pod, decision.patch)).replace(policy_in(folder).digest, DIGEST)

@@ -121,7 +121,7 @@ def test_second_pass_of_two_containers(source: str, data: st.DataObject) -> None
 
 QGPU, VCUDA, KOORDINATOR = "tke.cloud.tencent.com/qgpu-", "tencent.com/vcuda-", "koordinator.sh/"
 CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
-    # Issue 11, row 1: cores of a whole card would make another form, in which the memory is ignored.
+    # Issue 11, row 1: cores of a whole device would make another form, in which the memory is ignored.
     ({f"{VCUDA}memory": "16"}, "nvidia", {"devices": "4", "cores": "100"}, f"a share needs both {VCUDA}core"),
     ({f"{VCUDA}memory": "16"}, None, {"cores": "100"}, f"a share needs both {VCUDA}core"),
     ({f"{VCUDA}memory": "16"}, "nvidia", {"devices": "4", "cores": "30"}, "1 x 4096Mi 30%"),
@@ -140,7 +140,7 @@ CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
     ({f"{KOORDINATOR}gpu.shared": "2"}, None, {"devices": "4", "memory": "4Gi", "cores": "25"}, "2 x 4096Mi 25%"),
     ({"iluvatar.ai/vcuda-memory": "64"}, None, {"devices": "4"}, "add iluvatar.ai/vgpu: 1"),
     ({"iluvatar.ai/vcuda-memory": "64"}, None, {"devices": "1", "cores": "25"}, "1 x 16384Mi 25%"),
-    # Rounding up for the target is not to change it either: over several cards Iluvatar shares none.
+    # Rounding up for the target is not to change it either: over several devices Iluvatar shares none.
     ({"nvidia.com/gpucores": "66"}, "iluvatar", {"devices": "8", "memory": "all"}, "1 x 100% 66%"),
     (
         {"nvidia.com/gpucores": "66", "nvidia.com/gpumem-percentage": "100"},

@@ -480,17 +480,17 @@ def test_every_key_of_mappings_is_documented() -> None:
 
 
 def unit_text(word: Key) -> str:
-    """What 1 of a word is worth, as the page of vendors says it."""
+    """What 1 of a key is worth, as the page of vendors says it."""
     if "devices" in word.dimensions:
-        return "a part of one card" if word.name == "drs-gcu" else "a card"
+        return "a part of one device" if word.name == "drs-gcu" else "a device"
     if word.unit is None:
         return "to be configured"
-    return bytes_text(word.unit) if word.sized else f"{number_text(word.unit)} % of a card"
+    return bytes_text(word.unit) if word.sized else f"{number_text(word.unit)} % of a device"
 
 
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_builtin_vendors_are_documented(name: str) -> None:
-    """The tables have each word of a built-in vendor with its unit, and where it runs; its sources are told."""
+    """The tables have each key of a built-in vendor with its unit, and where it runs; its sources are told."""
     vendor = load_policy().vendors[name]
     lines = TEXTS["docs/keys.md"].splitlines()
     assert f"**{name}**" in TEXTS["docs/vendors.md"]

@@ -40,7 +40,7 @@ def assert_steps_are_the_decisions(pod: Json, context: Context, policy: Policy) 
 
 def numbers(step: Rounding) -> list[str]:
     """The numbers of a step as messages spell them."""
-    subject = step.what.removesuffix(" per card")
+    subject = step.what.removesuffix(" per device")
     return [subject, *("no limit" if text == "free" else in_words(text) for text in (step.before, step.after))]
 
 
@@ -103,12 +103,12 @@ def test_there_are_steps() -> None:
 
 
 def test_only_what_became_another_number_is_a_step() -> None:
-    """Three cards are not 300 % of cores, and what is left over of a total is taken by nobody."""
+    """Three devices are not 300 % of cores, and what is left over of a total is taken by nobody."""
     side = {"tke.cloud.tencent.com/qgpu-core": "250", "tke.cloud.tencent.com/qgpu-memory": "17"}
     pod = pod_of({"limits": side, "annotations": {TARGET: "nvidia"}})
     told = explain(decode_pod(json.dumps(pod).encode()), CONTEXT, policy_for())
     assert [(step.what, step.before, step.after) for step in told.containers[0].rounded] == [
-        ("tke.cloud.tencent.com/qgpu-memory", "17 over 3 cards", "5 each"),
-        ("tke.cloud.tencent.com/qgpu-core", "250 over 3 cards", "83 each"),
+        ("tke.cloud.tencent.com/qgpu-memory", "17 over 3 devices", "5 each"),
+        ("tke.cloud.tencent.com/qgpu-core", "250 over 3 devices", "83 each"),
     ]
     assert_steps_are_the_decisions(pod, CONTEXT, policy_for())

@@ -163,7 +163,7 @@ def decided(sent: Mapping[str, Any], under: Policy) -> Decision:
 
 
 def sent_for(vendor: str, resources: Mapping[str, str], *env: tuple[str, str]) -> dict[str, Any]:
-    """A pod that ends up under a vendor: the one of whole cards owns no name, and is ordered."""
+    """A pod that ends up under a vendor: the one of whole devices owns no name, and is ordered."""
     if vendor in BY_ANNOTATIONS:
         made = pod_of({}, *env)
         made["metadata"]["annotations"] = dict(resources)

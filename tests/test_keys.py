@@ -1,4 +1,4 @@
-"""What vendors' public documentation says that their words mean, number by number: one file for each vendor in `words/`.
+"""What vendors' public documentation says that their keys mean, number by number: one file for each vendor in `words/`.
 
 A case is a line: where the number is from (`source`), what stands in the pod (`limits`, `labels`, `annotations`,
 `nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left as it stands), or the code
@@ -32,7 +32,7 @@ CASES = [
 ]
 PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "nodeSelector", "means", "refused"}
 WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}
-"""Vendors whose words have no size."""
+"""Vendors whose keys have no size."""
 
 
 def pod_of(case: dict[str, Any]) -> Any:

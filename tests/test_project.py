@@ -112,7 +112,7 @@ def strings(value: Any) -> Iterator[str]:
 
 
 def vendor_names() -> set[str]:
-    """Give the name of each built-in vendor and the domains of its words."""
+    """Give the name of each built-in vendor and the domains of its keys."""
     names = set()
     for path in (ROOT / "webhook/mapping/builtin").glob("*.yaml"):
         document = yaml.safe_load(path.read_text())
@@ -120,7 +120,7 @@ def vendor_names() -> set[str]:
         names.update(
             text.partition("/")[0] for text in strings(document.get("keys")) if re.match(r"[\w.-]+\.\w+/", text)
         )
-    # An English word, and our own domain, under which the neutral words stand beside labels that are no words.
+    # An English key, and our own domain, under which the neutral keys stand beside labels that are no keys.
     return names - {"whole", "vgpu-webhook.io"}
 
 
@@ -143,7 +143,7 @@ def told(tree: ast.AST) -> Iterator[tuple[int, str]]:
 
 def naming(source: str, names: set[str]) -> list[tuple[int, str]]:
     """Give the lines of a module that name a vendor, with the text that does."""
-    # An underscore separates words here: `read_nvidia` names one.
+    # An underscore separates keys here: `read_nvidia` names one.
     anywhere = re.compile(r"(?<![a-z0-9])(" + "|".join(map(re.escape, sorted(names))) + r")(?![a-z0-9])", re.IGNORECASE)
     return [(line, text) for line, text in told(ast.parse(source)) if anywhere.search(text)]
 

@@ -135,7 +135,7 @@ PARTS = st.sampled_from([{}, {"subPath": ""}, {"subPath": "part"}, {"subPathExpr
 
 @st.composite
 def with_our_volume(draw: st.DrawFn) -> Admitted:
-    """A pod for NVIDIA's cards with the decision on it, in which the shim's volume or a part of it is mounted already."""
+    """A pod for NVIDIA's devices with the decision on it, in which the shim's volume or a part of it is mounted already."""
     pod = draw(sound_pods())
     pod["metadata"]["annotations"] = {"vgpu-webhook.io/target": "nvidia"}
     for container in all_containers(pod):

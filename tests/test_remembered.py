@@ -54,7 +54,7 @@ TWINS: dict[str, Twin] = {
     ),
     "node": lambda pod, _: pod["spec"].update(nodeName="n"),
     "card": lambda pod, _: pod["spec"].update(nodeSelector={"nvidia.com/gpu.product": "T4"}),
-    "other card": lambda pod, _: pod["spec"].update(nodeSelector={"nvidia.com/gpu.product": "A100"}),
+    "other device": lambda pod, _: pod["spec"].update(nodeSelector={"nvidia.com/gpu.product": "A100"}),
     "card by affinity": lambda pod, _: pod["spec"].update(affinity=CARD_BY_AFFINITY),
     "scheduler": lambda pod, _: pod["spec"].update(schedulerName="mine"),
     "volume": lambda pod, _: pod["spec"].update(volumes=[{"name": "vgpu-shim", "emptyDir": {}}]),

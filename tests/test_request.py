@@ -10,16 +10,16 @@ MIB = 1024**2
 @pytest.mark.parametrize(
     "request_, whole, settled, text",
     [
-        (Request(), False, False, "? cards, each with memory not said, cores not said"),
-        (Request(1), False, False, "1 card, each with memory not said, cores not said"),
-        (Request(2, ALL, ALL), True, True, "2 cards, whole"),
-        (Request(None, ALL, ALL), True, False, "? cards, whole"),
-        (Request(1, ALL, FREE), False, True, "1 card, each with memory 100 %, cores no limit"),
-        (Request(1, Size(3000 * MIB), ALL), False, True, "1 card, each with memory 3000 MiB, cores 100 %"),
-        (Request(3, Percent(50), Percent(30)), False, True, "3 cards, each with memory 50 %, cores 30 %"),
-        (Request(1, FREE, FREE), False, True, "1 card, each with memory no limit, cores no limit"),
+        (Request(), False, False, "? devices, each with memory not said, cores not said"),
+        (Request(1), False, False, "1 device, each with memory not said, cores not said"),
+        (Request(2, ALL, ALL), True, True, "2 devices, whole"),
+        (Request(None, ALL, ALL), True, False, "? devices, whole"),
+        (Request(1, ALL, FREE), False, True, "1 device, each with memory 100 %, cores no limit"),
+        (Request(1, Size(3000 * MIB), ALL), False, True, "1 device, each with memory 3000 MiB, cores 100 %"),
+        (Request(3, Percent(50), Percent(30)), False, True, "3 devices, each with memory 50 %, cores 30 %"),
+        (Request(1, FREE, FREE), False, True, "1 device, each with memory no limit, cores no limit"),
     ],
 )
 def test_whole_settled_and_said(request_: Request, whole: bool, settled: bool, text: str) -> None:  # noqa: FBT001
-    """A whole card is all of memory and cores, without a flag; settled is what leaves nothing open."""
+    """A whole device is all of memory and cores, without a flag; settled is what leaves nothing open."""
     assert (request_.whole, request_.settled, str(request_)) == (whole, settled, text)

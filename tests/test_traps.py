@@ -22,7 +22,7 @@ POLICY = load_policy()
 
 
 def holder(test: str) -> str:
-    """What the page calls a test: cases by their folder, words together, others without their parameters."""
+    """What the page calls a test: cases by their folder, keys together, others without their parameters."""
     name, _, parameters = test.partition("[")
     if name.startswith("tests/test_cases.py"):
         return f"tests/cases/{parameters.removesuffix(']')}"
@@ -43,7 +43,7 @@ def test_page() -> None:
 
 
 def stored(metadata: dict[str, Any]) -> Any:
-    """A pod that asks for a share in a foreign vendor's words, as it is stored; it is not changed a second time."""
+    """A pod that asks for a share in a foreign vendor's keys, as it is stored; it is not changed a second time."""
     limits = {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"}
     container = {"name": "main", "resources": {"limits": limits, "requests": dict(limits)}}
     pod: Any = {**metadata, "spec": {"containers": [container]}}

@@ -1,4 +1,4 @@
-"""Pods made to be slow: every list and map that is read, filled to any size, in every vendor's words."""
+"""Pods made to be slow: every list and map that is read, filled to any size, in every vendor's keys."""
 
 import json
 from collections.abc import Callable, Iterator, Mapping
@@ -73,22 +73,22 @@ PODS: Final[dict[str, Grow]] = {
     "as many as may ask, names of any length": lambda n: pod(
         *({**container(i), "name": f"{i}{'c' * (n // 128)}"} for i in range(128))
     ),
-    "containers of whole cards": lambda n: pod(*(container(i, {"tencent.com/vcuda-core": "100"}) for i in range(n))),
+    "containers of whole devices": lambda n: pod(*(container(i, {"tencent.com/vcuda-core": "100"}) for i in range(n))),
     "containers without": lambda n: pod(container(), *bare(n)),
-    "containers near a word": lambda n: pod(*(container(i, {"nvidia.com/gpu-": "1"}) for i in range(n))),
-    "most containers near a word": lambda n: pod(
+    "containers near a key": lambda n: pod(*(container(i, {"nvidia.com/gpu-": "1"}) for i in range(n))),
+    "most containers near a key": lambda n: pod(
         *(container(i, keys("nvidia.com/gpumen", n // MOST)) for i in range(MOST))
     ),
     "containers of one name": lambda n: pod(*(container(0) for _ in range(min(n, 128)))),
     "init containers that ask": lambda n: pod(container(), initContainers=[*map(container, range(n))]),
-    "names near a word": lambda n: pod(container(0, keys("nvidia.com/gp", n))),
-    "long names near a word": lambda n: pod(
+    "names near a key": lambda n: pod(container(0, keys("nvidia.com/gp", n))),
+    "long names near a key": lambda n: pod(
         container(0, {f"nvidia.com/gpumem-percentag{i}{'e' * 200}": "1" for i in range(n)})
     ),
-    "names begun by a word": lambda n: pod(container(0, keys("aliyun.com/gpu-mem", n))),
+    "names begun by a key": lambda n: pod(container(0, keys("aliyun.com/gpu-mem", n))),
     "names below a prefix": lambda n: pod(container(0, keys("tencent.com/vcuda-memor", n))),
-    "names on standby": lambda n: pod(*(container(i, {"nvidia.com/gpu.shared": "1"}) for i in range(n))),
-    "misplaced words": lambda n: pod(*(container(i, {"gpu-fraction": "1", "a/b": "1"}) for i in range(n))),
+    "names inactive": lambda n: pod(*(container(i, {"nvidia.com/gpu.shared": "1"}) for i in range(n))),
+    "misplaced keys": lambda n: pod(*(container(i, {"gpu-fraction": "1", "a/b": "1"}) for i in range(n))),
     "slices": lambda n: pod(container(0, {PROFILE.format(i % 9 + 1, i + 1): "1" for i in range(n)})),
     "the same slice by many names": lambda n: pod(
         container(0, {PROFILE.format(1, i + 1): "1" for i in range(n)}, image="i")
@@ -173,7 +173,7 @@ PODS: Final[dict[str, Grow]] = {
     "names of no container": lambda n: annotated(
         {"gpu-fraction": "0.5", "gpu-fraction-container-name": "," * n}, *bare(MOST)
     ),
-    "long text words": lambda n: annotated(
+    "long text keys": lambda n: annotated(
         {"tke.cloud.tencent.com/app-class": "a" * n},
         *(container(i, {"tencent.com/vcuda-core": "10"}) for i in range(9)),
     ),
@@ -264,7 +264,7 @@ PODS: Final[dict[str, Grow]] = {
     "long mount": lambda n: pod(container(volumeMounts=[{"name": "v", "mountPath": "/tmp/vgpulock" + "/.." * n}])),
     "tolerations": lambda n: pod(container(), tolerations=[{"key": f"k{i}"} for i in range(n)]),
     "affinity terms": lambda n: pod(container(), nodeName="n", affinity=_required([{"matchFields": [{}]}] * n)),
-    "affinity of cards": lambda n: pod(
+    "affinity of devices": lambda n: pod(
         container(),
         affinity=_required(
             [
@@ -277,7 +277,7 @@ PODS: Final[dict[str, Grow]] = {
             ]
         ),
     ),
-    "affinity of few cards": lambda n: pod(
+    "affinity of few devices": lambda n: pod(
         container(),
         affinity=_required(
             [
@@ -300,7 +300,7 @@ SETTINGS: Final = {"nodeName": "affinity", "cards": {"A": "40Gi", "B": "80Gi"}}
 
 
 def named_for_each(policy: Policy, containers: int) -> Iterator[tuple[str, Grow]]:
-    """For each vendor with words in labels or annotations: all its words for so many containers."""
+    """For each vendor with keys in labels or annotations: all its keys for so many containers."""
     for vendor in policy.in_force:
         words = [word for word in vendor.keys.values() if word.place != "resource"]
         if not words:
@@ -332,7 +332,7 @@ def named_for_each(policy: Policy, containers: int) -> Iterator[tuple[str, Grow]
 
 
 def many_vendors(policy: Policy) -> Grow:
-    """Containers in the words of all vendors, beside keys that might be marks or hints of any of them."""
+    """Containers in the keys of all vendors, beside keys that might be marks or hints of any of them."""
     names = [
         next((word.spellings[0].text for word in vendor.keys.values() if word.place == "resource"), "")
         for vendor in policy.in_force

@@ -39,7 +39,7 @@ class OwnKey:
         name: with the prefix.
         place: what it is.
         kind: of the objects that carry it.
-        values: what it may hold: the words themselves, or in <> what they are.
+        values: what it may hold: the keys themselves, or in <> what they are.
         default: what holds without it; None: nothing.
         purpose: a noun phrase or sentence, without a full stop.
     """

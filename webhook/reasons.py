@@ -1,4 +1,4 @@
-"""Every reason for what was done to a pod, or refused: one enumeration for messages, account, audit, logs and metrics.
+"""Every reason for what was done to a pod, or refused: one enumeration for messages, status, audit, logs and metrics.
 
 The codes are stable: a number is never given a second meaning. ``docs/codes.md`` is generated from this file.
 """
@@ -23,7 +23,7 @@ class Explanation:
     Attributes:
         code: ``VGW`` and three digits.
         kind: what it does to the answer.
-        title: a few words, for tables and headings.
+        title: a few keys, for tables and headings.
         meaning: what happened, in a sentence.
         remedy: what to do about it.
         status: the HTTP code of a denial, 0 otherwise.
@@ -46,9 +46,9 @@ class Reason(enum.Enum):
     NO_GPU_WORDS = _(
         "VGW001",
         ReasonKind.OUTCOME,
-        "no GPU words",
-        "The pod asks for no GPU in the words of any vendor in force.",
-        "Nothing. If it should ask for one, see `vgpu-webhook vendors` for the words.",
+        "no GPU keys",
+        "The pod asks for no GPU in the keys of any vendor in force.",
+        "Nothing. If it should ask for one, see `vgpu-webhook vendors` for the keys.",
     )
     NOT_A_POD_CREATION = _(
         "VGW002",
@@ -99,7 +99,7 @@ class Reason(enum.Enum):
         "The pod asks for a GPU and already says everything that it needs.",
         "Nothing.",
     )
-    CHANGED = _("VGW009", ReasonKind.OUTCOME, "changed", "The pod was changed; its account says how.", "Nothing.")
+    CHANGED = _("VGW009", ReasonKind.OUTCOME, "changed", "The pod was changed; its status says how.", "Nothing.")
     WOULD_CHANGE = _(
         "VGW010",
         ReasonKind.OUTCOME,
@@ -148,22 +148,22 @@ class Reason(enum.Enum):
         "VGW105",
         ReasonKind.WARNING,
         "word ignored",
-        "The vendor ignores this word beside the others; it has no effect.",
+        "The vendor ignores this key beside the others; it has no effect.",
         "Leave it out, or see the message for what would make it count.",
     )
     MISPLACED_WORD = _(
         "VGW106",
         ReasonKind.WARNING,
         "word in the wrong place",
-        "A request word stands where the vendor does not read it, for instance as an annotation.",
+        "A request key stands where the vendor does not read it, for instance as an annotation.",
         "Move it to the place that the message names.",
     )
     UNKNOWN_WORD = _(
         "VGW107",
         ReasonKind.WARNING,
-        "unknown word",
-        "A resource name resembles a short known word, but is not known.",
-        "Correct the name if it was meant to be that word.",
+        "unknown key",
+        "A resource name resembles a short known key, but is not known.",
+        "Correct the name if it was meant to be that key.",
     )
     CORRECTED = _(
         "VGW108",
@@ -219,7 +219,7 @@ class Reason(enum.Enum):
         "VGW203",
         ReasonKind.WARNING,
         "word not carried over",
-        "The word has no meaning for the target and was removed.",
+        "The key has no meaning for the target and was removed.",
         "Leave it out, or write the target's own.",
     )
     HINT_NOT_CARRIED = _(
@@ -239,9 +239,9 @@ class Reason(enum.Enum):
     ONE_CARD_LOST = _(
         "VGW206",
         ReasonKind.WARNING,
-        "one card for all is lost",
-        "The source puts all containers of the pod on one card; the target promises that to none.",
-        "Ask in one container only, or keep the source's words.",
+        "one device for all is lost",
+        "The source puts all containers of the pod on one device; the target promises that to none.",
+        "Ask in one container only, or keep the source's keys.",
     )
     LIMIT_ADDED = _(
         "VGW207",
@@ -268,14 +268,14 @@ class Reason(enum.Enum):
         "VGW210",
         ReasonKind.WARNING,
         "card assumed",
-        "A percentage of memory became a size, or a size a percentage: the pod selects nodes by their card, and the setting "
+        "A percentage of memory became a size, or a size a percentage: the pod selects nodes by their device, and the setting "
         "`cards` says what memory it has.",
         "Nothing, if the setting `cards` is right for the pod's nodes.",
     )
     WORD_RETIRED = _(
         "VGW211",
         ReasonKind.WARNING,
-        "retired word written",
+        "retired key written",
         "A key was written that current versions of the target's system no longer read; the message says since when.",
         "Use it only where the older version runs, or choose another target.",
     )
@@ -298,8 +298,8 @@ class Reason(enum.Enum):
     TOO_LARGE = _(
         "VGW303",
         ReasonKind.DENIAL,
-        "more than any card has",
-        "The value is larger than any card, or counts more devices than any node has: usually a unit that was written "
+        "more than any device has",
+        "The value is larger than any device, or counts more devices than any node has: usually a unit that was written "
         "although the key has its own.",
         "Write the number that the message names.",
         422,
@@ -316,7 +316,7 @@ class Reason(enum.Enum):
         "VGW305",
         ReasonKind.DENIAL,
         "does not divide",
-        "The number is a total over the cards and does not divide by their count, which the vendor refuses.",
+        "The number is a total over the devices and does not divide by their count, which the vendor refuses.",
         "Write one of the numbers that the message names.",
         422,
     )
@@ -348,7 +348,7 @@ class Reason(enum.Enum):
         "VGW309",
         ReasonKind.DENIAL,
         "words that make no request",
-        "No form of the vendor's mapping fits these words.",
+        "No form of the vendor's mapping fits these keys.",
         "See `vgpu-webhook vendors NAME` for the forms.",
         422,
     )
@@ -372,32 +372,32 @@ class Reason(enum.Enum):
         "VGW312",
         ReasonKind.DENIAL,
         "two vendors in one container",
-        "A container asks in the words of two vendors; picking one would lose the other silently. Keys that copy those of "
+        "A container asks in the keys of two vendors; picking one would lose the other silently. Keys that copy those of "
         "another vendor are taken if both mean the same for the same container.",
-        "Keep the words of one vendor.",
+        "Keep the keys of one vendor.",
         422,
     )
     NEAR_MISS = _(
         "VGW313",
         ReasonKind.DENIAL,
-        "misspelt word",
-        "A resource name is nearly a known word; it would be ignored and the pod would hang or run without a limit.",
+        "misspelt key",
+        "A resource name is nearly a known key; it would be ignored and the pod would hang or run without a limit.",
         "Write the name that the message suggests.",
         422,
     )
     WORD_ON_STANDBY = _(
         "VGW314",
         ReasonKind.DENIAL,
-        "vendor on standby",
-        "The word belongs to a vendor that is not in force, because another one owns a name that both use.",
-        "Change the setting `owners`, or write the other vendor's words.",
+        "vendor inactive",
+        "The key belongs to a vendor that is not in force, because another one owns a name that both use.",
+        "Change the setting `owners`, or write the other vendor's keys.",
         422,
     )
     UNIT_NOT_CONFIGURED = _(
         "VGW315",
         ReasonKind.DENIAL,
         "unit not configured",
-        "The vendor's sources contradict each other on the unit of this word; it is not guessed.",
+        "The vendor's sources contradict each other on the unit of this key; it is not guessed.",
         "Set the `unit` in a mapping that extends this one.",
         422,
     )
@@ -405,8 +405,8 @@ class Reason(enum.Enum):
         "VGW316",
         ReasonKind.DENIAL,
         "two spellings in one container",
-        "The words of one container name different models or chips, or one word stands there in two spellings.",
-        "Use the same model or chip in all of them, and one spelling of each word.",
+        "The keys of one container name different models or chips, or one key stands there in two spellings.",
+        "Use the same model or chip in all of them, and one spelling of each key.",
         422,
     )
     NO_SUCH_CONTAINER = _(
@@ -421,7 +421,7 @@ class Reason(enum.Enum):
         "VGW318",
         ReasonKind.DENIAL,
         "too many",
-        "There is more of something than any honest pod has: containers that ask, GPU words, characters of one of them, "
+        "There is more of something than any honest pod has: containers that ask, GPU keys, characters of one of them, "
         "what has to be removed.",
         "Leave out what the message names, or split the pod.",
         422,
@@ -446,8 +446,8 @@ class Reason(enum.Enum):
         "VGW321",
         ReasonKind.DENIAL,
         "size not known",
-        "The name is known, but not what it holds on the cluster's cards.",
-        "Say it in a mapping that extends this one: add a row for the name, or name the model of the cards.",
+        "The name is known, but not what it holds on the cluster's devices.",
+        "Say it in a mapping that extends this one: add a row for the name, or name the model of the devices.",
         422,
     )
     TWINS_DIFFER = _(
@@ -470,9 +470,9 @@ class Reason(enum.Enum):
         "VGW324",
         ReasonKind.DENIAL,
         "resource claim beside a GPU request",
-        "A container requests a GPU in the keys of a mapping and has a resource claim, too: two systems would each account "
+        "A container requests a GPU in the keys of a mapping and has a resource claim, too: two systems would each status "
         "for a GPU of their own.",
-        "Keep one of the two, or put them into different containers. For claims of other hardware (a network card, say) "
+        "Keep one of the two, or put them into different containers. For claims of other hardware (a network device, say) "
         "set `resourceClaims: warn`.",
         422,
     )
@@ -520,7 +520,7 @@ class Reason(enum.Enum):
         "VGW406",
         ReasonKind.DENIAL,
         "not a target",
-        "The vendor's words can be read, but not written.",
+        "The vendor's keys can be read, but not written.",
         "Choose another target.",
         422,
     )
@@ -552,7 +552,7 @@ class Reason(enum.Enum):
         ReasonKind.DENIAL,
         "two schedulers needed",
         "Containers of one pod need different schedulers.",
-        "Use one vendor's words throughout, or split the pod.",
+        "Use one vendor's keys throughout, or split the pod.",
         422,
     )
     NODE_NAME = _(
@@ -574,8 +574,8 @@ class Reason(enum.Enum):
         "VGW506",
         ReasonKind.DENIAL,
         "privileged container",
-        "A privileged container sees every card: a share cannot be enforced.",
-        "Drop `privileged`, or ask for whole cards.",
+        "A privileged container sees every device: a share cannot be enforced.",
+        "Drop `privileged`, or ask for whole devices.",
         403,
     )
     PLACEMENT_KEPT = _(
@@ -610,7 +610,7 @@ class Reason(enum.Enum):
         "VGW603",
         ReasonKind.DENIAL,
         "limit cannot be written",
-        "The mapping refuses a share whose limit cannot be written before the card is known.",
+        "The mapping refuses a share whose limit cannot be written before the device is known.",
         "Ask for memory as a size.",
         403,
     )
@@ -641,7 +641,7 @@ class Reason(enum.Enum):
         "VGW607",
         ReasonKind.WARNING,
         "scheduler's own mark removed",
-        "A mark that only the scheduler may write was removed: copied, it breaks placement; forged, it steals cards.",
+        "A mark that only the scheduler may write was removed: copied, it breaks placement; forged, it steals devices.",
         "Leave it out of manifests.",
     )
     PRELOAD_FROM_ELSEWHERE = _(

@@ -2,11 +2,11 @@
 
 | field | values |
 |---|---|
-| `Request.devices` | a count of cards from 1, or None: the pod did not say |
-| `Request.memory` | per device: `Size` (bytes), `Percent` of a card, `FREE` (no size, no limit), or None |
-| `Request.cores` | per device: `Percent` of a card, `FREE` (no limit, nothing reserved), or None |
+| `Request.devices` | a count of devices from 1, or None: the pod did not say |
+| `Request.memory` | per device: `Size` (bytes), `Percent` of a device, `FREE` (no size, no limit), or None |
+| `Request.cores` | per device: `Percent` of a device, `FREE` (no limit, nothing reserved), or None |
 
-None lives only between reading and settling. All of a card is ``Percent(100)``; a whole, exclusive card is that for memory
+None lives only between reading and settling. All of a device is ``Percent(100)``; a whole, exclusive device is that for memory
 and for cores, and there is no flag for it.
 """
 
@@ -49,7 +49,7 @@ class Free(enum.Enum):
 
 FREE: Final = Free.FREE
 ALL: Final = Percent(100)
-"""All of a card's memory, or all of its cores."""
+"""All of a device's memory, or all of its cores."""
 
 MAX_DEVICES: Final = 4096
 """Devices of one container; more is a size that was written for a count (``nvidia.com/gpu: 8Gi``)."""
@@ -77,7 +77,7 @@ class Request:
 
     @property
     def whole(self) -> bool:
-        """Whole, exclusive cards: shim, guard and several refusals concern only what is not."""
+        """Whole, exclusive devices: shim, guard and several refusals concern only what is not."""
         return self.memory == ALL and self.cores == ALL
 
     @property
@@ -86,7 +86,7 @@ class Request:
         return self.devices is not None and self.memory is not None and self.cores is not None
 
     def __str__(self) -> str:
-        cards = "? cards" if self.devices is None else "1 card" if self.devices == 1 else f"{self.devices} cards"
+        cards = "? devices" if self.devices is None else "1 device" if self.devices == 1 else f"{self.devices} devices"
         if self.whole:
             return f"{cards}, whole"
         memory = "memory not said" if self.memory is None else f"memory {self.memory}"

@@ -56,7 +56,7 @@ PLUGIN_SHIM: dict[str, Any] = {"limit": "plugin", "delivery": ["none"], "library
 
 
 def vendor(name: str = "acme", **parts: Any) -> Vendor:
-    """A vendor with the usual three words; `parts` are further keys of its document."""
+    """A vendor with the usual three keys; `parts` are further keys of its document."""
     document = json.loads(json.dumps(DOCUMENT).replace("{vendor}", name))
     return compile_vendor(schema.Mapping.model_validate({**document, "vendor": name, **parts}), "test")
 

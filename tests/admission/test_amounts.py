@@ -130,7 +130,7 @@ def test_count_in_a_label_is_bounded(count: str, reason: Reason | None) -> None:
 
 
 def test_total_that_no_resource_can_hold() -> None:
-    """Memory of each card is legal, and its total over all cards would be refused by the API server."""
+    """Memory of each device is legal, and its total over all devices would be refused by the API server."""
     pod = asking({"nvidia.com/gpu": "4096", "nvidia.com/gpumem": str(2**42)}, {TARGET: "koordinator"})
     decision = decided(pod, policy=HUGE_CARDS)
     assert decision.reason is Reason.NO_EQUIVALENT

@@ -1,4 +1,4 @@
-"""The card that a pod selects: what says it, and that memory in the other unit is the least that is enough."""
+"""The device that a pod selects: what says it, and that memory in the other unit is the least that is enough."""
 
 import json
 import math
@@ -137,7 +137,7 @@ def test_without_the_setting_no_pod_is_looked_at() -> None:
 
 
 def test_labels_of_other_hardware_do_not_count() -> None:
-    """An NVIDIA card says nothing of one of another family; a label of the cluster's own may."""
+    """An NVIDIA device says nothing of one of another family; a label of the cluster's own may."""
     keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50", "nvidia.com/gpucores": "30"}
     sent = pod(keys, "iluvatar", nodeSelector={LABEL: "A"})
     denial = decided(sent).denial
@@ -152,7 +152,7 @@ def test_labels_that_contradict_each_other() -> None:
     keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
     denial = decided(pod(keys, "aliyun", nodeSelector={LABEL: "A", "corp.example/card": "T4"})).denial
     assert denial is not None
-    assert "name cards that differ in memory: keep one" in denial.message
+    assert "name devices that differ in memory: keep one" in denial.message
 
 
 def test_without_labels_both_settings_are_named() -> None:
@@ -168,7 +168,7 @@ def test_without_labels_both_settings_are_named() -> None:
     "target,written", [("aliyun", None), ("parts", {"parts.example/card": "1", "parts.example/part": "100"})]
 )
 def test_whole_cards_stay_whole(target: str, written: dict[str, str] | None) -> None:
-    """All of a card is no size, whatever the card: where no word says it, it is refused."""
+    """All of a device is no size, whatever the card: where no key says it, it is refused."""
     keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"}
     sent = pod(keys, target, nodeSelector={LABEL: "A"})
     if written is None:
@@ -182,7 +182,7 @@ def test_whole_cards_stay_whole(target: str, written: dict[str, str] | None) -> 
 @pytest.mark.trap(number=23)
 @given(st.integers(1, 99), st.integers(1, 4), st.sampled_from([("A", 40), ("T4", 15)]))
 def test_percent_to_size(percent: int, devices: int, card: tuple[str, int]) -> None:
-    """The least whole GiB per card that are as much, times the cards."""
+    """The least whole GiB per device that are as much, times the devices."""
     keys = {"nvidia.com/gpu": str(devices), "nvidia.com/gpumem-percentage": str(percent)}
     written = limits(pod(keys, "aliyun", nodeSelector={LABEL: card[0]}))
     assert written == {"aliyun.com/gpu-mem": str(math.ceil(Fraction(card[1] * percent, 100)) * devices)}
@@ -223,7 +223,7 @@ def test_there_and_back_is_never_less(memory: Memory, cores: Any) -> None:
 
 
 def test_pods_with_different_cards_do_not_borrow_from_each_other() -> None:
-    """Neither the outcome of a plain pod nor the resolution of its words is that of another card."""
+    """Neither the outcome of a plain pod nor the resolution of its keys is that of another device."""
     keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
     specs = [{"nodeSelector": {LABEL: "A"}}, {"nodeSelector": {LABEL: "T4"}}, required(term("A")), required(term("T4"))]
     mounted = [{"name": "x", "mountPath": "/x"}]

@@ -139,12 +139,12 @@ def test_variable_is_stripped_and_written_by_the_shim() -> None:
     ids=["whole", "none", "target"],
 )
 def test_container_is_let_be(held: Held) -> None:
-    """Whole cards have no limit to lift; and the list is that of the mapping under which the container runs."""
+    """Whole devices have no limit to lift; and the list is that of the mapping under which the container runs."""
     assert guarded(("ACME_OFF", "1"), held=held).patch == ()
 
 
 def test_only_containers_that_hold_a_share_are_guarded() -> None:
-    """A container beside them sees no card."""
+    """A container beside them sees no device."""
     sent = pod({"name": "main"}, {"name": "side", "env": env(("ACME_OFF", "1"))})
     assert run(guard_pod, sent, Scene([Held(GUARDED), None])).patch == ()
 
@@ -244,7 +244,7 @@ def test_annotation_or_label_that_lifts_is_refused(
 
 
 def test_annotation_is_stripped_where_the_mapping_or_the_namespace_says_so() -> None:
-    """Once, however many containers there are; the namespace's word beats the mapping's."""
+    """Once, however many containers there are; the namespace's key beats the mapping's."""
     outcome = keyed(Scene([Held(BY_KEYS)]), {"acme.io/note": "x", "mine": "y"}, {})
     assert outcome.pod["metadata"]["annotations"] == {"mine": "y"}
     assert outcome.reasons == [Reason.GUARD_STRIPPED]
@@ -299,7 +299,7 @@ def marked(*held: Held, user: str = "") -> Outcome:
     ids=["share", "whole", "target", "source"],
 )
 def test_marks_of_a_scheduler_are_stripped(held: Held) -> None:
-    """Source's and target's marks go, whole cards or not; what is not theirs stays."""
+    """Source's and target's marks go, whole devices or not; what is not theirs stays."""
     outcome = marked(held)
     assert outcome.pod["metadata"]["annotations"] == {"acme.io/wish": "y", "mine": "z"}
     assert outcome.pod["metadata"]["labels"] == {"acme.io/node": "kept", "app": "a"}

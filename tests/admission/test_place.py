@@ -1,4 +1,4 @@
-"""Placing: where a pod's cards are, without overwriting what its user wrote."""
+"""Placing: where a pod's devices are, without overwriting what its user wrote."""
 
 from typing import Any
 
@@ -25,7 +25,7 @@ def refusal(sent: dict[str, Any], *held: Held, **settings: Any) -> Denied:
 
 
 def needing(scheduler: str | None, name: str = "acme", **place: Any) -> Vendor:
-    """A vendor whose cards are placed by this scheduler."""
+    """A vendor whose devices are placed by this scheduler."""
     return vendor(name, place={"scheduler": scheduler, **place})
 
 
@@ -62,7 +62,7 @@ def test_scheduler_nobody_chose_is_replaced(
 
 
 def test_second_scheduler_of_the_vendor_is_left() -> None:
-    """A scheduler listed under `schedulers` places the vendor's cards as well."""
+    """A scheduler listed under `schedulers` places the vendor's devices as well."""
     outcome = placed(pod(schedulerName="kin"), Held(needing("one", schedulers=["kin"])))
     assert outcome.patch == ()
     assert outcome.findings == ()
@@ -183,7 +183,7 @@ def test_node_name_beside_a_share_is_refused() -> None:
 
 @pytest.mark.parametrize("setting", ["deny", "affinity"])
 def test_node_name_beside_whole_cards_is_let_be(setting: str) -> None:
-    """Whole cards need no accounting."""
+    """Whole devices need no accounting."""
     assert placed(pod(nodeName="n1"), Held(vendor(), WHOLE), nodeName=setting).patch == ()
 
 
@@ -231,7 +231,7 @@ def test_node_name_becomes_the_only_affinity(spec: dict[str, Any]) -> None:
 
 
 def test_privileged_container_with_a_share_is_refused() -> None:
-    """A privileged container sees every card."""
+    """A privileged container sees every device."""
     sent = pod({"name": "main", "securityContext": {"privileged": True}})
     refused = refusal(sent, Held(vendor()))
     assert refused.finding.reason is Reason.PRIVILEGED
@@ -243,7 +243,7 @@ def test_privileged_container_with_a_share_is_refused() -> None:
     [Held(vendor(), WHOLE), Held(vendor(privileged="allow")), Held(vendor(privileged="allow"), source=vendor("b"))],
 )
 def test_privileged_container_is_let_be(held: Held) -> None:
-    """Whole cards may be asked for by a privileged container, and a share where the target's mapping allows it."""
+    """Whole devices may be asked for by a privileged container, and a share where the target's mapping allows it."""
     sent = pod({"name": "main", "securityContext": {"privileged": True}})
     assert placed(sent, held).patch == ()
 

@@ -80,7 +80,7 @@ DIFFERENCES: dict[str, Callable[[dict[str, Any]], object]] = {
     "privileged": lambda pod: container(pod).update(securityContext={"privileged": True}),
     "limits only": lambda pod: container(pod)["resources"].pop("requests"),
     "null limits": lambda pod: container(pod)["resources"].update(limits=None),
-    "misplaced word": lambda pod: pod["metadata"]["annotations"].update({"nvidia.com/gpumem": "1"}),
+    "misplaced key": lambda pod: pod["metadata"]["annotations"].update({"nvidia.com/gpumem": "1"}),
 }
 
 

@@ -48,9 +48,9 @@ def test_our_volume_mounted_by_an_expression_is_not_ours() -> None:
         ("defaults: {memory: 8000}", "a bare number is ambiguous"),
         ("defaults: {memory: 100m}", "less than 1Mi"),
         ("defaults: {memory: free}", "not a Kubernetes quantity"),
-        ("defaults: {memory: 2Ti}", "no card has 2 TiB"),
+        ("defaults: {memory: 2Ti}", "no device has 2 TiB"),
         ("defaults: {devices: 5000}", "no node has 5000 devices"),
-        ("keys: {gpumem: {resource: nvidia.com/gpu}}", "is the word 'gpu' already"),
+        ("keys: {gpumem: {resource: nvidia.com/gpu}}", "is the key 'gpu' already"),
         ('place: {scheduler: ""}', "at least 1 character"),
     ],
 )
@@ -219,28 +219,28 @@ def test_audit_annotations_are_bounded() -> None:
     [
         (
             {"nvidia.com/vgpu-core": "30", "nvidia.com/vgpu-cores": "40", "nvidia.com/vgpu-number": "1"},
-            "nvidia.com/vgpu-core: 30 and nvidia.com/vgpu-cores: 40 are two spellings of one word: keep one",
+            "nvidia.com/vgpu-core: 30 and nvidia.com/vgpu-cores: 40 are two spellings of one key: keep one",
         ),
         (
             {"hygon.com/dcunum": "1", "hygon.com/hcunum": "1"},
-            "hygon.com/dcunum: 1, hygon.com/hcunum: 1: the words of one container must name the same",
+            "hygon.com/dcunum: 1, hygon.com/hcunum: 1: the keys of one container must name the same",
         ),
         (
             {"iluvatar.ai/vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
-            "iluvatar.ai/MR-V100-vgpu: 1 and iluvatar.ai/vgpu: 1 are two spellings of one word: keep one",
+            "iluvatar.ai/MR-V100-vgpu: 1 and iluvatar.ai/vgpu: 1 are two spellings of one key: keep one",
         ),
         (
             {"iluvatar.ai/BI-V150-vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
-            "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100-vgpu: 1: the words of one container must name the same",
+            "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100-vgpu: 1: the keys of one container must name the same",
         ),
         (
             {"iluvatar.ai/BI-V150-vgpu": "1", "iluvatar.ai/MR-V100.vCore": "10"},
-            "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100.vCore: 10: the words of one container must name the same",
+            "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100.vCore: 10: the keys of one container must name the same",
         ),
     ],
 )
 def test_keys_that_clash_are_both_named(limits: dict[str, str], message: str) -> None:
-    """The second spelling of a word is what is to be found and removed."""
+    """The second spelling of a key is what is to be found and removed."""
     decision = decided({"resources": {"limits": limits}})
     assert decision.reason is Reason.SPELLINGS_DIFFER
     assert decision.denial is not None
@@ -248,9 +248,9 @@ def test_keys_that_clash_are_both_named(limits: dict[str, str], message: str) ->
 
 
 def test_several_sizes_that_have_to_be_translated_are_all_named() -> None:
-    """In their own words they are let be; for another vendor they are no request."""
+    """In their own keys they are let be; for another vendor they are no request."""
     limits = {"nvidia.com/mig-1g.5gb": "1", "nvidia.com/mig-2g.10gb": "1"}
     decision = decided({"resources": {"limits": limits}}, namespace={"vgpu-webhook.io/target": "nvidia"})
     assert decision.reason is Reason.SPELLINGS_DIFFER
     assert decision.denial is not None
-    assert decision.denial.message.startswith("nvidia.com/mig-1g.5gb: 1, nvidia.com/mig-2g.10gb: 1: the words")
+    assert decision.denial.message.startswith("nvidia.com/mig-1g.5gb: 1, nvidia.com/mig-2g.10gb: 1: the keys")

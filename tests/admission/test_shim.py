@@ -166,7 +166,7 @@ def test_mode_plugin_injects_nothing_silently() -> None:
     ],
 )
 def test_limits_are_written_rounded_up(request_: Request, memory: str, cores: str | None) -> None:
-    """Memory in MiB, cores in percent, both per card and never less than asked; no limit writes no variable."""
+    """Memory in MiB, cores in percent, both per device and never less than asked; no limit writes no variable."""
     outcome = injected(held=Held(ACME, request_))
     assert outcome.env()["ACME_MEMORY"] == memory
     assert outcome.env().get("ACME_CORES") == cores

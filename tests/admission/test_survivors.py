@@ -56,7 +56,7 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, told: bool) -
 
 @pytest.mark.parametrize("mode, told", [("enforce", 1), ("warn", 1), ("audit", 0)])
 def test_pod_without_words_is_warned_about_unless_observed(mode: str, told: int) -> None:
-    """A misplaced word on a pod that asks for nothing is told, and in a namespace that observes nobody is told."""
+    """A misplaced key on a pod that asks for nothing is told, and in a namespace that observes nobody is told."""
     sent = pod({"name": "a"})
     sent["metadata"]["labels"] = {"nvidia.com/gpumem": "1"}
     decision = decision_on(sent, Context(Namespace("team", {**OPTED_IN, "vgpu-webhook.io/mode": mode})), BUILT_IN)
@@ -124,7 +124,7 @@ SHARED = "owners: {shared.com/mem: owner}"
 
 
 def translated(in_force: Policy, half_gibibytes: int, **annotations: str) -> Decision:
-    """The decision on a pod that asks in the words of `src` and is written for `goal`, whose name `owner` reads."""
+    """The decision on a pod that asks in the keys of `src` and is written for `goal`, whose name `owner` reads."""
     sent = pod(container("main", **{"src.com/half": str(half_gibibytes)}))
     sent["metadata"]["annotations"] = {"vgpu-webhook.io/target": "goal", **annotations}
     return decision_on(sent, ENFORCING, in_force)
@@ -136,7 +136,7 @@ def read_back_differs(decision: Decision) -> bool:
 
 
 def test_second_pass_that_would_drop_an_annotation_is_refused() -> None:
-    """Whoever reads the written name has a word among the pod's annotations, which the next pass would take away."""
+    """Whoever reads the written name has a key among the pod's annotations, which the next pass would take away."""
     in_force = policy(SOURCE, OWNER, TARGET, settings=SHARED)
     assert translated(in_force, 15).denial is None
     assert read_back_differs(translated(in_force, 15, **{"owner.com/note": "1"}))

@@ -19,24 +19,24 @@ DAY = dt.timedelta(days=1)
 
 
 def authority(days: float = 0, life: float = 3652) -> Pair:
-    """An authority made so many days from now."""
+    """An CA made so many days from now."""
     return make_ca("test", NOW + days * DAY, life * DAY)
 
 
 def kept(days: float = 0) -> State:
-    """An authority and a leaf under it, both made so many days from now."""
+    """An CA and a serving certificate under it, both made so many days from now."""
     one = authority(days)
     return State(one, leaf=issue(one, NAMES, NOW + days * DAY))
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, word: bytes | None = None) -> bytes:
-    """A key in PEM, encrypted if there is a word for it."""
+    """A key in PEM, encrypted if there is a key for it."""
     encryption = serialization.NoEncryption() if word is None else serialization.BestAvailableEncryption(word)
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
 
 def intermediate_under(root: Pair, now: dt.datetime, days: float = 365, *, ca: bool = True) -> Pair:
-    """An authority that another one signed, as companies have them; or something that may sign nothing."""
+    """An CA that another one signed, as companies have them; or something that may sign nothing."""
     key = ec.generate_private_key(ec.SECP384R1())
     certificate = (
         x509.CertificateBuilder()
@@ -53,7 +53,7 @@ def intermediate_under(root: Pair, now: dt.datetime, days: float = 365, *, ca: b
 
 
 def root(now: dt.datetime) -> Pair:
-    """An authority that may sign authorities."""
+    """An CA that may sign CAs."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "company root")])
     certificate = (
@@ -71,7 +71,7 @@ def root(now: dt.datetime) -> Pair:
 
 
 def rsa_leaf(authority: Pair, now: dt.datetime, names: tuple[str, ...] = ("localhost",)) -> tuple[bytes, bytes]:
-    """The certificate and key, PEM, of a leaf as most authorities of companies make them."""
+    """The certificate and key, PEM, of a serving certificate as most CAs of companies make them."""
     key = rsa.generate_private_key(65537, 2048)
     certificate = (
         x509.CertificateBuilder()

@@ -1,4 +1,4 @@
-"""What authorities and leaves are made of, and that strict clients take them."""
+"""What CAs and serving certificates are made of, and that strict clients take them."""
 
 import datetime as dt
 import shutil
@@ -19,13 +19,13 @@ NAMES = ("webhook.system.svc", "webhook.system.svc.cluster.local", "127.0.0.1", 
 
 @pytest.fixture(scope="module")
 def authority() -> Pair:
-    """Give an authority."""
-    return make_ca("test authority", NOW)
+    """Give a CA."""
+    return make_ca("test CA", NOW)
 
 
 @pytest.fixture(scope="module")
 def leaf(authority: Pair) -> Pair:
-    """Give a leaf under it."""
+    """Give a serving certificate under it."""
     return issue(authority, NAMES, NOW)
 
 
@@ -41,7 +41,7 @@ def test_authority_signs_leaves_and_no_authorities(authority: Pair) -> None:
 
 
 def test_leaf_is_a_server_only(leaf: Pair) -> None:
-    """A leaf signs handshakes of a server, under the names it was made for."""
+    """A serving certificate signs handshakes of a server, under the names it was made for."""
     extensions = leaf.certificate.extensions
     assert not extensions.get_extension_for_class(x509.BasicConstraints).value.ca
     usage = extensions.get_extension_for_class(x509.KeyUsage).value
@@ -54,7 +54,7 @@ def test_leaf_is_a_server_only(leaf: Pair) -> None:
 
 
 def test_key_identifiers_join_leaf_and_authority(authority: Pair, leaf: Pair) -> None:
-    """A client that trusts an old and a new authority of one name finds the right one by its key."""
+    """A client that trusts an old and a new CA of one name finds the right one by its key."""
     subject = authority.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     issuer = leaf.certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
     assert issuer.key_identifier == subject.digest
@@ -68,7 +68,7 @@ def test_lifetimes(authority: Pair, leaf: Pair) -> None:
 
 
 def test_leaf_does_not_outlive_its_authority(authority: Pair) -> None:
-    """A leaf that is issued late ends with its authority."""
+    """A serving certificate that is issued late ends with its CA."""
     late = authority.not_after - dt.timedelta(days=3)
     assert issue(authority, NAMES, late).not_after == authority.not_after
 
@@ -90,7 +90,7 @@ def test_name_too_long_for_a_common_name(authority: Pair) -> None:
 
 
 def test_leaf_needs_a_name(authority: Pair) -> None:
-    """A leaf without names is refused when it is made, and not by every client."""
+    """A serving certificate without names is refused when it is made, and not by every client."""
     with pytest.raises(ValueError, match="without names"):
         issue(authority, [], NOW)
 
@@ -100,7 +100,7 @@ def test_leaf_needs_a_name(authority: Pair) -> None:
     [(NAMES, True), (NAMES[:1], True), ([], True), (["::1", "0:0:0:0:0:0:0:1"], True), ([*NAMES, "other"], False)],
 )
 def test_covers(leaf: Pair, names: list[str], *, expected: bool) -> None:
-    """A leaf covers the names it holds, however an address is spelled."""
+    """A serving certificate covers the names it holds, however an address is spelled."""
     assert covers(leaf.certificate, names) is expected
 
 
@@ -110,8 +110,8 @@ def test_authority_covers_nothing(authority: Pair) -> None:
 
 
 def test_signed_by(authority: Pair, leaf: Pair) -> None:
-    """A leaf belongs to the key that signed it, not to the name."""
-    namesake = make_ca("test authority", NOW)
+    """A serving certificate belongs to the key that signed it, not to the name."""
+    namesake = make_ca("test CA", NOW)
     assert signed_by(leaf.certificate, authority.certificate)
     assert not signed_by(leaf.certificate, namesake.certificate)
     assert not signed_by(authority.certificate, leaf.certificate)
@@ -119,7 +119,7 @@ def test_signed_by(authority: Pair, leaf: Pair) -> None:
 
 @pytest.mark.parametrize("name", NAMES[:2])
 def test_strict_verifier_accepts(authority: Pair, leaf: Pair, name: str) -> None:
-    """A verifier with the profile of the web's own authorities takes the chain."""
+    """A verifier with the profile of the web's own CAs takes the chain."""
     builder = PolicyBuilder().store(Store([authority.certificate])).time(NOW)
     chain = builder.build_server_verifier(x509.DNSName(name)).verify(leaf.certificate, [])
     assert [link.serial_number for link in chain] == [

@@ -1,4 +1,4 @@
-"""A file with the authorities of clients, followed."""
+"""A file with the CAs of clients, followed."""
 
 import asyncio
 import ssl
@@ -35,7 +35,7 @@ class File:
 
 @pytest.fixture
 def file(tmp_path: Path) -> File:
-    """It holds the first authority."""
+    """It holds the first CA."""
     return File(tmp_path)
 
 
@@ -129,6 +129,6 @@ def test_other_authorities_of_clients(version: ssl.TLSVersion, tmp_path: Path) -
                 handshake(tls, old, held)
         pair = leaf()
         tls.swap(pair.certificate_pem, pair.key_pem, NOW)
-    with pytest.raises(UnusablePairError, match="the authorities of clients are no PEM"):
+    with pytest.raises(UnusablePairError, match="the CAs of clients are no PEM"):
         tls.ask_clients(b"garbage")
     handshake(tls, new, None)

@@ -24,7 +24,7 @@ FILES = ["ca.crt", "ca.key", "tls.crt", "tls.key"]
 
 
 def made() -> dict[str, bytes]:
-    """Give an authority and a leaf, as files."""
+    """Give a CA and a serving certificate, as files."""
     return kept().files()
 
 
@@ -149,7 +149,7 @@ def test_crash_at_any_moment_leaves_the_old_or_the_new(
 
 
 def test_processes_that_start_together_agree(tmp_path: Path) -> None:
-    """Five processes on one empty directory end with one authority and one leaf."""
+    """Five processes on one empty directory end with one CA and one serving certificate."""
     context = multiprocessing.get_context("spawn")
     found = context.SimpleQueue()
     processes = [context.Process(target=agree, args=(tmp_path / "state", found)) for _ in range(5)]

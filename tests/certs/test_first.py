@@ -1,4 +1,4 @@
-"""The first leaf of a replica: at once where nobody else can be answering, and not before the others where somebody is."""
+"""The first certificate of a replica: at once where nobody else can be answering, else not before the others."""
 
 import datetime as dt
 from collections.abc import Collection, Sequence
@@ -19,12 +19,12 @@ OLD = make_ca("old", NOW - 100 * DAY)
 
 
 def used(authority: Pair = OLD, since: dt.datetime = NOW - DAY) -> State:
-    """An authority that all replicas have served under for a day."""
+    """An CA that all replicas have served under for a day."""
     return State(authority, leaf=issue(authority, NAMES, since))
 
 
 def world(kept: State | None, *bundles: Collection[Pair]) -> World:
-    """A store, and what each webhook of the registration holds."""
+    """A store, and what each webhook of the webhook configuration holds."""
     made = World()
     made.store.files = None if kept is None else kept.files()
     made.bundles = [frozenset(der(one.certificate) for one in bundle) for bundle in bundles]
@@ -86,7 +86,7 @@ async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
     "lost", [(AUTHORITY_KEY, CERTIFICATE, KEY), (AUTHORITY_KEY, KEY), (AUTHORITY_KEY, CERTIFICATE)]
 )
 async def test_keys_that_are_lost_for_all(lost: tuple[str, ...]) -> None:
-    """The authority stays trusted, but nobody can serve under it."""
+    """The CA stays trusted, but nobody can serve under it."""
     there = world(used(), [OLD], [OLD])
     assert there.store.files is not None
     there.store.files = {name: b"garbage" if name in lost else text for name, text in there.store.files.items()}

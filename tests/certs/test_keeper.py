@@ -34,7 +34,7 @@ def ders(bundle: bytes) -> frozenset[bytes]:
 
 
 class World:
-    """A registration that keepers write and watch, and one clock; seconds since `NOW`."""
+    """A webhook configuration that keepers write and watch, and one clock; seconds since `NOW`."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -43,7 +43,7 @@ class World:
 
     @property
     def registered(self) -> frozenset[bytes] | None:
-        """What all webhooks of the registration hold; None if there is no registration."""
+        """What all webhooks of the webhook configuration hold; None if there is no webhook configuration."""
         return None if self.bundles is None else frozenset.intersection(*self.bundles)
 
     @registered.setter
@@ -79,7 +79,7 @@ class Replica:
         self.published = ders(bundle)
 
     def register(self) -> None:
-        """Write what it wants into the registration, as a registrar would: nothing of others is taken away."""
+        """Write what it wants into the webhook configuration, as a registrar would: nothing of others is taken away."""
         if self.publishes and self.published:
             found = self.world.bundles or [frozenset(), frozenset()]
             self.world.bundles = [self.published | bundle for bundle in found]
@@ -98,7 +98,7 @@ class Replica:
 
     @property
     def kinds(self) -> list[ReportKind]:
-        """What was told, without its words."""
+        """What was told, without its keys."""
         return [notice.kind for notice in self.told]
 
     @property
@@ -117,7 +117,7 @@ def stored(world: World) -> State:
 
 
 async def test_the_first_authority_is_served_at_once() -> None:
-    """There is no registration yet: nobody calls."""
+    """There is no webhook configuration yet: nobody calls."""
     replica = Replica(World())
     await replica.reconcile()
     assert replica.kinds == [ReportKind.MADE, ReportKind.SERVED]
@@ -131,7 +131,7 @@ async def test_nothing_is_served_before_anybody_has_looked() -> None:
     await replica.keeper.reconcile()
     assert replica.serving.leaf is None
     assert replica.published
-    assert "before the registration was read" in replica.told[-1].message
+    assert "before the webhook configuration was read" in replica.told[-1].message
 
 
 async def test_ten_at_once_end_with_one_authority() -> None:
@@ -146,7 +146,7 @@ async def test_ten_at_once_end_with_one_authority() -> None:
 
 
 async def test_a_leaf_is_renewed_and_served_at_once() -> None:
-    """Its authority is trusted already."""
+    """Its CA is trusted already."""
     world = World()
     replicas = [Replica(world) for _ in range(3)]
     for replica in replicas:
@@ -161,7 +161,7 @@ async def test_a_leaf_is_renewed_and_served_at_once() -> None:
 
 
 async def test_an_authority_asked_for_is_served_after_the_settle_time() -> None:
-    """Published at once beside the old one; the old one stays until its leaf has ended."""
+    """Published at once beside the old one; the old one stays until its serving certificate has ended."""
     world = World()
     replicas = [Replica(world) for _ in range(2)]
     for replica in replicas:
@@ -190,7 +190,7 @@ async def test_an_authority_asked_for_is_served_after_the_settle_time() -> None:
 
 
 async def test_a_registration_that_others_keep_and_do_not_change() -> None:
-    """Nothing under an authority that it does not hold is ever served."""
+    """Nothing under a CA that it does not hold is ever served."""
     world = World()
     replica = Replica(world)
     await replica.reconcile()
@@ -211,7 +211,7 @@ async def test_a_registration_that_others_keep_and_do_not_change() -> None:
 
 
 async def test_a_store_that_was_emptied_is_filled_from_memory() -> None:
-    """The same authority and leaf, not new ones."""
+    """The same CA and serving certificate, not new ones."""
     world = World()
     replica = Replica(world)
     await replica.reconcile()
@@ -224,7 +224,7 @@ async def test_a_store_that_was_emptied_is_filled_from_memory() -> None:
 
 @pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt", "ca.key"])
 async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
-    """Told loudly, the old leaf served on, and nothing made anew."""
+    """Told loudly, the old serving certificate served on, and nothing made anew."""
     world = World()
     replica = Replica(world)
     await replica.reconcile()
@@ -317,13 +317,13 @@ async def test_an_authority_that_cannot_be_used_stops_the_start() -> None:
     world = World()
     files = {**kept().files(), "ca.key": b"garbage"}
     world.store.put(files)
-    with pytest.raises(UnusablePairError, match="the authority has a key that is no PEM"):
+    with pytest.raises(UnusablePairError, match="the CA has a key that is no PEM"):
         await Replica(world).keeper.start()
     assert world.store.files == files
 
 
 async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> None:
-    """Each finds the other's leaf invalid; it is told, and what is served stays valid by the own clock."""
+    """Each finds the other's serving certificate invalid; it is told, and what is served stays valid by the own clock."""
     world, ahead = World(), World()
     ahead.store = world.store
     ahead.at = 200 * 86400.0
@@ -382,14 +382,14 @@ async def until(probe: Callable[[], bool]) -> None:
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds after which each keeper, and each API server, sees what was written to the registration."""
+    """Seconds after which each keeper, and each API server, sees what was written to the webhook configuration."""
 
     keepers: tuple[float, ...]
     servers: tuple[float, ...]
 
 
 class Simulation:
-    """Keepers, a registration that is seen late, and API servers that call whoever serves."""
+    """Keepers, a webhook configuration that is seen late, and API servers that call whoever serves."""
 
     def __init__(self, delays: Delays) -> None:
         self.world = World()
@@ -411,7 +411,7 @@ class Simulation:
         heapq.heappush(self._queue, (self.world.at + delay, next(self._numbers), what))
 
     def restart(self, number: int) -> None:
-        """A replica ends, and another takes its place that remembers nothing and sees the registration as it is now."""
+        """A replica ends; another takes its place, remembers nothing and sees the webhook configuration as it is now."""
         self.replicas[number] = self._replica(number)
         self.replicas[number].look()
         self._dues[number] = self.world.at
@@ -485,7 +485,7 @@ def empties(simulation: Simulation) -> None:
 
 
 def damages(simulation: Simulation) -> None:
-    """Somebody writes garbage over the leaf."""
+    """Somebody writes garbage over the serving certificate."""
     if simulation.world.store.files:
         simulation.world.store.put({**simulation.world.store.files, "tls.crt": b"garbage"})
 
@@ -514,7 +514,7 @@ EVENTS = st.one_of(
 async def test_nobody_is_ever_shown_a_leaf_that_they_do_not_trust(
     keepers: list[float], servers: list[float], events: list[tuple[float, Callable[[Simulation], None]]]
 ) -> None:
-    """However late keepers and API servers see the registration, whoever is restarted, whatever is asked or damaged."""
+    """However late rotators and API servers see each other's writes, whoever is restarted, whatever is damaged."""
     simulation = Simulation(Delays(tuple(keepers), tuple(servers)))
     await simulation.run(6000, [(900.0, asks(RotationRequest.AUTHORITY)), *events])
     assert all(replica.serving.leaf is not None for replica in simulation.replicas)

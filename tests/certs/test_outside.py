@@ -67,7 +67,7 @@ class Mount:
         return self.serving.leaf == x509.load_pem_x509_certificate(leaf[0])
 
     def sees(self, *authorities: Pair) -> None:
-        """What the registration holds now, settled at once."""
+        """What the webhook configuration holds now, settled at once."""
         assert self.trust is not None
         bundle = [der(one.certificate) for one in authorities]
         self.trust = self.trust.observed([bundle, bundle], 0)
@@ -81,13 +81,13 @@ def files(leaf: tuple[bytes, bytes], authority: Pair | None, *intermediates: Pai
 
 
 def ours(authority: Pair) -> tuple[bytes, bytes]:
-    """An EC leaf."""
+    """An EC serving certificate."""
     leaf = issue(authority, NAMES, NOW)
     return leaf.certificate_pem, leaf.key_pem
 
 
 async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
-    """What companies have is served, and its authority published."""
+    """What companies have is served, and its CA published."""
     mount = Mount(tmp_path)
     leaf = rsa_leaf(INTERMEDIATE, NOW)
     mount.mount(files(leaf, COMPANY, INTERMEDIATE))
@@ -115,7 +115,10 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
         served = mount.serving.leaf
         mount.mount(files((ours(authority)[0], ours(authority)[1]), authority))
         await until(lambda: mount.told[-1].kind is ReportKind.REFUSED)
-        assert mount.told[-1].message == "not served: the leaf has a key that belongs to another certificate"
+        assert (
+            mount.told[-1].message
+            == "not served: the serving certificate has a key that belongs to another certificate"
+        )
         assert mount.serving.leaf == served
         assert not await mount.outside.sure()
     finally:
@@ -133,11 +136,14 @@ async def until(probe: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     "content, message",
     [
-        ({}, "the leaf is not there: .* has to hold tls.crt and tls.key"),
-        ({"tls.crt": b"x", "tls.key": b"y"}, "the leaf has a certificate that is no PEM"),
+        ({}, "the serving certificate is not there: .* has to hold tls.crt and tls.key"),
+        ({"tls.crt": b"x", "tls.key": b"y"}, "the serving certificate has a certificate that is no PEM"),
         (files(ours(COMPANY), COMPANY) | {"ca.crt": b"x"}, "the bundle has a certificate that is no PEM"),
-        (files(ours(COMPANY), make_ca("x", NOW)), "the leaf is not signed by an authority of the bundle"),
-        (files(rsa_leaf(COMPANY, NOW, ("other",)), COMPANY), "the leaf is not for localhost: it names other"),
+        (files(ours(COMPANY), make_ca("x", NOW)), "the serving certificate is not signed by a CA of the bundle"),
+        (
+            files(rsa_leaf(COMPANY, NOW, ("other",)), COMPANY),
+            "the serving certificate is not for localhost: it names other",
+        ),
     ],
 )
 async def test_what_cannot_be_served_stops_the_start(tmp_path: Path, content: dict[str, bytes], message: str) -> None:
@@ -149,7 +155,7 @@ async def test_what_cannot_be_served_stops_the_start(tmp_path: Path, content: di
 
 
 async def test_a_new_authority_waits_until_it_is_trusted(tmp_path: Path) -> None:
-    """It is published beside the old one, and its leaf served when the registration holds it."""
+    """It is published beside the old one, and its serving certificate served when the webhook configuration holds it."""
     mount = Mount(tmp_path, Trust(0))
     old, new = make_ca("old", NOW), make_ca("new", NOW)
     mount.mount(files(ours(old), old))
@@ -173,7 +179,7 @@ async def test_a_new_authority_waits_until_it_is_trusted(tmp_path: Path) -> None
 
 
 async def test_without_authorities_of_its_own_the_registration_counts(tmp_path: Path) -> None:
-    """A registration without any leaves it to the machines of the API servers."""
+    """A webhook configuration without any leaves it to the machines of the API servers."""
     mount = Mount(tmp_path, Trust(0).observed([[]], 0))
     mount.mount(files(ours(COMPANY), None))
     await mount.outside.reconcile()

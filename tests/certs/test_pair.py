@@ -23,7 +23,7 @@ RSA = rsa.generate_private_key(65537, 2048).private_bytes(
 
 def test_round_trip() -> None:
     """A pair survives its PEM form."""
-    read = decode_pair(ONE.certificate_pem, ONE.key_pem, what="the leaf")
+    read = decode_pair(ONE.certificate_pem, ONE.key_pem, what="the serving certificate")
     assert read.certificate == ONE.certificate
     assert read.key_pem == ONE.key_pem
 
@@ -43,10 +43,10 @@ def test_round_trip() -> None:
 )
 def test_unusable(certificate: bytes, key: bytes, why: str) -> None:
     """Each mistake has its own message, which holds nothing of the key."""
-    with pytest.raises(UnusablePairError, match=f"^the leaf has .*{why}") as caught:
-        decode_pair(certificate, key, what="the leaf")
+    with pytest.raises(UnusablePairError, match=f"^the serving certificate has .*{why}") as caught:
+        decode_pair(certificate, key, what="the serving certificate")
     assert isinstance(caught.value, CertificateError)
-    assert caught.value.what == "the leaf"
+    assert caught.value.what == "the serving certificate"
     assert caught.value.__cause__ is None
 
 

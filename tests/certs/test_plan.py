@@ -31,7 +31,7 @@ def after(whole: State | None, days: float, rules: Rules = RULES) -> Step:
 
 
 def test_nothing_becomes_an_authority_and_a_leaf() -> None:
-    """An empty store gives a leaf that its authority signed and that covers the names."""
+    """An empty store gives a serving certificate that its CA signed and that covers the names."""
     first = after(None, 0)
     assert first.made == (Made.CURRENT, Made.LEAF)
     assert first.kept.ca is not None
@@ -58,7 +58,7 @@ def test_what_is_good_is_kept() -> None:
     ],
 )
 def test_leaf_is_renewed_under_its_authority(names: tuple[str, ...], days: float) -> None:
-    """A leaf that won't do is replaced, and nobody who trusts the authority notices."""
+    """A serving certificate that won't do is replaced, and nobody who trusts the CA notices."""
     one = authority(-10)
     whole = State(one, leaf=issue(one, NAMES, NOW))
     second = after(whole, days, replace(RULES, names=names))
@@ -91,7 +91,7 @@ def test_lead_is_in_both_directions() -> None:
 
 @pytest.mark.parametrize("days", [2500, 3500])
 def test_authority_near_its_end_gets_a_successor(days: float) -> None:
-    """It is told first; a leaf under it is made once that has settled, and the old one stays until its leaf has ended."""
+    """It is published first; a certificate under it is made once that has settled, the old CA stays until its own ended."""
     leaf = issue(old := authority(), NAMES, NOW + (days - 1) * DAY)
     first = after(State(old, leaf=leaf), days)
     assert first.made == (Made.COMING,)
@@ -117,7 +117,7 @@ def test_authority_near_its_end_gets_a_successor(days: float) -> None:
 
 
 def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
-    """With a registration that others keep, nothing is served that it does not hold."""
+    """With a webhook configuration that others keep, nothing is served that it does not hold."""
     first = after(State(authority(), leaf=issue(authority(), NAMES, NOW)), 3000)
     blind = UNKNOWN.observed([[b"other"]], 0)
     assert first.kept.coming is not None
@@ -126,7 +126,7 @@ def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
 
 
 def test_authority_without_its_key_is_followed_by_another() -> None:
-    """Its leaf is served on while callers learn of the next."""
+    """Its serving certificate is served on while callers learn of the next."""
     whole = kept()
     assert whole.ca is not None
     keyless = State(None, retired=(Retired(whole.ca.certificate, whole.ca.not_after),), leaf=whole.leaf)
@@ -159,7 +159,7 @@ def test_somebody_asks(asked: RotationRequest, made: tuple[Made, ...]) -> None:
 
 
 def test_near_the_end_of_an_authority_leaves_do_not_get_shorter_and_shorter() -> None:
-    """Where the successor is never trusted, the last leaf ends with its authority; it isn't renewed for nothing."""
+    """Where the successor is never trusted, the last serving certificate ends with its CA; it isn't renewed for nothing."""
     one = authority(0, 400)
     whole: State = State(one)
     made, day = 0, 0.0
@@ -182,7 +182,7 @@ YEARS = 20
     leads=st.lists(st.floats(-0.05, 0.05), min_size=1, max_size=4),
 )
 def test_twenty_years(leaf_days: int, authority_days: int, leads: list[float]) -> None:
-    """Whenever it is due, some replica does it; a leaf never comes near its end, nor an authority before its leaf's."""
+    """Whenever it is due, some replica does it; no certificate comes near its end, nor a CA before its certificates."""
     everyone = [Rules("test", NAMES, leaf_days * DAY, authority_days * DAY, lead) for lead in leads]
     whole: State | None = None
     now, at, steps = NOW, 0.0, 0
@@ -229,7 +229,7 @@ def test_twenty_years_take_a_second() -> None:
 
 
 def test_a_short_authority_is_not_made_anew_for_ever() -> None:
-    """Even one that is hardly longer than a leaf lives half its life."""
+    """Even one that is hardly longer than a serving certificate lives half its life."""
     rules = replace(RULES, authority_life=100 * DAY)
     whole = State(make_ca("test", NOW, 100 * DAY))
     assert Made.COMING not in after(whole, 1, rules).made

@@ -42,6 +42,9 @@ def test_one_thing_at_a_time() -> None:
 
 def test_failures() -> None:
     """Each by its kind; what is unknown without its text."""
-    assert failure(UnusablePairError("the leaf", "is old")) == (ReportKind.REFUSED, "not served: the leaf is old")
+    assert failure(UnusablePairError("the serving certificate", "is old")) == (
+        ReportKind.REFUSED,
+        "not served: the serving certificate is old",
+    )
     assert failure(StoreError("there", "is gone")) == (ReportKind.STORE, "there: is gone")
     assert failure(ValueError("secret")) == (ReportKind.BUG, "the certificates were not looked after: ValueError")

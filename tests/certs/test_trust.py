@@ -18,14 +18,14 @@ def test_nothing_is_known_at_first() -> None:
 
 
 def test_nobody_calls() -> None:
-    """Without a registration the first leaf is served at once; a later one is not."""
+    """Without a webhook configuration the first serving certificate is served at once; a later one is not."""
     trust = Trust(10).observed(None, 0)
     assert trust.servable(A, 0, first=True)
     assert not trust.servable(A, 1e9, first=False)
 
 
 def test_what_the_registration_was_made_with() -> None:
-    """Who learns of the registration learns of it, too: replicas that start together need not wait."""
+    """Who learns of the webhook configuration learns of it, too: replicas that start together need not wait."""
     trust = Trust(10).observed(None, 0).observed([[A]], 1)
     assert trust.servable(A, 1, first=True)
     assert not trust.settled(A, 1)

@@ -39,7 +39,7 @@ def kept_in(folder: Path) -> State:
 
 @pytest.fixture
 def kept() -> State:
-    """An authority, one that is coming, one that has retired, and a leaf."""
+    """An CA, one that is coming, one that has retired, and a serving certificate."""
     authority, coming, old = (make_ca(name, NOW) for name in ("current", "coming", "old"))
     leaf = issue(authority, ["localhost", "127.0.0.1"], NOW)
     return State(authority, coming, (Retired(old.certificate, NOW + dt.timedelta(days=30)),), leaf)
@@ -81,7 +81,7 @@ def test_show_as_json(run: Run, tmp_path: Path, kept: State) -> None:
 
 
 def test_what_cannot_be_used_is_said(run: Run, tmp_path: Path, kept: State) -> None:
-    """A leaf whose key is another's."""
+    """A serving certificate whose key is another's."""
     assert kept.ca is not None
     other = issue(kept.ca, ["localhost"], NOW)
     files = kept.files() | {"tls.key": other.key_pem}
@@ -89,7 +89,7 @@ def test_what_cannot_be_used_is_said(run: Run, tmp_path: Path, kept: State) -> N
     directory.replace(files, directory.look().version)
     result = run("certs", "show", "--state-dir", str(tmp_path / "state"))
     assert result.exit_code == 0
-    assert "problem: the leaf has a key that belongs to another certificate" in result.stdout
+    assert "problem: the serving certificate has a key that belongs to another certificate" in result.stdout
 
 
 def test_nothing_kept(run: Run, tmp_path: Path) -> None:
@@ -112,10 +112,10 @@ def test_a_folder_or_a_cluster(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, before, asked, said",
     [
-        ((), None, RotationRequest.LEAF, "leaf"),
-        (("--authority",), None, RotationRequest.AUTHORITY, "authority"),
-        (("--authority",), RotationRequest.LEAF, RotationRequest.AUTHORITY, "authority"),
-        ((), RotationRequest.AUTHORITY, RotationRequest.AUTHORITY, "leaf"),
+        ((), None, RotationRequest.LEAF, "serving certificate"),
+        (("--ca",), None, RotationRequest.AUTHORITY, "CA"),
+        (("--ca",), RotationRequest.LEAF, RotationRequest.AUTHORITY, "CA"),
+        ((), RotationRequest.AUTHORITY, RotationRequest.AUTHORITY, "serving certificate"),
     ],
 )
 def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
@@ -127,7 +127,7 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
     asked: RotationRequest,
     said: str,
 ) -> None:
-    """The request stands beside what is kept, and nothing else changes; a new authority brings a new leaf anyway."""
+    """The request stands beside what is kept, and nothing else changes; a new CA brings a new serving certificate anyway."""
     without = replace(kept, coming=None, asked=before)
     folder = keep(tmp_path / "state", without)
     result = run("certs", "rotate", "--state-dir", str(folder), *arguments)
@@ -141,12 +141,12 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
 def test_one_is_coming_already(run: Run, tmp_path: Path, kept: State) -> None:
     """That is said."""
     folder = keep(tmp_path / "state", kept)
-    assert "has a coming authority already" in run("certs", "rotate", "--authority", "--state-dir", str(folder)).stdout
+    assert "has a coming CA already" in run("certs", "rotate", "--ca", "--state-dir", str(folder)).stdout
 
 
 @pytest.fixture
 def shown(kept: State) -> Iterator[tuple[Pair, str]]:
-    """A server that shows a leaf of its own, and its address."""
+    """A server that shows a serving certificate of its own, and its address."""
     assert kept.ca is not None
     other = issue(kept.ca, ["localhost"], NOW)
     serving = Serving()
@@ -168,9 +168,8 @@ def test_what_is_served(run: Run, tmp_path: Path, kept: State, shown: tuple[Pair
     """A server is asked, and what it shows compared with what is kept."""
     other, address = shown
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
-    expected = (
-        f"{address} serves another leaf, {fingerprint(other.certificate)[:16]}, until {other.not_after:%Y-%m-%d}\n"
-    )
+    until = f"{other.not_after:%Y-%m-%d}"
+    expected = f"{address} serves another certificate, {fingerprint(other.certificate)[:16]}, until {until}\n"
     assert result.stdout.endswith(expected)
 
 
@@ -199,7 +198,7 @@ def deployment(*args: str, secret: str | None = "their-secret") -> dict[str, Any
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> Answering:
-    """A cluster with a registration, and without a Secret of the webhook's own."""
+    """A cluster with a webhook configuration, and without a Secret of the webhook's own."""
     api = Answering({SECRETS: 404, REGISTRATION: {"metadata": {"name": "00-vgpu-webhook"}, "webhooks": []}})
 
     async def connected(kubeconfig: Path | None) -> Answering:
@@ -253,19 +252,19 @@ def test_a_registration_and_no_certificates(run: Run, cluster: Answering, deploy
     cluster.answers[DEPLOYMENTS] = deployments
     for command in ("rotate", "show"):
         result = run("certs", command, "--release-namespace", "gpu")
-        assert "holds no certificates, and there is a registration 00-vgpu-webhook: either" in result.output
+        assert "holds no certificates, and there is a webhook configuration 00-vgpu-webhook: either" in result.output
         assert "cmctl renew CERTIFICATE --namespace gpu" in result.output
     cluster.answers[REGISTRATION] = 404
     assert "start the webhook first" in run("certs", "rotate", "--release-namespace", "gpu").stderr
-    assert "there is no registration" in run("certs", "show", "--release-namespace", "gpu").stdout
+    assert "there is no webhook configuration" in run("certs", "show", "--release-namespace", "gpu").stdout
 
 
 def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, kept: State) -> None:
-    """A pair without its authority's key is not the webhook's: nothing is written beside it."""
+    """A pair without its CA's key is not the webhook's: nothing is written beside it."""
     for name in ("ca.crt", "tls.crt", "tls.key"):
         (tmp_path / name).write_bytes(kept.files()[name])
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert f"{tmp_path} holds a certificate without the key of its authority: somebody else keeps it" in result.stderr
+    assert f"{tmp_path} holds a certificate without the key of its CA: somebody else keeps it" in result.stderr
     assert sorted(one.name for one in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
     assert "somebody else keeps it" in run("certs", "show", "--state-dir", str(tmp_path)).stdout

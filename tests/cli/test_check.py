@@ -54,7 +54,7 @@ def test_in_order(run: Run, tmp_path: Path) -> None:
 
 
 def test_what_has_to_be_configured(run: Run, tmp_path: Path) -> None:
-    """A vendor that the settings put in force and whose words nobody can read yet is named, with what is missing."""
+    """A vendor that the settings put in force and whose keys nobody can read yet is named, with what is missing."""
     (settings,) = written(tmp_path, settings_yaml="owners: {nvidia.com/gpu: mig-single}\n")
     result = run("check", settings)
     assert (result.exit_code, result.stdout) == (0, "in order: 0 mappings, 1 settings\n")
@@ -122,17 +122,17 @@ family: nvidia
 
 
 def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
-    """Whatever stage finds it, each with its line: keys, words, forms, and what clashes with another document."""
+    """Whatever stage finds it, each with its line: keys, keys, forms, and what clashes with another document."""
     other = vendor("other", domain="x.example")
     files = written(tmp_path, a_yaml=EVERY, b_yaml=other, c_yaml="extends: nvidia\nb: yes\n", s_yaml="targt: acme\n")
     told = run("check", *files[:2]).stderr.replace(f"{tmp_path}/", "")
     for place in (
         "a.yaml:2: plaec: unknown key",
         "a.yaml:5: keys.mem.unit: ",
-        "a.yaml:6: words.twice: x.example/gpu is the word 'gpu' already",
+        "a.yaml:6: words.twice: x.example/gpu is the key 'gpu' already",
         "a.yaml:7: match.resources[0]: ",
         "a.yaml:8: owned[0]: the variable {nothing} is not defined",
-        "a.yaml:10: forms[0].when.nobody: no word is called 'nobody'",
+        "a.yaml:10: forms[0].when.nobody: no key is called 'nobody'",
         "a.yaml:14: defaults.memory: a bare number",
         "a.yaml:4: keys.gpu.resource: resource name x.example/gpu is owned by more than one vendor: every, other",
         "b.yaml:",

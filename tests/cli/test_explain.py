@@ -1,4 +1,4 @@
-"""``explain``: what becomes of manifests and why, and what words mean, for people."""
+"""``explain``: what becomes of manifests and why, and what keys mean, for people."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -76,7 +76,7 @@ def test_no_line_is_too_wide(folder: Path) -> None:
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
 def test_it_tells_what_was_decided(folder: Path) -> None:
-    """The outcome, the account and every finding are those of the decision."""
+    """The outcome, the status and every finding are those of the decision."""
     decision = decide(pod_in(folder), context_in(folder), policy_in(folder))
     told = explained(folder)
     assert (told.allowed, told.code) == (decision.allowed, decision.reason.code)
@@ -99,7 +99,7 @@ def amounts_of(share: Any) -> dict[str, Any]:
 
 
 def account_of(one: Any) -> dict[str, Any]:
-    """The account of a container, made of its explanation."""
+    """The status of a container, made of its explanation."""
     entry: dict[str, Any] = {
         "vendor": one.vendor,
         "asked": {word.key: word.value for word in one.asked},
@@ -162,7 +162,7 @@ def merge(manifest: Any, part: Any) -> None:
     ],
 )
 def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
-    """The least that is legal and no less than asked; one card where a count is missing; the word that was meant."""
+    """The least that is legal and no less than asked; one device where a count is missing; the key that was meant."""
     refusal = explained(CASES / case).refusal
     assert refusal is not None
     assert refusal.instead is not None
@@ -179,7 +179,7 @@ def test_nothing_is_guessed(case: str) -> None:
 
 
 def test_refused_with_a_snippet(run: Run) -> None:
-    """Why, what it means, and YAML that can be pasted: with the GPU words of the container, and no others."""
+    """Why, what it means, and YAML that can be pasted: with the GPU keys of the container, and no others."""
     result = run("explain", "-f", "-", stdin=DENIED)
     assert result.exit_code == 2
     _, _, snippet = result.stdout.partition("with it the pod is not refused:\n")
@@ -190,7 +190,7 @@ def test_refused_with_a_snippet(run: Run) -> None:
 
 
 def test_json(run: Run) -> None:
-    """The same as data: outcome, words, meaning with where it comes from, what is written, shim, placement."""
+    """The same as data: outcome, keys, meaning with where it comes from, what is written, shim, placement."""
     result = run("explain", "-f", str(ROOT / "examples/pods/10-vcuda-to-nvidia.yaml"), "-o", "json")
     assert result.exit_code == 0
     (pod,) = pods_of(result.stdout)
@@ -200,7 +200,7 @@ def test_json(run: Run) -> None:
         "key": "tencent.com/vcuda-memory",
         "value": "16",
         "place": "resource",
-        "says": "16 x 256 MiB = 4096 MiB (4 GiB) of memory per card",
+        "says": "16 x 256 MiB = 4096 MiB (4 GiB) of memory per device",
     }
     assert [(one["amount"], one["origin"]) for one in container["meaning"]] == [
         ("1", "form"),
@@ -236,7 +236,7 @@ def test_json_of_a_refusal(run: Run) -> None:
 
 
 def test_colour_only_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Elsewhere, and with NO_COLOR, plain text of the same words."""
+    """Elsewhere, and with NO_COLOR, plain text of the same keys."""
     plain = run("explain", "-f", "-", stdin=DENIED).stdout
     coloured = run("explain", "-f", "-", stdin=DENIED, color=True).stdout
     assert "\x1b[" not in plain
@@ -257,7 +257,7 @@ def test_a_target_by_option(run: Run) -> None:
     """``--to`` is named as what ordered it; roundings are told with their difference."""
     output = run("explain", "-f", str(ROOT / "examples/pods/02-sizes-given.yaml"), "--to", "vcuda").stdout
     assert "because: --to vcuda" in output
-    assert "memory per card: 3000 MiB became 3072 MiB, +72 MiB  VGW201" in output
+    assert "memory per device: 3000 MiB became 3072 MiB, +72 MiB  VGW201" in output
 
 
 def test_modes_that_only_tell(run: Run) -> None:
@@ -294,7 +294,7 @@ def test_other_kinds_and_templates(run: Run) -> None:
     ],
 )
 def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
-    """Manifests or a word, and one that can be read: else exit 1."""
+    """Manifests or a key, and one that can be read: else exit 1."""
     result = run("explain", *arguments, stdin=DENIED)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr
@@ -314,7 +314,7 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
     ],
 )
 def test_keys(run: Run, golden: Callable[[str, str], None], name: str) -> None:
-    """Which vendors use a word, where, what 1 of it is, what it means that it is missing, and its traps."""
+    """Which vendors use a key, where, what 1 of it is, what it means that it is missing, and its traps."""
     result = run("explain", "--name", name)
     assert (result.exit_code, result.stderr) == (0, "")
     assert all(len(line) <= WIDTH for line in result.stdout.splitlines())
@@ -339,16 +339,16 @@ def test_who_owns_a_word(run: Run, tmp_path: Path) -> None:
 
 
 def test_parts_of_one_card(run: Run) -> None:
-    """A count of what one card is cut into is told as that, never as cards."""
+    """A count of what one device is cut into is told as that, never as devices."""
     pod = (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: main\n    image: i\n"
         "    resources: {limits: {enflame.com/drs-gcu: 2}}\n"
     )
     told = run("explain", "-f", "-", stdin=pod).stdout
-    assert "enflame.com/drs-gcu: 2  2 parts of one card" in told
-    assert "means     1 card " in told
+    assert "enflame.com/drs-gcu: 2  2 parts of one device" in told
+    assert "means     1 device " in told
     named = run("explain", "--name", "enflame.com/drs-gcu").stdout
-    assert "1 is      a part of one card\n" in named
+    assert "1 is      a part of one device\n" in named
     assert "it has no effect" not in named
     assert "missing " not in named
     assert "1 is      a card\n" in run("explain", "--name", "enflame.com/gcu").stdout
@@ -384,9 +384,9 @@ def test_a_retired_key(run: Run) -> None:
 
 
 def test_a_row_without_sizes(run: Run) -> None:
-    """A name whose row says legal numbers only holds what the words beside it say."""
-    assert "1 is      1 MiB, per card\n" in run("explain", "--name", "huawei.com/Ascend310P-memory").stdout
-    assert "1 is      a card called 310P\n" in run("explain", "--name", "huawei.com/Ascend310P").stdout
+    """A name whose row says legal numbers only holds what the keys beside it say."""
+    assert "1 is      1 MiB, per device\n" in run("explain", "--name", "huawei.com/Ascend310P-memory").stdout
+    assert "1 is      a device called 310P\n" in run("explain", "--name", "huawei.com/Ascend310P").stdout
 
 
 def test_marks_of_a_name_are_told_apart(run: Run) -> None:
@@ -444,7 +444,7 @@ def test_a_name_with_its_variables(run: Run) -> None:
         ("aliyun.com/gpu-men", "did you mean aliyun.com/gpu-mem"),
         ("gpumem", "nvidia.com/gpumem?"),
         ("iluvatar.ai/MR-V200.vMem", "did you mean iluvatar.ai/{chip}.vMem?"),
-        ("example.com/fpga", "`vgpu-webhook vendors` lists the words"),
+        ("example.com/fpga", "`vgpu-webhook vendors` lists the keys"),
     ],
 )
 def test_unknown_words(run: Run, name: str, near: str) -> None:

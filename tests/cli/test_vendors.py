@@ -14,14 +14,14 @@ from webhook.mapping.load import load_policy
 
 
 def test_table(run: Run, golden: Callable[[str, str], None]) -> None:
-    """Vendor, family, words and units, per card or total, default target, scheduler."""
+    """Vendor, family, keys and units, per device or total, default target, scheduler."""
     result = run("vendors")
     assert (result.exit_code, result.stderr) == (0, "")
     golden("vendors.txt", rows_of(result.stdout, "aliyun", "cambricon", "gpushare", "koordinator", "neutral", "nvidia"))
 
 
 def test_table_under_settings(run: Run, golden: Callable[[str, str], None], tmp_path: Path) -> None:
-    """Mappings and settings of one's own show: targets, who stands by, other names."""
+    """Mappings and settings of one's own show: targets, who is inactive, other names."""
     (tmp_path / "mappings").mkdir()
     (tmp_path / "mappings" / "acme.yaml").write_text(
         "vendor: acme\nextends: nvidia\nkeys:\n  gpu: {resource: acme.example/vgpu}\n"
@@ -35,7 +35,7 @@ def test_table_under_settings(run: Run, golden: Callable[[str, str], None], tmp_
 
 
 def test_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
-    """Below the table: who owns each, who stands by, and how that is changed; no line is longer than a terminal."""
+    """Below the table: who owns each, who is inactive, and how that is changed; no line is longer than a terminal."""
     _, names, how = run("vendors").stdout.split("\n\n")
     assert [re.split(" {2,}", row) for row in names.splitlines()] == [
         ["NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY"],
@@ -51,7 +51,7 @@ def test_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
 
 
 def test_a_name_without_an_owner(run: Run, tmp_path: Path) -> None:
-    """Where all who use it stand by."""
+    """Where all who use it are inactive."""
     (tmp_path / "timeslicing.yaml").write_text("extends: timeslicing\nstandby: true\n")
     assert re.search(
         "^nvidia.com/gpu.shared +nobody +mps, timeslicing$",
@@ -59,7 +59,7 @@ def test_a_name_without_an_owner(run: Run, tmp_path: Path) -> None:
         re.MULTILINE,
     )
     text = run("vendors", "mps", "--mappings", str(tmp_path)).stdout
-    assert "on standby, the owner is nobody; to change it, owners: {nvidia.com/gpu.shared: mps}" in text
+    assert "on inactive, the owner is nobody; to change it, owners: {nvidia.com/gpu.shared: mps}" in text
 
 
 def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
@@ -73,17 +73,15 @@ def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
 
 def test_a_document_says_what_the_vendor_owns(run: Run) -> None:
     """In a comment: what it shares with others, and how to put it in force."""
-    assert (
-        run("vendors", "nvidia").stdout.splitlines()[1] == "# nvidia.com/gpu: owned here; on standby mig-single, whole"
-    )
+    assert run("vendors", "nvidia").stdout.splitlines()[1] == "# nvidia.com/gpu: owned here; inactive mig-single, whole"
     assert run("vendors", "gpushare").stdout.splitlines()[1] == (
-        "# aliyun.com/gpu-mem: on standby, the owner is aliyun; to change it, owners: {aliyun.com/gpu-mem: gpushare}"
+        "# aliyun.com/gpu-mem: inactive, the owner is aliyun; to change it, owners: {aliyun.com/gpu-mem: gpushare}"
     )
     assert run("vendors", "cce").stdout.splitlines()[1].startswith("vendor: ")
 
 
 def test_what_is_to_be_set(run: Run) -> None:
-    """Slices whose profile the cluster has to say are no cards."""
+    """Slices whose profile the cluster has to say are no devices."""
     assert re.search("^mig-single .* devices +to be set ", run("vendors").stdout, re.MULTILINE)
 
 

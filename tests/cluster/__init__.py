@@ -1,1 +1,1 @@
-"""Tests of the room that knows the Kubernetes API."""
+"""Tests of the package that knows the Kubernetes API."""

@@ -1,4 +1,4 @@
-"""Pods that ask for a GPU, in every spelling of every word of a policy, and pods that don't."""
+"""Pods that ask for a GPU, in every spelling of every key of a policy, and pods that don't."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ Pod = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ContainerRequest:
-    """A pod that carries one word, and which."""
+    """A pod that carries one key, and which."""
 
     title: str
     pod: Pod
@@ -45,7 +45,7 @@ def ordinary_pods() -> list[Pod]:
 
 
 def asking_pods(policy: Policy) -> Iterator[ContainerRequest]:
-    """A pod for each spelling of each word, in each place where it can stand; by default names only, no sensible numbers."""
+    """A pod for each spelling of each key, in each place where it can stand; by default names only, no sensible numbers."""
     for vendor in policy.vendors.values():
         for word in vendor.keys.values():
             for key in spellings(vendor, word):
@@ -64,7 +64,7 @@ def asking_pods(policy: Policy) -> Iterator[ContainerRequest]:
 
 
 def spellings(vendor: Vendor, word: Key) -> Iterator[str]:
-    """Every key of a word that can be listed, and one that cannot."""
+    """Every key of a key that can be listed, and one that cannot."""
     variables = vendor.document.variables
     for template in word.spellings if word.twin is None else (*word.spellings, word.twin):
         yield from (name for name, _ in template.names(variables))
@@ -82,7 +82,7 @@ def pod(
     labels: dict[str, str] | None = None,
     annotations: dict[str, str] | None = None,
 ) -> Pod:
-    """A small pod with these words."""
+    """A small pod with these keys."""
     metadata = {"name": "asking", "labels": labels, "annotations": annotations}
     main = {"name": "main", "image": "app", "resources": {"limits": limits or {}, "requests": requests or {}}}
     before = {"initContainers": [{"name": "init", "image": "app", "resources": init}]} if init else {}

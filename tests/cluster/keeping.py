@@ -1,4 +1,4 @@
-"""An API server that keeps one registration and one role, for registrars in the same process."""
+"""An API server that keeps one webhook configuration and one role, for registrars in the same process."""
 
 import asyncio
 import copy
@@ -21,7 +21,7 @@ class Keeping:
     Attributes:
         calls: methods and paths, in order.
         trouble: raised, or answered, in place of anything else.
-        wrote: set whenever the registration was written, by whomever.
+        wrote: set whenever the webhook configuration was written, by whomever.
         before_write: called before each write, as another hand would come in between.
     """
 
@@ -34,7 +34,7 @@ class Keeping:
 
     @property
     def stored(self) -> dict[str, Any] | None:
-        """The registration as it is kept, None if there is none."""
+        """The webhook configuration as it is kept, None if there is none."""
         return self._server.stored.get(ONE)
 
     @stored.setter
@@ -57,7 +57,7 @@ class Keeping:
         return sum(call.startswith("PUT") for call in self.calls)
 
     def change(self, change: Callable[[dict[str, Any]], object]) -> None:
-        """What another hand does to the registration."""
+        """What another hand does to the webhook configuration."""
         changed = copy.deepcopy(self.stored)
         assert changed is not None
         change(changed)

@@ -1,4 +1,4 @@
-"""An API that plays a script: what it answers to lists and what its watches say, in order; then it is silent for ever."""
+"""An API that plays a script: what it answers to lists and what its watches say, in order; then it is silent forever."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""The values and errors that the other modules of the room speak in."""
+"""The values and errors that the other modules of the package speak in."""
 
 from pathlib import Path
 

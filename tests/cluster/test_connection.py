@@ -157,12 +157,12 @@ async def test_lines() -> None:
 
 
 async def test_lines_that_do_not_end_well() -> None:
-    """Half a line, silence and a watch that goes on for ever are all told."""
+    """Half a line, silence and a watch that goes on forever are all told."""
     async with served(says(b"{}\n{")) as api:
         with pytest.raises(UnreachableError, match="broke off"):
             await read(api)
     async with served(says(b"{}\n", end=False)) as api:
-        with pytest.raises(SilenceError, match=r"not a word in 0\.1 s"):
+        with pytest.raises(SilenceError, match=r"not a key in 0\.1 s"):
             await read(api, silence=0.1)
     async with served(says(*(b"{}\n", 0.05) * 40)) as api:
         with pytest.raises(SilenceError, match=r"not over in 0\.3 s"):

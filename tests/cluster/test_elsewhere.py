@@ -43,12 +43,12 @@ def test_unknown_words_are_left_to_others(resources: tuple[str, ...], keys: tupl
 
 
 def test_not_under_the_own_digest() -> None:
-    """Then this replica is the one that knows: a word that is let through still was given up."""
+    """Then this replica is the one that knows: a key that is let through still was given up."""
     assert not elsewhere("acme.com/gpu", there=replace(THERE, digest=BEHIND.digest))
 
 
 def test_not_without_a_digest() -> None:
-    """Nothing was read yet, or the registration is kept by hand."""
+    """Nothing was read yet, or the webhook configuration is kept by hand."""
     assert not elsewhere("acme.com/gpu", there=None)
     assert not elsewhere("acme.com/gpu", there=Observed())
 

@@ -123,7 +123,7 @@ async def test_a_loss(world: World, happens: Callable[[World], None]) -> None:
 
 @pytest.mark.parametrize("happens", LOSSES, ids=lambda one: one.__name__)
 async def test_until_somebody_acts(world: World, happens: Callable[[World], None]) -> None:
-    """Who writes it has the last word; who then deletes it, too."""
+    """Who writes it has the last key; who then deletes it, too."""
     happens(world)
     world.remove(SETTINGS_NAME, "acme")
     await world.look()

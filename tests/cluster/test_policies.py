@@ -33,7 +33,7 @@ BAD = {
     "chain": vendor("acme", translateTo="nobody"),
     "a name of the built-in": vendor("acme", domain="aliyun.com").replace("aliyun.com/mem", "aliyun.com/gpu-mem"),
     "a name of another's": vendor("acme", domain="other.example"),
-    "another's words": "extends: vcuda\nvendor: acme\n",
+    "another's keys": "extends: vcuda\nvendor: acme\n",
     "extends nothing": "extends: acme\n",
 }
 

@@ -46,7 +46,7 @@ def test_whatever_is_decided_comes(folder: Path) -> None:
 
 
 def test_misspelt_words_come() -> None:
-    """Under the domains of words, or where a mapping says."""
+    """Under the domains of keys, or where a mapping says."""
     for name in ("nvidia.com/gpumemm", "koordinator.sh/gpu-memmory", "tke.cloud.tencent.com/qgpu-kore"):
         assert REACH.has_resource(name)
         assert not REACH.has_key(name)
@@ -71,7 +71,7 @@ def test_keys_of_a_vendor_on_standby_come() -> None:
 
 
 def test_marks_of_schedulers_come_unless_they_are_a_whole_domain() -> None:
-    """A domain of annotations would hold back pods that need nothing; beside a word its marks come anyway."""
+    """A domain of annotations would hold back pods that need nothing; beside a key its marks come anyway."""
     assert REACH.has_key("hami.io/vgpu-node")
     assert REACH.has_key("hami.io/mlu-devices-to-allocate")
     assert REACH.has_key("ALIYUN_COM_GPU_MEM_IDX")
@@ -81,7 +81,7 @@ def test_marks_of_schedulers_come_unless_they_are_a_whole_domain() -> None:
 
 
 def test_match_of_a_mapping() -> None:
-    """`match` stands in place of the domains and of the marks; words come whatever it says."""
+    """`match` stands in place of the domains and of the marks; keys come whatever it says."""
     text = (
         ACME
         + "owned: [acme.com/mark]\nmatch: {resources: [acme.com/g], keys: [acme.com/own-*, acme.com/x, 'other.com/*']}\n"

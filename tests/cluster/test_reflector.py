@@ -174,7 +174,7 @@ async def test_a_new_list_replaces_everything(end: Exception | list[Any]) -> Non
     "trouble",
     [
         UnreachableError("broke off within a line"),
-        SilenceError("not a word in 150 s"),
+        SilenceError("not a key in 150 s"),
         StatusError(403, "Forbidden", "no"),
         StatusError(401, "Unauthorized", "no"),
         StatusError(429, "TooManyRequests", "no"),
@@ -208,7 +208,7 @@ async def test_not_synced_before_the_first_list() -> None:
 
 
 async def test_silence_is_no_trouble_yet() -> None:
-    """A watch from which nothing came is opened anew without a word; that nobody is there is told when it is so."""
+    """A watch from which nothing came is opened anew without a key; that nobody is there is told when it is so."""
     refused = UnreachableError("refused")
     async with running([page(5)], [[SilenceError("silent")], [SilenceError("silent")], refused]) as scene:
         assert scene.told == ["watch_silent", "watch_silent", "watch_failed"]

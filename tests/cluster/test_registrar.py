@@ -53,7 +53,7 @@ class Replica:
 
     @property
     def kinds(self) -> list[ReportKind]:
-        """What was told, without its words."""
+        """What was told, without its keys."""
         return [notice.kind for notice in self.told]
 
 
@@ -252,7 +252,7 @@ async def test_a_policy_that_nobody_holds_any_more_is_taken_over(api: Keeping, c
 
 
 async def test_replicas_that_disagree_for_ever_end_wide(api: Keeping, clock: Clock) -> None:
-    """They never take each other's words away for good, stop writing, and say so."""
+    """They never take each other's keys away for good, stop writing, and say so."""
     replicas = [Replica(api, clock, want) for want in (OLD, NEW)]
     for _ in range(40):
         for replica in replicas:
@@ -490,7 +490,7 @@ async def test_new_authorities_are_written(api: Keeping, clock: Clock) -> None:
 
 
 async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) -> None:
-    """A role made anew has another uid: a reference to the old one would have the registration collected."""
+    """A role made anew has another uid: a reference to the old one would have the webhook configuration collected."""
     replica = Replica(api, clock, owner="release")
     await replica.look()
     assert api.stored is not None
@@ -567,7 +567,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
 
 
 async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
-    """Whoever wants no registration is not asked for the right to read one."""
+    """Whoever wants no webhook configuration is not asked for the right to read one."""
     replica = Replica(api, clock, mode=Mode.OFF)
     await replica.look()
     assert api.calls == []
@@ -725,7 +725,7 @@ async def test_bundles_of_cert_manager_are_left_to_it(api: Keeping, clock: Clock
 
 
 async def test_without_authorities_of_our_own_the_bundle_is_left_alone(api: Keeping, clock: Clock) -> None:
-    """Somebody else keeps the certificate, and does not say under which authority."""
+    """Somebody else keeps the certificate, and does not say under which CA."""
     replica = Replica(api, clock, site=replace(SITE, ca_bundle=b""))
     await replica.look()
     api.change(put_bundle(C))

@@ -1,4 +1,4 @@
-"""The registration as a pure function, and what can be read from one that stands in a cluster."""
+"""The webhook configuration as a pure function, and what can be read from one that stands in a cluster."""
 
 import base64
 import copy
@@ -33,7 +33,7 @@ ZONE = {"key": "zone", "operator": "NotIn", "values": ["edge"]}
 
 
 def made(**changes: Any) -> dict[str, Any]:
-    """The registration of the built-in policy."""
+    """The webhook configuration of the built-in policy."""
     return registration(WANT, SITE, version="1.2.0", **changes)
 
 
@@ -179,7 +179,7 @@ def test_a_longer_list_of_spared_namespaces_is_foreign() -> None:
 
 
 def damaged(**changes: Any) -> dict[str, Any]:
-    """A registration with changes to its first webhook; None takes a field away."""
+    """A webhook configuration with changes to its first webhook; None takes a field away."""
     configuration = made()
     webhook = configuration["webhooks"][0]
     webhook.update(changes)
@@ -242,7 +242,7 @@ def test_no_differences() -> None:
 
 
 def test_differences_that_keep_pods_out() -> None:
-    """Each webhook, with what it does not let through, and authorities that are not ours."""
+    """Each webhook, with what it does not let through, and CAs that are not ours."""
     text = "vendor: acme\nfamily: acme\nkeys: {gpu: {resource: acme.com/gpu, is: devices}}\n"
     more = desired_from(policy(text + "forms: [{name: card, memory: all, cores: 100}]\n"))
     missing = "does not let pods through for acme.com/, acme.com/gpu"
@@ -254,7 +254,7 @@ def test_differences_that_keep_pods_out() -> None:
         "has a match condition of others, mine",
         "has no match condition 'gpu-words' as this version writes it: it cannot be compared",
         "calls https://x/y, not gpu/webhook:443/mutate",
-        "has a caBundle that does not hold this webhook's authority",
+        "has a caBundle that does not hold this webhook's CA",
     ]
 
 

@@ -71,5 +71,5 @@ def comparable(pod: Object) -> Object:
 
 
 def annotated(pod: Object) -> bool:
-    """Whether the webhook has left its account on a pod."""
+    """Whether the webhook has left its status on a pod."""
     return STATUS in pod["metadata"].get("annotations", {})

@@ -92,7 +92,7 @@ class Relay:
         self._heard.set()
 
     def hush(self) -> None:
-        """Swallow everything from now on, without a word to either side."""
+        """Swallow everything from now on, without a key to either side."""
         self._heard.clear()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -1,4 +1,4 @@
-"""Certificates in a cluster: kept in a Secret, published in the registration, renewed while pods are created."""
+"""Certificates in a cluster: kept in a Secret, published in the webhook configuration, renewed while pods are created."""
 
 import base64
 import json
@@ -78,7 +78,7 @@ class Site:
         self.change(state_json=json.dumps({**state, "asked": what}).encode())
 
     def registered(self) -> set[x509.Certificate] | None:
-        """The authorities that API servers trust."""
+        """The CAs that API servers trust."""
         answer = self.plane.client.get(GROUP, KIND, NAME)
         if answer.status != 200:
             return None
@@ -144,7 +144,7 @@ def places(control_plane: ControlPlane) -> ControlPlane:
 
 @pytest.fixture
 def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
-    """A cluster without registration and Secret, before and after."""
+    """A cluster without webhook configuration and Secret, before and after."""
 
     def clean() -> None:
         places.client.delete(GROUP, KIND, NAME)
@@ -156,7 +156,7 @@ def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
 
 
 def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
-    """Leaf and authority are renewed on demand, damage and deletion repaired, while pods go on being treated."""
+    """Leaf and CA are renewed on demand, damage and deletion repaired, while pods go on being treated."""
     plane = site.plane
     with site.replica() as one, site.replica() as other:
         plane.wait_until(site.treated, "treated", 20)
@@ -168,15 +168,15 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         assert site.registered() == {kept.ca.certificate}
 
         site.ask("leaf")
-        plane.wait_until(lambda: site.served() != kept.leaf.certificate, "another leaf")  # type: ignore[union-attr]
+        plane.wait_until(lambda: site.served() != kept.leaf.certificate, "another serving certificate")  # type: ignore[union-attr]
         assert site.treated()
         assert site.registered() == {kept.ca.certificate}
 
         site.ask("authority")
-        plane.wait_until(lambda: len(site.registered() or ()) == 2, "another authority published")
+        plane.wait_until(lambda: len(site.registered() or ()) == 2, "another CA published")
         assert site.treated()
         both = 'vgpu_webhook_certificate_rotations_total{kind="authority"}'
-        plane.wait_until(lambda: one.metric(both) == other.metric(both) == 1, "under the new authority", 20)
+        plane.wait_until(lambda: one.metric(both) == other.metric(both) == 1, "under the new CA", 20)
         assert site.treated()
         new = site.kept
         assert new is not None
@@ -204,7 +204,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
 
 
 def test_ten_processes_that_start_together(site: Site) -> None:
-    """They end with one authority, and all serve a leaf under it."""
+    """They end with one CA, and all serve a serving certificate under it."""
     with ExitStack() as stack:
         replicas = [stack.enter_context(site.replica(ready=False)) for _ in range(10)]
         site.plane.wait_until(lambda: all(replica.ready() for replica in replicas), "all ready", 180)

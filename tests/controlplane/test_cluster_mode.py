@@ -79,7 +79,7 @@ def mapping(name: str, text: str) -> dict[str, Any]:
 def test_dead_webhook_holds_back_only_pods_with_gpu_words(plane: ControlPlane, tmp_path: Path) -> None:
     """With the webhook gone, other pods are created at once; a GPU pod is refused and told why.
 
-    It comes before the tests that have a webhook running, which would take the registration over.
+    It comes before the tests that have a webhook running, which would take the webhook configuration over.
     """
     with serving(plane, tmp_path, *SETTLE):
         plane.wait_until(lambda: memory_of(create(plane.client, "alive")) == "5k", "called", 10)
@@ -155,14 +155,14 @@ def test_pod_may_come_before_the_news_of_its_namespace(plane: ControlPlane, webh
 
 
 def test_registration_deleted_by_hand_comes_back(plane: ControlPlane, webhook: Process) -> None:
-    """Who deletes the registration has it back soon, and it works."""
+    """Who deletes the webhook configuration has it back soon, and it works."""
     plane.client.delete(GROUP, KIND, NAME).accepted()
     plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).status == 200, "registered again", 5)
     plane.wait_until(lambda: memory_of(create(plane.client, "again")) == "5k", "called again", 5)
 
 
 def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Process) -> None:
-    """The authority is put back, and calls go on."""
+    """The CA is put back, and calls go on."""
     configuration = plane.client.get(GROUP, KIND, NAME).accepted()
     for one in configuration["webhooks"]:
         one["clientConfig"].pop("caBundle")
@@ -205,7 +205,7 @@ def test_contradicting_options(plane: ControlPlane, tmp_path: Path, arguments: l
 
 
 def sees_memory(name: str) -> dict[str, Any]:
-    """The registration of a webhook like HAMi's that nobody answers for; it is called for pods that ask for memory in MiB."""
+    """The configuration of a webhook like HAMi's that nobody answers for; it is called for pods with memory in MiB."""
     webhook = {
         "name": "vgpu.hami.example",
         "admissionReviewVersions": ["v1"],

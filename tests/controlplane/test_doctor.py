@@ -67,7 +67,7 @@ def options(folder: Path) -> tuple[str, ...]:
 
 @contextmanager
 def serving(plane: ControlPlane, folder: Path) -> Iterator[Process]:
-    """The webhook in a cluster without a registration, until it has made one."""
+    """The webhook in a cluster without a webhook configuration, until it has made one."""
     plane.client.delete(GROUP, KIND, NAME)
     with in_cluster.serving(plane, folder, *options(folder)) as process:
         yield process
@@ -147,7 +147,7 @@ def daemon_set(name: str, labels: dict[str, str], folder: str) -> Object:
 
 
 def replace(plane: ControlPlane, configuration: Object) -> None:
-    """Change the registration by hand."""
+    """Change the webhook configuration by hand."""
     plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
 
 
@@ -290,7 +290,7 @@ def test_a_dead_webhook_then_an_emptied_bundle_then_no_registration(
 
 
 def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> None:
-    """With the registration kept by hand, nobody repairs it, and nothing is served that it does not trust."""
+    """With the webhook configuration kept by hand, nobody repairs it, and nothing is served that it does not trust."""
     with serving(plane, tmp_path):
         plane.wait_until(lambda: "webhooks" in plane.client.get(GROUP, KIND, NAME).accepted(), "registered", 60)
         configuration = plane.client.get(GROUP, KIND, NAME).accepted()
@@ -331,7 +331,7 @@ def test_a_user_without_rights(plane: ControlPlane, webhook: Process, tmp_path: 
 
 
 def test_the_secret_of_the_certificates(plane: ControlPlane, webhook: Process, tmp_path: Path) -> None:
-    """An authority in it that the registration does not trust is told; a key that is no key disturbs nobody."""
+    """An CA in it that the webhook configuration does not trust is told; a key that is no key disturbs nobody."""
     encoded = base64.b64encode((tmp_path / "state" / "ca.crt").read_bytes()).decode()
     nonsense = base64.b64encode(b"\xff").decode()
     metadata = {"name": "vgpu-webhook-certificates", "namespace": OWN}

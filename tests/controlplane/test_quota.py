@@ -1,4 +1,4 @@
-"""Quotas count what is stored: the target's words, and what was filled in."""
+"""Quotas count what is stored: the target's keys, and what was filled in."""
 
 import copy
 

@@ -46,7 +46,7 @@ class Replica:
 
 
 class Cluster:
-    """The registration as it stands, and what hands do to it."""
+    """The webhook configuration as it stands, and what hands do to it."""
 
     def __init__(self, plane: ControlPlane) -> None:
         self._client = plane.client
@@ -93,7 +93,7 @@ async def until(probe: Callable[[], T | None], what: str, seconds: float = NOTIC
 
 @pytest.fixture
 def cluster(control_plane: ControlPlane) -> Iterator[Cluster]:
-    """The API server without a registration, before and after."""
+    """The API server without a webhook configuration, before and after."""
     cluster = Cluster(control_plane)
     cluster.delete()
     yield cluster
@@ -268,7 +268,7 @@ async def test_nothing_is_written_when_nothing_changes(api: Api, cluster: Cluste
 
 
 async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers: ControlPlane) -> None:
-    """The role of the release is deleted while no replica runs: the garbage collector takes the registration."""
+    """The role of the release is deleted while no replica runs: the garbage collector takes the webhook configuration."""
     role = {"apiVersion": RBAC, "kind": "ClusterRole", "metadata": {"name": ROLE}}
     made = await asyncio.to_thread(controllers.client.create, role)
     async with running(api, OLD, owner=ROLE):
@@ -280,7 +280,7 @@ async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers:
 
 
 async def test_static_tells_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
-    """A registration kept by hand is compared whenever it changes, and never written."""
+    """A webhook configuration kept by hand is compared whenever it changes, and never written."""
     async with running(api, OLD, mode=Mode.STATIC) as replica:
         await until(lambda: [notice.message for notice in replica.told], "told that there is none")
         kept = registration(replace(OLD, matched_names=names_set(keys=["x"])), SITE)

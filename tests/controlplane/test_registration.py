@@ -1,4 +1,4 @@
-"""The registration on a real API server, with nobody behind it: what an outage of the webhook holds back, and what not."""
+"""The webhook configuration on a real API server, with nobody behind it: what an outage holds back, and what not."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -61,7 +61,7 @@ def refused_by(answer: Answer) -> str | None:
 
 
 def replace_registration(client: Client, configuration: Object) -> None:
-    """Put this registration in place of any that is there."""
+    """Put this webhook configuration in place of any that is there."""
     client.delete(API_VERSION, CONFIGURATIONS, NAME)
     client.create(configuration).accepted()
 
@@ -74,7 +74,7 @@ def many() -> Desired:
 
 @pytest.fixture(scope="module")
 def create(control_plane: ControlPlane, many: Desired) -> Iterator[Create]:
-    """Creates pods (as dry runs) in an enforcing namespace, while the registration calls nobody."""
+    """Creates pods (as dry runs) in an enforcing namespace, while the webhook configuration calls nobody."""
     where = namespace(control_plane, "dead-enforce")
     client = control_plane.client
     replace_registration(client, registration(many, Site(DEAD, own_namespace="dead-own"), version="0.1.0"))
@@ -82,7 +82,7 @@ def create(control_plane: ControlPlane, many: Desired) -> Iterator[Create]:
     def create(manifest: Object) -> Answer:
         return client.create(manifest, where, dry_run=True)
 
-    control_plane.wait_until(lambda: create(GPU_POD).status != 201, "the registration is in force", 10)
+    control_plane.wait_until(lambda: create(GPU_POD).status != 201, "the webhook configuration is in force", 10)
     yield create
     client.delete(API_VERSION, CONFIGURATIONS, NAME).accepted()
 
@@ -95,7 +95,7 @@ def test_ordinary_pods_are_created(create: Create, ordinary: Object) -> None:
 
 
 def test_every_word_of_every_vendor_is_held_back(create: Create) -> None:
-    """With the webhook dead, no spelling of any word gets past it."""
+    """With the webhook dead, no spelling of any key gets past it."""
     pods = list(asking_pods(many_vendors()))
     assert len(pods) > 100
     passed = [asking.title for asking in pods if refused_by(create(asking.pod)) != ENFORCE]
@@ -246,7 +246,9 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
     try:
         asking = pod(annotations={names[-1]: "1"})
         control_plane.wait_until(
-            lambda: client.create(asking, where, dry_run=True).status != 201, "the registration is in force", 10
+            lambda: client.create(asking, where, dry_run=True).status != 201,
+            "the webhook configuration is in force",
+            10,
         )
         assert refused_by(client.create(pod(annotations={patterns[-1].replace("*", "x"): "1"}), where, dry_run=True))
         assert refused_by(client.create(pod(limits={f"{prefixes[-1]}x": "1"}), where, dry_run=True))

@@ -42,12 +42,12 @@ KIND = "mutatingwebhookconfigurations"
 REGISTRATION = "00-vgpu-webhook"
 SETTLE = 1
 PODS = 40
-"""Created under each leaf and under each authority before the next one is asked for, however long a machine takes."""
+"""Created under each serving certificate and under each CA before the next one is asked for, however long a machine takes."""
 LEAVES = 20
 AUTHORITIES = 3
 RESTART_EVERY = 2.0
 RESTARTS = 3
-"""After the first of them a replica is started that has seen the new authority only, after the third both are."""
+"""After the first of them a replica is started that has seen the new CA only, after the third both are."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,7 @@ class Place:
             return x509.load_der_x509_certificate(connection.getpeercert(binary_form=True) or b"")
 
     def bundles(self) -> list[bytes]:
-        """The bundles of the registration."""
+        """The bundles of the webhook configuration."""
         answer = self.plane.client.get(GROUP, KIND, REGISTRATION)
         webhooks = answer.body.get("webhooks", []) if answer.status == 200 else []
         return [base64.b64decode(one["clientConfig"].get("caBundle", "")) for one in webhooks]
@@ -201,9 +201,10 @@ class Restarts:
 
 
 def test_nobody_notices(place: Place) -> None:
-    """Leaves and authorities rotate, the Secret is spoilt and deleted, replicas restart, and pods are created all the time.
+    """Leaves and CAs rotate, the Secret is spoilt and deleted, replicas restart, and pods are created all the time.
 
-    Connections of the API server keep the leaf with which they began, so after each authority all of them are made anew.
+    Connections of the API server keep the serving certificate with which they began, so after each CA all of them are
+    made anew.
     """
     cluster = Cluster(place.plane.kubeconfig, OWN)
     processes = [place.replica(), place.replica()]
@@ -234,7 +235,7 @@ def test_nobody_notices(place: Place) -> None:
             check_shown(place)
         seconds = time.monotonic() - began
         log.info(
-            "%d pods (%.1f a second), %d leaves, %d authorities, %d restarts in %.0f s",
+            "%d pods (%.1f a second), %d leaves, %d CAs, %d restarts in %.0f s",
             load.created,
             load.created / seconds,
             len(seen.leaves),
@@ -252,7 +253,7 @@ def test_nobody_notices(place: Place) -> None:
 
 
 def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
-    """Ask as a person would, and wait until a leaf under the new authority is seen and the old one is still trusted."""
+    """Ask as a person would; wait until a certificate under the new CA is seen and the old one is still trusted."""
     before, old = len(seen.authorities), place.kept()
     assert old is not None
     assert old.ca is not None
@@ -260,8 +261,8 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     asked = subprocess.run(
         [*command, "--kubeconfig", str(cluster.kubeconfig)], check=True, capture_output=True, text=True
     )
-    assert "asked for a new authority" in asked.stdout
-    wait(lambda: len(seen.authorities) > before, "a leaf under a new authority", 60)
+    assert "asked for a new CA" in asked.stdout
+    wait(lambda: len(seen.authorities) > before, "a serving certificate under a new CA", 60)
     kept = place.kept()
     assert kept is not None
     assert old.ca.certificate in kept.authorities
@@ -283,15 +284,15 @@ def check_shown(place: Place) -> None:
 
 
 def spoil(place: Place) -> None:
-    """Put a key beside the leaf that is not its own: it is refused, and repaired."""
+    """Put a key beside the serving certificate that is not its own: it is refused, and repaired."""
     key = ec.generate_private_key(ec.SECP256R1()).private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )
     data = {"data": {"tls.key": base64.b64encode(key).decode()}}
     place.plane.client.patch("v1", "secrets", SECRET, data, OWN).accepted()
-    wait(lambda: place.kept() is not None, "the leaf is repaired")
+    wait(lambda: place.kept() is not None, "the serving certificate is repaired")
     logs = "".join(log.read_text() for log in place.folder.glob("replica-*.log"))
-    assert re.search(r"the leaf has a key that belongs to another certificate", logs)
+    assert re.search(r"the serving certificate has a key that belongs to another certificate", logs)
     assert "PRIVATE KEY" not in logs
 
 

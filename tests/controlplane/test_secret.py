@@ -195,7 +195,7 @@ async def test_a_secret_that_somebody_prepared(api: Api, secret: Secret) -> None
 
 
 async def test_ten_that_start_together_end_with_one_authority(api: Api, secret: Secret) -> None:
-    """And all serve the leaf under it."""
+    """And all serve the serving certificate under it."""
     for _ in range(3):
         await asyncio.to_thread(secret.delete)
         replicas = [Replica(api) for _ in range(10)]

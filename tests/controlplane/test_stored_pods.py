@@ -58,7 +58,7 @@ class Row:
 
 
 def nvidia(gpu: int, gpumem: int, gpucores: int | None = None) -> dict[str, Number]:
-    """Return resources in the words of that vendor."""
+    """Return resources in the keys of that vendor."""
     return {
         f"nvidia.com/{word}": number
         for word, number in {"gpu": gpu, "gpumem": gpumem, "gpucores": gpucores}.items()

@@ -39,7 +39,7 @@ def our_mounts(container: Object) -> dict[str, str]:
 
 
 def account(pod: Object) -> Any:
-    """Return the account that the webhook left on a pod, None without one."""
+    """Return the status that the webhook left on a pod, None without one."""
     text = pod["metadata"].get("annotations", {}).get(STATUS)
     return None if text is None else json.loads(text)
 

@@ -22,7 +22,7 @@ class Load:
 
     Attributes:
         refused: what the API server said of pods that it did not create.
-        untouched: how many were created without the webhook's account.
+        untouched: how many were created without the webhook's status.
     """
 
     created: int = 0

@@ -84,7 +84,7 @@ class Release:
         self.plane.wait_until(lambda: len(self.replicas()) == wanted, "old replicas gone", 120)
 
     def registration(self) -> Object | None:
-        """The registration, None where there is none."""
+        """The webhook configuration, None where there is none."""
         answer = self.plane.client.get(GROUP, KIND, REGISTRATION)
         return answer.body if answer.status == 200 else None
 
@@ -125,7 +125,7 @@ class Release:
 
 
 def touched(answer: Answer) -> bool:
-    """Whether the webhook has left its account on a pod that was created."""
+    """Whether the webhook has left its status on a pod that was created."""
     return STATUS in answer.body.get("metadata", {}).get("annotations", {})
 
 

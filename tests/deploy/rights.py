@@ -1,4 +1,4 @@
-"""Rights as single things: what roles grant, and what an account used, read from the API server's audit log."""
+"""Rights as single things: what roles grant, and what a status used, read from the API server's audit log."""
 
 import json
 from collections.abc import Iterable, Iterator

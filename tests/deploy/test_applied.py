@@ -77,7 +77,7 @@ def dry_run(plane: ControlPlane, manifest: Object) -> Answer:
 
 @contextmanager
 def accounts(plane: ControlPlane, manifests: list[Object]) -> Iterator[None]:
-    """Create the service accounts for good, until the end: a pod whose account is not there is refused."""
+    """Create the service accounts for good, until the end: a pod whose status is not there is refused."""
     made = [each for each in manifests if each["kind"] == "ServiceAccount"]
     for manifest in made:
         answer = plane.client.create(manifest, strict=True)

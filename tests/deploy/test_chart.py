@@ -197,7 +197,7 @@ def test_rights_are_the_least(helm: Chart) -> None:
 
 
 def test_without_rights_there_is_still_an_owner(helm: Chart) -> None:
-    """What the webhook writes goes with the ClusterRole, whoever gives the rights: else a registration would stay behind."""
+    """What the webhook writes goes with the ClusterRole, whoever gives the rights: else it would stay behind."""
     rendered = helm.render({"rbac": {"create": False}})
     assert rules(rendered, {"vgpu-webhook", "vgpu-webhook-events"}) == set()
     assert next(one["metadata"]["name"] for one in rendered if one["kind"] == "ClusterRole") == "vgpu-webhook"
@@ -213,7 +213,7 @@ def test_ports_of_the_node_are_not_needed_twice(helm: Chart) -> None:
 
 
 def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
-    """What `helm test` needs is a hook, goes with it, and is bound to its account alone."""
+    """What `helm test` needs is a hook, goes with it, and is bound to its status alone."""
     objects = helm.render({"test": {"namespaces": ["demo"]}})
     hooks = [each for each in objects if each["metadata"].get("annotations", {}).get("helm.sh/hook") == "test"]
     assert {each["kind"] for each in hooks} == {

@@ -32,7 +32,7 @@ def test_one_release_to_a_cluster_and_no_trace_of_it(helm: Chart, control_plane:
         assert "NetworkPolicy" not in notes
         assert "kubectl label namespace NAMESPACE gpu/in=enabled" in notes
         assert "kubectl rollout status deployment/vgpu-webhook --namespace gpu-release" in notes
-        # The registration hangs on this very object.
+        # The webhook configuration hangs on this very object.
         after = client.get("rbac.authorization.k8s.io/v1", "clusterroles", "vgpu-webhook").accepted()
         assert after["metadata"]["uid"] == role["metadata"]["uid"]
     finally:

@@ -27,7 +27,7 @@ def services(release: Release) -> set[str]:
 
 
 def called(release: Release) -> set[str]:
-    """The Services that the registration calls."""
+    """The Services that the webhook configuration calls."""
     registration = release.registration()
     return {each["clientConfig"]["service"]["name"] for each in registration["webhooks"]} if registration else set()
 
@@ -59,7 +59,7 @@ def test_former_service_stays_until_nobody_calls_it(renamed: Release) -> None:
         rolled_out(renamed, OLD, NEW)
         assert (services(renamed), called(renamed)) == ({OLD, NEW}, {OLD})
         assert f"moved to the Service {NEW}" in renamed.run("upgrade", keep)
-        renamed.plane.wait_until(lambda: called(renamed) == {NEW}, "the registration calls the new one", 120)
+        renamed.plane.wait_until(lambda: called(renamed) == {NEW}, "the webhook configuration calls the new one", 120)
         rolled_out(renamed, NEW)
         assert services(renamed) == {OLD, NEW}
         notes = renamed.run("upgrade", keep)
@@ -79,7 +79,7 @@ def test_renamed_back_on_the_way(renamed: Release) -> None:
         for options in (("--set", f"fullnameOverride={NEW}"), ()):
             renamed.run("upgrade", "--reset-then-reuse-values", *options)
             renamed.plane.wait_until(lambda: NEW in deployments(renamed), "rolled out", 120)
-        renamed.plane.wait_until(lambda: called(renamed) == {NEW}, "the registration calls the new one", 120)
+        renamed.plane.wait_until(lambda: called(renamed) == {NEW}, "the webhook configuration calls the new one", 120)
         rolled_out(renamed, NEW)
         renamed.run("upgrade", "--reset-then-reuse-values", "--set", "fullnameOverride=")
         rolled_out(renamed, OLD, NEW)

@@ -76,7 +76,7 @@ def config_map(text: str) -> Object:
 
 
 def mapping_comes_and_goes_bad(scene: Scene) -> None:
-    """A new word: the registration and the record are written. Then nonsense, twice: an Event, and another count of it."""
+    """A new key: webhook configuration and record are written. Then nonsense, twice: an Event, and another count of it."""
     good = {
         "vendor": "acme",
         "family": "acme",
@@ -167,7 +167,7 @@ REFUSED = [
 
 
 def test_everything_else_is_refused(scene: Scene) -> None:
-    """With a real token of the account: other Secrets, other namespaces, other registrations, any pod."""
+    """With a real token of the account: other Secrets, other namespaces, other webhook configurations, any pod."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
     path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{ACCOUNT}/token"
     token = scene.client.call("POST", path, body).accepted()["status"]["token"]

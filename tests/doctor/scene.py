@@ -44,7 +44,7 @@ def outcome(**texts: str) -> PolicyOutcome:
 
 
 def registered(made: PolicyOutcome, authority: Pair = AUTHORITY, *, service: bool = False) -> Object:
-    """The registration as the webhook writes it."""
+    """The webhook configuration as the webhook writes it."""
     address = Service("gpu", "vgpu-webhook") if service else URL
     site = Site(address, authority.certificate_pem, "gpu")
     return registration(desired_from(made.policy), site, version=__version__)
@@ -108,7 +108,7 @@ def told(facts: Facts, name: str) -> Result:
 
 
 def amended(change: Any, *, service: bool = False) -> list[Object]:
-    """The registrations, with ours as a function has changed its webhooks."""
+    """The webhook configurations, with ours as a function has changed its webhooks."""
     ours = copy.deepcopy(registered(OUTCOME, service=service))
     change(ours["webhooks"])
     return [configuration("later"), ours]

@@ -73,7 +73,7 @@ FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connecti
 
 
 def both(**changes: Any) -> list[dict[str, Any]]:
-    """Our registration with the same change in both webhooks."""
+    """Our webhook configuration with the same change in both webhooks."""
     return amended(lambda webhooks: [one.update(changes) for one in webhooks])
 
 
@@ -93,7 +93,7 @@ def without_term(number: int) -> Any:
 
 
 def bundles(text: str | None, *, service: bool = False) -> list[dict[str, Any]]:
-    """Our registration with this caBundle."""
+    """Our webhook configuration with this caBundle."""
     return amended(lambda webhooks: [one["clientConfig"].update(caBundle=text) for one in webhooks], service=service)
 
 
@@ -117,7 +117,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("registration", WARNING, "could not be read", but(configurations=REFUSED)),
     ("registration", WARNING, "was written by policy", but(outcome=NO_TARGET)),
     ("registration", ERROR, "there is no", but(configurations=[])),
-    ("registration", ERROR, "has no webhook tell", but(configurations=amended(lambda webhooks: webhooks.pop()))),
+    ("registration", ERROR, "has no webhook audit", but(configurations=amended(lambda webhooks: webhooks.pop()))),
     ("selectors", OK, "vgpu-webhook.io/inject=enabled", HEALTHY),
     ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
     ("selectors", WARNING, "not looked at", but(configurations=[])),
@@ -141,11 +141,11 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("order", WARNING, "could not be read", but(configurations=REFUSED)),
     ("order", WARNING, "00-first", but(configurations=[CALLED_FIRST])),
     ("order", ERROR, "of a scheduler", but(configurations=[SCHEDULERS])),
-    ("bundle", OK, "trusts 1 authority", HEALTHY),
-    ("bundle", OK, "trusts 2 authorities", but(configurations=bundles(bundle(AUTHORITY, OTHER)))),
+    ("bundle", OK, "trusts 1 CA", HEALTHY),
+    ("bundle", OK, "trusts 2 CAs", but(configurations=bundles(bundle(AUTHORITY, OTHER)))),
     ("bundle", WARNING, "could not be read", but(configurations=REFUSED)),
-    ("bundle", WARNING, "no registration", but(configurations=[])),
-    ("bundle", WARNING, "lacks 1 authority of the Secret", but(stored=Stored(None, (OTHER.certificate,)))),
+    ("bundle", WARNING, "no webhook configuration", but(configurations=[])),
+    ("bundle", WARNING, "lacks 1 CA of the Secret", but(stored=Stored(None, (OTHER.certificate,)))),
     ("bundle", WARNING, "trust different", but(configurations=amended(first_trusts_more))),
     ("bundle", WARNING, "ends in 19 days", but(configurations=bundles(bundle(SHORT)), stored=None)),
     ("bundle", WARNING, "has no caBundle", but(configurations=bundles(""))),
@@ -156,7 +156,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("served", OK, ADDRESS, HEALTHY),
     ("served", OK, ADDRESS, but(backend=Backend(2, 1), shown=[*shown("unreachable", None), *shown("verified")])),
     ("served", WARNING, "could not be read", but(configurations=REFUSED)),
-    ("served", WARNING, "no registration", but(configurations=[])),
+    ("served", WARNING, "no webhook configuration", but(configurations=[])),
     ("served", WARNING, "could not be read", but(backend=REFUSED)),
     ("served", WARNING, "could not be tried", but(shown=REFUSED)),
     ("served", WARNING, "cannot be reached", but(shown=shown("unreachable", None))),
@@ -269,7 +269,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     "name,level,text,facts", CASES, ids=[f"{name}-{number}" for number, (name, *_) in enumerate(CASES)]
 )
 def test_ends(name: str, level: Level, text: str, facts: Facts) -> None:
-    """The level, and the words that say why; what is not well has a hint."""
+    """The level, and the keys that say why; what is not well has a hint."""
     result = told(facts, name)
     assert (result.level, text in result.message) == (level, True), result
     assert bool(result.hint) is (level is not OK)
@@ -361,7 +361,7 @@ def test_untouched_names_few() -> None:
 
 
 def test_reach_names_what_is_lacking() -> None:
-    """A word of the policy that the registration does not let through is named."""
+    """A key of the policy that the webhook configuration does not let through is named."""
     result = told(but(outcome=MORE), "reach")
     assert result.level is ERROR
     assert any("acme" in detail for detail in result.details)

@@ -53,7 +53,7 @@ def namespace_lost(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def strangers_bundle(scene: Scene) -> Iterator[None]:
-    """While no replica runs the Secret is lost, and somebody writes an authority of his own into caBundle; then all start."""
+    """While no replica runs the Secret is lost, and somebody writes a CA of his own into caBundle; then all start."""
     stranger = make_ca("a stranger", dt.datetime.now(dt.UTC))
     bundle = base64.b64encode(stranger.certificate_pem).decode()
 

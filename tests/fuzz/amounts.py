@@ -162,7 +162,7 @@ def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Rea
         yield Finding("5 what is written is a request", f"{before.name}: {why}", vendor)
         return
     if vendor == "mig" and got.memory[0] == "size":
-        # A slice holds a little more on some cards than on others; by how much is the driver's business.
+        # A slice holds a little more on some devices than on others; by how much is the driver's business.
         candidates = [asked._replace(memory=got.memory) for asked in candidates if at_least(got.memory, asked.memory)]
     wrong = [mismatch(trial, target, asked, got) for asked in candidates]
     if all(wrong):

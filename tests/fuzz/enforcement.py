@@ -92,8 +92,8 @@ def _lifted(container: Json, values: dict[str, str | None], vendor: str, got: Am
         if value is None:
             continue
         if vendor in NVIDIA and name == "NVIDIA_VISIBLE_DEVICES" and value not in {"void", "none", ""}:
-            kind = "whole cards" if got.whole else "a share"
-            yield Finding(f"6 no variable shows {kind} every card", f"{container['name']}: {name}={value}", vendor)
+            kind = "whole devices" if got.whole else "a share"
+            yield Finding(f"6 no variable shows {kind} every device", f"{container['name']}: {name}={value}", vendor)
         elif not got.whole and _lifts(name, value, vendor, got):
             yield Finding("6 no variable lifts the limit", f"{container['name']}: {name}={value}", vendor)
 

@@ -202,14 +202,14 @@ def place(draw: Draw, spec: Json) -> None:
 
 
 def _share_by_nodes(draw: Draw, spec: Json) -> None:
-    """Selects GKE's nodes that share or cut their cards."""
+    """Selects GKE's nodes that share or cut their devices."""
     if draw.chance(0.03):
         key, value = draw.pick((("gpu-sharing-strategy", "time-sharing"), ("gpu-partition-size", "1g.5gb")))
         spec["nodeSelector"] = {f"cloud.google.com/gke-{key}": value}
 
 
 def card_by_affinity(draw: Draw) -> Json:
-    """A required affinity that names cards."""
+    """A required affinity that names devices."""
     cards = [draw.pick(("A100", "T4", "H20")) for _ in range(draw.pick((1, 1, 2)))]
     expression = {"key": "nvidia.com/gpu.product", "operator": draw.pick(("In", "In", "NotIn")), "values": cards}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}

@@ -46,9 +46,9 @@ def _least(target: str, got: Amount, asked: Amount, step: Number | None) -> bool
 
 
 def _cards(trial: Trial, asked: Amounts) -> list[Number | None]:
-    """Bytes of the cards that the pod may get: of the one that its selector names, or by its affinity any that is known.
+    """Bytes of the devices that the pod may get: of the one that its selector names, or by its affinity any that is known.
 
-    Whole cards are never a size.
+    Whole devices are never a size.
     """
     selected: str = (trial.case.pod["spec"].get("nodeSelector") or {}).get("nvidia.com/gpu.product", "")
     if "VGW210" not in trial.codes or asked.whole:

@@ -24,7 +24,7 @@ CONFIGURED = """
 ---
 {extends: cambricon, keys: {vmemory: {unit: 256Mi}}}
 """
-"""What makes targets of the vendors that need a cluster's word for it."""
+"""What makes targets of the vendors that need a cluster's key for it."""
 NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
 BUILT_IN_DEFAULTS: Mapping[str, Defaults] = {"nvidia": NVIDIA_DEFAULTS, "vgpu-manager": {"devices": 1}}
 CARDS = {"A100": 40 * GIB, "T4": 15109 * MIB}
@@ -42,7 +42,7 @@ class Setup:
         defaults: of vendors, by dimension.
         drops: vendors that may drop cores.
         lenient: vendors whose guard is weaker than the built-in one.
-        cards: bytes of a card by the name in the label of nodes.
+        cards: bytes of a device by the name in the label of nodes.
         claims_permitted: whether a resource claim may stand beside a request.
     """
 
@@ -67,7 +67,7 @@ _CARDS = "{cards: {A100: 40Gi, T4: 15109Mi}, "
 SETUPS: tuple[Setup, ...] = (
     Setup("built-in", mappings="", cluster=Cluster()),
     Setup("configured"),
-    Setup("target nvidia, cards", settings=_CARDS + "target: nvidia}", target="nvidia", cards=CARDS),
+    Setup("target nvidia, devices", settings=_CARDS + "target: nvidia}", target="nvidia", cards=CARDS),
     Setup(
         "target aliyun, nodes by affinity, claims permitted",
         settings="{target: aliyun, nodeName: affinity, resourceClaims: warn}",
@@ -93,12 +93,12 @@ SETUPS: tuple[Setup, ...] = (
         drops=frozenset({"gpushare"}),
     ),
     Setup(
-        "whole cards active",
+        "whole devices active",
         settings="{owners: {nvidia.com/gpu: whole}}",
         cluster=_owned("nvidia.com/gpu", "whole"),
     ),
     Setup(
-        "whole cards active and the target",
+        "whole devices active and the target",
         settings="{owners: {nvidia.com/gpu: whole}, target: whole, nodeName: affinity}",
         cluster=_owned("nvidia.com/gpu", "whole"),
         target="whole",
@@ -149,7 +149,7 @@ SETUPS: tuple[Setup, ...] = (
         target="nvidia",
     ),
     Setup(
-        "percent of a card for Cambricon, qgpu the target",
+        "percent of a device for Cambricon, qgpu the target",
         mappings=CONFIGURED.replace("256Mi", "1%"),
         settings=_CARDS + "target: qgpu}",
         cluster=Cluster(units={"cambricon": None}),

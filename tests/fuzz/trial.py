@@ -30,7 +30,7 @@ class Finding:
     """A property that does not hold.
 
     Attributes:
-        rule: which, in a few words; the same rule broken by the same vendor counts as one finding.
+        rule: which, in a few keys; the same rule broken by the same vendor counts as one finding.
         detail: what was seen.
         vendor: in whose keys it was asked, where that matters.
     """

@@ -39,7 +39,7 @@ class Admitted:
 
     @property
     def card(self) -> Fraction | None:
-        """The bytes of the card that the pod selects; None where it selects none, or one that the settings do not know."""
+        """The bytes of the device that the pod selects; None where it selects none, or one that the settings do not know."""
         selected = (self.pod["spec"].get("nodeSelector") or {}).get("nvidia.com/gpu.product")
         size = self.policy.settings.cards.get(selected or "")
         return None if size is None else Fraction(parse_quantity(str(size)))

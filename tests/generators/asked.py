@@ -1,4 +1,4 @@
-"""Pods that ask in the words of any vendor, made from its mapping with a seeded generator: each form, every kind of number."""
+"""Pods that ask in the keys of any vendor, made from its mapping with a seeded generator: each form, every kind of number."""
 
 import random
 from collections.abc import Iterator
@@ -49,7 +49,7 @@ def asked(draw: st.DrawFn, vendor: Vendor, beside: Vendor | None = None) -> Json
 
 
 def drawn(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Number | str]:
-    """A number or text for some of the words, as the form's conditions ask for."""
+    """A number or text for some of the keys, as the form's conditions ask for."""
     devices = random_.choice([1, 1, 1, 2, 2, 3, 4, 8])
     found: dict[str, Number | str] = {}
     for name, word in form.keys.items():
@@ -98,7 +98,7 @@ def _amount(word: Key, random_: random.Random) -> Number:
 
 
 def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Random) -> Json:
-    """A pod that requests these numbers and texts, by word."""
+    """A pod that requests these numbers and texts, by key."""
     binding = {"container": "main"}
     for name, variable in vendor.document.variables.items():
         listed = [*(variable.values if isinstance(variable.values, list) else []), *(variable.rows or {})]

@@ -70,7 +70,7 @@ def _number(word: Key, source: Vendor, target: Vendor, devices: int, random_: ra
 
 @cache
 def _amounts(vendor: Vendor, *, sized: bool) -> list[Fraction]:
-    """Bytes, or percent of a card."""
+    """Bytes, or percent of a device."""
     units = {
         Fraction(word.unit) for form in vendor.forms for word in form.keys.values() if word.unit and word.sized == sized
     }

@@ -1,4 +1,4 @@
-"""Pods in the words of the built-in vendors: mostly plausible, often wrong, with fields that nobody knows yet."""
+"""Pods in the keys of the built-in vendors: mostly plausible, often wrong, with fields that nobody knows yet."""
 
 from typing import Any
 

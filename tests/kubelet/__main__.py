@@ -26,7 +26,7 @@ def bind(client: Client, pod: Object, node: str) -> None:
 
 
 def run(node: Node, selector: str) -> None:
-    """Look after the pods of a label for ever."""
+    """Look after the pods of a label forever."""
     here: dict[str, Running] = {}
     # Unlike those before: a node that comes back must not be taken for its own past.
     began = sum(1 for _ in node.folder.parent.iterdir())
@@ -50,7 +50,7 @@ def run(node: Node, selector: str) -> None:
 def main() -> None:
     """Run the node.
 
-    Arguments: URL, token and authority of the API server; name, pid (0 if there is no enclave) and folder of the node;
+    Arguments: URL, token and CA of the API server; name, pid (0 if there is no enclave) and folder of the node;
     selector of pods.
     """
     url, token, authority, name, pid, folder, selector = sys.argv[1:]

@@ -28,7 +28,7 @@ def enter(pid: int) -> None:
 
 
 async def serve(listening: socket.socket, port: int) -> None:
-    """Carry everything, for ever."""
+    """Carry everything, forever."""
     connect = partial(asyncio.open_connection, "127.0.0.1", port)
     server = await asyncio.start_server(lambda *near: carry(near, connect), sock=listening)
     await server.serve_forever()

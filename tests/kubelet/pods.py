@@ -128,7 +128,7 @@ class Running:
         return path
 
     def _without_mounts(self, mounts: list[Object]) -> dict[str, str]:
-        """What tells the program where the files of the account are, for they can't be where a pod has them."""
+        """What tells the program where the files of the status are, for they can't be where a pod has them."""
         [account] = [Path(each["source"]) for each in mounts if each["target"] == SERVICE_ACCOUNT]
         names = {"name": "pod", "cluster": "pod", "user": "pod"}
         cluster = {"server": self.node.client.server, "certificate-authority": str(account / "ca.crt")}

@@ -38,7 +38,7 @@ class Proxy:
     _servers: dict[Front, asyncio.Server] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Follow Services and EndpointSlices for ever."""
+        """Follow Services and EndpointSlices forever."""
         api = urlsplit(self.client.server)
         await self._listen(Front(KUBERNETES, 443), lambda: (api.hostname or "", api.port or 0))
         while True:
@@ -91,7 +91,7 @@ def _endpoints(slices: list[Object], port_name: str) -> list[tuple[str, int]]:
 
 
 def main() -> None:
-    """Arguments: URL of the API server, token, file of its authority."""
+    """Arguments: URL of the API server, token, file of its CA."""
     asyncio.run(Proxy(Client(*sys.argv[1:4])).run())
 
 

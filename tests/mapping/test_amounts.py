@@ -20,7 +20,7 @@ from webhook.request import ALL, FREE, Cores, Memory, Percent, Size
     ],
 )
 def test_memory(written: str | int, memory: Memory | None) -> None:
-    """All of a card, no limit, a size; 0 says nothing."""
+    """All of a device, no limit, a size; 0 says nothing."""
     assert parse_memory(written) == memory
 
 
@@ -44,13 +44,13 @@ def test_cores(written: str | int, cores: Cores | None) -> None:
     ],
 )
 def test_unit(written: str | int, unit: Number, sized: bool) -> None:  # noqa: FBT001
-    """Bytes, or percent of a card."""
+    """Bytes, or percent of a device."""
     assert parse_unit(written) == (unit, sized)
 
 
 @pytest.mark.parametrize("written", ["", "most", "-1", "50%", "1e99", "4 Gi"])
 def test_what_is_no_memory(written: str) -> None:
-    """Percentages belong to words; nothing below zero."""
+    """Percentages belong to keys; nothing below zero."""
     with pytest.raises(ValueError, match=r"below zero|write `all`"):
         parse_memory(written)
 

@@ -49,7 +49,7 @@ WORDS: list[Mistake] = [
     ("unit: 1Mi", "unit: -1Mi", 5, "keys.mem.unit", "not above 0", ""),
     ("unit: 1Mi", "unit: much%", 5, "keys.mem.unit", "'much' is not", ""),
     ("unit: 1Mi", "unit: null", 5, "keys.mem", "`unit: null` needs `why`", ""),
-    (", unit: 1Mi", "", 5, "keys.mem", "a memory word needs a `unit`", "`1Mi`"),
+    (", unit: 1Mi", "", 5, "keys.mem", "a memory key needs a `unit`", "`1Mi`"),
     ("is: cores", "is: cores, unit: 1Mi", 6, "keys.core.unit", "only memory has a size", "`1%`"),
     ("is: cores", "is: cores, values: 5...9", 6, "keys.core.values", "is no set of numbers", ""),
     ("is: cores", "is: cores, values: 9..5", 6, "keys.core.values", "'9..5' holds no number", ""),
@@ -78,10 +78,10 @@ VARIABLES: list[Mistake] = [
     ),
 ]
 IN_FORMS: list[Mistake] = [
-    ("name: share", "when: {gpus: 1}", 8, "forms[0].when.gpus", "no word is called 'gpus'", "words are gpu, mem, core"),
-    ("name: share", "when: {memory: 5}", 8, "forms[0].when.memory", "can be `absent` or `present`", "name the word"),
+    ("name: share", "when: {gpus: 1}", 8, "forms[0].when.gpus", "no key is called 'gpus'", "words are gpu, mem, core"),
+    ("name: share", "when: {memory: 5}", 8, "forms[0].when.memory", "can be `absent` or `present`", "name the key"),
     ("name: share", "when: {gpu: many}", 8, "forms[0].when.gpu", "'many' is no set of numbers", ""),
-    ("name: share", "devices: {key: gpus, per: 1}", 8, "forms[0].devices.word", "no word is called 'gpus'", "gpu"),
+    ("name: share", "devices: {key: gpus, per: 1}", 8, "forms[0].devices.word", "no key is called 'gpus'", "gpu"),
     ("name: share", "devices: {key: core, per: 0}", 8, "forms[0].devices.per", "greater than or equal to 1", ""),
     ("name: share", "devices: 0", 8, "forms[0].devices", "one device or more", ""),
     ("name: share", "memory: most", 8, "forms[0].memory", "'most' is not", "write `all`"),
@@ -89,12 +89,12 @@ IN_FORMS: list[Mistake] = [
     ("name: share", "cores: 101", 8, "forms[0].cores", "101 is no percentage", ""),
     ("memory: all", "memory: some", 8, "forms[0].absent.memory", "'some' is not", ""),
     ("cores: free", "cores: none", 8, "forms[0].absent.cores", "'none' is not", ""),
-    ("name: share", "keys: {gpus: {}}", 8, "forms[0].keys.gpus", "no word is called 'gpus'", "gpu, mem, core"),
+    ("name: share", "keys: {gpus: {}}", 8, "forms[0].keys.gpus", "no key is called 'gpus'", "gpu, mem, core"),
     ("name: share", "keys: {mem: {unit: 0}}", 8, "forms[0].keys.mem.unit", "not above 0", ""),
     ("name: share", "keys: {mem: {values: x}}", 8, "forms[0].keys.mem.values", "no set of numbers", ""),
     ("name: share", "keys: {mem: {step: 0}}", 8, "forms[0].keys.mem.step", "not above 0", ""),
     ("forms:", "forms:\n- {name: share, when: {gpu: 9}}", 7, "forms", "two forms are called 'share'", ""),
-    ("forms:", "forms:\n- {when: {gpu: 9}, deny: 'not {gpus}'}", 8, "forms[0].deny", "no word is called 'gpus'", "gpu"),
+    ("forms:", "forms:\n- {when: {gpu: 9}, deny: 'not {gpus}'}", 8, "forms[0].deny", "no key is called 'gpus'", "gpu"),
     ("forms:", "forms:\n- {when: {gpu: 9}, deny: x, devices: 1}", 8, "forms[0]", "says nothing else", "keep `when`"),
     (
         ACME,
@@ -115,7 +115,7 @@ BESIDE: list[Mistake] = [
         ACME.replace("resource: acme.com/gpu", "label: acme.com/gpu") + "owned: [{label: 'acme.com/*'}]\n",
         9,
         "owned",
-        "is the word 'gpu'",
+        "is the key 'gpu'",
         "",
     ),
     (
@@ -137,21 +137,21 @@ PROBED: list[tuple[str, int, str, str]] = [
         ),
         9,
         "forms[1]",
-        "no words reach the form 'share': an earlier one hides it",
+        "no keys reach the form 'share': an earlier one hides it",
     ),
-    (f"{NO_CORES}defaults: {{cores: 30}}\n", 8, "defaults.cores", "no word of acme can say 30 %"),
+    (f"{NO_CORES}defaults: {{cores: 30}}\n", 8, "defaults.cores", "no key of acme can say 30 %"),
     (
         ACME.replace(FORMS, f"- {FEW}\n- {{name: many, when: {{gpu: 3..}}, memory: all, cores: free}}\n"),
         9,
         "forms[1]",
-        "is read as 3 cards, whole, but cannot be written",
+        "is read as 3 devices, whole, but cannot be written",
     ),
 ]
 
 
 @pytest.mark.parametrize("text, line, path, message", PROBED, ids=[one[3] for one in PROBED])
 def test_what_cannot_be_meant_is_found_by_probes(text: str, line: int, path: str, message: str) -> None:
-    """A form that is never reached, a default without a word, a request that is read but never written back."""
+    """A form that is never reached, a default without a key, a request that is read but never written back."""
     found = [one for one in problems(text) if where(one.path) == path]
     assert found[0].line == line
     assert any(message in one.message for one in found)
@@ -199,9 +199,9 @@ def test_mistakes_of_all_documents_at_once() -> None:
 
 
 def test_variables_are_said_by_words() -> None:
-    """What the device plugin sets is a word's number, or nothing that is known."""
+    """What the device plugin sets is a key's number, or nothing that is known."""
     (problem,) = problems("extends: aliyun\nenvironment: {A: gpu-memory}\n")
-    assert (problem.path, problem.message) == (("environment", "A"), "no word is called 'gpu-memory'")
+    assert (problem.path, problem.message) == (("environment", "A"), "no key is called 'gpu-memory'")
 
 
 def test_patterns_of_labels_of_nodes_are_checked() -> None:

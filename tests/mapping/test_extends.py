@@ -50,7 +50,7 @@ def test_maps_merge_lists_are_replaced_null_removes(
 
 
 def test_three_lines_survive_an_upgrade() -> None:
-    """Another default, renamed words, another scheduler: the rest is the built-in document's."""
+    """Another default, renamed keys, another scheduler: the rest is the built-in document's."""
     text = "extends: nvidia\nkeys: {gpumem: {resource: corp.example/mem}}\ndefaults: {memory: 8000Mi}\n"
     changed = policy(text).vendors["nvidia"]
     plain = load_policy().vendors["nvidia"]
@@ -86,7 +86,7 @@ def test_what_cannot_be_extended(text: str, message: str, hint: str) -> None:
 
 
 def test_a_removed_word_is_gone() -> None:
-    """Under a name of its own a word may be renamed or removed."""
+    """Under a name of its own a key may be renamed or removed."""
     text = (
         "extends: nvidia\nvendor: mine\nkeys: {gpu: {resource: a.b/g}, gpumem: {resource: a.b/m}, "
         "gpumem-percentage: null, gpucores: null, priority: null}\ndefaults: {cores: null}\n"

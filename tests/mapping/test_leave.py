@@ -1,4 +1,4 @@
-"""Forms that leave alone, words in the nodeSelector, names that may be a count: what a document may say, and what it does."""
+"""Forms that leave alone, keys in the nodeSelector, names that may be a count: what a document may say, and what it does."""
 
 import json
 from typing import Any
@@ -98,13 +98,13 @@ def test_perhaps_the_count(target: str | None, code: str) -> None:
 @pytest.mark.parametrize(
     "old, new, said",
     [
-        ("is: text}", "is: memory, unit: 1Mi}", "a word in the nodeSelector is read only"),
-        ("is: text}", "is: text, twin: a.example/b}", "a word in the nodeSelector is read only"),
+        ("is: text}", "is: memory, unit: 1Mi}", "a key in the nodeSelector is read only"),
+        ("is: text}", "is: text, twin: a.example/b}", "a key in the nodeSelector is read only"),
         ("is: text}", "is: text, label: a.example/b}", "stands in exactly one place"),
         ('leave: "the', 'name: other, leave: "the', "a form that leaves alone says nothing else"),
         ('leave: "the', 'deny: "no", leave: "the', "a form that denies says nothing else"),
-        ("{card} by", "{crad} by", "no word is called 'crad'"),
-        ("{card} by", "{value} by", "no word is called 'value'"),
+        ("{card} by", "{crad} by", "no key is called 'crad'"),
+        ("{card} by", "{value} by", "no key is called 'value'"),
         (
             "unit: 1Mi}",
             'unit: 1Mi, perhaps: "a.example/*"}',
@@ -163,8 +163,8 @@ def test_numbers_by_form(chip: str, cards: int, vram: int, meant: str) -> None:
     "old, new, said",
     [
         ("{part: [4, 8]", "{prat: [4, 8]", "no form is called 'prat'"),
-        ("all: {vram: 8}", "all: {varm: 8}", "no word is called 'varm'"),
-        ("values: {vram: [4", "values: {varm: [4", "no word is called 'varm'"),
+        ("all: {vram: 8}", "all: {varm: 8}", "no key is called 'varm'"),
+        ("values: {vram: [4", "values: {varm: [4", "no key is called 'varm'"),
     ],
 )
 def test_problems_of_rows(old: str, new: str, said: str) -> None:

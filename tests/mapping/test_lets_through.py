@@ -18,7 +18,7 @@ OF_KUBERNETES = ["kubernetes.io/x", "batch.kubernetes.io/x", "k8s.io/x", "node.k
 
 @pytest.mark.parametrize("name", [*NATIVE, *OF_KUBERNETES, "gpu", "C.example/x", "-/x", "/x"])
 def test_no_device(name: str) -> None:
-    """As a word, as a spelling among others, by a variable, in `match`."""
+    """As a key, as a spelling among others, by a variable, in `match`."""
     values = f"variables: {{x: {{values: ['{name}']}}}}\n"
     for text, line in (
         (ACME.replace("acme.com/gpu", name), 4),
@@ -55,7 +55,7 @@ def test_no_pattern_without_a_domain(key: str, place: str) -> None:
 )
 @pytest.mark.parametrize("place", ["label", "annotation"])
 def test_no_key_of_ordinary_pods(key: str, place: str) -> None:
-    """As a word, and as a twin."""
+    """As a key, and as a twin."""
     for text in (
         ACME.replace("resource: acme.com/gpu", f"{place}: {key}"),
         ACME.replace("resource: acme.com/gpu", f"{place}: acme.com/gpu, twin: {key}"),

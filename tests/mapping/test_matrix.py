@@ -51,9 +51,9 @@ keys:
   core: {resource: derived.example/core, is: cores, unit: 10%, total: true}
   mem:  {resource: derived.example/mem, is: memory, unit: 3Mi}
 forms:
-- {name: whole, when: {core: 10.. by 10, mem: absent}, devices: {word: core, per: 10}, memory: all}
+- {name: whole, when: {core: 10.. by 10, mem: absent}, devices: {key: core, per: 10}, memory: all}
 - {name: one, when: {core: 1..9, mem: present}, devices: 1}
-- {name: split, when: {core: 11.., mem: present}, devices: {word: core, per: 10, round: up}}
+- {name: split, when: {core: 11.., mem: present}, devices: {key: core, per: 10, round: up}}
 """,
     "both": """
 keys: {part: {resource: both.example/part, is: [memory, cores], unit: 10%, values: 1..10}}
@@ -146,9 +146,9 @@ def test_a_target_may_drop_cores() -> None:
 BUILT_IN = Matrix(POLICY)
 
 
-@pytest.mark.parametrize("source, form", [("aliyun", "one card"), ("intel", "share"), ("tensor-fusion", "share")])
+@pytest.mark.parametrize("source, form", [("aliyun", "one device"), ("intel", "share"), ("tensor-fusion", "share")])
 def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
-    """Quarters, halves and full cards, each with its memory; they were all called refused."""
+    """Quarters, halves and full devices, each with its memory; they were all called refused."""
     cell = BUILT_IN.cell(source, "kunlun")
     for percent, least, most in ((25, 0, 24), (50, 24, 48), (100, 48, 96)):
         cores = Percent(percent)
@@ -165,8 +165,8 @@ def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
         ("vcuda", "share", Percent(50)),
         ("iluvatar", "share", Percent(50)),
         ("hygon", "share", Percent(50)),
-        ("volcano-legacy", "part of one card", FREE),
-        ("gpushare", "part of one card", FREE),
+        ("volcano-legacy", "part of one device", FREE),
+        ("gpushare", "part of one device", FREE),
     ],
 )
 def test_mthreads_ends_at_48_gib(source: str, form: str, cores: Percent) -> None:
@@ -196,5 +196,5 @@ def test_of_two_that_share_a_name_one_is_active() -> None:
 def test_a_source_that_has_to_be_configured() -> None:
     """Nothing can be said of it."""
     assert BUILT_IN.cell("mig-single", "nvidia") == Cell(
-        Rendering.REFUSED, (), ("none of its words can be read until it is configured",)
+        Rendering.REFUSED, (), ("none of its keys can be read until it is configured",)
     )

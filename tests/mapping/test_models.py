@@ -35,7 +35,7 @@ forms: [{name: slice, when: {slice: present}}]
 
 
 def slices(**variable: Any) -> str:
-    """The document of slices in a cluster that says this of its cards."""
+    """The document of slices in a cluster that says this of its devices."""
     said = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in variable.items())
     return SLICES.replace("  size:\n", f"  size:\n{said}")
 
@@ -90,7 +90,7 @@ def test_rows_are_of_the_models(variable: dict[str, Any], expected: dict[str, An
 
 
 def test_names_of_other_models_are_known() -> None:
-    """They are the vendor's still: refused where they have to be understood, and not taken for a misspelt word."""
+    """They are the vendor's still: refused where they have to be understood, and not taken for a misspelt key."""
     in_force = policy(json.dumps({"extends": "mig", "variables": {"profile": {"model": "A30"}}}))
     (owner,) = in_force.resources.owners("nvidia.com/mig-3g.71gb")
     assert owner.vendor == "mig"
@@ -111,7 +111,7 @@ def test_what_is_written_holds_the_request_on_every_model() -> None:
 
 @pytest.mark.parametrize("model", MODELS)
 def test_models_of_slices(model: str) -> None:
-    """Every model of cards is cut in sevenths or in fourths, and more memory never comes with a smaller profile of it."""
+    """Every model of devices is cut in sevenths or in fourths, and more memory never comes with a smaller profile of it."""
     rows = configured("mig", model=model).variables["profile"].rows
     parts = {name: int(name[0]) for name in rows}
     whole = 4 if max(parts.values()) == 4 and model in {"A30", "RTX-PRO-6000"} else 7
@@ -211,7 +211,7 @@ def test_model_without_rows_by_model() -> None:
     ],
 )
 def test_a_model_is_never_taken_for_another(model: str, hint: str) -> None:
-    """What begins so is meant; a name with another number is another card, whose slices hold something else."""
+    """What begins so is meant; a name with another number is another device, whose slices hold something else."""
     (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profile": {"model": model}}}))
     assert (problem.message, problem.hint) == (f"no row knows the model {model!r}", hint)
 
@@ -244,7 +244,7 @@ def test_two_variables_for_every_device() -> None:
         (
             ("variables", name),
             f"stands in no key, so that its row is what every device holds; so say the rows of {other}",
-            f"keep the rows of one of them, or put `{{{name}}}` into the key of a word",
+            f"keep the rows of one of them, or put `{{{name}}}` into the key of a key",
         )
         for name, other in (("profile", "more"), ("more", "profile"))
     ]
@@ -263,7 +263,7 @@ def test_written_where_nothing_is_written(values: Any) -> None:
     """A variable without rows that stands in no key changes nothing."""
     (problem,) = problems(json.dumps({"extends": "nvidia", "variables": {"kind": {"values": values, "write": "a"}}}))
     assert problem.path == ("variables", "kind", "write")
-    assert problem.message == "has no effect: {kind} stands in no key of a word"
+    assert problem.message == "has no effect: {kind} stands in no key of a key"
     assert problem.hint == "put it into a key, or leave the variable out (with `extends`: `kind: null`)"
 
 
@@ -339,7 +339,7 @@ def test_amounts_that_cannot_be_compared(old: str, new: str, path: str, message:
     ],
 )
 def test_mistakes_of_type(variable: dict[str, Any], path: str, message: str, hint: str) -> None:
-    """In our words, with what to write, and once."""
+    """In our keys, with what to write, and once."""
     document = json.loads(json.dumps(parse(SLICES, "")[0].data))
     document["variables"]["size"] |= variable
     (problem,) = problems(json.dumps(document))
@@ -353,7 +353,7 @@ def test_a_profile_of_other_models() -> None:
         reading(vendor, {"nvidia.com/mig-1g.18gb": 1})
     assert caught.value.finding.message.startswith(
         "nvidia.com/mig-1g.18gb: 1: 1g.18gb is not of H100-80, A30; it is of H200, GH200-144: "
-        "if the cluster has such a card, add it to `model`; else write one of "
+        "if the cluster has such a device, add it to `model`; else write one of "
     )
     unknown = KeyValue("slices", "nvidia.com/mig-1g.34gb", "1", 1, (("profile", "1g.34gb"),))
     with pytest.raises(Denied, match="what that holds is not known; known are"):
@@ -377,7 +377,7 @@ def test_one_profile_for_every_device() -> None:
     for asked in (
         Request(1, Size(40193 * MIB), FREE),  # more than the least that was seen
         Request(1, Size(MIB), Percent(43)),
-        Request(2, Size(MIB), FREE),  # two slices may lie on one card
+        Request(2, Size(MIB), FREE),  # two slices may lie on one device
     ):
         with pytest.raises(NoEquivalent):
             write(vendor, asked, {}, LARGEST, "main")

@@ -1,4 +1,4 @@
-"""Near misses: what somebody surely meant to be a word."""
+"""Near misses: what somebody surely meant to be a key."""
 
 import pytest
 from hypothesis import given
@@ -42,7 +42,7 @@ from webhook.mapping.model.near_misses import NearMiss, distance
     ],
 )
 def test_near_misses_of_built_in_words(name: str, meant: str | None, sure: bool | None) -> None:  # noqa: FBT001
-    """Within two edits, or begun by a word and up to three letters longer; what is somebody else's never."""
+    """Within two edits, or begun by a key and up to three letters longer; what is somebody else's never."""
     found = load_policy().near.look(name)
     assert found == (None if meant is None or sure is None else NearMiss(meant, sure))
 

@@ -29,7 +29,7 @@ Written = str | int | list[str | int]
     ],
 )
 def test_members(written: Written, inside: list[Number], outside: list[Number], text: str) -> None:
-    """A set holds what it says, and says it in words."""
+    """A set holds what it says, and says it in keys."""
     numbers = parse_numbers(written)
     assert [number for number in inside if number not in numbers] == []
     assert [number for number in outside if number in numbers] == []

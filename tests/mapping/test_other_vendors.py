@@ -24,7 +24,7 @@ OURS = "vgpu-webhook.io/container.main"
 NEUTRAL = {TARGET: "nvidia"}
 
 READ_OTHERWISE = {"mig-single"}
-"""Vendors on standby whose words mean something else to the owner of their names, whatever is asked."""
+"""Vendors inactive whose keys mean something else to the owner of their names, whatever is asked."""
 
 Meaning = tuple[int, str, str]
 Sample = tuple[str, dict[str, str], dict[str, str], Meaning]
@@ -133,7 +133,7 @@ DOMAINS = {
 
 
 def pod_of(vendor: str, resources: dict[str, str], annotations: dict[str, str]) -> Any:
-    """A pod with one container that asks in the vendor's words."""
+    """A pod with one container that asks in the vendor's keys."""
     side = {f"{DOMAINS[vendor]}/{name}": text for name, text in resources.items()}
     return {
         "metadata": {"name": "p", "labels": {"app": "a"}, "annotations": {"team.example/a": "b", **annotations}},
@@ -147,7 +147,7 @@ def decided(pod: Any) -> Decision:
 
 
 def meant(decision: Decision, container: str = "main") -> Meaning:
-    """What the account says that the container holds."""
+    """What the status says that the container holds."""
     account = decision.account["containers"][container]
     request = account.get("allocation", account["request"])
     return request["devices"], request["memory"], request["cores"]
@@ -252,7 +252,7 @@ def test_who_asks_is_named(asking: int) -> None:
 
 
 def test_nearly_all_of_a_card_may_become_all_of_it() -> None:
-    """Rounded up to all of a card, memory is a whole card's, and so are the cores that had no limit."""
+    """Rounded up to all of a device, memory is a whole device's, and so are the cores that had no limit."""
     stored, decision = translated(pod_of("kai", {}, {"gpu-fraction": "0.995"}), "volcano")
     assert stored["spec"]["containers"][0]["resources"]["limits"]["volcano.sh/vgpu-memory-percentage"] == "100"
     assert {Reason.ROUNDED, Reason.LIMIT_ADDED} <= {finding.reason for finding in decision.warnings}
@@ -270,7 +270,7 @@ def test_profiles_that_exist_are_listed() -> None:
 
 
 def test_both_keys_of_a_pair_are_written() -> None:
-    """A word with a twin says the same twice, and both are taken away with it."""
+    """A key with a twin says the same twice, and both are taken away with it."""
     pod = pod_of("mig", {}, {TARGET: "nvfractions"})
     share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096"}
     pod["spec"]["containers"][0]["resources"] = {"limits": share, "requests": dict(share)}
@@ -311,7 +311,7 @@ def check(pod: Any, asked: Meaning, target: str) -> Any | None:
 
 
 def at_least(got: str, asked: str) -> bool:
-    """Whether an amount of the account is not less than another; a size never becomes a part of a card."""
+    """Whether an amount of the status is not less than another; a size never becomes a part of a device."""
     if asked == "free" or got == "free":
         return got == asked
     unit = "%" if asked.endswith("%") else "Mi"
@@ -346,7 +346,7 @@ TARGETS = sorted(name for name, vendor in POLICY.vendors.items() if vendor.targe
     st.sampled_from(TARGETS),
 )
 def test_from_one_to_another_to_a_third(side: dict[str, str], first: str, second: str) -> None:
-    """What was written for one vendor is a request in its words, and can be moved on like any other."""
+    """What was written for one vendor is a request in its keys, and can be moved on like any other."""
     pod = pod_of("mig", {}, {})
     pod["spec"]["containers"][0]["resources"] = {"limits": side, "requests": dict(side)}
     decision = decided(pod)

@@ -89,7 +89,7 @@ FAMILY = OTHER.replace("family: acme", "family: nvidia")
             "owners: {aliyun.com/gpu-mem: nvidia}\n",
             "settings.yaml",
             "owners.aliyun.com/gpu-mem",
-            "nvidia has no word",
+            "nvidia has no key",
             "",
         ),
         ((), "largestCard: huge\n", "settings.yaml", "largestCard", "'huge' is not a Kubernetes quantity", "`1Ti`"),
@@ -138,7 +138,7 @@ def test_two_documents_for_one_vendor_are_told() -> None:
 
 
 def test_owner_decides_who_is_in_force() -> None:
-    """The setting puts one vendor in force and the other on standby; its remaining words are known as such."""
+    """The setting puts one vendor in force and the other inactive; its remaining keys are known as such."""
     usual = load_policy()
     assert usual.resources.owners("aliyun.com/gpu-mem")[0].vendor == "aliyun"
     assert usual.inactive == {}
@@ -151,7 +151,7 @@ def test_owner_decides_who_is_in_force() -> None:
 
 
 def test_who_stands_by_without_a_dispute_owns_nothing() -> None:
-    """A name that nobody in force uses is nobody's word, and no near miss of itself."""
+    """A name that nobody in force uses is nobody's key, and no near miss of itself."""
     renamed = policy("extends: nvidia\nkeys: {gpu: {resource: a.example/gpu}}\n")
     assert "nvidia.com/gpu" not in renamed.inactive
     assert renamed.near.look("nvidia.com/gpu") is None

@@ -1,4 +1,4 @@
-"""Reading: what words mean by each built-in vendor's own rules, with defaults, or why they are refused."""
+"""Reading: what keys mean by each built-in vendor's own rules, with defaults, or why they are refused."""
 
 from typing import Any
 
@@ -54,7 +54,7 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
     ("nvidia", {"nvidia.com/gpucores": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "if bytes were meant, write 8192"),
-    ("nvidia", {"nvidia.com/gpumem": "1048577"}, Reason.TOO_LARGE, "1048577 MiB per card"),
+    ("nvidia", {"nvidia.com/gpumem": "1048577"}, Reason.TOO_LARGE, "1048577 MiB per device"),
     ("iluvatar", {"iluvatar.ai/vcuda-memory": 64}, Reason.REFUSED_BY_VENDOR, "add iluvatar.ai/vgpu: 1"),
     ("iluvatar", {"iluvatar.ai/MR-V100.vMem": 64}, Reason.REFUSED_BY_VENDOR, "add iluvatar.ai/MR-V100-vgpu: 1"),
     (
@@ -83,7 +83,7 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
 
 @pytest.mark.parametrize("name, keys, expected", READ, ids=str)
 def test_read_by_the_vendors_rules(name: str, keys: dict[str, str | int], expected: Request) -> None:
-    """Units, totals, whole cards, and what a missing dimension means there."""
+    """Units, totals, whole devices, and what a missing dimension means there."""
     assert reading(load_policy().vendors[name], keys).request == expected
 
 
@@ -147,7 +147,7 @@ def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], rea
 def test_defaults_fill_what_is_not_said(
     name: str, keys: dict[str, str | int], defaults: dict[Any, Any], expected: Request, filled: str
 ) -> None:
-    """Only what is missing, never what makes a whole card smaller; and they come before a refusal for what is missing."""
+    """Only what is missing, never what makes a whole device smaller; and they come before a refusal for what is missing."""
     found = reading(load_policy().vendors[name], keys, defaults.items())
     assert (found.request, set(found.filled)) == (expected, set(filled.split()))
 
@@ -190,7 +190,7 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
 def test_what_a_vendor_rounds_is_told(
     text: str, keys: dict[str, str | int], expected: Request, corrections: dict[str, int], reasons: list[Reason]
 ) -> None:
-    """Up is a correction that is written, down is what was asked; a word without effect is named."""
+    """Up is a correction that is written, down is what was asked; a key without effect is named."""
     found = reading(vendor(text), keys)
     assert (found.request, found.corrections) == (expected, corrections)
     assert [finding.reason for finding in found.findings] == reasons

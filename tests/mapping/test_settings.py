@@ -58,14 +58,14 @@ def test_what_kubernetes_would_refuse(settings: str, path: str) -> None:
         ("40", "ambiguous without a suffix", "such as `40Gi`"),
         ("4e10", "ambiguous without a suffix", "such as `40Gi`"),
         ("all", "is not a Kubernetes quantity", "such as `40Gi`"),
-        ("1500m", "is no card", "such as `40Gi`"),
-        ("-40Gi", "is no card", "such as `40Gi`"),
-        ("999Ki", "is no card", "such as `40Gi`"),
+        ("1500m", "is no device", "such as `40Gi`"),
+        ("-40Gi", "is no device", "such as `40Gi`"),
+        ("999Ki", "is no device", "such as `40Gi`"),
         ("2Ti", "is more than the 1 TiB of `largestCard`", "raise `largestCard`"),
     ],
 )
 def test_memory_of_a_card(written: str, message: str, hint: str) -> None:
-    """A size with its suffix, at most that of the largest card; the problem is told at its place."""
+    """A size with its suffix, at most that of the largest device; the problem is told at its place."""
     (problem,) = problems(settings=f"target: nvidia\ncards:\n  A: 40Gi\n  B: {written}\n")
     assert problem.path == ("cards", "B")
     assert (problem.source, problem.line) == ("settings.yaml", 4)

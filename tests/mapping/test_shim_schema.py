@@ -91,7 +91,7 @@ def test_least_document_is_compiled() -> None:
     ],
 )
 def test_values_are_of_the_request(request_: Request, values: dict[str, str]) -> None:
-    """MiB and percent per card, rounded up; what has no limit is left out."""
+    """MiB and percent per device, rounded up; what has no limit is left out."""
     assert shim().values(request_, "main") == {**values, "FILE": "/opt/lib/limit.so"}
 
 

@@ -17,14 +17,14 @@ MIB = 1024**2
 
 
 def written(target: Vendor, request: Request, **defaults: Any) -> Written:
-    """The request in the target's words."""
+    """The request in the target's keys."""
     names: dict[str, Dimension] = {"devices": "devices", "memory": "memory", "cores": "cores"}
     filled = {names[name]: Default(value, "namespace") for name, value in defaults.items()}
     return write(target, request, filled, LARGEST, "main")
 
 
 def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
-    """The words of a built-in vendor, by key."""
+    """The keys of a built-in vendor, by key."""
     said = written(load_policy().vendors[target], request, **defaults).keys.values()
     return {one.key: one.text for one in said}
 
@@ -74,24 +74,24 @@ def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
     ids=str,
 )
 def test_written_in_built_in_words(target: str, request_: Request, defaults: Any, expected: dict[str, str]) -> None:
-    """Rounded up per card to what the target can say, then multiplied; whole cards said explicitly where a default waits."""
+    """Rounded up per device to what the target can say, then multiplied; whole devices explicit where a default waits."""
     assert keys(target, request_, **defaults) == expected
 
 
 @pytest.mark.parametrize(
     "target, request_, defaults, why",
     [
-        ("aliyun", Request(1, Percent(50), FREE), {}, "no word of aliyun says memory 50 %"),
+        ("aliyun", Request(1, Percent(50), FREE), {}, "no key of aliyun says memory 50 %"),
         ("aliyun", Request(2, Size(GIB), Percent(30)), {}, "cores 30 %|leave"),
         ("aliyun", Request(2, ALL, ALL), {}, "memory 100 %"),
         ("gpushare", Request(2, Size(GIB), FREE), {}, "has devices 1"),
-        ("gpushare", Request(1, Size(GIB), Percent(30)), {}, "no word of gpushare says cores 30 %"),
-        ("vcuda", Request(1, Size(GIB), FREE), {}, "no word of vcuda says cores no limit|cores"),
+        ("gpushare", Request(1, Size(GIB), Percent(30)), {}, "no key of gpushare says cores 30 %"),
+        ("vcuda", Request(1, Size(GIB), FREE), {}, "no key of vcuda says cores no limit|cores"),
         ("vcuda", Request(1, Size(GIB), ALL), {}, "memory|would be read as"),
         ("vcuda", Request(2, Size(GIB), Percent(30)), {}, "has devices 1"),
         ("iluvatar", Request(2, Size(GIB), FREE), {}, "memory"),
         ("iluvatar", Request(1, ALL, Percent(30)), {"memory": Size(GIB)}, "a default would fill it|would be read"),
-        ("nvidia", Request(1, FREE, FREE), {}, "no word of nvidia says memory no limit"),
+        ("nvidia", Request(1, FREE, FREE), {}, "no key of nvidia says memory no limit"),
         (
             "nvidia",
             Request(1, Size(GIB), FREE),
@@ -149,7 +149,7 @@ def test_what_is_written_is_read_back(target: str, request_: Request) -> None:
     got = found.reading.request
     assert got.devices == request_.devices
     assert less_than_a_unit_more(request_.memory, got.memory, GIB)
-    # Several of one vendor's cards are whole cards: 100 is the least that can be said there.
+    # Several of one vendor's devices are whole cards: 100 is the least that can be said there.
     assert less_than_a_unit_more(request_.cores, got.cores, 100 if target == "iluvatar" else 5)
     again = written(vendor_, got)
     assert {name: one.number for name, one in again.keys.items()} == {

@@ -69,6 +69,6 @@ def _word_of(vendor: Vendor, key: str) -> tuple[str, tuple[tuple[str, str], ...]
 
 
 def reading(vendor: Vendor, keys: Mapping[str, str | int], defaults: Iterable[tuple[Dimension, Any]] = ()) -> Reading:
-    """What words mean in a container called ``main``."""
+    """What keys mean in a container called ``main``."""
     filled = {dimension: Default(value, "namespace") for dimension, value in defaults}
     return read(vendor, said(vendor, keys), filled, LARGEST, "main")

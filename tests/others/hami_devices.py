@@ -16,7 +16,7 @@ ASCEND = {
     "310P": (21527, 24576, (3072, 6144, 12288)),
     "910C": (65536, 65536, (16384, 32768)),
 }
-"""For each chip of the chart what a card has to give, what it has, and the memory of each template, in MiB."""
+"""For each chip of the chart what a device has to give, what it has, and the memory of each template, in MiB."""
 ILUVATAR = ("MR-V100", "MR-V50", "BI-V150", "BI-V100")
 
 
@@ -26,7 +26,7 @@ def found_only(container: Json, names: Iterable[str]) -> bool:
 
 
 def ascend(container: Json, pod: Json, runtime_class: str) -> bool:
-    """ascend/device.go, once for each chip: memory is always written, the card's if none was; 910C goes in pairs."""
+    """ascend/device.go, once for each chip: memory is always written, the device's if none was; 910C goes in pairs."""
     chips = [chip for chip in ASCEND if found_only(container, [f"huawei.com/Ascend{chip}"])]
     soft = pod["metadata"].get("annotations", {}).get("huawei.com/vnpu-mode") == "hami-core"
     for chip in chips:
@@ -100,7 +100,7 @@ def enflame(container: Json) -> bool:
 
 
 def iluvatar(container: Json) -> bool:
-    """iluvatar/device.go, once for each chip: cores of several cards are all of them; the container's name as a variable."""
+    """iluvatar/device.go, once for each chip: cores of several devices are all of them; the container's name as a variable."""
     found = False
     for chip in ILUVATAR:
         count = number(container["resources"].get("limits", {}), f"iluvatar.ai/{chip}-vgpu")
@@ -143,7 +143,7 @@ def metax(container: Json, pod: Json) -> bool:
 
 
 def mthreads(container: Json, pod: Json) -> bool:
-    """mthreads/device.go: whole cards are given all they have, as a total, and their number as an annotation."""
+    """mthreads/device.go: whole devices are given all they have, as a total, and their number as an annotation."""
     sides = limits(container), container["resources"].get("requests", {})
     count = next((found for side in sides if (found := number(side, "mthreads.com/vgpu")) is not None), None)
     if count is None:

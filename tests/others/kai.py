@@ -22,7 +22,7 @@ class Configured:
 
     Attributes:
         hami_core: `admission.hamiCore`: the library is told its limit by a variable.
-        block: `admission.blockNvidiaVisibleDevices`: other containers see no card.
+        block: `admission.blockNvidiaVisibleDevices`: other containers see no device.
         fractions: memory is copied to the annotations of NvFractions.
         visible_devices: whether NVIDIA_VISIBLE_DEVICES comes from the ConfigMap; not where the NRI plugin serves.
         runtime_class: `admission.gpuFractionRuntimeClassName`.
@@ -128,7 +128,7 @@ def _shared(pod: Json, container: Json, configured: Configured) -> None:
 
 
 def _asks_for_cards(container: Json) -> bool:
-    """`containerRequestsGPU`: whole cards or slices of MIG."""
+    """`containerRequestsGPU`: whole devices or slices of MIG."""
     names = container["resources"].get("requests", {})
     return any(
         name == "nvidia.com/gpu" or name.startswith("nvidia.com/mig-") for name in names if str(names[name]) != "0"

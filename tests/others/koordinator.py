@@ -11,7 +11,7 @@ NAMES = tuple(f"koordinator.sh/{name}" for name in ("gpu", "gpu-core", "gpu-memo
 
 
 def koordinator(pod: Json, *, profile: bool = False) -> Json:
-    """`mutateByDeviceResources`: a percentage of cards becomes cores and memory; the number of cards is written.
+    """`mutateByDeviceResources`: a percentage of devices becomes cores and memory; the number of devices is written.
 
     Args:
         pod: the pod.
@@ -43,7 +43,7 @@ def _spread(container: Json) -> None:
 
 
 def _counted(container: Json) -> None:
-    """`injectGPUShare`: hundreds of the ratio are cards, or else of the cores; one card otherwise."""
+    """`injectGPUShare`: hundreds of the ratio are devices, or else of the cores; one device otherwise."""
     ratio = number(requests(container), "koordinator.sh/gpu-memory-ratio")
     percent = ratio if ratio is not None else number(requests(container), "koordinator.sh/gpu-core") or 0
     cards = percent // 100 if percent > 100 and percent % 100 == 0 else 1

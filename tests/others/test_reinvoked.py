@@ -28,7 +28,7 @@ from .stand_ins import nobody, stand_ins
 OVERRIDES = ("oTo", "ToTo", "SoSo", "oSTo", "SToSTo")
 """`o` is ours, `S` the webhook of the pod's own system, `T` that of the target's: with `IfNeeded` a second round follows."""
 NOT_THERE = {Reason.NO_EQUIVALENT, Reason.READ_BACK_DIFFERS, Reason.GUARDED, Reason.TWINS_DIFFER}
-"""Why a pod is not translated that its own system's webhook saw first: it asks for something else now, such as a whole card,
+"""Why a pod is not translated that its own system's webhook saw first: it asks for something else now, such as a whole device,
 or is bound to its own scheduler, such as by variables from a ConfigMap that only that one makes.
 """
 PLAIN = {name for name, key in STANDBY.items() if key == "nvidia.com/gpu"}

@@ -40,7 +40,7 @@ Object: TypeAlias = dict[str, Any]
 
 
 def client_context() -> ssl.SSLContext:
-    """Give the TLS context of a client that trusts our authority."""
+    """Give the TLS context of a client that trusts our CA."""
     return ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
 
 

@@ -48,7 +48,7 @@ class Told:
 
 
 async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path: Path) -> None:
-    """The first authority is served at once, and shown."""
+    """The first CA is served at once, and shown."""
     told = Told(settle=100.0)
     told.certificates.keep(Directory(tmp_path), RULES)
     assert told.certificates.failure() == "no certificate is served yet"
@@ -77,7 +77,7 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
     try:
         async with asyncio.timeout(60):
             await told.certificates.published.wait()
-            while "before the registration was read" not in (told.certificates.failure() or ""):  # noqa: ASYNC110
+            while "before the webhook configuration was read" not in (told.certificates.failure() or ""):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             told.certificates.observe(None)
             await told.certificates.served()
@@ -157,7 +157,7 @@ async def test_the_end_is_warned_of(tmp_path: Path, days: int, *, warned: bool) 
 
 
 async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
-    """A leaf that ends keeps nobody from hearing that its authority does; another leaf brings no more of that, but its own."""
+    """A certificate that ends keeps nobody from hearing that its CA does; another one reports its own end only."""
     moment = dt.datetime.now(dt.UTC)
     authority = make_ca("theirs", moment, dt.timedelta(days=8))
     told = Told()
@@ -197,7 +197,7 @@ async def test_trouble_with_authorities_of_clients_stands_for_itself(tmp_path: P
             while not told.log:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
             [line] = told.certificates.lines()
-            assert line.startswith("certificates of clients: the authorities of clients are no PEM in")
+            assert line.startswith("certificates of clients: the CAs of clients are no PEM in")
             assert told.certificates.failure() == "no certificate is served yet"
             assert told.samples()["vgpu_webhook_certificate_failures_total", "refused"] == 1
             file.write_bytes(first)

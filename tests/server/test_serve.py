@@ -115,8 +115,8 @@ def test_broken_authority(tmp_path: Path) -> None:
         (["--extra-name", "0.0.0.0"], "must be a DNS name or an IP address"),
         (["--cluster-domain", "-"], "--cluster-domain -: must be a DNS name"),
         (["--client-ca-file", "missing.pem"], "--client-ca-file missing.pem: No such file"),
-        (["--client-ca-file", "README.md"], "--client-ca-file README.md: the authorities of clients are no PEM"),
-        (["--certificate-dir", "tests"], "the leaf is not there: tests has to hold tls.crt and tls.key"),
+        (["--client-ca-file", "README.md"], "--client-ca-file README.md: the CAs of clients are no PEM"),
+        (["--certificate-dir", "tests"], "the serving certificate is not there: tests has to hold tls.crt and tls.key"),
         (["--inject-ca-from", "a/b"], "--inject-ca-from cannot stand beside --standalone"),
         (["--leaf-days", "0"], "0 is not in the range"),
     ],
@@ -197,7 +197,7 @@ def test_names_of_the_certificate(host: str | None, *, expected: bool) -> None:
 
 
 async def test_standalone_serves(tmp_path: Path) -> None:
-    """A fresh start with nothing but a folder answers reviews by the built-in mappings; a restart keeps the authority."""
+    """A fresh start with nothing but a folder answers reviews by the built-in mappings; a restart keeps the CA."""
     authorities = []
     for _ in range(2):
         async with started(tmp_path / "state", "--drain-grace", "0") as server:
@@ -235,7 +235,7 @@ async def test_target_and_settings(tmp_path: Path) -> None:
 
 
 async def test_clients_must_trust_the_authority(tmp_path: Path) -> None:
-    """A client that trusts only the public authorities is right not to connect."""
+    """A client that trusts only the public CAs is right not to connect."""
     async with started(tmp_path) as server:
         with pytest.raises(ssl.SSLCertVerificationError):
             await _connect(server.mutate)

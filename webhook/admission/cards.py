@@ -1,7 +1,7 @@
-"""The card that a pod selects its node by: what makes a percentage of memory a size, and a size a percentage.
+"""The device that a pod selects its node by: what makes a percentage of memory a size, and a size a percentage.
 
-Which card a pod will get is not known when it is admitted, unless the pod says so itself. Only what the scheduler must
-obey counts: the node selector, and required node affinity, of which each alternative has to name the card.
+Which device a pod will get is not known when it is admitted, unless the pod says so itself. Only what the scheduler must
+obey counts: the node selector, and required node affinity, of which each alternative has to name the device.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -22,12 +22,12 @@ MAX_NAME: Final = 63
 
 
 class Card(NamedTuple):
-    """What a pod says of its card by one label of nodes.
+    """What a pod says of its device by one label of nodes.
 
     Attributes:
         label: the label's key.
         place: where the pod says so.
-        names: what it calls the card; several, where it takes any of them.
+        names: what it calls the device; several, where it takes any of them.
         known: whether all of them are among the setting `cards`; if not, `names` are those that are not.
         memory: bytes of each of them; None where that is not known, or they differ.
     """
@@ -65,7 +65,7 @@ _affinity = msgspec.json.Decoder(_Affinity | None)
 
 
 def cards_of(pod: Pod, policy: Policy) -> tuple[Card, ...]:
-    """What a pod says of its card, one for each label by which it does; nothing where no card is configured."""
+    """What a pod says of its device, one for each label by which it does; nothing where no device is configured."""
     if not policy.cards:
         return ()
     selector = pod.spec.node_selector or {}
@@ -82,7 +82,7 @@ def cards_of(pod: Pod, policy: Policy) -> tuple[Card, ...]:
 
 
 def _required_terms(affinity: msgspec.Raw) -> list[_Term]:
-    """The alternatives of required node affinity; none where what stands there is no affinity, which names no card."""
+    """The alternatives of required node affinity; none where what stands there is no affinity, which names no device."""
     try:
         read = _affinity.decode(affinity) if present(affinity) else None
     except (msgspec.DecodeError, RecursionError):
@@ -115,7 +115,7 @@ def _card(label: str, place: Literal["nodeSelector", "nodeAffinity"], values: se
 
 
 def card_under(target: Vendor, said: tuple[Card, ...], policy: Policy) -> Card | None:
-    """The card of which a request written for `target` will hold a share; None where that is not known.
+    """The device of which a request written for `target` will hold a share; None where that is not known.
 
     Labels of other hardware do not count, and two that say different sizes say nothing.
     """
@@ -125,7 +125,7 @@ def card_under(target: Vendor, said: tuple[Card, ...], policy: Policy) -> Card |
 
 
 def missing_card(target: Vendor, memory: Memory | None, said: tuple[Card, ...], policy: Policy) -> str | None:
-    """What to write for the target to be able to say such memory; None where a known card would not help."""
+    """What to write for the target to be able to say such memory; None where a known device would not help."""
     sized = isinstance(memory, Size)
     if not isinstance(memory, Size | Percent) or not _says_only(target, sized=not sized):
         return None
@@ -135,16 +135,16 @@ def missing_card(target: Vendor, memory: Memory | None, said: tuple[Card, ...], 
     if not policy.cards or not labels:
         keys = "`cards`" if labels else "`cards` and `cardLabels`"
         select = f"select one by nodeSelector {labels[0]}" if labels else "select one by nodeSelector"
-        return f"{memory} is a {wanted} on a known card only: set {keys} in the settings, and {select}"
+        return f"{memory} is a {wanted} on a known device only: set {keys} in the settings, and {select}"
     if not about:
-        return f"{memory} is a {wanted} on a known card only: select one of the setting `cards` by nodeSelector {labels[0]}"
+        return f"{memory} is a {wanted} on a known device only: select one of the setting `cards` by nodeSelector {labels[0]}"
     one = next((card for card in about if card.memory is None), about[0])
     where = f"{one.names} ({one.place} {one.label})"
     if not one.known:
         return f"the setting `cards` does not say the memory of {where}: add it there"
     if one.memory is None:
-        return f"{where} differ in memory: select one card"
-    return f"{' and '.join(card.label for card in about)} name cards that differ in memory: keep one"
+        return f"{where} differ in memory: select one device"
+    return f"{' and '.join(card.label for card in about)} name devices that differ in memory: keep one"
 
 
 def _says_only(target: Vendor, *, sized: bool) -> bool:
@@ -156,7 +156,7 @@ def _says_only(target: Vendor, *, sized: bool) -> bool:
 
 
 def too_large(memory: Memory | None, card: Card) -> str | None:
-    """That a size is more than the card has; None where it is not."""
+    """That a size is more than the device has; None where it is not."""
     if isinstance(memory, Size) and card.memory is not None and memory.bytes > card.memory:
         return f"memory {memory} is more than the {bytes_text(card.memory)} of {card.names} ({card.place} {card.label})"
     return None

@@ -22,7 +22,7 @@ from webhook.reasons import Reason
 from webhook.request import MAX_DEVICES
 
 MAX_ASKING: Final = 128
-"""Containers of one pod that may ask: far beyond any node's cards, and what bounds the time of a decision."""
+"""Containers of one pod that may ask: far beyond any node's devices, and what bounds the time of a decision."""
 
 _Carried: TypeAlias = tuple[int, Owner, str, str]
 """A label or annotation that somebody reads: the how manieth, whose, key and value."""
@@ -35,18 +35,18 @@ _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 @dataclass(slots=True)
 class ContainerRequest:
-    """One container that asks, with the words that hold for it.
+    """One container that asks, with the keys that hold for it.
 
     Attributes:
         position: index in `PodKeys.containers`.
         words: its container.
-        vendor: in whose words.
-        said: the words that are set, by name.
-        zero: the words that stand at 0, and so are unset.
+        vendor: in whose keys.
+        said: the keys that are set, by name.
+        zero: the keys that stand at 0, and so are unset.
         promoted: resource names that stand in requests only.
         findings: what was noticed while collecting.
-        others: further keys of words that are among those already, with whatever number.
-        apart: pairs of a key and its twin that say different amounts; the lower one, which is guaranteed, is among the words.
+        others: further keys of keys that are among those already, with whatever number.
+        apart: pairs of a key and its twin that say different amounts; the lower one, which is guaranteed, is among the keys.
         copy: the same request once more, in the keys of a vendor that copies this one's.
     """
 
@@ -68,14 +68,14 @@ class ContainerRequest:
 
     @property
     def all_key_values(self) -> dict[str, KeyValue]:
-        """The words as they stand, those at 0 included."""
+        """The keys as they stand, those at 0 included."""
         return {**self.key_values, **self.zero}
 
     def add(self, one: KeyValue, word: Key) -> None:
-        """Takes a word in: 0 is unset, unless the vendor has no such number.
+        """Takes a key in: 0 is unset, unless the vendor has no such number.
 
         Raises:
-            Refused: the number is not legal, or another spelling of the word says something else.
+            Refused: the number is not legal, or another spelling of the key says something else.
         """
         there = self.all_key_values.get(one.word)
         if there is not None and word.place == "nodeSelector":
@@ -142,7 +142,7 @@ def _take_resource(
     owner, *others = policy.resources.owners(key)
     rivals = {other.vendor for other in others} - {owner.vendor}
     if rivals:
-        message = f"{key} could be a word of {owner.vendor} and of {', '.join(sorted(rivals))}: put one on standby"
+        message = f"{key} could be a key of {owner.vendor} and of {', '.join(sorted(rivals))}: put one inactive"
         raise deny(Reason.AMBIGUOUS_NAME, message, container=container.name, field=key)
     one = _asking_in(asking, position, container, policy.vendors[owner.vendor], key)
     text = limit if limit is not None else request
@@ -173,7 +173,7 @@ def _asking_in(
             asking[position] = ContainerRequest(position, container, vendor, copy=one)
             return asking[position]
         other = min(said.key for said in one.all_key_values.values())
-        message = f"{other} is a word of {one.vendor.name}, {key} one of {vendor.name}: keep the words of one vendor"
+        message = f"{other} is a key of {one.vendor.name}, {key} one of {vendor.name}: keep the keys of one vendor"
         raise one.deny(Reason.TWO_VENDORS, message)
     return one
 

@@ -15,7 +15,7 @@ from webhook.response import encode_tail
 class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Allowed or denied, with everything that is told about it.
 
-    One decision may serve many pods of a template and is kept for them, so that patch and account are texts: as objects
+    One decision may serve many pods of a template and is kept for them, so that patch and status are texts: as objects
     they take three times the memory.
 
     Attributes:
@@ -26,7 +26,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         denial: why it was denied.
         account_json: what was read, filled in and written; empty for a pod that asks for nothing.
         audit: audit annotations: keys are qualified-name parts, values text.
-        vendors: the vendors in whose words was asked, for metrics.
+        vendors: the vendors in whose keys was asked, for metrics.
     """
 
     allowed: bool
@@ -56,7 +56,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def account(self) -> dict[str, Any]:
-        """The account as plain data."""
+        """The status as plain data."""
         return msgspec.json.decode(self.status_json, type=dict[str, Any]) if self.status_json else {}
 
 

@@ -27,7 +27,7 @@ from webhook.pod import Pod
 from webhook.reasons import Reason
 
 MAX_AUDITED: Final = 16 * 1024
-"""Characters of an account that go to the audit log; names of containers are not checked before us, and may be anything."""
+"""Characters of a status that go to the audit log; names of containers are not checked before us, and may be anything."""
 
 MAX_HINTS: Final = 64
 """Annotations of a pod that are told as hints; all vendors together know fewer."""
@@ -105,7 +105,7 @@ def _outcome(work: Plan, *, changed: bool) -> Reason:
 
 
 def make_plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
-    """A pod on its way: what its containers will hold, with the words of the resolution written."""
+    """A pod on its way: what its containers will hold, with the keys of the resolution written."""
     work = Plan(
         pod,
         context,

@@ -12,7 +12,7 @@ from webhook.reasons import Reason
 
 
 def keep_environment(work: Plan, resolution: Resolution) -> None:
-    """Sets the variables of a translated request that follow from its words, and tells of those that cannot be known.
+    """Sets the variables of a translated request that follow from its keys, and tells of those that cannot be known.
 
     Variables of the pod stay as they are, and so is the business of a target whose own plugin sets one of that name.
     """

@@ -27,13 +27,13 @@ Origin: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "itself"]
 
 
 class Overrides(NamedTuple):
-    """What decides beside the words: the annotations that order something, as text, and the cards that the pod selects.
+    """What decides beside the words: the annotations that order something, as text, and the devices that the pod selects.
 
     Attributes:
         pod_target: the pod's annotation `vgpu-webhook.io/target`.
         namespace_target: the namespace's.
         defaults: the namespace's annotations `vgpu-webhook.io/default-*`, in the order of `DIMENSIONS`.
-        cards: what the pod says of its card.
+        cards: what the pod says of its device.
     """
 
     pod_target: str | None = None
@@ -89,14 +89,14 @@ def _default(dimension: Dimension, text: str, largest_card: int) -> Default | No
     if dimension == "memory":
         memory = parse_default_memory(text)
         if isinstance(memory, Size) and memory.bytes > largest_card:
-            raise ValueError(f"no card has more than {bytes_text(largest_card)}")
+            raise ValueError(f"no device has more than {bytes_text(largest_card)}")
         return None if memory is None else Default(memory, "namespace")
     cores = parse_cores(text)
     return None if cores is None or cores is FREE else Default(cores, "namespace")
 
 
 def target_of(vendor: Vendor, given: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:
-    """The vendor that a request in `vendor`'s words is written for, and what is to be told about crossing families.
+    """The vendor that a request in `vendor`'s keys is written for, and what is to be told about crossing families.
 
     In this order: the pod's annotation, the namespace's, the mapping's `translateTo`, the setting `target` (for vendors of
     the same hardware family only), the vendor itself.
@@ -115,7 +115,7 @@ def target_of(vendor: Vendor, given: Overrides, policy: Policy) -> tuple[Vendor,
         return home, None
     if not vendor.target:
         message = (
-            f"the words of {vendor.name} run nowhere by themselves: set `target` in the settings, or annotate "
+            f"the keys of {vendor.name} run nowhere by themselves: set `target` in the settings, or annotate "
             f"{labels.TARGET}"
         )
         raise deny(Reason.NOT_A_TARGET, message)
@@ -158,7 +158,7 @@ def _crossing(vendor: Vendor, target: Vendor) -> Finding | None:
 def defaults_for(
     source: Vendor, target: Vendor, namespace: Mapping[Dimension, Default | None]
 ) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
-    """The defaults that may fill a request of `source` written for `target`, and the namespace's that find no word there."""
+    """The defaults that may fill a request of `source` written for `target`, and the namespace's that find no key there."""
     found: dict[Dimension, Default] = {}
     wordless: dict[Dimension, Default] = {}
     for dimension in DIMENSIONS:

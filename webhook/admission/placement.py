@@ -1,4 +1,4 @@
-"""Placing: scheduler, runtime class, node selector, tolerations, labels and annotations that a vendor's cards need.
+"""Placing: scheduler, runtime class, node selector, tolerations, labels and annotations that a vendor's devices need.
 
 What a user wrote is kept and told, never overwritten; only a scheduler may be replaced, where nobody chose it.
 """
@@ -22,7 +22,7 @@ _tolerations = msgspec.json.Decoder(list[dict[str, Any]] | None)
 
 
 def place_pod(work: Plan) -> None:
-    """Puts the pod where its cards are, by what the mappings under which its containers run say.
+    """Puts the pod where its devices are, by what the mappings under which its containers run say.
 
     Raises:
         Refused: the containers need different places, the user's scheduler is not permitted, or a share is asked for by
@@ -53,8 +53,8 @@ def _check_privileged(holding: Allocation) -> None:
     if security is not None and security.privileged and not holding.vendor.privileged_allowed:
         raise deny(
             Reason.PRIVILEGED,
-            "a privileged container sees every card, so its share cannot be enforced: "
-            "drop `privileged`, or ask for whole cards",
+            "a privileged container sees every device, so its share cannot be enforced: "
+            "drop `privileged`, or ask for whole devices",
             container=holding.slot.name,
             field="securityContext.privileged",
             value="true",
@@ -116,7 +116,7 @@ def _common_schedulers(needing: list[Allocation]) -> list[str]:
             raise deny(
                 Reason.SCHEDULERS_DIFFER,
                 f"needs scheduler {own[0]} and container {first.slot.name} needs {fitting[0]}: "
-                "use the words of one vendor throughout, or split the pod",
+                "use the keys of one vendor throughout, or split the pod",
                 container=other.slot.name,
                 field="spec.schedulerName",
             )
@@ -179,7 +179,7 @@ def _set_keys(work: Plan, edits: MapEdits, what: str, wanted: Mapping[str, Mappi
     keys = {key: None for values in wanted.values() for key in values}
     for key in keys:
         value = _agreed(f"{what} {key}", {name: values[key] for name, values in wanted.items() if key in values})
-        # An earlier step may have taken the key away, with the words of the source; then it is free.
+        # An earlier step may have taken the key away, with the keys of the source; then it is free.
         there = edits.values[key] if key in edits.values else (edits.there or {}).get(key)
         if there is None:
             edits.values[key] = value

@@ -20,8 +20,8 @@ class Allocation(NamedTuple):
         source: the vendor in whose keys it was requested.
         owner: the vendor that owns the keys as they will stand; another than the target where the target is inactive.
         vendor: the vendor under which it will run (the target).
-        request: the settled request as the target's words say it.
-        form: the name of the target's form that those words take.
+        request: the settled request as the target's keys say it.
+        form: the name of the target's form that those keys take.
         copy: the vendor in whose keys the request stands once more, and stays.
     """
 
@@ -40,7 +40,7 @@ class Allocation(NamedTuple):
 
     @property
     def share(self) -> bool:
-        """Other than whole cards: what shim, guard and the refusals for `nodeName` and privileged concern."""
+        """Other than whole devices: what shim, guard and the refusals for `nodeName` and privileged concern."""
         return not self.request.whole
 
 
@@ -55,7 +55,7 @@ class Plan:
             be read as one request, or a form that leaves alone. To the guard they are as containers with whole devices.
         edits: what should become of the pod.
         findings: what is told, in order.
-        deliveries: how the shim reaches each container that gets one, by container name; for the account.
+        deliveries: how the shim reaches each container that gets one, by container name; for the status.
         stripped: variables that the guard has taken away so far.
         told_once: what was told by `report_once`.
         concerned: whether a container's undecoded env could hold what guard and shim look for, once it was looked at.

@@ -1,6 +1,6 @@
-"""The whole pod: every asking container settled, the words of the pod merged, and all of it read again as a second pass would.
+"""The whole pod: every asking container settled, the keys of the pod merged, and all of it read again as a second pass would.
 
-This part depends only on the words, the orders and the policy, and pods come from templates: results are remembered.
+This part depends only on the keys, the orders and the policy, and pods come from templates: results are remembered.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -25,7 +25,7 @@ from webhook.request import Dimension
 
 @dataclass(frozen=True)
 class Resolution:
-    """What is to become of a pod's words.
+    """What is to become of a pod's keys.
 
     Attributes:
         settled: the asking containers, in order.
@@ -45,7 +45,7 @@ class Resolution:
 
     @cached_property
     def vendors(self) -> tuple[Vendor, ...]:
-        """The vendors in whose words is asked or written, each once."""
+        """The vendors in whose keys is asked or written, each once."""
         every = (*self.settled, *self.elsewhere.values())
         found = {vendor.name: vendor for one in every for vendor in (one.requested.vendor, one.target)}
         return tuple(found.values())
@@ -58,7 +58,7 @@ class Resolution:
 
     @cached_property
     def vendor_names(self) -> tuple[str, ...]:
-        """The vendors in whose words is asked."""
+        """The vendors in whose keys is asked."""
         return tuple(dict.fromkeys(one.requested.vendor.name for one in self.settled))
 
     def passes(self, one: Settled) -> tuple[Settled, ...]:
@@ -73,7 +73,7 @@ class Resolution:
 
 
 def resolve(keys: PodKeys, given: Overrides, policy: Policy, *, remember: bool = True) -> Resolution:
-    """The resolution of a pod's words; remembered, the same object for the same words.
+    """The resolution of a pod's keys; remembered, the same object for the same keys.
 
     Raises:
         Refused: a container is refused, or what would be written would be read differently.
@@ -205,7 +205,7 @@ def _merged(settled: list[Settled], left: tuple[Left, ...], keys: PodKeys) -> Re
 
 
 def _name_asker(one: Settled, regular: list[str]) -> None:
-    """Says which container asks, where the target's words hold for the pod and would be taken for another one's."""
+    """Says which container asks, where the target's keys hold for the pod and would be taken for another one's."""
     word = next((word for word in one.target.keys.values() if word.kind == "container"), None)
     if word is None or (regular[:1] == [one.requested.name] and (word.absent == "first" or len(regular) == 1)):
         return
@@ -213,12 +213,12 @@ def _name_asker(one: Settled, regular: list[str]) -> None:
 
 
 def _one_card_lost(settled: list[Settled]) -> Iterable[Finding]:
-    """Containers that the source puts on one card, and the target anywhere."""
+    """Containers that the source puts on one device, and the target anywhere."""
     together = [one for one in settled if one.requested.vendor.together and not one.target.together]
     if len(together) > 1:
         names = ", ".join(one.requested.name for one in together)
         source, target = together[0].requested.vendor.name, together[0].target.name
-        yield Finding(Reason.ONE_CARD_LOST, f"{source} puts {names} on one card; {target} may use one for each")
+        yield Finding(Reason.ONE_CARD_LOST, f"{source} puts {names} on one device; {target} may use one for each")
 
 
 def _merge_pod_words(
@@ -323,7 +323,7 @@ def _number(text: str | None) -> Number | None:
 
 
 def words_after(resolution: Resolution, keys: PodKeys) -> PodKeys:
-    """The words as they will stand once the resolution is written."""
+    """The keys as they will stand once the resolution is written."""
     containers = list(keys.containers)
     for one in resolution.settled:
         position = one.requested.position

@@ -1,4 +1,4 @@
-"""One container: its words read, filled in, settled, and written for the target."""
+"""One container: its keys read, filled in, settled, and written for the target."""
 
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -24,17 +24,17 @@ from webhook.request import FREE, Dimension, Memory, Request, Size
 
 @dataclass(slots=True)
 class Settled:
-    """What became of one asking container's words.
+    """What became of one asking container's keys.
 
     Attributes:
         asking: the container and what it said.
         target: the vendor it is written for.
-        request: what it will hold, as the target's words say it.
+        request: what it will hold, as the target's keys say it.
         form: the target's form that they take.
         filled: dimensions that a default gave.
-        reading: what the source's words meant, before anything was rounded or dropped for the target.
+        reading: what the source's keys meant, before anything was rounded or dropped for the target.
         resources: resource names to write with their number, or None to take away.
-        words: target words that stand in labels and annotations: (word, text).
+        words: target keys that stand in labels and annotations: (key, text).
         dropped: annotations of the source that carried the request.
         findings: what is told.
     """
@@ -52,7 +52,7 @@ class Settled:
 
     @property
     def translated(self) -> bool:
-        """Whether it is written in another vendor's words."""
+        """Whether it is written in another vendor's keys."""
         return self.target is not self.requested.vendor
 
 
@@ -68,7 +68,7 @@ def settle(
         without: dimensions for which the namespace's default is left out.
 
     Raises:
-        Refused: the vendor refuses the words, or the target cannot express the request.
+        Refused: the vendor refuses the keys, or the target cannot express the request.
     """
     target, crossing = target_of(one.vendor, given, policy)
     if one.others or several_bindings(one):
@@ -215,7 +215,7 @@ class _Settler:
             )
 
     def _put(self, settled: Settled, word: Key, number: Number) -> str:
-        """Writes a word in the spelling that the container uses."""
+        """Writes a key in the spelling that the container uses."""
         said = self._one.all_key_values.get(word.name)
         binding: dict[str, str] = {"container": self._one.name}
         for other in self._one.all_key_values.values():
@@ -254,7 +254,7 @@ class _Settler:
                 settled.findings.append(Finding(Reason.WORD_RETIRED, message, one.name, said.key, said.text))
             if word.place == "resource":
                 if not self._policy.resources.owners(said.key):
-                    message = f"{said.key} would be written, which nobody reads here: {target.name} is on standby"
+                    message = f"{said.key} would be written, which nobody reads here: {target.name} is inactive"
                     raise one.deny(Reason.READ_BACK_DIFFERS, message)
                 settled.resources[said.key] = said.number
             else:
@@ -270,7 +270,7 @@ class _Settler:
                     yield said, one.vendor.keys[said.word]
 
     def _both_keys(self, word: Key, said: KeyValue) -> list[str]:
-        """The key that a word is written under and its twin's."""
+        """The key that a key is written under and its twin's."""
         binding = {**dict(said.binding), "container": self._one.name}
         keys = [template.render(binding) for template in (word.spellings[0], *([word.twin] if word.twin else []))]
         return [key for key in keys if key is not None]
@@ -294,7 +294,7 @@ class _Settler:
                 message = f"{dimension} had no limit; what {self._target.name} gives has one of {after}"
                 reason = Reason.LIMIT_ADDED
             else:
-                message = f"{dimension} {before} per card became {after}, the least that {self._target.name} can say"
+                message = f"{dimension} {before} per device became {after}, the least that {self._target.name} can say"
                 reason = Reason.ROUNDED
             step = step_between(dimension, before, after)
             settled.findings.append(Finding(reason, message, self._one.name, step=step))

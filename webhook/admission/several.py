@@ -72,7 +72,7 @@ def check_askers(found: "Iterable[ContainerRequest]") -> None:
         for said in group[0].key_values.values():
             key = vendor.keys[said.word]
             if "devices" in key.dimensions and key.place != "resource" and not (key.per_container or key.listed):
-                message = f"{said.key}: {said.text!r} counts the cards of one container, and {names} ask: let one ask"
+                message = f"{said.key}: {said.text!r} counts the devices of one container, and {names} ask: let one ask"
                 raise deny(Reason.AMBIGUOUS_COUNT, message, field=said.key, value=said.text)
 
 
@@ -116,7 +116,7 @@ def _names(group: "Iterable[Settled]") -> str:
 
 
 def _check_equal(vendor: Vendor, requests: "Sequence[tuple[Settled, str]]", reason: Reason) -> None:
-    """Where requests are summed and divided over all cards, each container gets the same whatever it requested."""
+    """Where requests are summed and divided over all devices, each container gets the same whatever it requested."""
     first, *others = requests
     other = next((one for one in others if one[1] != first[1]), None)
     if other is not None:

@@ -89,7 +89,7 @@ def _inject(work: Plan, holding: Allocation, shim: Shim) -> Delivery:
 
 def _leave_to_plugin(work: Plan, holding: Allocation, shim: Shim, unmet: Need) -> None:
     container = holding.slot.name
-    message = f"{_said(holding.request, unmet)}, so the shim cannot be given a limit before the card is known"
+    message = f"{_said(holding.request, unmet)}, so the shim cannot be given a limit before the device is known"
     remedy = "ask for memory as a size" if unmet == "memory" else "ask for cores in percent"
     if shim.refuse_unmet:
         raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)

@@ -1,4 +1,4 @@
-"""The account: what was read, in whose words, what it means, what was filled in and written.
+"""The account: what was read, in whose keys, what it means, what was filled in and written.
 
 It tells; nothing is ever decided from it.
 """
@@ -18,7 +18,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 def status_of(work: Plan, resolution: Resolution) -> dict[str, Any]:
-    """The account of one pod, as plain data with a stable order of keys."""
+    """The status of one pod, as plain data with a stable order of keys."""
     containers = {
         one.requested.name: _container(one, work.deliveries.get(one.requested.name)) for one in resolution.settled
     }
@@ -26,7 +26,7 @@ def status_of(work: Plan, resolution: Resolution) -> dict[str, Any]:
 
 
 def status_text(data: Mapping[str, Any]) -> str:
-    """An account as it is kept in the annotation `vgpu-webhook.io/status`: compact JSON."""
+    """An status as it is kept in the annotation `vgpu-webhook.io/status`: compact JSON."""
     return _encode(data).decode()
 
 

@@ -1,4 +1,4 @@
-"""What GPU words a pod carries, and where: the part of a pod that decides, small enough to be remembered."""
+"""What GPU keys a pod carries, and where: the part of a pod that decides, small enough to be remembered."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ MAX_CONTAINERS: Final = 1024
 """Containers of a pod: a node runs some hundred pods, and no pod is made of more than some dozens."""
 
 MAX_WORDS: Final = 1024
-"""GPU words of a pod, wherever they stand: eight for each container that may ask, and no vendor has so many."""
+"""GPU keys of a pod, wherever they stand: eight for each container that may ask, and no vendor has so many."""
 
 MAX_KEY: Final = 317
 """Characters of a word: a domain of 253, a slash and a name of 63 is all that Kubernetes takes."""
 
 MAX_VALUE: Final = 8 * 1024
-"""Characters of a word's value: room for a list with every container that may ask."""
+"""Characters of a key's value: room for a list with every container that may ask."""
 
 MAX_NAME: Final = 63
 """Characters of a container's name, a DNS label: messages, keys and variables hold it."""
@@ -38,7 +38,7 @@ class ContainerKeys(NamedTuple):
         name: the container's name.
         init: it runs before the others, or beside them as a native sidecar.
         resources: (name, text in limits or None, text in requests or None), by name, in canonical spelling.
-        perhaps: names that nobody knows, and that may be a word under a name of the cluster's own.
+        perhaps: names that nobody knows, and that may be a key under a name of the cluster's own.
     """
 
     name: str
@@ -63,14 +63,14 @@ class PodKeys(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The words of a pod, and what is amiss among its names.
+    """The keys of a pod, and what is amiss among its names.
 
     Attributes:
         words: what is there.
         slots: the containers, in the order of `words.containers`.
-        asks: some container or annotation carries a word.
+        asks: some container or annotation carries a key.
         findings: misplaced and doubtful names.
-        refusal: a name for which the pod is refused: nearly a known word, or a word of a vendor on standby.
+        refusal: a name for which the pod is refused: nearly a known key, or a key of a vendor inactive.
     """
 
     keys: PodKeys
@@ -81,7 +81,7 @@ class Survey(NamedTuple):
 
 
 def survey(pod: Pod, policy: Policy) -> Survey:
-    """The GPU words of a pod; how many and how long they are is looked at before anything else of them."""
+    """The GPU keys of a pod; how many and how long they are is looked at before anything else of them."""
     try:
         return _survey(pod, policy)
     except Denied as refusal:
@@ -123,7 +123,7 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
 def _resource_words(
     slot: Slot, policy: Policy, most: int, room: int
 ) -> tuple[tuple[tuple[str, str | None, str | None], ...], list[str]]:
-    """The resources of a container that are words, and at most `most` names that could be meant to be.
+    """The resources of a container that are keys, and at most `most` names that could be meant to be.
 
     Sorted, as the API server sends them and a manifest does not: what is told is the same for both.
     """
@@ -161,13 +161,13 @@ def _read_keys(there: Mapping[str, str] | None, names: Names, room: int) -> tupl
 
 
 def _check_word(key: str, value: str, room: int) -> None:
-    """Refuses words that are more or longer than any pod needs: all that follows is made of them."""
+    """Refuses keys that are more or longer than any pod needs: all that follows is made of them."""
     if room <= 0:
         raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU keys: leave out what it does not need")
     for text, most, what in ((key, MAX_KEY, "name"), (value, MAX_VALUE, "value")):
         if len(text) > most:
             message = (
-                f"the {what} of a GPU word has {len(text)} characters, and {text[:40]!r} begins it: no honest one has"
+                f"the {what} of a GPU key has {len(text)} characters, and {text[:40]!r} begins it: no honest one has"
             )
             raise deny(Reason.TOO_MANY, f"{message} more than {most}")
 
@@ -185,8 +185,8 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
     if disputed is not None:
         owner, name = disputed
         message = (
-            f"{key} is a word of {owner.vendor}, which is not in force here: set `owners: {{{name}: {owner.vendor}}}`, "
-            "or write the words of the vendor that is"
+            f"{key} is a key of {owner.vendor}, which is not in force here: set `owners: {{{name}: {owner.vendor}}}`, "
+            "or write the keys of the vendor that is"
         )
         yield Finding(Reason.WORD_ON_STANDBY, message, slot.name, field_name)
         return

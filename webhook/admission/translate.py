@@ -1,4 +1,4 @@
-"""A request written for another vendor: as it is, without what the target lets drop, or with memory by the card."""
+"""A request written for another vendor: as it is, without what the target lets drop, or with memory by the device."""
 
 from dataclasses import replace
 
@@ -61,7 +61,7 @@ class Translator:
         raise one.deny(Reason.NO_EQUIVALENT, message)
 
     def _write_one(self, request: Request, later: Defaults, findings: list[Finding]) -> tuple[Request, Written]:
-        """As it is asked, or else with memory in the other unit, where the pod says its card; what is read back is that."""
+        """As it is asked, or else with memory in the other unit, where the pod says its device; what is read back is that."""
         target, largest, name = self._target, self._policy.largest_card, self._one.name
         try:
             return request, write(target, request, later, largest, name)
@@ -79,7 +79,7 @@ class Translator:
         except NoEquivalent as why:
             raise NoEquivalent((*why.reasons, *refusal.reasons)) from None
         message = (
-            f"memory {request.memory} per card is {other.memory} on {card.names} ({card.place} {card.label}), "
+            f"memory {request.memory} per device is {other.memory} on {card.names} ({card.place} {card.label}), "
             f"which has {bytes_text(card.memory)} by the setting `cards`"
         )
         step = step_between("memory", request.memory, other.memory)
@@ -87,7 +87,7 @@ class Translator:
         return other, written
 
     def _missing_card(self, memory: Memory | None) -> str | None:
-        """What has to be said for the target to be able to say this memory, unless the card is known."""
+        """What has to be said for the target to be able to say this memory, unless the device is known."""
         cards = self._given.cards
         if card_under(self._target, cards, self._policy) is not None:
             return None

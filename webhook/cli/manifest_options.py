@@ -42,7 +42,7 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         "-n", "--namespace", metavar="NAME", help="Namespace of documents that name none.  [default: default]"
     )
     target = click.option(
-        "--to", "target", metavar="VENDOR", help="Write every request in this vendor's words, for instance nvidia."
+        "--to", "target", metavar="VENDOR", help="Write every request in this vendor's keys, for instance nvidia."
     )
     template_paths = click.option(
         "--template-path",

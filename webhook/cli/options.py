@@ -26,7 +26,7 @@ def configured(command: Command) -> Command:
         "--settings",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="The settings document: target, owners, largestCard, cards, cardLabels, podSecurityDefault, nodeName, "
+        help="The settings document: target, owners, largestCard, devices, cardLabels, podSecurityDefault, nodeName, "
         "resourceClaims, neverTouched, optInLabel, timeoutSeconds.",
     )
     return mappings(settings(command))

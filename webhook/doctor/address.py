@@ -1,4 +1,4 @@
-"""Goes where the registration sends API servers, and looks at the certificates there."""
+"""Goes where the webhook configuration sends API servers, and looks at the certificates there."""
 
 import asyncio
 import ipaddress
@@ -22,7 +22,7 @@ _HTTPS: Final = 443
 
 
 async def look_there(api: Api, registered: Object | None) -> tuple[Backend | Missing | None, Sequence[Shown] | Missing]:
-    """What is behind the registration's address, and what it shows."""
+    """What is behind the webhook configuration's address, and what it shows."""
     webhooks = {} if registered is None else webhooks_of(registered)
     webhook = webhooks.get(ENFORCE) or webhooks.get(AUDIT)
     address = None if webhook is None else address_of(webhook)

@@ -16,20 +16,20 @@ from webhook.doctor.registration import LOGS, NEEDS
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
 
 LATE: Final = 1 / 4
-"""Part of a leaf's life that is left when its renewal (after two thirds of it) is overdue."""
+"""Part of a serving certificate's life that is left when its renewal (after two thirds of it) is overdue."""
 
 AUTHORITY_LEFT: Final = dt.timedelta(days=30)
-"""An authority that ends sooner should have had a successor for long."""
+"""An CA that ends sooner should have had a successor for long."""
 
 
 def bundle(facts: Facts) -> Result:
-    """Whether API servers have authorities to trust, good ones, and those of the webhook's Secret."""
+    """Whether API servers have CAs to trust, good ones, and those of the webhook's Secret."""
     if isinstance(facts.configurations, Missing):
-        return unread("the registrations", facts.configurations, NEEDS)
+        return unread("the webhook configurations", facts.configurations, NEEDS)
     ours = {} if facts.registered is None else webhooks_of(facts.registered)
     ours = {name: ours[name] for name in (ENFORCE, AUDIT) if name in ours}
     if not ours:
-        return warning("not looked at: there is no registration", hint="see above")
+        return warning("not looked at: there is no webhook configuration", hint="see above")
     logs = f"is a replica running? {LOGS.format(release=facts.release)}"
     held: list[x509.Certificate] = []
     for name, webhook in ours.items():
@@ -43,28 +43,28 @@ def bundle(facts: Facts) -> Result:
     bundles = {bundle_of(webhook) for webhook in ours.values()}
     good = [one for one in held if one.not_valid_before_utc <= facts.now <= one.not_valid_after_utc]
     if not good:
-        return error("every authority of the caBundle has ended, or not begun", hint=logs)
+        return error("every CA of the caBundle has ended, or not begun", hint=logs)
     stored = facts.stored.authorities if not isinstance(facts.stored, Missing | None) else ()
     strange = [one for one in stored if one not in held]
     if strange:
         return warning(
-            f"the caBundle lacks {counted(len(strange), 'authority', 'authorities')} of the Secret {SECRET}",
+            f"the caBundle lacks {counted(len(strange), 'CA', 'CAs')} of the Secret {SECRET}",
             hint=f"it is written within a minute; longer: {LOGS.format(release=facts.release)}",
         )
     if len(bundles) > 1:
-        return warning(f"the two webhooks of {NAME} trust different authorities", hint=logs)
+        return warning(f"the two webhooks of {NAME} trust different CAs", hint=logs)
     last = max(one.not_valid_after_utc for one in good)
     if last - facts.now < AUTHORITY_LEFT:
-        return warning(f"the last authority of the caBundle ends in {_days(last - facts.now)}", hint=logs)
-    return ok(f"trusts {counted(len(set(held)), 'authority', 'authorities')}, good for {_days(last - facts.now)}")
+        return warning(f"the last CA of the caBundle ends in {_days(last - facts.now)}", hint=logs)
+    return ok(f"trusts {counted(len(set(held)), 'CA', 'CAs')}, good for {_days(last - facts.now)}")
 
 
 def served(facts: Facts) -> Result:
-    """Whether what answers at the registration's address is trusted by it."""
+    """Whether what answers at the webhook configuration's address is trusted by it."""
     if isinstance(facts.configurations, Missing):
-        return unread("the registrations", facts.configurations, NEEDS)
+        return unread("the webhook configurations", facts.configurations, NEEDS)
     if facts.registered is None:
-        return warning("not tried: there is no registration", hint="see above")
+        return warning("not tried: there is no webhook configuration", hint="see above")
     logs = LOGS.format(release=facts.release)
     if isinstance(facts.backend, Missing):
         return unread("the Service", facts.backend, "get services, list endpointslices.discovery.k8s.io")
@@ -120,13 +120,13 @@ def age(facts: Facts) -> Result:
 
 
 def _without(name: str, webhook: Object, facts: Facts, hint: str) -> Result:
-    """What an empty bundle means: the API server's own authorities count."""
+    """What an empty bundle means: the API server's own CAs count."""
     verified = not isinstance(facts.shown, Missing) and any(one.handshake == "verified" for one in facts.shown)
     if isinstance(address_of(webhook), Service) or not verified:
         return error(f"{name} has no caBundle: no API server can trust the webhook", hint=hint)
     return warning(
         f"{name} has no caBundle: API servers trust what their machines trust, and ours does",
-        hint="in order if the certificate is one of a public authority",
+        hint="in order if the certificate is one of a public CA",
     )
 
 

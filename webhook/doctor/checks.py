@@ -17,7 +17,7 @@ class Check:
         name: for programs; never changes.
         section: under which heading it is told.
         question: what it answers.
-        needs: what has to be permitted, in the words of RBAC; empty: nothing beyond what others need.
+        needs: what has to be permitted, in the keys of RBAC; empty: nothing beyond what others need.
         judge: a pure function of what was read.
     """
 
@@ -33,7 +33,7 @@ CHECKS: Final = (
     Check(
         "mappings",
         "cluster",
-        "are the documents of all ConfigMaps in force, and can the words of all vendors in force be read",
+        "are the documents of all ConfigMaps in force, and can the keys of all vendors in force be read",
         "`get`, `list` `configmaps` of the webhook's namespace",
         policy.mappings,
     ),
@@ -68,14 +68,14 @@ CHECKS: Final = (
     Check(
         "bundle",
         "certificates",
-        "does the registration trust good authorities, and those of the Secret",
+        "does the webhook configuration trust good CAs, and those of the Secret",
         "`list` `mutatingwebhookconfigurations`; `get` the Secret `vgpu-webhook-certificates`",
         certificates.bundle,
     ),
     Check(
         "served",
         "certificates",
-        "do these authorities verify what the Service or the URL serves",
+        "do these CAs verify what the Service or the URL serves",
         "`get` `services`, `list` `endpointslices` of the Service's namespace",
         certificates.served,
     ),

@@ -36,7 +36,7 @@ def claims(facts: Facts) -> Result:
             f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems",
             *taken,
             *both[:MOST_SHOWN],
-            hint="give the DeviceClass another extendedResourceName, or put the mapping on standby",
+            hint="give the DeviceClass another extendedResourceName, or put the mapping inactive",
         )
     if both:
         more = [f"and {len(both) - MOST_SHOWN} more"] if len(both) > MOST_SHOWN else []

@@ -28,9 +28,9 @@ class Shown:
 
     Attributes:
         address: host and port.
-        handshake: how it ended, with the authorities of the registration.
-        why: what was wrong, in the words of the TLS library or the system; empty where nothing was.
-        certificate: the leaf, trusted or not; None where there was none.
+        handshake: how it ended, with the CAs of the webhook configuration.
+        why: what was wrong, in the keys of the TLS library or the system; empty where nothing was.
+        certificate: the serving certificate, trusted or not; None where there was none.
     """
 
     address: str
@@ -69,7 +69,7 @@ class Trial:
         asked: the resources that it asked for, as people write them.
         status: the HTTP status.
         message: of a refusal.
-        touched: it came back with the webhook's account.
+        touched: it came back with the webhook's status.
     """
 
     namespace: str
@@ -160,7 +160,7 @@ class Facts:
         server: the version of the API server.
         outcome: what the ConfigMaps of the release come to.
         configurations: all MutatingWebhookConfigurations, in no order.
-        backend: what is behind the registration's Service; None where it goes by URL.
+        backend: what is behind the webhook configuration's Service; None where it goes by URL.
         shown: what its addresses show.
         stored: the Secret; None where there is none.
         namespaces: every namespace, with the annotations that are ours.
@@ -202,14 +202,14 @@ class Facts:
 
     @property
     def registered(self) -> Object | None:
-        """The webhook's own registration, None where there is none or none could be read."""
+        """The webhook's own webhook configuration, None where there is none or none could be read."""
         if isinstance(self.configurations, Missing):
             return None
         return next((one for one in self.configurations if one.get("metadata", {}).get("name") == NAME), None)
 
     @property
     def nothing_installed(self) -> bool:
-        """Whether nothing of the webhook is there: neither its registration nor anything in its own namespace.
+        """Whether nothing of the webhook is there: neither its webhook configuration nor anything in its own namespace.
 
         What could not be read may be there.
         """

@@ -1,4 +1,4 @@
-"""What an address shows of itself in a TLS handshake, and whether given authorities verify it."""
+"""What an address shows of itself in a TLS handshake, and whether given CAs verify it."""
 
 import asyncio
 import ssl
@@ -77,7 +77,7 @@ def _context(authorities: bytes) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=authorities.decode("ascii", "replace"))
     else:
         context = ssl.create_default_context()
-    # Go does not ask for what X.509 says of authorities but nobody checked when they were made; Python 3.13 would.
+    # Go does not ask for what X.509 says of CAs but nobody checked when they were made; Python 3.13 would.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 

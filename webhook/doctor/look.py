@@ -105,7 +105,7 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
 
 
 async def _look_closer(api: Api, seen: Facts) -> Facts:
-    """What can only be asked once the registration, the policy and the namespaces are known."""
+    """What can only be asked once the webhook configuration, the policy and the namespaces are known."""
     spaces = [] if isinstance(seen.namespaces, Missing) else treated(seen.namespaces, seen.policy, seen.release)
     if seen.nothing_installed:
         return seen

@@ -81,14 +81,14 @@ def untouched(facts: Facts) -> Result:
     if missed:
         more = [f"and {len(missed) - _SHOWN} more"] if len(missed) > _SHOWN else []
         return warning(
-            f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's account",
+            f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status",
             *missed[:_SHOWN],
             *more,
             hint="pods are treated when they are created: kubectl rollout restart, or create them anew",
         )
     if unseen:
         return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces")
-    return ok(f"no GPU pod was missed ({counted(seen, 'pod')} with GPU words)")
+    return ok(f"no GPU pod was missed ({counted(seen, 'pod')} with GPU keys)")
 
 
 def dry_run(facts: Facts) -> Result:
@@ -106,7 +106,8 @@ def dry_run(facts: Facts) -> Result:
     logs = LOGS.format(release=facts.release)
     if not trial.message:
         return error(
-            f"{what} is created as it is: the webhook is not called", hint=f"see the registration above; {logs}"
+            f"{what} is created as it is: the webhook is not called",
+            hint=f"see the webhook configuration above; {logs}",
         )
     # The status of these answers is that of anybody's refusal; only their text says whose it is.
     if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, AUDIT)):

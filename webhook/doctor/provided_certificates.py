@@ -93,14 +93,14 @@ def provided_in_folder(files: Mapping[str, bytes] | None) -> bool:
 
 def renewed_there(place: str) -> str:
     """What to say of a place with a pair that somebody else keeps."""
-    return f"{place} holds a certificate without the key of its authority: {_by_hand()}"
+    return f"{place} holds a certificate without the key of its CA: {_by_hand()}"
 
 
 def perhaps_provided(place: str, registration: str, namespace: str) -> str:
-    """What to say of a place that holds nothing although there is a registration."""
+    """What to say of a place that holds nothing although there is a webhook configuration."""
     return (
-        f"{place} holds no certificates, and there is a registration {registration}: either no replica has started yet, or "
-        f"it serves a certificate of somebody else ({OPTION}), and then {_by_hand(namespace)}"
+        f"{place} holds no certificates, and there is a webhook configuration {registration}: either no replica has started "
+        f"yet, or it serves a certificate of somebody else ({OPTION}), and then {_by_hand(namespace)}"
     )
 
 

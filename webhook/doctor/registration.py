@@ -33,7 +33,7 @@ _SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
 def registered(facts: Facts) -> Result:
     """Whether it is there with both webhooks, and by which policy it was written."""
     if isinstance(facts.configurations, Missing):
-        return unread("the registrations", facts.configurations, NEEDS)
+        return unread("the webhook configurations", facts.configurations, NEEDS)
     if facts.nothing_installed:
         return error(
             f"the webhook is not installed: there is no {NAME}, and nothing of it in the namespace {facts.release}",
@@ -116,7 +116,7 @@ def matched_names(facts: Facts) -> Result:
 def order(facts: Facts) -> Result:
     """Whether webhooks that have to see what we write are called after us."""
     if isinstance(facts.configurations, Missing):
-        return unread("the registrations", facts.configurations, NEEDS)
+        return unread("the webhook configurations", facts.configurations, NEEDS)
     earlier = sorted(
         (one for one in facts.configurations if _name(one) < NAME and _concerns(one, facts)),
         key=_name,
@@ -145,12 +145,12 @@ def order(facts: Facts) -> Result:
 
 
 def _whole(facts: Facts) -> Object | Result:
-    """The registration with both webhooks, else why a check of it says nothing."""
+    """The webhook configuration with both webhooks, else why a check of it says nothing."""
     if isinstance(facts.configurations, Missing):
-        return unread("the registrations", facts.configurations, NEEDS)
+        return unread("the webhook configurations", facts.configurations, NEEDS)
     found = facts.registered
     if found is None or not {ENFORCE, AUDIT} <= webhooks_of(found).keys():
-        return warning("not looked at: the registration is not whole", hint="see above")
+        return warning("not looked at: the webhook configuration is not whole", hint="see above")
     return found
 
 
@@ -188,8 +188,8 @@ def _printed(facts: Facts) -> str:
     webhooks = [] if isinstance(facts.registered, Missing | None) else [*webhooks_of(facts.registered).values()]
     address = address_of(webhooks[0]) if webhooks else None
     if isinstance(address, Service):
-        return f"vgpu-webhook registration --service {address.namespace}/{address.name}"
-    return f"vgpu-webhook registration --{f'url {address}' if address else 'service NS/NAME'}"
+        return f"vgpu-webhook webhook configuration --service {address.namespace}/{address.name}"
+    return f"vgpu-webhook webhook configuration --{f'url {address}' if address else 'service NS/NAME'}"
 
 
 def _after_change(facts: Facts) -> str:

@@ -34,7 +34,7 @@ class Missing:
     """A fact that could not be read.
 
     Attributes:
-        why: in the words of who refused, or of what was in the way.
+        why: in the keys of who refused, or of what was in the way.
     """
 
     why: str

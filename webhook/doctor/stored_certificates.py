@@ -53,9 +53,9 @@ class Found:
     Attributes:
         place: for people.
         decoded: what is kept.
-        trusted: by webhook of the registration the authorities (DER) that its callers trust; None outside a cluster, or
+        trusted: by webhook of the webhook configuration the CAs (DER) that its callers trust; None outside a cluster, or
             if it cannot be read.
-        address: where API servers call, if the registration says.
+        address: where API servers call, if the webhook configuration says.
     """
 
     place: str
@@ -107,7 +107,10 @@ async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) 
         return Found(place, decoded, notes=(*notes, f"who trusts it is not known: {error}"))
     if registration is None:
         return Found(
-            place, decoded, trusted={}, notes=(*notes, f"there is no registration {REGISTRATION}: nobody calls")
+            place,
+            decoded,
+            trusted={},
+            notes=(*notes, f"there is no webhook configuration {REGISTRATION}: nobody calls"),
         )
     if theirs is None and decoded.kept is None:
         notes = (perhaps_provided(place, REGISTRATION, namespace),)
@@ -125,7 +128,7 @@ async def _ask(where: Location, wanted: RotationRequest) -> str:
         kept = await leave_request(store, wanted)
     if kept.coming is not None and wanted is RotationRequest.AUTHORITY:
         return (
-            f"{place} has a coming authority already: leaves under it are served as soon as every API server has had "
+            f"{place} has a coming CA already: serving certificates under it are served as soon as every API server has had "
             "the time to learn of it (certs show)"
         )
     return _promise(place, wanted)
@@ -148,10 +151,12 @@ async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) 
 
 def _promise(place: str, asked: RotationRequest) -> str:
     if asked is RotationRequest.LEAF:
-        return f"asked for a new leaf in {place}: the running replicas make one and serve it within seconds"
+        return (
+            f"asked for a new serving certificate in {place}: the running replicas make one and serve it within seconds"
+        )
     return (
-        f"asked for a new authority in {place}: the running replicas make it and have it trusted beside the old one; leaves "
-        "under it are served after the settle time (2 minutes, if serve --ca-settle says nothing else)"
+        f"asked for a new CA in {place}: the running replicas make it and have it trusted beside the old one; "
+        "certificates under it are served after the settle time (2 minutes, if serve --ca-settle says nothing else)"
     )
 
 

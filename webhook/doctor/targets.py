@@ -14,7 +14,7 @@ from webhook.mapping.model.vendor import Vendor
 
 
 def targets(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
-    """The vendors in whose words pods run here: the setting ``target``, else those whose words some node has to give."""
+    """The vendors in whose keys pods run here: the setting ``target``, else those whose keys some node has to give."""
     if policy.settings.target is not None:
         return [policy.vendors[policy.settings.target]]
     if isinstance(nodes, Missing):
@@ -26,7 +26,7 @@ def targets(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
 
 
 def resources_of(vendor: Vendor, names: Iterable[str]) -> Iterator[str]:
-    """Those of the resource names that are words of a vendor."""
+    """Those of the resource names that are keys of a vendor."""
     keys = index([vendor], "resource")
     return (name for name in names if keys.owners(name))
 

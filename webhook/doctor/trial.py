@@ -17,7 +17,7 @@ from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 AMOUNTS: Final = ("1", "100")
-"""Of a word: one device or one percent; where a word counts percent of a card, a whole one."""
+"""Of a word: one device or one percent; where a key counts percent of a device, a whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def pod(resources: dict[str, str]) -> Object:
 
 
 def _requests(policy: Policy, nodes: Iterable[Node] | Missing) -> Iterator[dict[str, str]]:
-    """What can be asked for: first in the words of the targets; one word alone, else all of a vendor."""
+    """What can be asked for: first in the keys of the targets; one key alone, else all of a vendor."""
     for vendor in dict.fromkeys([*targets(policy, nodes), *policy.in_force]):
         names = list(_names(vendor))
         for amount in AMOUNTS:
@@ -73,7 +73,7 @@ def _requests(policy: Policy, nodes: Iterable[Node] | Missing) -> Iterator[dict[
 
 
 def _names(vendor: Vendor) -> Iterator[str]:
-    """One name of each resource word; devices first, for they are asked for most."""
+    """One name of each resource key; devices first, for they are asked for most."""
     keys = [word for word in vendor.keys.values() if word.place == "resource" and word.kind == "amount"]
     for word in sorted(keys, key=lambda word: "devices" not in word.dimensions):
         listed = (key for spelling in word.spellings for key, _ in spelling.names(vendor.document.variables))

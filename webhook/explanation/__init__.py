@@ -1,1 +1,1 @@
-"""Decisions and words told for people: the same steps as a review, over the same inputs, with everything between."""
+"""Decisions and keys told for people: the same steps as a review, over the same inputs, with everything between."""

@@ -1,4 +1,4 @@
-"""What will be written to a pod besides its words, told for people: the shim of a container, and where the pod runs."""
+"""What will be written to a pod besides its keys, told for people: the shim of a container, and where the pod runs."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -63,7 +63,7 @@ def _why(holding: Allocation, delivery: str | None, *, changes: bool) -> str:
     if shim is None:
         return f"{vendor.name} has none: what its device plugin or driver does is all that keeps the share"
     if not holding.share:
-        return "none: whole cards need no limit"
+        return "none: whole devices need no limit"
     if not shim.serves(holding.form):
         return f"none: {vendor.name} has none for {holding.form!r}"
     if delivery == "plugin":

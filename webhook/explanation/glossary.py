@@ -1,4 +1,4 @@
-"""Whose word a name is in a policy and what it means there, for people."""
+"""Whose key a name is in a policy and what it means there, for people."""
 
 import re
 from collections.abc import Iterator
@@ -26,7 +26,7 @@ MAX_DISTANCE: Final = 4
 _PLACES: Final[tuple[WordPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
 
 Mark: TypeAlias = Literal["hint", "owned", "known"]
-"""What a name that is no word is to a vendor; see the keys of that name in a mapping."""
+"""What a name that is no key is to a vendor; see the keys of that name in a mapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,16 +35,16 @@ class Use:
 
     Attributes:
         vendor, family, about: the vendor.
-        in_force: its words are read here; else it is on standby.
+        in_force: its keys are read here; else it is inactive.
         place: where the name has to stand.
-        word: the mapping's name of the word.
+        word: the mapping's name of the key.
         keys: all its spellings; the first is written.
         container: the container that this key is meant for, where the key names one.
         says: the dimensions, or ``other``, ``text``, ``container``.
-        unit: what 1 is worth, in words.
+        unit: what 1 is worth, in keys.
         per: ``card`` or ``total``; None where neither makes sense.
-        legal: the numbers that are taken, in words.
-        missing: what it means that the word is not there.
+        legal: the numbers that are taken, in keys.
+        missing: what it means that the key is not there.
         rules: the forms of the vendor, in the order in which they are tried.
         traps: what is easily misunderstood.
     """
@@ -72,10 +72,10 @@ class Entry:
 
     Attributes:
         name: as it was asked for.
-        owner: the vendor whose word it is here as a resource, None where that is nobody's.
-        choice: the setting that would put another vendor in force, where several have the word.
-        uses: as a word, those in force first.
-        marks: (vendor, what it is to that vendor) where it is no word.
+        owner: the vendor whose key it is here as a resource, None where that is nobody's.
+        choice: the setting that would put another vendor in force, where several have the key.
+        uses: as a key, those in force first.
+        marks: (vendor, what it is to that vendor) where it is no key.
         near: known names that resemble it, where nobody knows it.
         device_class: the DeviceClass whose own name as a resource it is.
     """
@@ -180,7 +180,7 @@ def _legal(word: Key) -> str:
 
 
 def _missing(vendor: Vendor, word: Key) -> Iterator[str]:
-    """What it means for each dimension that the word says that it is not there."""
+    """What it means for each dimension that the key says that it is not there."""
     for dimension in word.dimensions:
         if dimension == "devices" and vendor.counts_parts(word):
             continue
@@ -197,7 +197,7 @@ def _missing(vendor: Vendor, word: Key) -> Iterator[str]:
 
 
 def _meanings(vendor: Vendor, word: Key, dimension: Dimension) -> Iterator[str]:
-    """What the forms that can hold without the word take the dimension for, each meaning once."""
+    """What the forms that can hold without the key take the dimension for, each meaning once."""
     found: dict[str, list[str]] = {}
     for form in vendor.forms:
         about = [condition for condition in form.when if word.name in condition.keys]
@@ -255,7 +255,7 @@ def _traps(vendor: Vendor, word: Key) -> Iterator[str]:
         yield f"Retired: {' '.join(word.retired.split())}"
     if word.total:
         does = "what does not divide is rounded down" if word.rounding == "down" else "has to divide by their number"
-        yield f"It counts over all cards together, and {does}."
+        yield f"It counts over all devices together, and {does}."
     for dimension in word.dimensions:
         yield from _not_counting(vendor, word, dimension)
     if word.place != "resource" and "devices" in word.dimensions:
@@ -264,11 +264,11 @@ def _traps(vendor: Vendor, word: Key) -> Iterator[str]:
         yield "The key names the container that it is meant for."
     for form in vendor.forms:
         if form.keys[word.name].total != word.total:
-            yield f"In the form {form.name!r} it counts {'over all cards together' if not word.total else 'per card'}."
+            yield f"In the form {form.name!r} it counts {'over all devices together' if not word.total else 'per device'}."
 
 
 def _not_counting(vendor: Vendor, word: Key, dimension: Dimension) -> Iterator[str]:
-    """Where the word has no effect for a dimension; one that counts parts of a card says no number of cards anywhere."""
+    """Where the key has no effect for a dimension; one that counts parts of a device says no number of devices anywhere."""
     if dimension == "devices" and vendor.counts_parts(word):
         return
     first, *_ = vendor.by_dimension[dimension]
@@ -281,7 +281,7 @@ def _not_counting(vendor: Vendor, word: Key, dimension: Dimension) -> Iterator[s
 
 
 def _decides(form: Form, word: Key) -> bool:
-    """Whether the word leads to the form, so that it is not ignored there."""
+    """Whether the key leads to the form, so that it is not ignored there."""
     derives = isinstance(form.devices, Derived) and form.devices.key == word.name
     return derives or any(word.name in condition.keys for condition in form.when)
 

@@ -1,4 +1,4 @@
-"""The words of one container, told for people: what they mean and who says so, what is written, what was rounded."""
+"""The keys of one container, told for people: what they mean and who says so, what is written, what was rounded."""
 
 from collections.abc import Iterator
 
@@ -23,17 +23,17 @@ from webhook.request import DIMENSIONS, FREE, Dimension, Request, amount_text
 
 
 def word_shown(vendor: Vendor, word: Key, said: KeyValue) -> ShownKey:
-    """A word as it stands in the pod."""
+    """A key as it stands in the pod."""
     return ShownKey(said.key, said.text, word.place, worth(vendor, word, said.number))
 
 
 def share_of(request: Request) -> Share:
-    """A request as the account has it."""
+    """A request as the status has it."""
     return Share(request.devices, amount_text(request.memory), amount_text(request.cores), request.whole)
 
 
 def meaning(one: ContainerRequest, reading: Reading) -> Iterator[Amount]:
-    """What the words of a container mean, dimension by dimension, and who says so."""
+    """What the keys of a container mean, dimension by dimension, and who says so."""
     for dimension in DIMENSIONS:
         value = getattr(reading.request, dimension)
         amount = str(value) if dimension == "devices" else amount_text(value)
@@ -51,7 +51,7 @@ def _origin(one: ContainerRequest, reading: Reading, dimension: Dimension) -> tu
     if said is not None:
         return "pod", f"{said}"
     if form.literal(dimension):
-        return "form", f"{vendor.name} takes these words for {form.name!r}"
+        return "form", f"{vendor.name} takes these keys for {form.name!r}"
     if any(one.vendor.variables[name].rows for it in one.key_values.values() for name, _ in it.binding):
         return "name", "so says the name"
     if dimension == "cores" and form.absent.cores is FREE and reading.request.whole:
@@ -60,7 +60,7 @@ def _origin(one: ContainerRequest, reading: Reading, dimension: Dimension) -> tu
 
 
 def _counted(one: ContainerRequest, form: Form, dimension: Dimension) -> KeyValue | None:
-    """The word that says a dimension, if one does."""
+    """The key that says a dimension, if one does."""
     if dimension == "devices" and isinstance(form.devices, Derived):
         return one.key_values.get(form.devices.key)
     if form.literal(dimension):
@@ -69,7 +69,7 @@ def _counted(one: ContainerRequest, form: Form, dimension: Dimension) -> KeyValu
 
 
 def written(settled: Settled) -> Iterator[WordWritten]:
-    """The words that are written, in the order of the account."""
+    """The keys that are written, in the order of the status."""
     vendor, form = settled.target, next(form for form in settled.target.forms if form.name == settled.form)
     names = index([vendor], "resource")
     for key, number in settled.resources.items():

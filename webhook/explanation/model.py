@@ -11,16 +11,16 @@ from webhook.mapping.model.vendor import WordPlace
 from webhook.request import Dimension
 
 From: TypeAlias = Literal["pod", "namespace", "mapping", "form", "name", "absent"]
-"""Where an amount comes from: said by the pod; filled in for the namespace or by the mapping; said by the form that the words
-take, or by the name of a word; or what it means that nobody says it."""
+"""Where an amount comes from: said by the pod; filled in for the namespace or by the mapping; said by the form that the keys
+take, or by the name of a key; or what it means that nobody says it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """A request; amounts are for each card.
+    """A request; amounts are for each device.
 
     Attributes:
-        whole: whole, exclusive cards.
+        whole: whole, exclusive devices.
     """
 
     devices: int | None
@@ -31,11 +31,11 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ShownKey:
-    """A word with its value, and what that says.
+    """A key with its value, and what that says.
 
     Attributes:
         place: where it stands; a resource in limits and requests.
-        says: what the value is worth, in words.
+        says: what the value is worth, in keys.
     """
 
     key: str
@@ -46,7 +46,7 @@ class ShownKey:
 
 @dataclass(frozen=True, slots=True)
 class WordWritten:
-    """A word that is written, as in `ShownKey`.
+    """A key that is written, as in `ShownKey`.
 
     Attributes:
         why: what made it necessary.
@@ -61,11 +61,11 @@ class WordWritten:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """One dimension of what was asked, for each card, and where it comes from.
+    """One dimension of what was asked, for each device, and where it comes from.
 
     Attributes:
         origin: who says so.
-        where: the same in words, with the key or annotation.
+        where: the same in keys, with the key or annotation.
     """
 
     dimension: Dimension
@@ -79,7 +79,7 @@ class Rounding:
     """A number that became another one.
 
     Attributes:
-        what: a key, or a dimension per card.
+        what: a key, or a dimension per device.
         before, after: the numbers with their units.
         by: the difference, with its sign.
         code: of the reason under which it is told.
@@ -125,8 +125,8 @@ class ShimShown:
     """How the library that enforces the share gets into a container.
 
     Attributes:
-        delivery: as in the account; None where there is no shim.
-        why: in words.
+        delivery: as in the status; None where there is no shim.
+        why: in keys.
         mounts: mount path: volume.
         variables: those that change.
     """
@@ -142,17 +142,17 @@ class ContainerExplained:
     """One container that asks.
 
     Attributes:
-        vendor: in whose words; several, where they are mixed.
-        form: the mapping's name for the combination of words.
-        asked: the words as they stand.
+        vendor: in whose keys; several, where they are mixed.
+        form: the mapping's name for the combination of keys.
+        asked: the keys as they stand.
         meaning: what they mean, dimension by dimension; empty where they mean nothing.
         request: what was read, defaults included; None where it is refused or left as it stands.
         allocation: what the container will hold, as the target's keys say it.
-        target, because: in whose words it will run, and who says so.
-        written: the words that are written; `removed` the keys that are taken away.
+        target, because: in whose keys it will run, and who says so.
+        written: the keys that are written; `removed` the keys that are taken away.
         rounded: numbers that became others.
         shim: None where it was not reached.
-        left: why the words are left as they stand; None where they are not.
+        left: why the keys are left as they stand; None where they are not.
     """
 
     name: str
@@ -187,7 +187,7 @@ class Correction:
 
     Attributes:
         manifest: the parts of the pod that differ, as they should be.
-        without: what has to go, in words.
+        without: what has to go, in keys.
     """
 
     manifest: Mapping[str, Any]
@@ -216,7 +216,7 @@ class PodExplained:
     Attributes:
         namespace: where it is created.
         mode: ``enforce``, ``warn`` or ``audit``, with the namespace's roll-out in it.
-        code, outcome, meaning: the decision in a few words, and in a sentence.
+        code, outcome, meaning: the decision in a few keys, and in a sentence.
         allowed: whether it is created.
         policy: the digest of the documents that this follows from.
         containers: those that ask.

@@ -1,4 +1,4 @@
-"""Other numbers for the words of a container that is refused: what its vendor would take, and no less than asked."""
+"""Other numbers for the keys of a container that is refused: what its vendor would take, and no less than asked."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,11 +19,11 @@ from webhook.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class _Words:
-    """The words of one vendor in a container.
+    """The keys of one vendor in a container.
 
     Attributes:
         key_values: its resources.
-        labels: the pod's labels that hold for it: counts of cards.
+        labels: the pod's labels that hold for it: counts of devices.
     """
 
     vendor: Vendor
@@ -37,7 +37,7 @@ class _Words:
 
     @property
     def counts(self) -> tuple[Number, ...]:
-        """The numbers of cards that they say."""
+        """The numbers of devices that they say."""
         return tuple(one.number for one in self.all.values() if "devices" in self.vendor.keys[one.word].dimensions)
 
 
@@ -115,7 +115,7 @@ def _needs(condition: Condition, word: str) -> bool:
 
 
 def _numbers(vendor: Vendor, said: KeyValue, words: _Words, largest_card: int, *, too_large: bool) -> list[Number]:
-    """Other numbers of a word that could have been meant: never less, unless its unit was taken for another."""
+    """Other numbers of a key that could have been meant: never less, unless its unit was taken for another."""
     word = vendor.keys[said.word]
     share = share_meant(word, said.number)
     if share is not None and word.written != "decimal":

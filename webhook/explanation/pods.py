@@ -150,7 +150,7 @@ def _containers(
 
 
 def _unread(seen: Survey, policy: Policy) -> Iterator[ContainerExplained]:
-    """Containers with words that cannot even be collected: two vendors', or no quantities."""
+    """Containers with keys that cannot even be collected: two vendors', or no quantities."""
     for container in seen.keys.containers:
         asked = tuple(_unread_words(container, policy))
         vendors = dict.fromkeys(policy.resources.owners(one.key)[0].vendor for one in asked)
@@ -222,7 +222,7 @@ class _Teller:
         )
 
     def _reading(self, one: ContainerRequest) -> Reading | None:
-        """What the words mean, where they mean something that the target cannot say."""
+        """What the keys mean, where they mean something that the target cannot say."""
         try:
             target, _ = target_of(one.vendor, self._given, self._policy)
             namespace, _ = namespace_defaults(self._given, self._policy)

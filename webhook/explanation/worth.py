@@ -1,4 +1,4 @@
-"""Words and amounts in sentences, for people: what a number of a word is worth, and what 1 is."""
+"""Words and amounts in sentences, for people: what a number of a key is worth, and what 1 is."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -17,7 +17,7 @@ _OTHER: Final[Mapping[str, str]] = {
 
 
 def worth(vendor: Vendor, key: Key, number: Number) -> str:
-    """What a number of a vendor's word says: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per card``."""
+    """What a number of a vendor's key says: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per device``."""
     if key.kind != "amount":
         return _OTHER[key.kind]
     if number == 0:
@@ -28,7 +28,7 @@ def worth(vendor: Vendor, key: Key, number: Number) -> str:
 
 
 def unit_text(vendor: Vendor, key: Key) -> str:
-    """What 1 of a vendor's word is worth."""
+    """What 1 of a vendor's key is worth."""
     if key.kind != "amount":
         return _OTHER[key.kind]
     if key.unit is None:
@@ -37,18 +37,18 @@ def unit_text(vendor: Vendor, key: Key) -> str:
 
 
 def amount_in_words(value: int | Memory, dimension: Dimension) -> str:
-    """An amount of one card, or a count of cards."""
+    """An amount of one device, or a count of devices."""
     if isinstance(value, int):
-        return "1 card" if value == 1 else f"{value} cards"
+        return "1 device" if value == 1 else f"{value} devices"
     if value is FREE:
         return "no limit"
     if isinstance(value, Percent):
-        return "all of the card" if value == ALL else f"{number_text(value.value)} % of the card's {dimension}"
+        return "all of the device" if value == ALL else f"{number_text(value.value)} % of the device's {dimension}"
     return mib_text(value.bytes)
 
 
 def mib_text(amount: Number) -> str:
-    """Bytes as memory of cards is counted everywhere, with a larger unit beside it where one fits."""
+    """Bytes as memory of devices is counted everywhere, with a larger unit beside it where one fits."""
     text = bytes_text(amount)
     mib = f"{number_text(Fraction(amount) / _MIB)} MiB"
     return text if amount < _MIB or text == mib else f"{mib} ({text})"
@@ -57,10 +57,10 @@ def mib_text(amount: Number) -> str:
 def _worth(vendor: Vendor, key: Key, dimension: Dimension, number: Number) -> str:
     unit = key.unit or 1
     if dimension == "devices" and vendor.counts_parts(key):
-        return "1 part of one card" if number == 1 else f"{number_text(number)} parts of one card"
+        return "1 part of one device" if number == 1 else f"{number_text(number)} parts of one device"
     if dimension == "devices":
         return amount_in_words(int(number), "devices")
-    per = "over all cards together" if key.total else "per card"
+    per = "over all devices together" if key.total else "per device"
     if dimension == "memory" and key.sized:
         total = mib_text(number * unit)
         amount = total if unit == _MIB else f"{number_text(number)} x {bytes_text(unit)} = {total}"
@@ -72,7 +72,7 @@ def _worth(vendor: Vendor, key: Key, dimension: Dimension, number: Number) -> st
 def _unit(vendor: Vendor, key: Key, dimension: Dimension) -> str:
     unit = key.unit or 1
     if dimension == "devices":
-        return "a part of one card" if vendor.counts_parts(key) else "a card"
+        return "a part of one device" if vendor.counts_parts(key) else "a device"
     if key.sized and dimension == "memory":
         return bytes_text(unit)
-    return f"{number_text(unit)} % of a card's {dimension}"
+    return f"{number_text(unit)} % of a device's {dimension}"

@@ -183,7 +183,7 @@ def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
     further = [placed(problem, merged.document) for problem in found if not follows_from(problem, earlier)]
     problems = [*earlier, *further]
     if any(problem.path[:1] in {("keys",), ("variables",)} for problem in problems):
-        # What a whole form lacks may be what such a word would say.
+        # What a whole form lacks may be what such a key would say.
         problems = [problem for problem in problems if problem.path[:1] != ("forms",) or len(problem.path) > _FORM]
     return vendor, tuple(problems)
 
@@ -199,7 +199,7 @@ def _drafted_settings(document: Document | None, target: str | None) -> tuple[Se
 
 
 def probed(one: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
-    """What probes find in a document; `vendor` is what a policy makes of it: it may be put on standby there."""
+    """What probes find in a document; `vendor` is what a policy makes of it: it may be put inactive there."""
     document = one.merged.document
     try:
         with held_against(document.source, document.lines.get((), 1)):

@@ -57,7 +57,7 @@ class Upkeep(Protocol):
         ...
 
     async def sure(self) -> bool:
-        """Whether the authorities that were published last are all that others may be using."""
+        """Whether the CAs that were published last are all that others may be using."""
         ...
 
 
@@ -67,15 +67,15 @@ class Certificates:
     Args:
         tls: the TLS context.
         log: where it is told.
-        settle: seconds in which all callers have learnt of an authority.
+        settle: seconds in which all callers have learnt of a CA.
         watched: what callers trust is observed; else whoever calls trusts what is published, by hand.
 
     Attributes:
         tls: the TLS context.
         upkeep: who keeps it up; None where the pair never changes.
-        bundle: the authorities that were published last, PEM.
+        bundle: the CAs that were published last, PEM.
         published: set once there are any, or it is known that somebody else takes care of them.
-        republished: called with the authorities whenever they change.
+        republished: called with the CAs whenever they change.
         watched: as it was given.
         troubled: called with what somebody should look at.
     """
@@ -99,7 +99,7 @@ class Certificates:
         self._served_before = False
 
     def keep(self, store: Store, rules: Rules) -> None:
-        """Have the certificates of a store kept up, and its leaf served."""
+        """Have the certificates of a store kept up, and its serving certificate served."""
         self.upkeep = Rotator(
             store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, tell=self._tell
         )
@@ -120,7 +120,7 @@ class Certificates:
         self._clients = Clients(file, self.tls, tell=self._tell_clients)
 
     def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
-        """Take notice of the authorities (DER) that each webhook of the registration holds; None: there is none."""
+        """Take notice of the CAs (DER) that each webhook of the webhook configuration holds; None: there is none."""
         before, self._trust = self._trust, self._trust.observed(bundles, time.monotonic())
         if self.upkeep is not None and before != self._trust:
             self.upkeep.check()
@@ -178,7 +178,7 @@ class Certificates:
         yield not_before
         rotations = CounterMetricFamily(
             "vgpu_webhook_certificate_rotations",
-            "How often another certificate was served than before, and how often under another authority.",
+            "How often another certificate was served than before, and how often under another CA.",
             labels=("kind",),
         )
         for kind, count in self._rotations.items():

@@ -1,4 +1,4 @@
-"""``serve`` in a cluster: the policy from ConfigMaps, the namespaces followed, the registration kept."""
+"""``serve`` in a cluster: the policy from ConfigMaps, the namespaces followed, the webhook configuration kept."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ from webhook.replica.start import (
     started,
 )
 
-AUTHORITY: Final = "vgpu-webhook authority"
+AUTHORITY: Final = "vgpu-webhook CA"
 NAME: Final = "vgpu-webhook"
 """The Service and the ClusterRole of a release that names no others."""
 
@@ -57,7 +57,7 @@ def serve_clustered(
     address = _address(where, own)
     mode = Mode(where.registration)
     place = Place(release_namespace, Site(address, b"", release_namespace, material.inject_ca_from), mode, NAME)
-    # Where nobody asks for the registration and somebody else keeps the pair, whether they fit is theirs to see to.
+    # Where nobody asks for the webhook configuration and somebody else keeps the pair, whether they fit is theirs to see to.
     watched = material.certificate_dir is None or mode is not Mode.OFF
     log = logger(log_level)
     certificates = certificates_of(material, log, watched=watched)
@@ -81,7 +81,8 @@ def serve_clustered(
         try:
             if certificates.upkeep is None:
                 secret = SecretStore(api, release_namespace, SECRET, log, owner=NAME)
-                # The same on all replicas: a name of one machine would have each of them make a leaf of its own.
+                # The same on all replicas: a name of one machine would have each of them make a serving certificate of
+                # its own.
                 names = [*_names(address, material.cluster_domain), *LOOPBACK]
                 certificates.keep(secret, material.rules(AUTHORITY, names))
                 trusted = f"{BUNDLE} of the {secret.place}"

@@ -1,4 +1,4 @@
-"""The cluster around a server: what it follows there, and the registration that it keeps.
+"""The cluster around a server: what it follows there, and the webhook configuration that it keeps.
 
 Nothing of it is needed to answer a review once all was read for the first time: what was last known stays in force.
 """
@@ -46,8 +46,8 @@ class Place:
     Attributes:
         release_namespace: the webhook's own: its ConfigMaps say the policy.
         site: how API servers reach it.
-        registration: who keeps the registration.
-        owner: a ClusterRole of the release, if there is one: with it goes the registration.
+        registration: who keeps the webhook configuration.
+        owner: a ClusterRole of the release, if there is one: with it goes the webhook configuration.
     """
 
     release_namespace: str
@@ -110,7 +110,7 @@ class InCluster:
         self._log = log
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled; the registration is written once all of it was read, and not before.
+        """Follow the cluster until cancelled; the webhook configuration is written once all of it was read, and not before.
 
         Nor is it written before it is known whom callers have to trust.
         """
@@ -179,7 +179,7 @@ class InCluster:
         return found
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
-        """Whether another replica knows words of this pod that this one has yet to learn."""
+        """Whether another replica knows keys of this pod that this one has yet to learn."""
         registered = self._registrar.registered
         if registered is None or registered.digest == policy.digest or not opted_in(namespace, policy):
             return False
@@ -259,7 +259,7 @@ class InCluster:
         self._registrar.check()
 
     async def _first_look(self) -> None:
-        """That there is no registration is no change that anybody would be told of."""
+        """That there is no webhook configuration is no change that anybody would be told of."""
         await self._registrations.synced.wait()
         self._certificates.observe(bundles_in(self._registrations))
 

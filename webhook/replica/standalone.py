@@ -12,9 +12,9 @@ from webhook.replica.start import CertificateOptions, certificates_of, logger, n
 from webhook.server.mutate import Current
 from webhook.server.namespaces import Described
 
-AUTHORITY: Final = "vgpu-webhook standalone authority"
+AUTHORITY: Final = "vgpu-webhook standalone CA"
 STATE_DIR: Final = ".vgpu-webhook"
-"""Where authority and certificate are kept if nothing else is said."""
+"""Where CA and certificate are kept if nothing else is said."""
 
 
 def serve_standalone(

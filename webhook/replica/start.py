@@ -39,14 +39,14 @@ class CertificateOptions:
     """The options that say what is shown to callers.
 
     Attributes:
-        state_dir: where an own authority and leaf are kept; None: where they usually are.
+        state_dir: where a CA of its own and serving certificate are kept; None: where they usually are.
         certificate_dir: where somebody else keeps a pair.
-        settle: seconds in which all callers have learnt of an authority.
-        leaf_days: for how long a leaf is valid.
+        settle: seconds in which all callers have learnt of a CA.
+        leaf_days: for how long a serving certificate is valid.
         extra_names: DNS names and IP addresses, besides those that are known.
         cluster_domain: of the cluster's Services.
-        client_ca_file: the authorities of callers, who then have to show a certificate.
-        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose authorities it fills in itself.
+        client_ca_file: the CAs of callers, who then have to show a certificate.
+        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose CAs it fills in itself.
     """
 
     state_dir: Path | None = None
@@ -83,10 +83,10 @@ class CertificateOptions:
 def certificates_of(
     material: CertificateOptions, log: "FilteringBoundLogger", *, watched: bool = False
 ) -> Certificates:
-    """Certificates that nobody keeps up yet, but for the authorities of callers; `watched` as for `Certificates`.
+    """Certificates that nobody keeps up yet, but for the CAs of callers; `watched` as for `Certificates`.
 
     Raises:
-        StartError: the file of the authorities of callers cannot be used.
+        StartError: the file of the CAs of callers cannot be used.
     """
     file = material.client_ca_file
     try:

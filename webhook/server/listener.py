@@ -120,7 +120,7 @@ class _Door:
         self._throttle = Throttle(1, MINUTE)
 
     async def accept(self, listener: socket.socket) -> None:
-        """Let them in for ever."""
+        """Let them in forever."""
         loop = asyncio.get_running_loop()
         while True:
             try:

@@ -105,7 +105,7 @@ class Metrics(Collector):
         """All of them, as the library wants them."""
         reviews = CounterMetricFamily(
             "vgpu_webhook_reviews",
-            "Reviews by outcome, its reason (docs/codes.md) and the vendor in whose words was asked.",
+            "Reviews by outcome, its reason (docs/codes.md) and the vendor in whose keys was asked.",
             labels=("outcome", "reason", "vendor"),
         )
         for (outcome, reason, vendor), count in self._reviews.items():

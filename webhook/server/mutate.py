@@ -80,7 +80,7 @@ class Peers(Protocol):
         ...
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
-        """Whether others know words of a pod that this replica has yet to learn."""
+        """Whether others know keys of a pod that this replica has yet to learn."""
         ...
 
 
@@ -175,7 +175,7 @@ class Mutate:
     def _answer(self, review: Review, pod: Pod, namespace: Namespace) -> _Answer:
         policy = self.current.policy
         if self.peers is not None and self.peers.behind(pod, namespace, policy):
-            raise NotNowError("another replica knows words of this pod that this one has yet to learn")
+            raise NotNowError("another replica knows keys of this pod that this one has yet to learn")
         context = Context(namespace, self.pod_security_default, review.user_info.username)
         decision = self.decide(pod, context, policy)
         answer = _Answer(

@@ -1,4 +1,4 @@
-"""aiohttp's protocol, watched, and with its own answers in our words."""
+"""aiohttp's protocol, watched, and with its own answers in our keys."""
 
 import asyncio
 from http import HTTPStatus

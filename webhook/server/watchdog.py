@@ -167,7 +167,7 @@ class Watchdog:
         self.refused[why] = self.refused.get(why, 0) + 1
 
     async def run(self) -> None:
-        """Sweep for ever."""
+        """Sweep forever."""
         loop = asyncio.get_running_loop()
         pause = min(self.limits.header_time, self.limits.request_time) / SWEEPS
         while True:

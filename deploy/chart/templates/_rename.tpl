@@ -1,14 +1,14 @@
 {{/*
-A rename, by fullnameOverride or nameOverride, in three upgrades, so that whatever the registration calls is there and answers:
+A rename, by fullnameOverride or nameOverride, in three upgrades, so that whatever the webhook configuration calls is there and answers:
 
-1. The Service and the Deployment of the former name stay, beside those of the new one; the registration calls the former.
-2. Once replicas of the new name are ready, the registration calls that; of the former name the Service stays.
+1. The Service and the Deployment of the former name stay, beside those of the new one; the webhook configuration calls the former.
+2. Once replicas of the new name are ready, the webhook configuration calls that; of the former name the Service stays.
 3. Nothing of the former name is left.
 
 What has been done is read from the cluster. Where nothing can be read (`helm template`), there is no rename.
 */}}
 
-{{/* The name of this release's Service that the registration calls, if that is not the one of now. */}}
+{{/* The name of this release's Service that the webhook configuration calls, if that is not the one of now. */}}
 {{- define "vgpu-webhook.formerName" -}}
 {{- if and .Release.IsUpgrade (not .Values.registration.url) -}}
 {{- $registration := lookup "admissionregistration.k8s.io/v1" "MutatingWebhookConfiguration" "" "00-vgpu-webhook" | default dict -}}

@@ -19,7 +19,7 @@ from tests.fuzz.oracle.meaning import (
 
 
 def aliyun(keys: Keys) -> Meaning:
-    """Alibaba Cloud ACK, shared GPU scheduling: GiB in total over the cards of the pod's label, which divide it."""
+    """Alibaba Cloud ACK, shared GPU scheduling: GiB in total over the devices of the pod's label, which divide it."""
     total, cores = keys.of("gpu-mem"), keys.of("gpu-core")
     if cores is not None and (cores % 5 or not 5 <= cores <= 100):
         raise Denied("cores are 5 to 100 in steps of 5")
@@ -29,13 +29,13 @@ def aliyun(keys: Keys) -> Meaning:
         return Meaning("aliyun", 1, None, percent(cores or 100))
     cards = keys.count_of(keys.labels, "aliyun.com/gpu-count") or 1
     if cards > 1 and cores is not None:
-        raise Denied("several cards share memory only")
+        raise Denied("several devices share memory only")
     memory = size(share(total, count(cards)), GIB)
     return Meaning("aliyun", cards, memory, None if cores is None else percent(cores), {"cores": FREE})
 
 
 def gpushare(keys: Keys) -> Meaning | None:
-    """gpushare-scheduler-extender ``docs/userguide.md``: a part of one card, in the cluster's unit, cores unlimited."""
+    """gpushare-scheduler-extender ``docs/userguide.md``: a part of one device, in the cluster's unit, cores unlimited."""
     units = keys.of("gpu-mem")
     if units is None:
         return None
@@ -43,7 +43,7 @@ def gpushare(keys: Keys) -> Meaning | None:
 
 
 def vcuda(keys: Keys) -> Meaning:
-    """Tencent gpu-manager ``README.md`` and ``pkg/services/allocator``: units of 256 MiB; k·100 cores are k whole cards."""
+    """Tencent gpu-manager ``README.md`` and ``pkg/services/allocator``: units of 256 MiB; k·100 cores are k whole devices."""
     cores, units = keys.of("vcuda-core"), keys.of("vcuda-memory")
     if cores is not None and cores >= 100:
         return Meaning("vcuda", count(share(cores, 100)), ALL, ALL)
@@ -52,7 +52,7 @@ def vcuda(keys: Keys) -> Meaning:
 
 
 def qgpu(keys: Keys) -> Meaning | None:
-    """Tencent Cloud TKE qGPU: GiB; above 100 cores both are totals over as many cards as that takes, rounded down."""
+    """Tencent Cloud TKE qGPU: GiB; above 100 cores both are totals over as many devices as that takes, rounded down."""
     cores, total = keys.of("qgpu-core"), keys.of("qgpu-memory")
     if cores is None:
         return _qgpu_without_cores(keys, total)
@@ -65,7 +65,7 @@ def qgpu(keys: Keys) -> Meaning | None:
     if total is None:
         return Meaning("qgpu", cards, None, percent(cores // cards))
     if total < cards:
-        raise Denied("less than 1 GiB for each card")
+        raise Denied("less than 1 GiB for each device")
     return Meaning("qgpu", cards, size(total // cards, GIB), percent(cores // cards))
 
 
@@ -78,7 +78,7 @@ def _qgpu_without_cores(keys: Keys, total: int | None) -> Meaning | None:
         if online:
             raise Unsure("an online job's with an offline one's key")
         if greedy > 100:
-            raise Denied("an offline share is of one card")
+            raise Denied("an offline share is of one device")
         return Meaning("qgpu", 1, size(total, GIB), FREE)
     if online:
         return Meaning("qgpu", 1, size(total, GIB), FREE)
@@ -86,7 +86,7 @@ def _qgpu_without_cores(keys: Keys, total: int | None) -> Meaning | None:
 
 
 def baidu(keys: Keys) -> Meaning:
-    """Baidu AI Cloud CCE, sGPU: cores and memory are totals over the cards and have to divide."""
+    """Baidu AI Cloud CCE, sGPU: cores and memory are totals over the devices and have to divide."""
     cards, gib, part, cores = map(keys.of, ("cgpu", "memory", "memory_percent", "core"))
     if cards is None:
         raise Lacks("the count is missing")
@@ -107,7 +107,7 @@ def baidu(keys: Keys) -> Meaning:
 
 
 def cce(keys: Keys) -> Meaning:
-    """Huawei Cloud CCE xGPU (cce_10_0965): 128 MiB and percent, in total over the cards of the pod's label."""
+    """Huawei Cloud CCE xGPU (cce_10_0965): 128 MiB and percent, in total over the devices of the pod's label."""
     units, cores = keys.of("gpu-mem"), keys.of("gpu-core")
     if keys.position is None:
         raise Denied("no virtual GPUs in init containers")
@@ -121,20 +121,20 @@ def cce(keys: Keys) -> Meaning:
     if units is None:
         return Meaning("cce", cards, None, part)
     if share(units, cards) > 16384:
-        raise Denied("more than a card has")
+        raise Denied("more than a device has")
     if cards == 1 and cores == 100:
         return Meaning("cce", 1, ALL, ALL)  # "the entire GPU will be used"
     return Meaning("cce", cards, size(share(units, cards), 128 * MIB), part, {"cores": FREE})
 
 
 def vke(keys: Keys) -> Meaning | None:
-    """Volcengine VKE mGPU and its validator: MiB and percent, in total over the cards of the container's entry of a list."""
+    """Volcengine VKE mGPU and its validator: MiB and percent, in total over the devices of the container's entry of a list."""
     cores, mib = keys.of("mgpu-core"), keys.of("mgpu-memory")
     cards = _vke_count(keys)
     if mib is None and cores is None:
         return None
     if cards == 0:
-        raise Denied("0 cards beside a request")
+        raise Denied("0 devices beside a request")
     if cards is None or (mib is None and cores is not None and cores % 100 == 0):
         return _vke_one(cores, mib, cards)
     each = None if mib is None else share(mib, cards)
@@ -142,16 +142,16 @@ def vke(keys: Keys) -> Meaning | None:
     if each is not None and each < 1024:
         raise Unsure("256 or 1024 MiB at least")
     if part is not None and part >= 100:
-        raise Unsure("whole cards with a size") if part == 100 else Denied("more than whole cards")
+        raise Unsure("whole devices with a size") if part == 100 else Denied("more than whole devices")
     return Meaning("vke", cards, None if each is None else size(each, MIB), None if part is None else percent(part))
 
 
 def _vke_one(cores: int | None, mib: int | None, cards: int | None) -> Meaning:
     if cores is not None and cores >= 100:
         if mib is not None:
-            raise Denied("whole cards carry no memory")
+            raise Denied("whole devices carry no memory")
         if cards is not None and cards * 100 != cores:
-            raise Denied("a part of each of several cards needs memory")
+            raise Denied("a part of each of several devices needs memory")
         return Meaning("vke", count(share(cores, 100)), ALL, ALL)
     if mib is not None and mib < 256:
         raise Denied("less than 256 MiB")

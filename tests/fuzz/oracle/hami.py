@@ -39,7 +39,7 @@ GKE = tuple(
 MTHREADS = (2, 4, 8, 16, 32, 64, 96)
 """Units of 512 MiB that the vendor shares (``mthreads/device.go``)."""
 KUNLUN = {24576: 25, 49152: 50, 98304: 100}
-"""MiB of a part of a card, with the percentage of its cores (``kunlun/vdevice.go``)."""
+"""MiB of a part of a device, with the percentage of its cores (``kunlun/vdevice.go``)."""
 
 
 def nvidia(keys: Keys) -> Meaning | None:
@@ -63,7 +63,7 @@ def elsewhere(keys: Keys, *amounts: str) -> None:
     if not any(key in keys.node_selector for key in GKE) and "clearml-injector/fraction" not in keys.labels:
         return
     if keys.has(*amounts):
-        raise Denied("amounts of HAMi where another system shares the card")
+        raise Denied("amounts of HAMi where another system shares the device")
     raise Alone
 
 
@@ -73,7 +73,7 @@ def iluvatar(keys: Keys) -> Meaning:
     if vgpu is None:
         raise Lacks("the plugin ignores the rest without vgpu")
     if cores is not None and cores > 100 * vgpu:
-        raise Denied("more cores than the cards have")
+        raise Denied("more cores than the devices have")
     if vgpu > 1:
         return Meaning("iluvatar", count(vgpu), ALL, ALL, corrected=cores not in {None, 100 * vgpu})
     memory = None if units is None else size(units, 256 * MIB)
@@ -100,7 +100,7 @@ def mthreads(keys: Keys) -> Meaning:
     if vgpu is None:
         raise Lacks("vgpu is missing")
     if cores is not None and cores > 16 * vgpu:
-        raise Denied("a card has 16 units of cores")
+        raise Denied("a device has 16 units of cores")
     if vgpu > 1 or units is None:
         return Meaning("mthreads", count(vgpu), ALL, ALL, corrected=cores not in {None, 16 * vgpu})
     if units not in MTHREADS:
@@ -150,7 +150,7 @@ def amd(keys: Keys) -> Meaning:
 
 
 def kunlun(keys: Keys) -> Meaning:
-    """``pkg/device/kunlun``: whole cards by 1, 2, 4 or 8; parts of a quarter, a half, or all of it."""
+    """``pkg/device/kunlun``: whole devices by 1, 2, 4 or 8; parts of a quarter, a half, or all of it."""
     xpu, vxpu, mib = map(keys.of, ("xpu", "vxpu", "vxpu-memory"))
     if xpu is not None and vxpu is not None:
         raise Denied("xpu and vxpu exclude each other")
@@ -164,7 +164,7 @@ def kunlun(keys: Keys) -> Meaning:
         return Meaning("kunlun", count(vxpu), None, ALL, {"memory": ALL})
     part = next((one for one in KUNLUN if mib <= one), None)
     if part is None:
-        raise Denied("more memory than a card has")
+        raise Denied("more memory than a device has")
     if part == 24576 and vxpu >= 8:
         raise Denied("the driver has no handles for so many quarters")
     return Meaning("kunlun", count(vxpu), size(part, MIB), percent(KUNLUN[part]), corrected=mib != part)
@@ -198,9 +198,9 @@ def ascend(keys: Keys) -> Meaning:
     if mib is not None and mib > most:
         raise Denied("more memory than the chip has")
     if cards > 1 and mib is not None and mib <= templates[-1]:
-        raise Denied("a template on several cards")
+        raise Denied("a template on several devices")
     if cards > 1 and mib is not None and mib < whole_chip:
-        raise Unsure("HAMi takes it for all of each card; here it has to be written")
+        raise Unsure("HAMi takes it for all of each device; here it has to be written")
     if cards > 1:
         return Meaning("ascend", count(cards), ALL, ALL)
     if mib is None:
@@ -226,7 +226,7 @@ def neuron(keys: Keys) -> Meaning:
 
 
 def whole(vendor: str, key: str, keys: Keys) -> Meaning | None:
-    """A vendor of whole cards."""
+    """A vendor of whole devices."""
     number = _count(keys.of(key))
     if number is not None and vendor == "whole":
         elsewhere(keys)

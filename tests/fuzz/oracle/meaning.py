@@ -23,7 +23,7 @@ FREE: Amount = ("free", 0)
 class Denied(Exception):  # noqa: N818  (it is what the vendor does)
     """The vendor rejects or ignores such a request, or no device can hold it.
 
-    The message says why in words that are the same for all such requests, then perhaps after a colon which numbers these are.
+    The message says why in keys that are the same for all such requests, then perhaps after a colon which numbers these are.
     """
 
 
@@ -133,9 +133,9 @@ def share(total: Number, devices: int) -> Number:
 
 
 def at_least(got: Amount, asked: Amount, card: Number | None = None) -> bool:
-    """Whether an amount gives what was asked: no limit stays so, a size stays a size, a part of a card a part.
+    """Whether an amount gives what was asked: no limit stays so, a size stays a size, a part of a device a part.
 
-    On a card of so many bytes a size and a part are the same.
+    On a device of so many bytes a size and a part are the same.
     """
     if got == ALL and asked[0] == "size":
         return True
@@ -145,5 +145,5 @@ def at_least(got: Amount, asked: Amount, card: Number | None = None) -> bool:
 
 
 def in_bytes(amount: Amount, card: Number) -> Number:
-    """A size, or a part of a card, in bytes."""
+    """A size, or a part of a device, in bytes."""
     return amount[1] if amount[0] == "size" else Fraction(amount[1] * card, 100)

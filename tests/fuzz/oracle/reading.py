@@ -227,7 +227,7 @@ def _read(container: Json, vendor: str, used: tuple[str, ...], keys: Keys) -> Re
     except Unsure as error:
         return Read(keys.container, init, vendor, unsure=str(error), used=used)
     all_of_it = meaning is not None and meaning.memory == ALL and not any("percentage" in key for key in keys.numbers)
-    # Beside several Ascend cards memory is read, and only that of whole ones is legal.
+    # Beside several Ascend devices memory is read, and only that of whole ones is legal.
     ignores = all_of_it and vendor != "ascend" and len(keys.numbers) > 1
     return Read(keys.container, init, vendor, meaning, ignores=ignores, used=used)
 

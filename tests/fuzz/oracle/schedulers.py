@@ -1,4 +1,4 @@
-"""Requests in the terms of schedulers and device plugins for NVIDIA's cards, and Intel's. Sources with each."""
+"""Requests in the terms of schedulers and device plugins for NVIDIA's devices, and Intel's. Sources with each."""
 
 from fractions import Fraction
 
@@ -35,7 +35,7 @@ MIG = {
     "7g.80gb": (80640, 100),
     "7g.40gb": (40192, 100),
 }
-"""Profile → MiB that it holds on the smallest card that has it, and percent of its cores (``nvidia-smi mig -lgip``)."""
+"""Profile → MiB that it holds on the smallest device that has it, and percent of its cores (``nvidia-smi mig -lgip``)."""
 
 
 def volcano(keys: Keys) -> Meaning:
@@ -49,7 +49,7 @@ def volcano(keys: Keys) -> Meaning:
 
 
 def volcano_legacy(keys: Keys) -> Meaning:
-    """Volcano ``devices/nvidia/gpushare``: MiB of one card, or whole cards."""
+    """Volcano ``devices/nvidia/gpushare``: MiB of one device, or whole devices."""
     number, mib = keys.of("gpu-number"), keys.of("gpu-memory")
     if number is not None and mib is not None:
         raise Unsure("both")
@@ -61,7 +61,7 @@ def volcano_legacy(keys: Keys) -> Meaning:
 
 
 def koordinator(keys: Keys) -> Meaning | None:
-    """Koordinator ``deviceshare/utils.go`` and ``devicehandler_gpu.go``: totals over ``gpu.shared`` cards."""
+    """Koordinator ``deviceshare/utils.go`` and ``devicehandler_gpu.go``: totals over ``gpu.shared`` devices."""
     if keys.has("npu-core") or "npu-core" in keys.zeros:
         _ascend(keys)
         return None
@@ -80,7 +80,7 @@ def koordinator(keys: Keys) -> Meaning | None:
         cores = None if core is None else percent(share(core, cards))
         return Meaning("koordinator", cards, ALL, cores, {"cores": ALL})
     if core is not None and core > 100:
-        raise Denied("cores of several cards, without saying how many cards")
+        raise Denied("cores of several devices, without saying how many devices")
     return _koordinator_shared(1, total, ratio, core)
 
 
@@ -104,12 +104,12 @@ def _koordinator_shared(cards: int, total: int | None, ratio: int | None, core: 
     if total is None:
         return Meaning("koordinator", cards, None, cores, {"cores": FREE})
     if total < cards:
-        raise Denied("no byte for each card")
+        raise Denied("no byte for each device")
     return Meaning("koordinator", cards, size(total // cards, 1), cores, {"cores": FREE})
 
 
 def elastic_gpu(keys: Keys) -> Meaning:
-    """elastic-gpu ``README.md``: MiB of one card; from 100 cores on whole cards, and the rest is dropped."""
+    """elastic-gpu ``README.md``: MiB of one device; from 100 cores on whole devices, and the rest is dropped."""
     cores, mib = keys.of("gpu-core"), keys.of("gpu-memory")
     if cores is not None and cores >= 100:
         return Meaning("elastic-gpu", count(cores // 100), ALL, ALL)
@@ -121,7 +121,7 @@ def elastic_gpu(keys: Keys) -> Meaning:
 
 
 def nano_gpu(keys: Keys) -> Meaning | None:
-    """nano-gpu ``README.md``: one percentage of one card, for memory and cores."""
+    """nano-gpu ``README.md``: one percentage of one device, for memory and cores."""
     part = keys.of("gpu-percent")
     if part is None:
         raise Denied("1 to 100")
@@ -129,7 +129,7 @@ def nano_gpu(keys: Keys) -> Meaning | None:
 
 
 def vgpu_manager(keys: Keys) -> Meaning:
-    """vgpu-manager ``README.md``: MiB and percent of each card."""
+    """vgpu-manager ``README.md``: MiB and percent of each device."""
     number, mib, cores = map(keys.of, ("vgpu-number", "vgpu-memory", "vgpu-cores"))
     memory = None if mib is None else size(mib, MIB)
     if number is None:  # its webhook writes 1 (pod_mutate.go), and so does ours
@@ -138,20 +138,20 @@ def vgpu_manager(keys: Keys) -> Meaning:
 
 
 def intel(keys: Keys) -> Meaning:
-    """Intel platform-aware-scheduling ``gpu-aware-scheduling/docs/usage.md``: totals over the cards, rounded down."""
+    """Intel platform-aware-scheduling ``gpu-aware-scheduling/docs/usage.md``: totals over the devices, rounded down."""
     cards, total, thousandths = keys.of("cards"), keys.of("memory.max"), keys.of("millicores")
     if cards is None:
         raise Lacks("the count is missing")
     count(cards)
     if (total is not None and total < cards) or (thousandths is not None and thousandths < cards):
-        raise Unsure("nothing for each card")
+        raise Unsure("nothing for each device")
     memory = None if total is None else size(total // cards, 1)
     cores = None if thousandths is None else percent(Fraction(thousandths // cards, 10))
     return Meaning("intel", cards, memory, cores, {"memory": FREE, "cores": FREE})
 
 
 def kai(keys: Keys) -> Meaning:
-    """KAI ``gpusharing/gpu-request/gpu_request_validator.go``: a fraction or MiB of each of some cards."""
+    """KAI ``gpusharing/gpu-request/gpu_request_validator.go``: a fraction or MiB of each of some devices."""
     notes = keys.annotations
     fraction, mib = notes.get("gpu-fraction"), notes.get("gpu-memory")
     if fraction is not None and mib is not None:
@@ -192,7 +192,7 @@ def nvfractions(keys: Keys) -> Meaning:
 
 
 def tensor_fusion(keys: Keys) -> Meaning:
-    """TensorFusion ``pod_webhook.go``: bytes and percent of each card."""
+    """TensorFusion ``pod_webhook.go``: bytes and percent of each device."""
     notes = {key.removeprefix("tensor-fusion.ai/"): text for key, text in keys.annotations.items()}
     vram, compute = _twins(notes, "vram"), _twins(notes, "compute-percent")
     if "tflops-limit" in notes or "tflops-request" in notes:
@@ -202,17 +202,17 @@ def tensor_fusion(keys: Keys) -> Meaning:
     total = None if vram is None else _bytes(vram)
     if total == 0 or (total is None and compute is None):
         raise Unsure("no memory")
-    keys.askers = 1  # all of them get the same cards, and the count is of these
+    keys.askers = 1  # all of them get the same devices, and the count is of these
     cards = keys.count_of(notes, "gpu-count")
     if cards is not None and cards > 128:
-        raise Denied("1 to 128 cards")
+        raise Denied("1 to 128 devices")
     cores = None
     if compute is not None:
         if not compute.isdecimal() or not compute.isascii() or len(compute) > 18:
             raise Unsure("a part of a percent")
         cores = _percent(int(compute) or None)
     if total is None and cores is None:
-        raise Unsure("nothing of a card")
+        raise Unsure("nothing of a device")
     memory = None if total is None else size(total, 1)
     return Meaning("tensor-fusion", _count(cards), memory, cores, {"devices": 1, "memory": FREE, "cores": FREE})
 
@@ -241,7 +241,7 @@ def mps(keys: Keys) -> Meaning | None:
 
 
 def timeslicing(keys: Keys) -> Meaning | None:
-    """NVIDIA device plugin, time-slicing and MPS: a turn on a card, without a size."""
+    """NVIDIA device plugin, time-slicing and MPS: a turn on a device, without a size."""
     number = keys.of("gpu")
     return (
         None if number is None else Meaning("timeslicing", count(number), None, None, {"memory": FREE, "cores": FREE})

@@ -20,7 +20,7 @@ def copied(read: "Read", copy: "Read") -> "Read":
 
 
 def alone(reads: "list[Read]", vendor: str) -> "list[Read]":
-    """A vendor that serves one container of a pod: HAMi ``mthreads``, where one annotation of the pod names the cards."""
+    """A vendor that serves one container of a pod: HAMi ``mthreads``, where one annotation of the pod names the devices."""
     asking = [read for read in reads if read.vendor == vendor and read.meaning is not None]
     if len(asking) < 2:
         return reads

@@ -1,4 +1,4 @@
-"""Requests in the terms of schedulers for NVIDIA's and Intel's cards, as their users write them."""
+"""Requests in the terms of schedulers for NVIDIA's and Intel's devices, as their users write them."""
 
 from tests.fuzz.draw import Draw
 from tests.fuzz.requests.ask import Ask, Value, cards, cores, mib, some, under

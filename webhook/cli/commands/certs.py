@@ -58,19 +58,22 @@ def show(
 @certs.command()
 @_place
 @click.option(
-    "--authority", is_flag=True, help="A new authority, and a leaf under it; without it a new leaf under the same one."
+    "--ca",
+    is_flag=True,
+    help="A new CA, and a serving certificate under it; without it a new serving certificate under the same one.",
 )
-def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None, *, authority: bool) -> None:
-    """Ask for a new leaf, or a new authority; the running replicas make it.
+def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None, *, ca: bool) -> None:
+    """Ask for a new serving certificate, or a new CA; the running replicas make it.
 
-    Returns at once. A new leaf is served within seconds. A new authority is first made known to the API servers, and leaves
-    under it are served once they have had the settle time to learn of it (serve --ca-settle). A certificate that somebody else
+    Returns at once. A new serving certificate is served within seconds. A new CA is first made known to the API
+    servers, and leaves under it are served once they have had the settle time to learn of it (serve --ca-settle). A
+    certificate that somebody else
     keeps (serve --certificate-dir) is left to them: the command says where it is from, and how it is renewed there.
     """
     from certs.state import RotationRequest
     from webhook.doctor.stored_certificates import ask
 
-    wanted = RotationRequest.AUTHORITY if authority else RotationRequest.LEAF
+    wanted = RotationRequest.AUTHORITY if ca else RotationRequest.LEAF
     with _failures():
         message = ask(_where(kubeconfig, release_namespace, state_dir), wanted)
     click.echo(message)

@@ -1,4 +1,4 @@
-"""``vgpu-webhook explain``: what becomes of manifests and why, or what a word means, for people."""
+"""``vgpu-webhook explain``: what becomes of manifests and why, or what a key means, for people."""
 
 import json
 import os
@@ -33,15 +33,15 @@ def explain(
     name: str | None,
     output: Literal["text", "json"],
 ) -> None:
-    """Explain what becomes of manifests and why, or what a word means.
+    """Explain what becomes of manifests and why, or what a key means.
 
-    For each container that asks for a GPU: in which words and what they mean, what was filled in and from where, what is
+    For each container that asks for a GPU: in which keys and what they mean, what was filled in and from where, what is
     written and why, what was rounded or lost, what happens to scheduler and shim; and, when it is denied, what to write
     instead. Objects and namespaces are treated as by `mutate`.
 
     \b
     Exit codes: 0 done
-                1 usage, input that cannot be read, or a word that nobody knows
+                1 usage, input that cannot be read, or a key that nobody knows
                 2 an object is denied
 
     \b
@@ -50,7 +50,7 @@ def explain(
       vgpu-webhook explain --name aliyun.com/gpu-mem
     """  # noqa: D301  (click's mark for a paragraph that is not to be filled)
     if (name is None) == (not files):
-        raise click.UsageError("say what to explain: manifests with -f, or a word with --name")
+        raise click.UsageError("say what to explain: manifests with -f, or a key with --name")
     if name is not None and (namespace, target, template_paths) != (None, None, ()):
         raise click.UsageError("--namespace, --to and --template-path belong to manifests: leave them out with --name")
     policy = policy_for(mappings, settings, target)

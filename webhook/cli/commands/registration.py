@@ -1,4 +1,4 @@
-"""``vgpu-webhook registration``: the registration of a policy, for those who keep their cluster in files."""
+"""``vgpu-webhook registration``: the webhook configuration of a policy, for those who keep their cluster in files."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -22,7 +22,7 @@ _PEM: Final = b"-----BEGIN CERTIFICATE-----"
     "--ca-file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The authorities of the webhook's certificate, PEM. Without it something else has to fill in caBundle.",
+    help="The CAs of the webhook's certificate, PEM. Without it something else has to fill in caBundle.",
 )
 @configured
 @click.option(
@@ -40,7 +40,7 @@ def registration(  # noqa: PLR0917  (click passes them by name)
 ) -> None:
     """Print the MutatingWebhookConfiguration of a policy as YAML.
 
-    It lets through the pods that carry GPU words of these mappings, and no others. Print it again when mappings change;
+    It lets through the pods that carry GPU keys of these mappings, and no others. Print it again when mappings change;
     the same policy gives the same bytes.
     """
     from webhook.cli.output.yaml_output import yaml_text

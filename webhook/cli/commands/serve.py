@@ -84,7 +84,7 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
     "--state-dir",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where an own authority and certificate are kept; clients have to trust DIR/ca.crt. In a cluster they are kept in "
+    help="Where a CA of its own and certificate are kept; clients have to trust DIR/ca.crt. In a cluster they are kept in "
     "the Secret vgpu-webhook-certificates if this is not said; with --standalone in .vgpu-webhook.",
 )
 @click.option(
@@ -99,7 +99,7 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
     metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=120,
-    help="For how long a new authority is published before a certificate under it is served: API servers learn of it at "
+    help="For how long a new CA is published before a certificate under it is served: API servers learn of it at "
     "different moments.",
 )
 @click.option(
@@ -127,7 +127,7 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
 @click.option(
     "--inject-ca-from",
     metavar="NS/NAME",
-    help="cert-manager's Certificate whose authorities it is to write into the registration itself.",
+    help="cert-manager's Certificate whose CAs it is to write into the webhook configuration itself.",
 )
 @click.option(
     "--target",

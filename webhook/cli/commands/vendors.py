@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from webhook.mapping.model.policy import Policy
     from webhook.mapping.model.vendor import Vendor
 
-_STANDBY = " (standby)"
+_INACTIVE = " (inactive)"
 _TO_BE_SET = "to be set"
-_HEADINGS = ("VENDOR", "FAMILY", "WORD", "SAYS", "UNIT", "PER", "TARGET", "SCHEDULER")
-_SHARED = ("NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY")
+_HEADINGS = ("VENDOR", "FAMILY", "KEY", "SAYS", "UNIT", "PER", "TARGET", "SCHEDULER")
+_SHARED = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 
 
 @click.command()
@@ -28,7 +28,7 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY")
 @click.option(
     "--matrix",
     is_flag=True,
-    help="Show what becomes of each vendor's requests in the words of each other; all pairs take half a minute.",
+    help="Show what becomes of each vendor's requests in the keys of each other; all pairs take half a minute.",
 )
 @click.option(
     "--to", metavar="TARGET", help="With NAME and --matrix: every interval of NAME's requests for one target."
@@ -55,9 +55,9 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     kubeconfig: Path | None,
     release_namespace: str | None,
 ) -> None:
-    """Show the mappings in force: the words of each vendor, what they count in, and where its requests go.
+    """Show the mappings in force: the keys of each vendor, what they count in, and where its requests go.
 
-    Below: the names that several vendors use, who owns each, and who stands by.
+    Below: the names that several vendors use, who owns each, and who is inactive.
 
     With NAME: that vendor's whole document as YAML, a good start for one of your own. What it overrides of the built-in one
     that it extends is marked. With NAME and --matrix: which of its requests each other can express, and why not the rest.
@@ -131,13 +131,13 @@ def _table(policy: "Policy", *, origin: bool) -> Iterator[tuple[str, ...]]:
     sources = {vendor.name: vendor.source.replace("/mapping.yaml", "") for vendor in policy.vendors.values()}
     yield (*_HEADINGS, "FROM") if origin else _HEADINGS
     for row in rows(policy):
-        yield (*row, sources.get(row[0].removesuffix(_STANDBY), "")) if origin else row
+        yield (*row, sources.get(row[0].removesuffix(_INACTIVE), "")) if origin else row
 
 
 def rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
-    """The table: a row for each spelling of each word; what holds for the vendor stands in its first."""
+    """The table: a row for each spelling of each key; what holds for the vendor stands in its first."""
     for vendor in policy.vendors.values():
-        about = (f"{vendor.name}{_STANDBY}" if vendor.inactive else vendor.name, vendor.family)
+        about = (f"{vendor.name}{_INACTIVE}" if vendor.inactive else vendor.name, vendor.family)
         where = (_target(vendor, policy), vendor.place.scheduler or "any")
         for word in _words(vendor):
             yield (*about, *word, *where)
@@ -162,9 +162,9 @@ def _standing(policy: "Policy", vendor: str) -> Iterator[str]:
 
     for one in shared_names(policy):
         if one.owner == vendor:
-            yield f"{one.name}: owned here; on standby {', '.join(one.others)}"
+            yield f"{one.name}: owned here; inactive {', '.join(one.others)}"
         elif vendor in one.others:
-            yield f"{one.name}: on standby, the owner is {one.owner or 'nobody'}; to change it, {one.choice(vendor)}"
+            yield f"{one.name}: inactive, the owner is {one.owner or 'nobody'}; to change it, {one.choice(vendor)}"
 
 
 def _words(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
@@ -206,7 +206,7 @@ def _unit(word: "Key", kinds: list[Any]) -> str:
 
 
 def _per(key: str, word: "Key", kinds: list[Any], document: "Document") -> str:
-    """Whether the number is for each card or over all, and the forms in which that differs."""
+    """Whether the number is for each device or over all, and the forms in which that differs."""
     if not {"memory", "cores"} & set(kinds):
         return ""
     total = bool(word.total)

@@ -135,6 +135,6 @@ def _what_is_served(served: dict[str, Any], *, stored: bool) -> str:
     if "error" in served:
         return f"what cannot be seen from here: {served['error']}"
     if served["stored"]:
-        return "this leaf"
-    other = "another leaf" if stored else "a leaf"
+        return "this serving certificate"
+    other = "another certificate" if stored else "a certificate"
     return f"{other}, {served['fingerprint'][:SHORT]}, until {served['notAfter'][:10]}"

@@ -1,4 +1,4 @@
-"""What `explain --name` prints of a word."""
+"""What `explain --name` prints of a key."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final
@@ -9,7 +9,7 @@ from webhook.explanation.glossary import Entry, Mark, Use
 _MARKS: Final[Mapping[Mark, str]] = {
     "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",
     "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
-    "known": "as a resource somebody else's name under its prefix: never read, and never taken for a misspelt word",
+    "known": "as a resource somebody else's name under its prefix: never read, and never taken for a misspelt key",
 }
 
 
@@ -20,8 +20,8 @@ def as_text(entry: Entry) -> str:
 
 def unknown(entry: Entry) -> str:
     """What to say of a name that nobody knows."""
-    near = f"; did you mean {' or '.join(entry.near)}?" if entry.near else "; `vgpu-webhook vendors` lists the words"
-    return clean(f"{entry.name} is no word of any vendor{near}")
+    near = f"; did you mean {' or '.join(entry.near)}?" if entry.near else "; `vgpu-webhook vendors` lists the keys"
+    return clean(f"{entry.name} is no key of any vendor{near}")
 
 
 def _lines(entry: Entry) -> Iterator[str]:
@@ -30,9 +30,9 @@ def _lines(entry: Entry) -> Iterator[str]:
         told = f"devices of the DeviceClass {entry.device_class}, claimed by the scheduler: no key of a mapping, left as it is"
         yield from labelled("here", [told])
     if entry.owner is not None:
-        yield from labelled("here", [f"a word of {entry.owner}"])
+        yield from labelled("here", [f"a key of {entry.owner}"])
     if entry.choice is not None:
-        yield from labelled("else", [f"the setting `{entry.choice}` has it read as the other's word"])
+        yield from labelled("else", [f"the setting `{entry.choice}` has it read as the other's key"])
     for use in entry.uses:
         yield from _use(use)
     for vendor, mark in entry.marks:
@@ -53,7 +53,7 @@ def _use(use: Use) -> Iterator[str]:
         yield from labelled("for", [f"container {use.container}"], 4)
     if use.says[0] in {"devices", "memory", "cores"}:
         yield from labelled("says", [" and ".join(use.says)], 4)
-        per = {"card": ", per card", "total": ", over all cards together", None: ""}[use.per]
+        per = {"card": ", per device", "total": ", over all devices together", None: ""}[use.per]
         yield from labelled("1 is", [f"{use.unit}{per}"], 4)
     else:
         yield from labelled("says", [use.unit], 4)

@@ -129,9 +129,7 @@ def _container(one: ContainerExplained, told: list[Told]) -> Iterator[str]:
 
 def _title(kind: str, one: ContainerExplained) -> Iterator[str]:
     form = f" ({one.form})" if one.form else ""
-    yield from (
-        f"  {line}\n" for line in heading(f"{kind} {one.name}, in the words of {one.vendor}{form}").splitlines()
-    )
+    yield from (f"  {line}\n" for line in heading(f"{kind} {one.name}, in the keys of {one.vendor}{form}").splitlines())
 
 
 def _rows(label: str, rows: Iterable[str | Row], colour: str = "cyan") -> Iterator[str]:
@@ -151,7 +149,7 @@ def _word_written(key: WordWritten) -> Row:
 def _meaning(one: ContainerExplained) -> list[str | Row]:
     rows: list[str | Row] = [(_amount(each), each.where) for each in one.meaning]
     if all(each.amount == "100%" for each in one.meaning if each.dimension != "devices"):
-        rows.append("whole cards: nobody else gets a part of them")
+        rows.append("whole devices: nobody else gets a part of them")
     return rows
 
 
@@ -159,11 +157,11 @@ def _amount(one: Amount) -> str:
     if one.dimension == "devices":
         return _cards(int(one.amount))
     amount = _of(one.amount, one.dimension)
-    return amount if one.amount == "free" else f"{amount} per card"
+    return amount if one.amount == "free" else f"{amount} per device"
 
 
 def _cards(devices: int | None) -> str:
-    return "? cards" if devices is None else "1 card" if devices == 1 else f"{devices} cards"
+    return "? devices" if devices is None else "1 device" if devices == 1 else f"{devices} devices"
 
 
 def _of(amount: str, dimension: str) -> str:

@@ -43,7 +43,7 @@ per GPU, where a share has one; `size` (memory as a size) or `percent`; `cores` 
 
 Every cell is derived from the two mappings, as if both vendors were active; of two that share a resource name, the source is.
 It holds for the built-in mappings as they are: what has to be configured first ([vendors.md](vendors.md)) is denied; and
-without a known card: what a pod's card changes is in [mapping.md](mapping.md).
+without a known card: what a pod's device changes is in [mapping.md](mapping.md).
 `vgpu-webhook vendors SOURCE --matrix` shows one row for the mappings in force, and `vgpu-webhook vendors SOURCE --matrix --to
 TARGET` all intervals of one cell, with the reasons.
 

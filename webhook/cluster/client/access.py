@@ -24,7 +24,7 @@ from webhook.cluster.client.api import ConfigurationError
 from webhook.cluster.client.proxy import proxy_for
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its token and the authority of the API server."""
+"""Where a pod finds its token and the CA of the API server."""
 
 BEARER: Final = "BearerToken"
 """Under which kubernetes.aio keeps the whole Authorization header."""
@@ -36,7 +36,7 @@ class Access:
 
     Attributes:
         server: its address, perhaps with a path in front of the API's.
-        tls: with the authority that is trusted, and the client certificate if there is one.
+        tls: with the CA that is trusted, and the client certificate if there is one.
         server_name: the name that its certificate must have, None for that of the address.
         proxy: the proxy on the way, None for none.
         authorization: gives the Authorization header of now, None for none; reads a file now and then.
@@ -63,7 +63,7 @@ async def load_access(
         ConfigurationError: nothing is configured, or it cannot be used.
     """
     configuration = Configuration()
-    # Go does not ask for what X.509 says of authorities but nobody checked when they were made; Python 3.13 would.
+    # Go does not ask for what X.509 says of CAs but nobody checked when they were made; Python 3.13 would.
     configuration.disable_strict_ssl_verification = True
     named = environment.get("KUBECONFIG") if kubeconfig is None else str(kubeconfig)
     if not named and environment.get(SERVICE_HOST_ENV_NAME):

@@ -14,7 +14,7 @@ RELEASE_NAMESPACE: Final = "vgpu-webhook"
 async def connect(kubeconfig: Path | None = None) -> Api:
     """A way to the API server: of the file if given, of ``KUBECONFIG``, of the pod we are in, or of ``~/.kube/config``.
 
-    Nothing is asked of the server yet. Credentials and authorities that change are read again when they do.
+    Nothing is asked of the server yet. Credentials and CAs that change are read again when they do.
 
     Raises:
         ConfigurationError: there is none of these, or it cannot be used.

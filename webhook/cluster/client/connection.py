@@ -138,7 +138,7 @@ class _Session:
 
 
 class Connection:
-    """An `Api` whose credentials and authorities are read again when the server, or we, no longer accept them.
+    """An `Api` whose credentials and CAs are read again when the server, or we, no longer accept them.
 
     Args:
         load: reads the way to the server anew.
@@ -183,7 +183,7 @@ class Connection:
 
             async def chunks() -> AsyncGenerator[bytes, None]:
                 # Here and not around the yield below: what a reader raises is none of ours.
-                late = f"not a word in {silence:g} s, or not over in {seconds:g} s"
+                late = f"not a key in {silence:g} s, or not over in {seconds:g} s"
                 with _unreachable(asked, late, SilenceError):
                     async for chunk in response.content.iter_any():
                         yield chunk
@@ -204,13 +204,13 @@ class Connection:
             if response.status != HTTPStatus.UNAUTHORIZED or not await self._renew(session):
                 return response
         except aiohttp.ClientConnectorCertificateError:
-            # Nothing was sent: an authority has been replaced, and perhaps in our files too.
+            # Nothing was sent: a CA has been replaced, and perhaps in our files too.
             if not await self._renew(session):
                 raise
         return await stack.enter_async_context(self._session.call(asked, limit))
 
     async def _renew(self, used: _Session) -> bool:
-        """Read credentials and authorities again, unless that was just done; whether there are others than `used`."""
+        """Read credentials and CAs again, unless that was just done; whether there are others than `used`."""
         async with self._renewal:
             if self._session is not used:
                 return True

@@ -1,7 +1,7 @@
 """The object that all a release has written goes with: when it is deleted, Kubernetes collects the rest.
 
-A ClusterRole, for only a cluster-wide object may own the registration. So removing a release leaves nothing behind, even
-when no replica is left that could clean up.
+A ClusterRole, for only a cluster-wide object may own the webhook configuration. So removing a release leaves nothing
+behind, even when no replica is left that could clean up.
 """
 
 from http import HTTPStatus

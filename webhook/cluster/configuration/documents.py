@@ -82,7 +82,7 @@ class DocumentCache:
         return found
 
     def probe(self, one: Sound, vendor: Vendor, largest_card: int) -> Problems:
-        """What probes find in a mapping; `vendor` is what a policy makes of it: it may be put on standby there."""
+        """What probes find in a mapping; `vendor` is what a policy makes of it: it may be put inactive there."""
         mark = mark_of(one, vendor, largest_card)
         found = self._used_probes.get(mark, self._probes.get(mark))
         if found is None:

@@ -39,7 +39,7 @@ class Verdict:
         return f"configmap/{self.config_map.name}"
 
     def lines(self) -> Iterator[str]:
-        """It in words, a line for each problem; the first names the ConfigMap and what is in force instead."""
+        """It in keys, a line for each problem; the first names the ConfigMap and what is in force instead."""
         if self.accepted:
             yield f"{self.name}: in force" + (f": {self.vendor}" if self.vendor else "")
             return

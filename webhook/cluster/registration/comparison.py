@@ -166,7 +166,7 @@ def _of_webhook(
     if site.address and _address(found) != _address(made):
         yield "clientConfig", f"calls {_address(found)}, not {_address(made)}", Severity.KEEPS_OUT
     if not authorities(site.ca_bundle).keys() <= authorities(bundle_of(found)).keys():
-        yield "caBundle", "has a caBundle that does not hold this webhook's authority", Severity.KEEPS_OUT
+        yield "caBundle", "has a caBundle that does not hold this webhook's CA", Severity.KEEPS_OUT
     for key in ("failurePolicy", "matchPolicy", "reinvocationPolicy", "sideEffects", "timeoutSeconds"):
         if found.get(key) != made[key]:
             yield key, f"has {key} {_short(found.get(key))}, not {made[key]}", Severity.SLIGHT

@@ -56,9 +56,9 @@ class Site:
 
     Attributes:
         address: how API servers reach it, a Service or an ``https`` URL.
-        ca_bundle: the authorities of its certificate, PEM; empty where something else fills them in.
+        ca_bundle: the CAs of its certificate, PEM; empty where something else fills them in.
         own_namespace: its pods must start when it is down; None where it runs outside the cluster.
-        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose authorities it fills in itself.
+        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose CAs it fills in itself.
     """
 
     address: Service | str
@@ -69,7 +69,7 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What a policy and its settings want of a registration.
+    """What a policy and its settings want of a webhook configuration.
 
     Attributes:
         digest: of the policy.
@@ -105,7 +105,7 @@ def _term_text(term: Object) -> str:
 
 
 def desired_from(policy: Policy) -> Desired:
-    """What a policy wants of a registration; worked out once for each policy."""
+    """What a policy wants of a webhook configuration; worked out once for each policy."""
     settings = policy.settings
     return Desired(policy.digest, matched_names_of(policy), settings.opt_in_label, settings.timeout_seconds)
 

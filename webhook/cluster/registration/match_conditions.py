@@ -1,4 +1,4 @@
-"""The registration's match conditions: a reach as CEL for the API server, and read back from it.
+"""The webhook configuration's match conditions: a reach as CEL for the API server, and read back from it.
 
 A pod that they let through is sent to the webhook, and held back where it cannot be reached; any other never knows of it.
 CEL is charged for every step, per pod: a list of constants is one look-up there, whatever its length.

@@ -1,7 +1,7 @@
 """Which pods need us: the names by which a pod is let through to the webhook, and a set that says so of any pod.
 
-Resources count by prefix, so that misspelt words come too and can be answered. Labels and annotations count by whole keys
-or patterns, never by a bare domain: half of the domains of GPU words are written on ordinary pods as well.
+Resources count by prefix, so that misspelt keys come too and can be answered. Labels and annotations count by whole keys
+or patterns, never by a bare domain: half of the domains of GPU keys are written on ordinary pods as well.
 """
 
 import re
@@ -137,8 +137,8 @@ def _legal(name: str) -> bool:
 def matched_names_of(policy: Policy) -> MatchedNames:
     """What lets a pod through under a policy.
 
-    Every word of every vendor does, in any place: a request word that stands where nobody reads it is answered as well.
-    So do the prefixes under which misspelt resource words are looked for, and marks that only schedulers may write.
+    Every key of every vendor does, in any place: a request key that stands where nobody reads it is answered as well.
+    So do the prefixes under which misspelt resource keys are looked for, and marks that only schedulers may write.
     """
     vendors = [vendor.lets_through for vendor in policy.vendors.values()]
     return names_set(

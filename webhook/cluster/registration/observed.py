@@ -1,4 +1,4 @@
-"""A registration as it stands in the cluster: who wrote it, what it lets through, and what others have added to it."""
+"""A webhook configuration as it stands in the cluster: who wrote it, what it lets through, what others added."""
 
 import re
 from collections.abc import Mapping
@@ -41,7 +41,7 @@ class Version:
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """A registration that was read.
+    """A webhook configuration that was read.
 
     Attributes:
         version, digest: of who wrote it; None where nobody says so.

@@ -13,7 +13,7 @@ def known_to_peers(
     """Whether a pod carries a name that the registered policy lets through and this replica's policy does not know.
 
     The answer is then 503 with ``Retry-After: 1``: the API server asks again within the same call. It is never so where the
-    registered digest is the replica's own, or where nobody keeps one (a registration kept by hand).
+    registered digest is the replica's own, or where nobody keeps one (a webhook configuration kept by hand).
 
     Args:
         resources: all resource names of the pod's containers.
@@ -33,7 +33,7 @@ def known_to_peers(
 
 
 def _known(name: str, policy: Policy) -> bool:
-    """Whether a resource name means something here: a word, one of a vendor on standby, or somebody else's."""
+    """Whether a resource name means something here: a key, one of a vendor inactive, or somebody else's."""
     somebodys = policy.near.known
     return (
         bool(policy.resources.owners(name))

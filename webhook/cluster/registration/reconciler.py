@@ -73,7 +73,7 @@ class ReconcileConfig:
 
 
 class Reconciler:
-    """Keeps one registration as one policy wants it; see `once` for what it does and `run` for when."""
+    """Keeps one webhook configuration as one policy wants it; see `once` for what it does and `run` for when."""
 
     def __init__(
         self,
@@ -98,14 +98,14 @@ class Reconciler:
             site: where the webhook is.
             want: what the policy in force wants.
             tell: called with what is to be told, at once; it must not block.
-            mode: who keeps the registration.
-            owner: a ClusterRole of the release: when that goes, the registration goes too.
+            mode: who keeps the webhook configuration.
+            owner: a ClusterRole of the release: when that goes, the webhook configuration goes too.
             version: of this program.
             timing: other times, for tests.
             clock: seconds that never jump.
-            sure: asked before authorities are taken away: whether those of `site` are all that others may be using.
+            sure: asked before CAs are taken away: whether those of `site` are all that others may be using.
             opted_in: the labels of each namespace that has opted in, as far as is known.
-            serving: whether whoever trusts the authorities of `site` can be answered.
+            serving: whether whoever trusts the CAs of `site` can be answered.
         """
         self._api = api
         self._registered: Observed | None = None
@@ -142,7 +142,8 @@ class Reconciler:
     def registered(self) -> Observed | None:
         """What stood in the cluster when it was last read or written.
 
-        None before that, and where the registration is kept by others: its digest would say nothing of other replicas.
+        None before that, and where the webhook configuration is kept by others: its digest would say nothing of other
+        replicas.
         """
         return self._registered if self._mode is Mode.MANAGED else None
 
@@ -157,10 +158,10 @@ class Reconciler:
         return self._as_desired
 
     def adopt(self, want: Desired, site: Site | None = None) -> None:
-        """Take over another policy, or new authorities, and see to it soon."""
+        """Take over another policy, or new CAs, and see to it soon."""
         site = site or self._writer.site
         if (want, site) != (self._writer.want, self._writer.site):
-            # Other authorities are no reason to write this policy over one that another replica knows already.
+            # Other CAs are no reason to write this policy over one that another replica knows already.
             announced = self._writer.announced and want == self._writer.want
             self._moved = self._moved or site != self._writer.site
             self._writer = replace(self._writer, want=want, site=site, announced=announced)
@@ -186,7 +187,7 @@ class Reconciler:
                     await self._wake.wait()
 
     async def reconcile(self) -> float:
-        """Read the registration and write it if it has to be; seconds until the next look.
+        """Read the webhook configuration and write it if it has to be; seconds until the next look.
 
         Nothing is raised: what goes wrong is told, and tried again.
         """
@@ -214,7 +215,7 @@ class Reconciler:
                 return self._some_time()
             owner = await owner_reference(self._api, self._owner)
             if found is None and owner is None and self._owned:
-                # Written now, it would outlive its release, and hold back pods for ever.
+                # Written now, it would outlive its release, and hold back pods forever.
                 message = f"the webhook configuration {NAME} is not made again: the ClusterRole {self._owner} is gone"
                 self._notices.say(ReportKind.REMOVED, message)
                 return self._some_time()
@@ -350,11 +351,11 @@ class Reconciler:
         return rest
 
     async def _may_narrow(self, read: Observed) -> bool:
-        """Whether all has been quiet, and nobody needs an authority that is not known here."""
+        """Whether all has been quiet, and nobody needs a CA that is not known here."""
         return self._quiet() and (not self._has_others(read) or self._sure is None or await self._sure())
 
     def _has_others(self, read: Observed) -> bool:
-        """Whether the bundles hold authorities that are not ours, and are ours to keep."""
+        """Whether the bundles hold CAs that are not ours, and are ours to keep."""
         ours = authorities(self._writer.site.ca_bundle).keys()
         return bool(ours) and not read.injected and any(bundle - ours for bundle in read.authorities)
 

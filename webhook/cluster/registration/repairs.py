@@ -1,4 +1,4 @@
-"""The pace of repairs: whoever keeps undoing them is answered slower and slower, and never left to have the last word."""
+"""The pace of repairs: whoever keeps undoing them is answered slower and slower, and never left to have the last key."""
 
 from dataclasses import dataclass, field
 from math import inf

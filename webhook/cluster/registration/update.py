@@ -1,4 +1,4 @@
-"""What is to be written where a registration stands already: a pure function, the same on every replica.
+"""What is to be written where a webhook configuration stands already: a pure function, the same on every replica.
 
 Replicas learn of a change one after the other, without a leader. So nobody takes away what another one may need: whose
 policy changed writes it, widened by what was there; what nobody needs any more goes when all has been quiet at one digest.
@@ -18,7 +18,7 @@ from webhook.cluster.registration.observed import Observed, Version, webhooks_of
 
 
 class Change(enum.Enum):
-    """Why a registration is written."""
+    """Why a webhook configuration is written."""
 
     CREATED = "created"
     ANNOUNCED = "written for a new policy"
@@ -43,7 +43,7 @@ class Writer:
         version: of its program.
         want: what its policy wants.
         site: where the webhook is.
-        owner: an owner reference by which the registration goes with its release.
+        owner: an owner reference by which the webhook configuration goes with its release.
         announced: its policy has been written, or stood there, since it changed.
         serving: callers that trust the bundle can be answered; else nothing is made to wait for an answer.
     """
@@ -64,7 +64,7 @@ def update_for(found: Object | None, read: Observed, writer: Writer, *, quiet: b
         read: the same, as `read_observed` gives it, with those terms of others that are to be kept; never a newer
             version's.
         writer: who asks.
-        quiet: neither the policy nor the registration has changed for a while.
+        quiet: neither the policy nor the webhook configuration has changed for a while.
     """
     if found is None:
         made = registration(writer.want, writer.site, version=writer.version.text)
@@ -84,9 +84,9 @@ def update_for(found: Object | None, read: Observed, writer: Writer, *, quiet: b
 
 
 def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> bool:
-    """Puts the authorities into what was made; whether any is taken away.
+    """Puts the CAs into what was made; whether any is taken away.
 
-    What is not ours is taken away only when all is quiet: another replica may have told callers of an authority that has
+    What is not ours is taken away only when all is quiet: another replica may have told callers of a CA that has
     not come here yet. Where somebody else fills bundles in, they stay as they are.
     """
     dropped = False

@@ -1,4 +1,4 @@
-"""A watch on the one registration, so that whatever is done to it is seen at once."""
+"""A watch on the one webhook configuration, so that whatever is done to it is seen at once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -27,7 +27,7 @@ class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """As much of the registration as tells that it changed and whom its callers trust; the registrar reads the whole."""
+    """The part of the configuration that shows that it changed and whom its callers trust; the reconciler reads all."""
 
     metadata: _Metadata
     webhooks: tuple[_Webhook, ...] | None = None
@@ -35,11 +35,11 @@ class Configuration(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What is held of the registration.
+    """What is held of the webhook configuration.
 
     Attributes:
         version: its resourceVersion.
-        bundles: of each webhook the authorities (DER) that its callers trust.
+        bundles: of each webhook the CAs (DER) that its callers trust.
     """
 
     version: str
@@ -49,7 +49,7 @@ class Watched:
 def watch_registration(
     api: Api, changed: Callable[[], None], log: FilteringBoundLogger
 ) -> Reflector[Configuration, Watched]:
-    """A reflector that says whenever the registration changed; see `bundles_in` for what its callers trust."""
+    """A reflector that says whenever the webhook configuration changed; see `bundles_in` for what its callers trust."""
     return Reflector(
         api,
         COLLECTION,
@@ -62,7 +62,7 @@ def watch_registration(
 
 
 def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[bytes], ...] | None:
-    """The authorities (DER) of each webhook of the registration; None if there is no registration."""
+    """The CAs (DER) of each webhook of the webhook configuration; None if there is no webhook configuration."""
     found = next(iter(reflector.objects.values()), None)
     return None if found is None else found.bundles
 

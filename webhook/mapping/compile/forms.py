@@ -18,7 +18,7 @@ class FormCompiler:
 
     Args:
         document: for its variables: their rows can say a dimension.
-        words: the document's words.
+        words: the document's keys.
         by_dimension: their names by dimension.
         problems: takes what is wrong.
     """
@@ -40,7 +40,7 @@ class FormCompiler:
         if isinstance(form.devices, schema.Derived):
             if form.devices.key not in words:
                 self._problems.add(
-                    (*path, "devices", "word"), f"no word is called {form.devices.key!r}", _listing(words)
+                    (*path, "devices", "word"), f"no key is called {form.devices.key!r}", _listing(words)
                 )
             devices = Derived(form.devices.key, form.devices.per, form.devices.round)
         elif form.devices is not None:
@@ -68,7 +68,7 @@ class FormCompiler:
             write=form.write,
         )
         for name in form.keys.keys() - words.keys():
-            self._problems.add((*path, "keys", name), f"no word is called {name!r}", _listing(words))
+            self._problems.add((*path, "keys", name), f"no key is called {name!r}", _listing(words))
         if compiled.reads:
             self._check_dimensions(path, compiled)
         else:
@@ -92,7 +92,7 @@ class FormCompiler:
         key, does = ("deny", "denies") if form.deny is not None else ("leave", "leaves alone")
         for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
             if name not in self._words and (name not in VALUES or key == "leave"):
-                self._problems.add((*path, key), f"no word is called {name!r}", _listing(self._words))
+                self._problems.add((*path, key), f"no key is called {name!r}", _listing(self._words))
         if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name"} or (
             form.deny is not None and form.leave is not None
         ):
@@ -105,10 +105,10 @@ class FormCompiler:
         absent, present = "absent" in items, "present" in items
         if key in by_dimension and key not in words:
             if numbers:
-                self._problems.add(path, "a dimension can be `absent` or `present`", "name the word to ask for numbers")
+                self._problems.add(path, "a dimension can be `absent` or `present`", "name the key to ask for numbers")
             return Condition(by_dimension[key], absent, present)  # type: ignore[index]
         if key not in words:
-            self._problems.add(path, f"no word is called {key!r}", _listing(words))
+            self._problems.add(path, f"no key is called {key!r}", _listing(words))
             return Condition((), absent, present)
         if words[key].kind == "text":
             return Condition((key,), absent, present, None, frozenset(map(str, numbers)))

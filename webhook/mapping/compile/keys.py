@@ -17,7 +17,7 @@ from webhook.request import DIMENSIONS, Dimension
 
 
 def compile_key(name: str, word: schema.Key, variables: Mapping[str, schema.Variable], problems: Problems) -> Key:
-    """A word, with its unit."""
+    """A key, with its unit."""
     path: Path = ("keys", name)
     stands: dict[WordPlace, schema.Texts | None] = {
         "resource": word.resource,
@@ -46,14 +46,14 @@ def compile_key(name: str, word: schema.Key, variables: Mapping[str, schema.Vari
     else:
         kind = word.kind  # type: ignore[assignment]
     if name in DIMENSIONS:
-        problems.add(path, "a word may not be called like a dimension", f"call it `{name}-word`")
+        problems.add(path, "a key may not be called like a dimension", f"call it `{name}-word`")
     if word.picks is not None and word.picks not in variables:
         problems.add((*path, "picks"), f"the variable {word.picks!r} is not defined")
     if place == "nodeSelector" and (kind not in {"text", "other"} or word.twin is not None or word.list):
-        problems.add(path, "a word in the nodeSelector is read only", "write `is: text`, or `is: other` for a number")
+        problems.add(path, "a key in the nodeSelector is read only", "write `is: text`, or `is: other` for a number")
     if kind == "container" and word.absent is None:
         problems.add(
-            path, "a container word says who asks when it is missing", "write `absent: first` or `absent: only`"
+            path, "a container key says who asks when it is missing", "write `absent: first` or `absent: only`"
         )
     if word.perhaps is not None and (place != "resource" or "devices" not in dimensions):
         problems.add((*path, "perhaps"), "only a resource that counts devices may have another name")
@@ -94,7 +94,7 @@ def _check_variables(path: Path, templates: Iterable[Template], variables: Colle
 
 
 def compile_override(path: Path, word: Key, rule: schema.KeyRule | None, problems: Problems) -> Key:
-    """A word as it is read in one form."""
+    """A key as it is read in one form."""
     if rule is None:
         return word
     said = rule.model_fields_set
@@ -120,7 +120,7 @@ def _unit(
                 problems.add(path, "`unit: null` needs `why`: what the user is to find out")
             return None, memory
         if memory and isinstance(word, schema.Key):
-            problems.add(path, "a memory word needs a `unit`", "a quantity such as `1Mi`, or `1%` of a card")
+            problems.add(path, "a memory key needs a `unit`", "a quantity such as `1Mi`, or `1%` of a device")
         return 1, False
     try:
         unit, sized = parse_unit(word.unit)

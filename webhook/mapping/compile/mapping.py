@@ -84,7 +84,7 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path]
     problems.extend(found)
     for variable, said in document.environment.items():
         if said is not None and said not in words:
-            problems.add(("environment", variable), f"no word is called {said!r}", f"words are {', '.join(words)}")
+            problems.add(("environment", variable), f"no key is called {said!r}", f"words are {', '.join(words)}")
     _check_unrenamed(document, problems)
     _check_owned(owned, words, problems)
     problems.extend([*guards_own_keys(guard, _own_keys(document, words), ("guard",))])
@@ -128,11 +128,11 @@ def _check_names(words: Mapping[str, Key], problems: Problems) -> None:
         for template in word.spellings:
             other = seen.setdefault((word.place, template.text), word.name)
             if other != word.name:
-                problems.add(("keys", word.name), f"{template.text} is the word {other!r} already")
+                problems.add(("keys", word.name), f"{template.text} is the key {other!r} already")
 
 
 def _check_patterns(words: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
-    """The patterns that words and variables make can be matched."""
+    """The patterns that keys and variables make can be matched."""
     for word in words.values():
         for template in word.templates:
             pattern = template.pattern(document.variables)
@@ -144,7 +144,7 @@ def _check_patterns(words: Mapping[str, Key], document: schema.Mapping, problems
 
 
 def _check_count(words: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
-    """The names that words and variables make can be listed; with more of them nothing further is looked at."""
+    """The names that keys and variables make can be listed; with more of them nothing further is looked at."""
     many = Problems("")
     marks = (one if isinstance(one, str) else one.label for one in document.owned)
     templates = [template for word in words.values() for template in word.templates]
@@ -163,13 +163,13 @@ def _check_count(words: Mapping[str, Key], document: schema.Mapping, problems: P
 
 
 def _check_rows(document: schema.Mapping, words: Collection[str], forms: Collection[str], problems: Problems) -> None:
-    """The words and forms that rows name exist."""
+    """The keys and forms that rows name exist."""
     for name, variable in document.variables.items():
         for key, row in (variable.rows or {}).items():
             path: Path = ("variables", name, "rows", key)
             for where, said in (("values", row.values), ("all", row.all)):
                 for word in said.keys() - words:
-                    problems.add((*path, where, word), f"no word is called {word!r}", f"words are {', '.join(words)}")
+                    problems.add((*path, where, word), f"no key is called {word!r}", f"words are {', '.join(words)}")
             for word, values in row.values.items():
                 for form in (values.keys() if isinstance(values, dict) else set()) - set(forms):
                     listed = f"forms are {', '.join(forms)}"
@@ -177,12 +177,12 @@ def _check_rows(document: schema.Mapping, words: Collection[str], forms: Collect
 
 
 def _check_owned(owned: Owned, words: Mapping[str, Key], problems: Problems) -> None:
-    """A word that is stripped as a scheduler's mark would never be read."""
+    """A key that is stripped as a scheduler's mark would never be read."""
     for word in words.values():
         stripped = {"label": owned.labels, "annotation": owned.annotations}.get(word.place, ())
         for template in word.spellings:
             if template.text in stripped:
-                problems.add(("owned",), f"{template.text} is the word {word.name!r}: it would be stripped unread")
+                problems.add(("owned",), f"{template.text} is the key {word.name!r}: it would be stripped unread")
 
 
 def _check_unrenamed(document: schema.Mapping, problems: Problems) -> None:

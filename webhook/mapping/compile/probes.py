@@ -1,7 +1,7 @@
-"""Probes: requests at the corners of every word and form, read and written back, to find what a document cannot mean.
+"""Probes: requests at the corners of every key and form, read and written back, to find what a document cannot mean.
 
 Run once for a document that was not seen before: a form that an earlier one hides, a request that is read but cannot be
-written, or a default that no word can say, is a mistake of the document and found before a pod meets it.
+written, or a default that no key can say, is a mistake of the document and found before a pod meets it.
 """
 
 import itertools
@@ -28,10 +28,10 @@ MAX_WORK: Final = 400_000
 """Words of forms that are looked at, about: a document with many of both is probed less, but each form 16 times and more."""
 
 MAX_NUMBERS: Final = 12
-"""Numbers that are tried of one word in combination with those of the others."""
+"""Numbers that are tried of one key in combination with those of the others."""
 
 MAX_CORNERS: Final = 256
-"""Numbers of one word that are looked at before those that are tried are chosen."""
+"""Numbers of one key that are looked at before those that are tried are chosen."""
 
 MAX_PROBLEMS: Final = 5
 
@@ -40,7 +40,7 @@ Candidate = Number | str | None
 
 
 def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
-    """What is wrong with a vendor's words and forms.
+    """What is wrong with a vendor's keys and forms.
 
     Args:
         vendor: compiled from a document that is otherwise in order.
@@ -67,7 +67,7 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
                 Problem(f"{keys} is read as {reading.request}, but cannot be written: {why}", ("forms", index))
             )
     problems.extend(
-        Problem(f"no words reach the form {form.name!r}: an earlier one hides it", ("forms", index))
+        Problem(f"no keys reach the form {form.name!r}: an earlier one hides it", ("forms", index))
         for index, form in enumerate(vendor.forms)
         if form.name not in reached
     )
@@ -93,7 +93,7 @@ def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> st
 
 
 def _needed(vendor: Vendor, variable: str) -> bool:
-    """Whether every spelling of some word has the variable, so that nothing is written without it."""
+    """Whether every spelling of some key has the variable, so that nothing is written without it."""
     return any(
         all(variable in template.variables for template in word.spellings)
         for word in vendor.keys.values()
@@ -104,16 +104,16 @@ def _needed(vendor: Vendor, variable: str) -> bool:
 def _unwritable_defaults(vendor: Vendor, largest_card: int) -> Iterator[Problem]:
     for dimension, default in vendor.defaults.items():
         if isinstance(default.value, Size) and default.value.bytes > largest_card:
-            yield Problem(f"no card has {default.value}", ("defaults", dimension))
+            yield Problem(f"no device has {default.value}", ("defaults", dimension))
             continue
         keys = [vendor.keys[name] for name in vendor.by_dimension[dimension]]
         implied = any(getattr(form.absent, dimension) == default.value for form in vendor.forms)
         if not implied and all(number_for(word, default.value, 1) is None for word in keys):
-            yield Problem(f"no word of {vendor.name} can say {default.value}", ("defaults", dimension))
+            yield Problem(f"no key of {vendor.name} can say {default.value}", ("defaults", dimension))
 
 
 def combinations(vendor: Vendor) -> Iterator[dict[str, KeyValue]]:
-    """Words in combination, not without a word that asks; how many are looked at is bounded, whatever the document says."""
+    """Words in combination, not without a key that asks; how many are looked at is bounded, whatever the document says."""
     forms, keys = len(vendor.forms), len(vendor.keys)
     most = min(MAX_PROBES, max(16 * forms, MAX_WORK // (forms * keys)))
     for said in itertools.islice(_all_combinations(vendor, most), most):
@@ -140,7 +140,7 @@ def _combined(
     total = 1
     for values in candidates.values():
         total *= len(values)
-    # A stride that shares no factor with the counts visits every value of every word.
+    # A stride that shares no factor with the counts visits every value of every key.
     stride = max(1, total // most) | 1
     for nth in range(0, total, stride):
         said: dict[str, KeyValue] = {}
@@ -170,7 +170,7 @@ def _bindings(vendor: Vendor) -> Iterator[Binding]:
 
 
 def _directed(vendor: Vendor, form: Form) -> dict[str, list[Candidate]]:
-    """For each word, what the form's conditions accept; for the others a few plain numbers or nothing."""
+    """For each key, what the form's conditions accept; for the others a few plain numbers or nothing."""
     candidates: dict[str, list[Candidate]] = {}
     for word in vendor.keys.values():
         conditions = [condition for condition in form.when if word.name in condition.keys]
@@ -187,7 +187,7 @@ def _directed(vendor: Vendor, form: Form) -> dict[str, list[Candidate]]:
 
 
 def _accepts(form: Form, name: str, value: Candidate) -> bool:
-    """Whether the form's conditions on this word alone leave the value possible."""
+    """Whether the form's conditions on this key alone leave the value possible."""
     for condition in form.when:
         if name not in condition.keys or len(condition.keys) > 1:
             continue
@@ -232,7 +232,7 @@ def _ends(word: Key, forms: Iterable[Form]) -> Iterator[Number]:
                 yield from condition.numbers.corners()
         values = one.keys[word.name].values
         if values is not None and id(values) not in seen:
-            seen.add(id(values))  # most forms share the word's own
+            seen.add(id(values))  # most forms share the key's own
             yield from values.corners()
         if isinstance(one.devices, Derived) and one.devices.key == word.name:
             yield from (one.devices.per, 2 * one.devices.per)

@@ -1,4 +1,4 @@
-"""Variables of a document, compiled: what their names hold, on the models of cards that a cluster has."""
+"""Variables of a document, compiled: what their names hold, on the models of devices that a cluster has."""
 
 import difflib
 import re
@@ -43,7 +43,7 @@ def compile_variables(
 
     Args:
         variables: as the document writes them.
-        keys: the variables that stand in keys of words, or whose row a word picks.
+        keys: the variables that stand in keys of keys, or whose row a key picks.
         problems: takes what is wrong.
     """
     known = {name for name, variable in variables.items() if not _empty(variable)} | {key for key in keys if key}
@@ -77,7 +77,7 @@ def _check_outside_keys(
     path: Path = ("variables", name)
     if variable.rows is None:
         if variable.write is not None:
-            message = f"has no effect: {{{name}}} stands in no key of a word"
+            message = f"has no effect: {{{name}}} stands in no key of a key"
             hint = f"put it into a key, or leave the variable out (with `extends`: `{name}: null`)"
             problems.add((*path, "write"), message, hint)
         return
@@ -86,7 +86,7 @@ def _check_outside_keys(
         message = (
             f"stands in no key, so that its row is what every device holds; so say the rows of {', '.join(others)}"
         )
-        problems.add(path, message, f"keep the rows of one of them, or put `{{{name}}}` into the key of a word")
+        problems.add(path, message, f"keep the rows of one of them, or put `{{{name}}}` into the key of a key")
     if len(_texts(variable.write)) > 1:
         problems.add(
             (*path, "write"), "one name only: it stands in no key, so that all devices are alike", "keep one of them"
@@ -114,7 +114,7 @@ def _texts(written: schema.Texts | None) -> tuple[str, ...]:
 
 
 def _models(path: Path, variable: schema.Variable, problems: Problems) -> frozenset[str] | None:
-    """The models of cards that a cluster has; None where it does not say."""
+    """The models of devices that a cluster has; None where it does not say."""
     chosen = _texts(variable.model)
     if not chosen:
         return None
@@ -128,7 +128,7 @@ def _models(path: Path, variable: schema.Variable, problems: Problems) -> frozen
 
 
 def _nearest_model(model: str, known: Collection[str]) -> str:
-    """The models that begin so, or else the nearest with the same numbers: with others it is another card."""
+    """The models that begin so, or else the nearest with the same numbers: with others it is another device."""
     meant = sorted(one for one in known if one.lower().startswith(f"{model.lower()}-"))
     if not meant:
         alike = [one for one in known if re.findall("[0-9]+", one) == re.findall("[0-9]+", model)]

@@ -77,7 +77,7 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any], path: Path, over
 
 
 def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
-    """Under a new name every inherited resource word is renamed or removed: two vendors cannot own one name."""
+    """Under a new name every inherited resource key is renamed or removed: two vendors cannot own one name."""
     document, base = merged.document, merged.document.data.get(EXTENDS)
     after = merged.data.get("keys", {})
     if base is None or merged.data.get("vendor") == base or not isinstance(after, dict):
@@ -91,7 +91,7 @@ def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Pro
     if not kept:
         return []
     message = f"under a name of its own it still claims the resource names of {', '.join(kept)}"
-    hint = "give each a new `resource`, or remove the word with `null`; or leave `vendor` out to replace the built-in"
+    hint = "give each a new `resource`, or remove the key with `null`; or leave `vendor` out to replace the built-in"
     return [*_error(document, ("keys",), message, hint).problems]
 
 

@@ -1,4 +1,4 @@
-"""The schema of a mapping document: how one vendor's words are spelled, what they mean, and what a pod needs to run there.
+"""The schema of a mapping document: how one vendor's keys are spelled, what they mean, and what a pod needs to run there.
 
 Strict: an unknown key is an error, and every list, map, text and number has a bound, far above what vendors need: what is made
 of a document is bounded, too. ``docs/mapping.md`` explains every key by example; what the parts mean together is in
@@ -17,7 +17,7 @@ FEW: Final = 32
 """Most entries of a list or map that holds a handful."""
 
 SOME: Final = 64
-"""Most forms and the like: every one is tried with every word."""
+"""Most forms and the like: every one is tried with every key."""
 
 MANY: Final = 512
 """Most entries of a list or map that may be long, such as the names of slices."""
@@ -59,17 +59,17 @@ class Row(Strict):
     """What one device of a name holds, where the name says the size (MIG profiles, chips, our own profiles)."""
 
     memory: Held | Annotated[dict[Short, Held], Field(min_length=1, max_length=FEW)] | None = Field(
-        None, description="a size, `all`, or [least, most] that was seen; or model of the card: one of these"
+        None, description="a size, `all`, or [least, most] that was seen; or model of the device: one of these"
     )
     cores: Amount | Annotated[dict[Short, Amount], Field(min_length=1, max_length=FEW)] | None = Field(
-        None, description="percent of a card, or model of the card: percent"
+        None, description="percent of a device, or model of the device: percent"
     )
     devices: int | None = Field(None, ge=1, le=_MOST)
     values: dict[Short, Numbers | Annotated[dict[KeyText, Numbers], Field(max_length=SOME)]] = Field(
-        {}, max_length=SOME, description="legal numbers of words, for this name; or form: legal numbers there"
+        {}, max_length=SOME, description="legal numbers of keys, for this name; or form: legal numbers there"
     )
     all: dict[Short, Numbers] = Field(
-        {}, max_length=SOME, description="numbers of words that are all of a device of this name"
+        {}, max_length=SOME, description="numbers of keys that are all of a device of this name"
     )
 
 
@@ -87,16 +87,16 @@ class Variable(Strict):
         None, description="what may be written, without it nothing; if it stands in no key, what every device holds"
     )
     model: Texts | None = Field(
-        None, description="models of the cluster's cards, as rows name them; without it what may be of any"
+        None, description="models of the cluster's devices, as rows name them; without it what may be of any"
     )
     why: Long | None = Field(None, description="why `write` has to be configured, where it stands in no key")
 
 
 class KeyRule(Strict):
-    """How the numbers of a word are read; a form may say it differently."""
+    """How the numbers of a key are read; a form may say it differently."""
 
     unit: Amount | None = Field(
-        None, description="memory: bytes (`256Mi`) or `N%` of a card; cores: `N%`; null: to configure"
+        None, description="memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: to configure"
     )
     total: bool | None = Field(None, description="the number is over all devices")
     values: Numbers | None = Field(None, description="legal numbers per device; 0 is unset unless illegal")
@@ -132,15 +132,15 @@ class Key(KeyRule):
     twin: KeyText | None = Field(
         None, description="a second key: either is read, both are written; where they differ, nothing is translated"
     )
-    picks: Short | None = Field(None, description="a text word: the variable whose row it names")
+    picks: Short | None = Field(None, description="a text key: the variable whose row it names")
     perhaps: KeyText | None = Field(
         None, description="pattern of unknown resource names that may be this one under a name of the cluster's own"
     )
-    absent: Literal["first", "only"] | None = Field(None, description="a container word: who asks when it is missing")
+    absent: Literal["first", "only"] | None = Field(None, description="a container key: who asks when it is missing")
 
 
 class Derived(Strict):
-    """A count of devices that another word implies."""
+    """A count of devices that another key implies."""
 
     key: Short
     per: int = Field(ge=1, le=_MOST)
@@ -156,7 +156,7 @@ class Absent(Strict):
 
 
 class Form(Strict):
-    """One way in which words make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`)."""
+    """One way in which keys make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`)."""
 
     name: KeyText | None = None
     when: dict[Short, Numbers] = Field(
@@ -181,7 +181,7 @@ class Defaults(Strict):
 
 
 class Place(Strict):
-    """What a pod needs to be placed where the vendor's cards are."""
+    """What a pod needs to be placed where the vendor's devices are."""
 
     scheduler: KeyText | None = Field(None, min_length=1)
     schedulers: list[Annotated[KeyText, Field(min_length=1)]] = Field(
@@ -311,7 +311,7 @@ class HeldAgainst(Strict):
 
 
 class Match(Strict):
-    """What lets a pod through to the webhook, where the domains of the words would let through too many."""
+    """What lets a pod through to the webhook, where the domains of the keys would let through too many."""
 
     resources: list[KeyText] | None = Field(None, max_length=FEW, description="prefixes of resource names")
     keys: list[KeyText] | None = Field(
@@ -348,7 +348,7 @@ class Mapping(Strict):
         description="one: at most one container of a pod requests; equal: several request the same, for the system sums; "
         "shared: what is requested is for all of them together",
     )
-    together: bool = Field(default=False, description="the pod's containers are all put on one card")
+    together: bool = Field(default=False, description="the pod's containers are all put on one device")
     init_containers: Literal["served", "ignored", "refused"] = Field(
         "served", description="ignored: not written for them; refused: not read either"
     )
@@ -364,10 +364,10 @@ class Mapping(Strict):
     environment: dict[KeyText, Short | None] = Field(
         {},
         max_length=SOME,
-        description="variables that the device plugin sets: the word whose number per card it is, or null",
+        description="variables that the device plugin sets: the key whose number per device it is, or null",
     )
     card_labels: list[LabelKey] = Field(
-        [], max_length=FEW, description="labels of nodes that name the card, for all vendors of the hardware family"
+        [], max_length=FEW, description="labels of nodes that name the device, for all vendors of the hardware family"
     )
     unrenamed: list[Unrenamed] = Field(
         [], max_length=FEW, description="names of other vendors under which this one may serve devices, for `check`"

@@ -19,12 +19,12 @@ class Settings(Strict):
     owners: dict[KeyText, Name] = Field(
         {}, max_length=MANY, description="resource name: the vendor that owns it, where two share it"
     )
-    largest_card: Amount = Field("1Ti", description="more memory per card than this is refused: a wrong unit")
+    largest_card: Amount = Field("1Ti", description="more memory per device than this is refused: a wrong unit")
     cards: dict[KeyText, Amount] = Field(
-        {}, max_length=MANY, description="what a label of nodes calls a card: the memory that it has"
+        {}, max_length=MANY, description="what a label of nodes calls a device: the memory that it has"
     )
     card_labels: list[LabelKey] = Field(
-        [], max_length=FEW, description="labels of nodes that name the card, beside the mappings' own"
+        [], max_length=FEW, description="labels of nodes that name the device, beside the mappings' own"
     )
     pod_security_default: Literal["privileged", "baseline", "restricted"] | None = Field(
         None, description="what a namespace without an `enforce` label permits"

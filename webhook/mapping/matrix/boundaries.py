@@ -50,7 +50,7 @@ def amount_boundaries(
     *,
     sized: bool,
 ) -> set[Number]:
-    """Amounts of one device at which something changes: bytes where `sized`, else percent of a card.
+    """Amounts of one device at which something changes: bytes where `sized`, else percent of a device.
 
     Args:
         vendor: whose rules, as a source or as a target.

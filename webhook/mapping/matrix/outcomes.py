@@ -102,12 +102,12 @@ def _order(verdict: Verdict) -> int:
 
 
 def kind_of(amount: Memory | None) -> object:
-    """Sizes, parts of a card, a whole one and no limit are different kinds."""
+    """Sizes, parts of a device, a whole one and no limit are different kinds."""
     return amount if amount in {ALL, FREE} else type(amount)
 
 
 def place_of(amount: Memory | None) -> tuple[int, Number]:
-    """Where an amount stands: sizes, percent up to a whole card, no limit."""
+    """Where an amount stands: sizes, percent up to a whole device, no limit."""
     if isinstance(amount, Size):
         return 0, amount.bytes
     return (1, amount.value) if isinstance(amount, Percent) else (2, 0)

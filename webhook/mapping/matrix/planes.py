@@ -150,7 +150,7 @@ def _outcomes(row: Row) -> list[Rendering]:
 
 
 def _follows(before: Amounts, amounts: Amounts, *, equal: bool) -> bool:
-    """Whether two spans can be one: a whole card joins parts of one only where all of them meet the same fate."""
+    """Whether two spans can be one: a whole device joins parts of one only where all of them meet the same fate."""
     if type(before[1]) is not type(amounts[0]) or FREE in amounts:
         return False
     return equal or ALL not in {before[1], *amounts}

@@ -23,7 +23,7 @@ from webhook.mapping.requests.defaults import Defaults
 from webhook.quantity import Number, simplest
 from webhook.request import MAX_DEVICES, Request
 
-NOTHING_READ: Final = "none of its words can be read until it is configured"
+NOTHING_READ: Final = "none of its keys can be read until it is configured"
 """Why nothing can be said of a source without a request."""
 
 _ENDS: Final = (0, -1)

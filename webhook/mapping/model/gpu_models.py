@@ -17,7 +17,7 @@ _EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
 
 
 def compile_cards(cards: Mapping[str, Amount], largest_card: int, source: str) -> tuple[dict[str, int], list[Problem]]:
-    """The bytes of each card by its name, and what is wrong with them.
+    """The bytes of each device by its name, and what is wrong with them.
 
     Args:
         cards: the setting.
@@ -38,7 +38,7 @@ def compile_cards(cards: Mapping[str, Amount], largest_card: int, source: str) -
             problems.append(Problem(str(error), path, _EXAMPLE, source))
             continue
         if not isinstance(size, int) or size < _MIB:
-            problems.append(Problem(f"{text} is no card: less than 1Mi, or no whole bytes", path, _EXAMPLE, source))
+            problems.append(Problem(f"{text} is no device: less than 1Mi, or no whole bytes", path, _EXAMPLE, source))
         elif largest_card and size > largest_card:
             message = f"{text} is more than the {bytes_text(largest_card)} of `largestCard`"
             problems.append(Problem(message, path, "write less, or raise `largestCard`", source))
@@ -48,7 +48,7 @@ def compile_cards(cards: Mapping[str, Amount], largest_card: int, source: str) -
 
 
 def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, tuple[str, ...]]:
-    """The labels of nodes that name the card, by hardware family: those of its mappings, then those of the settings."""
+    """The labels of nodes that name the device, by hardware family: those of its mappings, then those of the settings."""
     found: dict[str, list[str]] = {}
     for vendor in vendors:
         found.setdefault(vendor.family, []).extend(vendor.document.card_labels)

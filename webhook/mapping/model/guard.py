@@ -130,14 +130,14 @@ def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], pa
 
     Args:
         guards: of the vendor.
-        keys: the annotations and labels of its words and of its `place`.
+        keys: the annotations and labels of its keys and of its `place`.
         path: where in the document the guard stands.
     """
     for place, names in keys.items():
         for name in names:
             if guards.guarded(name, place):
                 message = f"the {place} {name} is guarded, and is what the mapping itself reads or writes"
-                yield Problem(message, path, "leave it out; a form with `deny` refuses values of a word")
+                yield Problem(message, path, "leave it out; a form with `deny` refuses values of a key")
 
 
 def _index(rules: Sequence[GuardRule], place: GuardPlace) -> GuardIndex:

@@ -45,7 +45,7 @@ def compile_lets_through(document: schema.Mapping, words: Mapping[str, Key]) -> 
 
     Args:
         document: validated, its variables too.
-        words: its words, compiled; their names can be listed.
+        words: its keys, compiled; their names can be listed.
     """
     variables = document.variables
     named = {place: list(_words(words, variables, place)) for place in ("resource", "label", "annotation")}
@@ -60,7 +60,7 @@ def compile_lets_through(document: schema.Mapping, words: Mapping[str, Key]) -> 
             for index, key in listed
             for glob in _spelled(Template(key), variables)
         ]
-    # Such marks matter only beside a word of the vendor, and that lets the pod through by itself.
+    # Such marks matter only beside a key of the vendor, and that lets the pod through by itself.
     narrow = {one.glob for one in marks if _LETTER.search(one.glob.rpartition("/")[2]) is not None}
     made = LetsThrough(
         prefixes=tuple(one.glob for one in prefixes),
@@ -94,7 +94,7 @@ def _owned(document: schema.Mapping) -> Iterator[tuple[str, Path]]:
 
 
 def _prefixes(document: schema.Mapping, devices: Collection[_Name]) -> Iterator[_Name]:
-    """Where misspelt words are looked for: what the mapping says, else the domains of the resource words."""
+    """Where misspelt keys are looked for: what the mapping says, else the domains of the resource keys."""
     if document.match.resources:
         yield from (_Name(one, ("match", "resources", index)) for index, one in enumerate(document.match.resources))
         return

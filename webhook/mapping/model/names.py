@@ -1,4 +1,4 @@
-"""Names → vendors: which vendor owns a resource name, and where labels and annotations carry its words.
+"""Names → vendors: which vendor owns a resource name, and where labels and annotations carry its keys.
 
 An exact name is a dictionary hit, so that the cost of a look-up does not grow with the number of vendors; names with pattern
 variables are matched only below the prefixes that patterns have.
@@ -16,11 +16,11 @@ from webhook.mapping.notation.pattern import Expression, expression
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose word a key is.
+    """Whose key a key is.
 
     Attributes:
-        vendor: the vendor, in force or on standby.
-        word: the name of its word.
+        vendor: the vendor, in force or inactive.
+        word: the name of its key.
         binding: what the key's variables stand for, the container's name included.
     """
 
@@ -76,7 +76,7 @@ class Names:
 
 
 def index(vendors: Iterable[Vendor], place: WordPlace) -> Names:
-    """The keys of all words of one place. A resource name has one owner: see `conflicts`."""
+    """The keys of all keys of one place. A resource name has one owner: see `conflicts`."""
     exact: dict[str, list[Owner]] = {}
     patterns: list[_Pattern] = []
     for vendor in vendors:
@@ -113,7 +113,7 @@ def conflicts(names: Names, place: WordPlace, vendors: Mapping[str, Vendor]) -> 
     Args:
         names: of one place.
         place: which.
-        vendors: by name, for where their words are described.
+        vendors: by name, for where their keys are described.
     """
     what = "resource name" if place == "resource" else place
     for key, owners in names.exact.items():

@@ -1,6 +1,6 @@
-"""Near misses: resource names that no vendor knows but that somebody surely meant to be a word.
+"""Near misses: resource names that no vendor knows but that somebody surely meant to be a key.
 
-They would be ignored silently, and the pod would hang or get a whole card.
+They would be ignored silently, and the pod would hang or get a whole device.
 """
 
 import re
@@ -13,7 +13,7 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation.glob import glob_pattern
 
 SURE_FROM: Final = 6
-"""Letters of a word from which a near miss is refused; below it is only told, for short words resemble too much."""
+"""Letters of a key from which a near miss is refused; below it is only told, for short keys resemble too much."""
 
 MAX_DISTANCE: Final = 2
 MAX_LONGER: Final = 3
@@ -28,7 +28,7 @@ class NearMiss:
     """What a name was probably meant to be.
 
     Attributes:
-        meant: the word; where `choices` are given, it with its variable (``x.example/{chip}-memory``).
+        meant: the key; where `choices` are given, it with its variable (``x.example/{chip}-memory``).
         sure: sure enough to refuse the name.
         choices: what the variable may stand for, where the name has something else there. None of them is a correction:
             it would ask for other hardware.
@@ -49,7 +49,7 @@ class NearMiss:
 
 @dataclass(frozen=True, slots=True)
 class _Word:
-    """A word without its domain; with a variable also what that stands for, and in which template, among which choices."""
+    """A key without its domain; with a variable also what that stands for, and in which template, among which choices."""
 
     local: str
     value: str = ""
@@ -57,7 +57,7 @@ class _Word:
     choices: tuple[str, ...] = ()
 
     def kept_by(self, name: str) -> bool:
-        """Whether the name has the value of the variable where the word has it, as a part of its own."""
+        """Whether the name has the value of the variable where the key has it, as a part of its own."""
         if self.template is None:
             return True
         before, _, rest = self.template.text.rpartition("/")[2].partition("{")
@@ -69,21 +69,21 @@ class _Word:
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """The prefixes of all vendors with the words below them, and the names there that are somebody else's."""
+    """The prefixes of all vendors with the keys below them, and the names there that are somebody else's."""
 
     prefixes: tuple[str, ...] = ()
     keys: Mapping[str, Mapping[str, _Word]] = field(default_factory=dict)
     known: re.Pattern[str] | None = None
 
     def look(self, name: str) -> NearMiss | None:
-        """The word that an unknown resource name resembles, or None."""
+        """The key that an unknown resource name resembles, or None."""
         if not name.startswith(self.prefixes) or (self.known is not None and self.known.fullmatch(name) is not None):
             return None
         domain, _, local = name.rpartition("/")
         words = self.keys.get(domain, {})
-        if local in words:  # of a vendor on standby that nobody disputes with
+        if local in words:  # of a vendor inactive that nobody disputes with
             return None
-        # A long word is meant rather than a short one that the name happens to begin with, and the same hardware than other.
+        # A long key is meant rather than a short one that the name happens to begin with, and the same hardware than other.
         for keeps in (True, False):
             for sure in (True, False):
                 meant = _nearest(local, [one for one in words if (len(one) >= SURE_FROM) is sure], words, keeps=keeps)
@@ -98,7 +98,7 @@ class Nearness:
 
 
 def _nearest(name: str, locals_: Sequence[str], words: Mapping[str, _Word], *, keeps: bool) -> _Word | None:
-    """The longest word that the name begins with, else the nearest one; None where all are too far."""
+    """The longest key that the name begins with, else the nearest one; None where all are too far."""
     begun = [word for word in locals_ if name.startswith(word) and 0 < len(name) - len(word) <= MAX_LONGER]
     begun = [word for word in begun if words[word].kept_by(name) is keeps]
     if begun:
@@ -110,7 +110,7 @@ def _nearest(name: str, locals_: Sequence[str], words: Mapping[str, _Word], *, k
 
 
 def nearness(vendors: Iterable[Vendor]) -> Nearness:
-    """What is near to the words of these vendors, those on standby included."""
+    """What is near to the keys of these vendors, those inactive included."""
     prefixes: set[str] = set()
     words: dict[str, dict[str, _Word]] = {}
     known: set[str] = set()

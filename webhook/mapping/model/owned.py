@@ -49,7 +49,7 @@ class Owned:
     """What a vendor's scheduler writes for itself, and what a user writes for it.
 
     Attributes:
-        annotations: allocation marks: copied they break placement, forged they steal cards.
+        annotations: allocation marks: copied they break placement, forged they steal devices.
         labels: the same, as labels.
         hints: annotations that mean something to this scheduler only; a mark is never a hint.
     """

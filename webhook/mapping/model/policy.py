@@ -33,14 +33,14 @@ class Policy:
     """What decisions are made by. Built once for each change of configuration by `compile_policy`.
 
     Attributes:
-        vendors: by name; on standby ones too.
+        vendors: by name; inactive ones too.
         settings: what the cluster speaks and permits.
         digest: 12 hex digits, the same wherever the same documents are in force.
-        resources, labels, annotations, node_selector: whose word a key is.
+        resources, labels, annotations, node_selector: whose key a key is.
         standby: resource names whose vendor is not in force, and the name in dispute that put it there.
         near: what resembles a known resource name.
         largest_card: bytes; more memory per device is refused.
-        cards: bytes of a card by the name that a label of nodes gives it; without any no pod is searched for one.
+        cards: bytes of a device by the name that a label of nodes gives it; without any no pod is searched for one.
         card_labels: those labels, by hardware family.
         never_touched: namespaces whose pods are left alone.
         memo: results of pure functions of this policy.
@@ -75,13 +75,13 @@ class Policy:
 
     @cached_property
     def perhaps(self) -> tuple[re.Pattern[str], ...]:
-        """Names that may be a word in force under a name of the cluster's own, if nobody else has them."""
+        """Names that may be a key in force under a name of the cluster's own, if nobody else has them."""
         keys = (word for vendor in self.in_force for word in vendor.keys.values())
         return tuple(word.perhaps for word in keys if word.perhaps is not None)
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:
-        """The vendors whose words are read."""
+        """The vendors whose keys are read."""
         return tuple(vendor for vendor in self.vendors.values() if not vendor.inactive)
 
 
@@ -126,7 +126,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
 
 
 def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dict[str, Vendor], dict[str, str]]:
-    """The setting `owners` applied: who it names is in force, others with a word of that name stand by for that name."""
+    """The setting `owners` applied: who it names is in force, others with a key of that name are inactive for that name."""
     owned = dict(vendors)
     disputes: dict[str, str] = {}
     for name, owner in settings.owners.items():
@@ -140,9 +140,9 @@ def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dic
 def _standby_names(
     vendors: Mapping[str, Vendor], resources: Names, disputes: Mapping[str, str]
 ) -> dict[str, tuple[Owner, str]]:
-    """Resource names that only a vendor on standby has, each with the disputed name that decides it.
+    """Resource names that only a vendor inactive has, each with the disputed name that decides it.
 
-    A vendor whose names nobody in force uses is in no dispute: its words are nobody's here.
+    A vendor whose names nobody in force uses is in no dispute: its keys are nobody's here.
     """
     decided: dict[str, tuple[Owner, str]] = {}
     for vendor in vendors.values():
@@ -170,7 +170,7 @@ def _selected(vendors: Iterable[Vendor], selectors: Names) -> Iterator[Problem]:
     for vendor in vendors:
         for key in vendor.place.node_selector:
             for owner in selectors.owners(key):
-                message = f"{key} is the word {owner.word!r} of {owner.vendor}, which would then be read"
+                message = f"{key} is the key {owner.word!r} of {owner.vendor}, which would then be read"
                 yield Problem(message, ("place", "nodeSelector", key), "leave it out", vendor.source)
 
 
@@ -207,7 +207,7 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
                 Problem(f"no vendor is called {owner!r}", ("owners", name), nearest_known(owner, vendors), SETTINGS)
             )
         elif owner not in {one.vendor for one in index(vendors.values(), "resource").owners(name)}:
-            problems.append(Problem(f"{owner} has no word {name}", ("owners", name), None, SETTINGS))
+            problems.append(Problem(f"{owner} has no key {name}", ("owners", name), None, SETTINGS))
     return problems
 
 
@@ -259,6 +259,6 @@ def _largest_card(written: Amount, problems: list[Problem]) -> int:
         return 0
     if size < MIB:
         problems.append(
-            Problem(f"{written} bytes are no card", ("largestCard",), "write a size such as `1Ti`", SETTINGS)
+            Problem(f"{written} bytes are no device", ("largestCard",), "write a size such as `1Ti`", SETTINGS)
         )
     return size

@@ -1,4 +1,4 @@
-"""Resource names that several vendors use: who owns each in a policy, who stands by for it, and how that is changed."""
+"""Resource names that several vendors use: who owns each in a policy, who is inactive for it, and how that is changed."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,8 +13,8 @@ class Shared:
 
     Attributes:
         name: the resource name.
-        owner: the vendor that reads it; None where all of them stand by.
-        others: the vendors on standby that use it, in the order of the policy.
+        owner: the vendor that reads it; None where all of them are inactive.
+        others: the vendors inactive that use it, in the order of the policy.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The shim of a vendor, compiled: what brings the library into a container, and what makes the loader find it.
 
 Rules: a shim goes only with a limit (variables of its own, or the device plugin's); it never writes a
-``*_VISIBLE_DEVICES``, for a pod's variable beats the device plugin's and would hand out every card.
+``*_VISIBLE_DEVICES``, for a pod's variable beats the device plugin's and would hand out every device.
 """
 
 import posixpath
@@ -28,8 +28,8 @@ class ShimVariable:
     """A variable that the shim reads, with a value that may use the request.
 
     Attributes:
-        template: the value; ``{memory}`` stands for MiB per card, rounded up, ``{cores}`` for percent per card, rounded
-            up, ``{devices}`` for the count of cards, ``{container}`` for the container's name.
+        template: the value; ``{memory}`` stands for MiB per device, rounded up, ``{cores}`` for percent per device, rounded
+            up, ``{devices}`` for the count of devices, ``{container}`` for the container's name.
         uses: the placeholders in it.
     """
 
@@ -51,7 +51,7 @@ class Delivery:
     """A way in which the library reaches a container; ``none`` brings nothing.
 
     Attributes:
-        kind: its name in documents, in the namespace's annotation and in the account.
+        kind: its name in documents, in the namespace's annotation and in the status.
         library: name of the volume that holds the library, which no container may write to; empty for ``none``.
         mount_path: where the library is mounted; empty for ``none``.
         volumes: entries of the pod's ``volumes``, with the writable state.
@@ -127,7 +127,7 @@ class Shim:
             return "memory"
         if "cores" in self.needs and not isinstance(request.cores, Percent):
             return "cores"
-        # No limit and all of a card need no variable; a part of a card of unknown size needs one that nobody can write.
+        # No limit and all of a device need no variable; a part of a device of unknown size needs one that nobody can write.
         if isinstance(request.memory, Percent) and request.memory != ALL:
             return next(("memory" for variable in self.variables if "memory" in variable.uses), None)
         return None

@@ -140,7 +140,7 @@ def _env_problems(model: schema.Shim) -> Iterator[Problem]:
         if name in {LD_LIBRARY_PATH, LD_PRELOAD, KEPT_LIBRARY_PATH}:
             yield Problem(f"{name} is not set here", path, "use `libraryPath` or `preload`, which keep the user's")
         elif name.endswith("VISIBLE_DEVICES"):
-            yield Problem(f"{name} would beat the device plugin's and hand out other cards", path, "leave it out")
+            yield Problem(f"{name} would beat the device plugin's and hand out other devices", path, "leave it out")
         elif _ENV_NAME.fullmatch(name) is None:
             yield Problem(f"{name!r} is no name of a variable", path, "use letters, digits and `_`")
         for placeholder in PLACEHOLDER.findall(value):

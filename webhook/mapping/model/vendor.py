@@ -32,7 +32,8 @@ class Key:
         place: where it stands; a nodeSelector is read only.
         spellings: its keys; the first is written.
         kind: ``amount`` has `dimensions`; ``other`` is carried, ``text`` is asked in forms, ``container`` names who asks.
-        unit: what 1 of it is: bytes where `sized`, else percent of a card (for devices 1); None where it is to be configured.
+        unit: what 1 of it is: bytes where `sized`, else percent of a device (for devices 1); None where it is to be
+            configured.
         total: the number is over all devices.
         values: legal numbers per device.
         step: what is written is a multiple of this.
@@ -79,7 +80,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a form asks of a word (or of all words of a dimension)."""
+    """What a form asks of a key (or of all keys of a dimension)."""
 
     keys: tuple[str, ...]
     absent: bool = False
@@ -88,14 +89,14 @@ class Condition:
     texts: frozenset[str] = frozenset()
 
     def takes_several(self, key: Key) -> bool:
-        """Whether it is a condition on the word that holds for numbers above 1 and not for its absence."""
+        """Whether it is a condition on the key that holds for numbers above 1 and not for its absence."""
         several = self.present or (self.numbers is not None and 2 in self.numbers)  # noqa: PLR2004
         return key.name in self.keys and not self.absent and several
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A count of devices that another word implies: its number over `per`."""
+    """A count of devices that another key implies: its number over `per`."""
 
     key: str
     per: int
@@ -104,13 +105,13 @@ class Derived:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """One way in which words make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`).
+    """One way in which keys make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`).
 
     Attributes:
         when: all must hold, on numbers as written.
-        devices, memory, cores: what the form itself says; words of that dimension are then ignored.
+        devices, memory, cores: what the form itself says; keys of that dimension are then ignored.
         absent: what a missing dimension means.
-        words: the mapping's words as they are read in this form.
+        words: the mapping's keys as they are read in this form.
         own_values: those for which the form itself says the legal numbers; a row's do not count for them.
     """
 
@@ -136,7 +137,7 @@ class Form:
         return getattr(self, dimension) is not None
 
     def values(self, key: Key, row: "Row | None") -> Numbers | None:
-        """The legal numbers of a word in this form, for the name that a row describes."""
+        """The legal numbers of a key in this form, for the name that a row describes."""
         if row is None or key.name in self.own_values:
             return key.values
         numbers = row.values.get(key.name, key.values)
@@ -149,8 +150,8 @@ class Row:
 
     Attributes:
         least, least_cores: what writing may count on.
-        values: legal numbers of words, or by form those that are legal there.
-        all: numbers of words that are all of such a device.
+        values: legal numbers of keys, or by form those that are legal there.
+        all: numbers of keys that are all of such a device.
     """
 
     memory: Memory | None
@@ -167,11 +168,11 @@ class NamePart:
     """A variable part of names, and what the names hold.
 
     Attributes:
-        rows: by name, those that the cluster's models of cards have.
+        rows: by name, those that the cluster's models of devices have.
         write: what may be written.
         everywhere: it stands in no key: what `write` names is what every device holds.
         why: what the user is to find out, where `write` has to be configured.
-        models: the models of the cluster's cards; empty where it does not say.
+        models: the models of the cluster's devices; empty where it does not say.
         elsewhere: names that none of these models has, with the models that have them.
     """
 
@@ -202,8 +203,8 @@ class LetsThrough:
 
     Attributes:
         prefixes: of resource names.
-        resources: the words that are resources.
-        keys: the words that are labels or annotations, and marks of the scheduler.
+        resources: the keys that are resources.
+        keys: the keys that are labels or annotations, and marks of the scheduler.
     """
 
     prefixes: tuple[str, ...] = ()
@@ -217,7 +218,7 @@ class Vendor:
 
     Attributes:
         source: where the document came from.
-        by_dimension: the words of each dimension, in the order of the document.
+        by_dimension: the keys of each dimension, in the order of the document.
         annotation_words: the vendor has no resource words: labels and annotations ask.
         lets_through: the names by which a pod comes here.
         standby: it owns no name; it can be a target where the owner of its names reads them alike.
@@ -252,18 +253,18 @@ class Vendor:
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
 
     def says(self, dimension: Dimension) -> bool:
-        """Whether it has a word for the dimension, or a form that derives it."""
+        """Whether it has a key for the dimension, or a form that derives it."""
         return bool(self.by_dimension[dimension]) or (
             dimension == "devices" and any(isinstance(form.devices, Derived) for form in self.forms)
         )
 
     def counts_parts(self, key: Key) -> bool:
-        """Whether a number of the word counts parts of one card: each form that it leads to says how many cards itself."""
+        """Whether a number of the key counts parts of one device: each form that it leads to says how many devices itself."""
         if "devices" not in key.dimensions:
             return False
         led = [form for form in self.forms if form.reads and any(one.takes_several(key) for one in form.when)]
         return bool(led) and all(isinstance(form.devices, int) for form in led)
 
     def same_family(self, other: "Vendor") -> bool:
-        """Whether both are words for the same hardware."""
+        """Whether both are keys for the same hardware."""
         return self.family == other.family or "any" in {self.family, other.family}

@@ -32,7 +32,7 @@ def parse_default_memory(written: str | int) -> Memory | None:
     """Memory of one device as a default: ``all``, a size with its suffix, from 1 MiB; 0 fills nothing.
 
     Raises:
-        ValueError: none of them; a bare number is ambiguous, for the words it becomes count in units of their own.
+        ValueError: none of them; a bare number is ambiguous, for the keys it becomes count in units of their own.
     """
     if written in {"all", 0, "0"}:
         return ALL if written == "all" else None
@@ -66,7 +66,7 @@ def parse_cores(written: str | int) -> Cores | None:
 
 
 def parse_unit(written: str | int) -> tuple[Number, bool]:
-    """What 1 of a word is worth: bytes and True, or percent of a card and False.
+    """What 1 of a key is worth: bytes and True, or percent of a device and False.
 
     Raises:
         ValueError: no quantity above 0.
@@ -76,7 +76,7 @@ def parse_unit(written: str | int) -> tuple[Number, bool]:
     try:
         unit = simplest(Fraction(parse_quantity(text.removesuffix("%"))))
     except QuantityError as error:
-        raise ValueError(f"{error}: write a size such as `256Mi`, or a percentage of a card such as `1%`") from None
+        raise ValueError(f"{error}: write a size such as `256Mi`, or a percentage of a device such as `1%`") from None
     if unit <= 0:
         raise ValueError(f"{written} is not above 0")
     return unit, sized

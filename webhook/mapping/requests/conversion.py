@@ -1,4 +1,4 @@
-"""Numbers of words ↔ amounts of a card: units, steps and legal numbers, and what a missing dimension means."""
+"""Numbers of keys ↔ amounts of a device: units, steps and legal numbers, and what a missing dimension means."""
 
 from fractions import Fraction
 
@@ -9,7 +9,7 @@ from webhook.request import ALL, FREE, Dimension, Memory, Percent, Request, Size
 
 
 def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
-    """The least number of a word that says at least `value`; None where the word cannot say that kind of value.
+    """The least number of a key that says at least `value`; None where the key cannot say that kind of value.
 
     A total is multiplied after rounding per device, so that it divides again.
     """
@@ -38,8 +38,8 @@ def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
 
 
 def value_of(key: Key, dimension: Dimension, number: Number) -> Memory:
-    """What `number` per device of a word is worth in memory or cores."""
-    assert key.unit is not None  # noqa: S101  (a word without a unit is refused before)
+    """What `number` per device of a key is worth in memory or cores."""
+    assert key.unit is not None  # noqa: S101  (a key without a unit is refused before)
     amount = simplest(number * key.unit)
     return Size(amount) if key.sized and dimension == "memory" else Percent(amount)
 
@@ -54,9 +54,9 @@ def settle(request: Request, absent: Request) -> Request:
 
 
 def by_card(request: Request, card: int) -> Request | None:
-    """The request with memory in the other unit, on cards of so many bytes: never less than asked.
+    """The request with memory in the other unit, on devices of so many bytes: never less than asked.
 
-    None for whole cards, which are no share of any size, for memory without a limit, and for more than the card has.
+    None for whole devices, which are no share of any size, for memory without a limit, and for more than the device has.
     """
     memory = request.memory
     if request.whole or not isinstance(memory, Size | Percent):
@@ -76,4 +76,4 @@ def step_between(dimension: Dimension, before: Memory | None, after: Memory | No
         by = f"+{amount_text(Size(after.bytes - before.bytes))}"
     elif isinstance(before, Percent) and isinstance(after, Percent):
         by = f"{signed_text(after.value - before.value)}%"
-    return Step(f"{dimension} per card", amount_text(before), amount_text(after), by)
+    return Step(f"{dimension} per device", amount_text(before), amount_text(after), by)

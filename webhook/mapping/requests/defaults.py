@@ -154,7 +154,7 @@ def _all_count(vendor: Vendor, form: Form, said: SaidWords, added: SaidWords, re
 
 
 def _counts_in(vendor: Vendor, form: Form, key: Key) -> bool:
-    """Whether the form takes the number of a word for what it is, or is the one for that very number."""
+    """Whether the form takes the number of a key for what it is, or is the one for that very number."""
     if key.kind == "other":
         return _asks_for(form, key) or not any(_asks_for(one, key) for one in vendor.forms)
     if not any(form.literal(dimension) for dimension in key.dimensions):

@@ -1,4 +1,4 @@
-"""What a refusal says: the text of a form's ``deny``, the words as the pod spells them, and what would do instead."""
+"""What a refusal says: the text of a form's ``deny``, the keys as the pod spells them, and what would do instead."""
 
 import re
 from collections.abc import Mapping
@@ -26,13 +26,13 @@ class LeftAlone(Denied):
 
 
 def left_alone(vendor: Vendor, form: Form, said: SaidWords, container: str) -> LeftAlone:
-    """What a form says that leaves alone, with words as the pod spells them."""
+    """What a form says that leaves alone, with keys as the pod spells them."""
     sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], said), form.leave or "")
     return LeftAlone(Finding(Reason.REFUSED_BY_VENDOR, sentence, container))
 
 
 def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Denied:
-    """The refusal that a form writes, with words as the pod spells them and the nearest numbers that would do."""
+    """The refusal that a form writes, with keys as the pod spells them and the nearest numbers that would do."""
     asked = [said[key] for condition in form.when for key in condition.keys if key in said]
     one = asked[0] if asked else None
 
@@ -66,7 +66,7 @@ def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Denie
 
 
 def without_row(vendor: Vendor, one: KeyValue) -> str:
-    """Why it is not known what a name holds: the cluster's cards have it not, or nobody says it."""
+    """Why it is not known what a name holds: the cluster's devices have it not, or nobody says it."""
     rows = [name for variable in vendor.variables.values() for name in variable.rows]
     listed = f"{', '.join(rows[:MAX_LISTED])}{f' … ({len(rows)} in all)' if rows[MAX_LISTED:] else ''}"
     for variable in vendor.variables.values():
@@ -75,7 +75,7 @@ def without_row(vendor: Vendor, one: KeyValue) -> str:
         if others:
             return (
                 f"{name} is not of {', '.join(variable.models)}; it is of {', '.join(others)}: "
-                f"if the cluster has such a card, add it to `model`; else write one of {listed}"
+                f"if the cluster has such a device, add it to `model`; else write one of {listed}"
             )
     if rows:
         return f"what that holds is not known; known are {listed}"
@@ -90,7 +90,7 @@ def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:
 
 
 def _spelled(vendor: Vendor, name: str, said: SaidWords) -> str:
-    """The key of a word in the spelling that the pod uses for its others."""
+    """The key of a key in the spelling that the pod uses for its others."""
     if name in said:
         return said[name].key
     binding: dict[str, str] = {}
@@ -100,7 +100,7 @@ def _spelled(vendor: Vendor, name: str, said: SaidWords) -> str:
 
 
 def spelling(key: Key, binding: Mapping[str, str]) -> str:
-    """The key of a word that binds as the others of the container do, else the first."""
+    """The key of a key that binds as the others of the container do, else the first."""
     bound = set(binding)
     for template in key.spellings:
         if set(template.variables) >= bound & key.variables and template.render(binding) is not None:

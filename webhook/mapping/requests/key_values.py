@@ -1,4 +1,4 @@
-"""A vendor's words as one container carries them, before they mean anything."""
+"""A vendor's keys as one container carries them, before they mean anything."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from webhook.quantity import Number, exact_text
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
-    """One word as it stands in a pod.
+    """One key as it stands in a pod.
 
     Attributes:
         word: its name in the mapping.
@@ -59,7 +59,7 @@ def form_of(vendor: Vendor, said: SaidWords) -> Form | None:
 
 
 def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, KeyValue | None]:
-    """What the names say by themselves: the row, and the word whose name has no row although its variable is made of rows."""
+    """What the names say by themselves: the row, and the key whose name has no row although its variable is made of rows."""
     for variable in vendor.variables.values():
         if variable.everywhere:
             if variable.write:
@@ -75,7 +75,7 @@ def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, KeyValue | None
 
 
 def name_in(vendor: Vendor, one: KeyValue, variable: NamePart) -> str | None:
-    """What a word says of a variable, by its text or in its key; None where it says nothing of it."""
+    """What a key says of a variable, by its text or in its key; None where it says nothing of it."""
     return one.text if vendor.keys[one.word].picks == variable.name else dict(one.binding).get(variable.name)
 
 
@@ -88,7 +88,7 @@ def unset(vendor: Vendor) -> str | None:
 
 
 def unreadable(vendors: Iterable[Vendor]) -> Iterator[str]:
-    """A sentence for each vendor in force whose words cannot be read until the cluster has said what its devices hold."""
+    """A sentence for each vendor in force whose keys cannot be read until the cluster has said what its devices hold."""
     for vendor in vendors:
         if not vendor.inactive and (why := unset(vendor)) is not None:
-            yield f"{vendor.name} is in force, but its words cannot be read until it is configured: {why}"
+            yield f"{vendor.name} is in force, but its keys cannot be read until it is configured: {why}"

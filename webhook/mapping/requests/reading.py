@@ -1,4 +1,4 @@
-"""Words → request: what a container asks for in a vendor's words, by the vendor's own rules, with defaults, settled."""
+"""Words → request: what a container asks for in a vendor's keys, by the vendor's own rules, with defaults, settled."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -20,17 +20,17 @@ from webhook.request import ALL, DIMENSIONS, MAX_DEVICES, Cores, Dimension, Memo
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a container's words mean.
+    """What a container's keys mean.
 
     Attributes:
         form: the form they take.
         request: what is asked, settled.
         specified: the dimensions that the keys, or the form that they make, specify.
-        corrections: words whose number the vendor would raise, with the number it would take.
+        corrections: keys whose number the vendor would raise, with the number it would take.
         filled: the dimensions that a default gave.
         added: the keys for what was filled, where the request stays in this vendor's keys.
         passed_over: the dimensions whose default no key can specify here, or would have changed what is specified.
-        findings: what is to be told: ignored words, corrections, roundings.
+        findings: what is to be told: ignored keys, corrections, roundings.
         spelled: what the keys say with those of `added`, which may have to round a default up; None: the same.
     """
 
@@ -54,8 +54,8 @@ def read(
     themselves; one that would change what is specified is passed over.
 
     Args:
-        vendor: whose words they are.
-        said: the words that are set; those of 0 left out.
+        vendor: whose keys they are.
+        said: the keys that are set; those of 0 left out.
         defaults: what may be filled in, already restricted to what can be written.
         largest_card: bytes; more memory per device is refused as a wrong unit.
         container: its name, for messages.
@@ -83,7 +83,7 @@ def read(
     words = ", ".join(str(one) for one in said.values()) or "amounts of 0"
     binding = {name: value for one in said.values() for name, value in one.binding}
     listed = ", ".join(spelling(key, binding) for key in vendor.keys.values() if key.kind == "amount")
-    raise deny(Reason.NO_FORM, f"{words} make no request; the words of {vendor.name} are {listed}", container=container)
+    raise deny(Reason.NO_FORM, f"{words} make no request; the keys of {vendor.name} are {listed}", container=container)
 
 
 def _refuse_too_many(vendor: Vendor, said: SaidWords, container: str) -> None:
@@ -186,7 +186,7 @@ class _Reader:
         return self._refuse(Reason.DIMENSION_MISSING, f"{' and '.join(names)} must be said: add {words or 'them'}")
 
     def _no_row(self, one: KeyValue) -> Denied:
-        """A name without a row: a word that picks one always means it, a key only where nothing else says the amounts.
+        """A name without a row: a key that picks one always means it, a key only where nothing else says the amounts.
 
         A key of which it is known that it is a name is left alone at home: what it holds matters to nobody there.
         """
@@ -273,7 +273,7 @@ class _Reader:
         if key.rounding == "down":
             floor = share.__floor__()
             if floor > 0:
-                over = f"{one.text} over {devices} cards"
+                over = f"{one.text} over {devices} devices"
                 message = f"{one.key}: {over} gives {format_value(floor)} each"
                 self._tell(Reason.ROUNDED_DOWN, message, one, Step(one.key, over, f"{format_value(floor)} each"))
                 return floor
@@ -282,7 +282,7 @@ class _Reader:
         count = self._count_text()
         raise self._refuse(
             Reason.NOT_DIVISIBLE,
-            f"{one} is a total over {devices} cards{count} and does not divide by {devices}: write {choices}",
+            f"{one} is a total over {devices} devices{count} and does not divide by {devices}: write {choices}",
             one,
         )
 
@@ -309,7 +309,7 @@ class _Reader:
             if found is not None:
                 self._tell_less(one, number, found)
         if found is None:
-            per = " per card" if key.total else ""
+            per = " per device" if key.total else ""
             raise self._refuse(
                 Reason.NOT_LEGAL, f"{one} is not legal: the vendor takes {self._legal_text(key)}{per}", one
             )
@@ -318,21 +318,21 @@ class _Reader:
     def _check_size(self, key: Key, one: KeyValue, value: Memory) -> None:
         if isinstance(value, Percent) and value.value > ALL.value:
             raise self._refuse(
-                Reason.TOO_LARGE, f"{one} is {value} of a card: write 1 to {format_value(_hundred(key))}", one
+                Reason.TOO_LARGE, f"{one} is {value} of a device: write 1 to {format_value(_hundred(key))}", one
             )
         if isinstance(value, Size) and value.bytes > self._largest:
             raise self._refuse(Reason.TOO_LARGE, self._too_large(key, one, value), one)
 
     def _too_large(self, key: Key, one: KeyValue, value: Size) -> str:
         unit = key.unit or 1
-        said = f"{one} is {bytes_text(value.bytes)} per card: the word counts {bytes_text(unit)} by itself"
+        said = f"{one} is {bytes_text(value.bytes)} per device: the key counts {bytes_text(unit)} by itself"
         instead = [
             f"if {counted} were meant, write {format_value(number)} ({format_value(number)} means {bytes_text(number * unit)})"
             for counted, number in sizes_meant(key, one, value.bytes, self._largest)
         ]
         if instead:
             return "; ".join([said, *instead])
-        return f"{said}; no card has more than {bytes_text(self._largest)}"
+        return f"{said}; no device has more than {bytes_text(self._largest)}"
 
     def _values(self, key: Key) -> Numbers | None:
         return self._form.values(key, self._row)
@@ -345,7 +345,7 @@ class _Reader:
             return "it counts devices"
         if key.unit is None:
             return "its unit is not configured"
-        return f"1 is {bytes_text(key.unit)}" if key.sized else f"1 is {number_text(key.unit)} % of a card"
+        return f"1 is {bytes_text(key.unit)}" if key.sized else f"1 is {number_text(key.unit)} % of a device"
 
     def _word(self, one: KeyValue) -> Key:
         return self._form.keys[one.word]

@@ -18,11 +18,11 @@ from webhook.request import ALL, DIMENSIONS, FREE, Dimension, Memory, Percent, R
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A request in a target's words.
+    """A request in a target's keys.
 
     Attributes:
         form: the form they take.
-        words: each word with its key and number.
+        words: each key with its key and number.
         reading: what they mean when read back, under the defaults that would apply.
     """
 
@@ -40,12 +40,12 @@ class NoEquivalent(Exception):  # noqa: N818  (an answer, not an error of ours)
 
 
 def write(target: Vendor, request: Request, defaults: Defaults, largest_card: int, container: str) -> Written:
-    """`request` in the words of `target`: memory and cores rounded up per device to what it can express.
+    """`request` in the keys of `target`: memory and cores rounded up per device to what it can express.
 
     Args:
         target: the vendor to write for.
         request: settled.
-        defaults: those that would apply when the words are read again; a dimension one would fill is written out.
+        defaults: those that would apply when the keys are read again; a dimension one would fill is written out.
         largest_card: bytes, as for `read`.
         container: its name, for keys that hold it and for messages.
 
@@ -135,7 +135,7 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
 
 
 def _word(form: Form, dimension: Dimension, value: int | Memory, *, needed_only: bool) -> Key | None:
-    """The first word that can say the value, one that the form's conditions name before others."""
+    """The first key that can say the value, one that the form's conditions name before others."""
     needed = {
         word for condition in form.when if not condition.absent for word in condition.keys if len(condition.keys) == 1
     }
@@ -178,7 +178,7 @@ def _says_so(form: Form, word: Key, devices: int, defaults: Defaults) -> bool:
 
 
 def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Request) -> None:
-    """A dimension that no word can say may be left out where that means the same."""
+    """A dimension that no key can say may be left out where that means the same."""
     value = getattr(request, dimension)
     meant = settle(
         Request(
@@ -192,7 +192,7 @@ def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Req
         for word in form.keys.values():
             if dimension in word.dimensions and word.unit is None:
                 raise NoEquivalent((f"the unit of {_called(target, word, request)} has to be configured: {word.why}",))
-        raise NoEquivalent((f"no word of {target.name} says {dimension} {value}",))
+        raise NoEquivalent((f"no key of {target.name} says {dimension} {value}",))
 
 
 def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
@@ -221,7 +221,7 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
 
 
 def _called(target: Vendor, word: Key, request: Request) -> str:
-    """The key of a word as it would be written, for messages."""
+    """The key of a key as it would be written, for messages."""
     return spelling(word, dict(_binding(target, request)[0]))
 
 
