@@ -9,6 +9,8 @@ import hypothesis
 import pytest
 from blockbuster import blockbuster_ctx
 
+from tests.trap_list import COLLECTED
+
 pytest_plugins = ["pytester", "tests.controlplane.fixtures"]
 
 OF_A_NODE = frozenset({"node_plane", "open_node_plane"})
@@ -19,12 +21,13 @@ MATRIX_COUNTS = pytest.StashKey[Counter[str]]()
 # Not a slow machine's business: a generator that is too slow shows in the duration of the run.
 hypothesis.settings.register_profile(
     "fast",
-    max_examples=60,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
+hypothesis.settings.register_profile("deep", hypothesis.settings.get_profile("fast"), max_examples=100)
 hypothesis.settings.register_profile(
     "nightly", hypothesis.settings.get_profile("fast"), max_examples=3000, derandomize=False
 )
@@ -38,8 +41,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Keep together, where several processes share the tests, what shares a cluster: all on one node, else a file's."""
+    config.stash[COLLECTED] = list(items)
     for item in items:
         fixtures = set(getattr(item, "fixturenames", ()))
         if item.get_closest_marker("controlplane") or fixtures & OF_A_CLUSTER:

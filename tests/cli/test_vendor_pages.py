@@ -41,7 +41,7 @@ def test_sources_for_whoever_looks_for_newer_versions(run: Run) -> None:
 
 
 def test_page_of_pairs_is_up_to_date(requests_per_pair: int) -> None:
-    """`make docs` was run after the mappings were changed: some rows, and in `make test-matrix` all of the page."""
+    """`make docs` was run after the mappings were changed: some rows, and in `make check-translations` all of the page."""
     page = (DOCS / "matrix.md").read_text()
     matrix = Matrix(POLICY)
     for source in ("gpushare", "kunlun", "mthreads", "vcuda", "whole"):
