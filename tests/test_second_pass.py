@@ -103,7 +103,9 @@ def test_every_kind_of_placement(conflict: str, most: int) -> None:
     context = Context(Namespace("team", OPTED_IN), pod_security_default="privileged")
     allowed = 0
     for source, target in itertools.product(["nvidia", "vcuda", "nano-gpu", "volcano", "vgpu-manager"], VENDORS):
-        for pod, scheduler in itertools.product(pods_of(source, policy, min(most // 2, 12)), [None, "hami-scheduler", "of-the-user"]):
+        for pod, scheduler in itertools.product(
+            pods_of(source, policy, min(most // 2, 12)), [None, "hami-scheduler", "of-the-user"]
+        ):
             allowed += assert_at_rest(with_target(pod, target, scheduler, marks(policy)), context, policy)
     assert allowed > 50
 

@@ -18,7 +18,7 @@ from certs.kept import Asked, Kept, Retired, decode, fingerprint
 from certs.pair import Pair
 from certs.serving import Demands, Serving
 from tests.cli.conftest import Run
-from tests.cluster.answering import Answering
+from tests.cluster.fake_api import FakeApi, reading
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -192,11 +192,11 @@ def deployment(*args: str, secret: str | None = "their-secret") -> dict[str, Any
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Answering:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """A cluster with a registration, and without a Secret of the webhook's own."""
-    api = Answering({SECRETS: 404, REGISTRATION: {"metadata": {"name": "00-vgpu-webhook"}, "webhooks": []}})
+    api = reading({SECRETS: 404, REGISTRATION: {"metadata": {"name": "00-vgpu-webhook"}, "webhooks": []}})
 
-    async def connected(kubeconfig: Path | None) -> Answering:
+    async def connected(kubeconfig: Path | None) -> FakeApi:
         return api
 
     monkeypatch.setattr("webhook.cli.certs_kept.connect", connected)
@@ -220,7 +220,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Answering:
 @pytest.mark.parametrize("old", [False, True])
 def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest passes them by name)
     run: Run,
-    cluster: Answering,
+    cluster: FakeApi,
     kept: Kept,
     args: tuple[str, ...],
     secret: str | None,
@@ -242,7 +242,7 @@ def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest pass
 
 
 @pytest.mark.parametrize("deployments", [403, [deployment("--log-level=debug")], []])
-def test_a_registration_and_no_certificates(run: Run, cluster: Answering, deployments: Any) -> None:
+def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployments: Any) -> None:
     """Where it cannot be known whose certificate is served, that is said."""
     cluster.answers[DEPLOYMENTS] = deployments
     for command in ("rotate", "show"):

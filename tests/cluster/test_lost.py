@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.storing import PLACE, Storing
+from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.api import Answer, UnreachableError
 from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_LABEL, SETTINGS_NAME, ConfigMap
 from webhook.cluster.lost import TOGETHER, Lost
@@ -19,7 +19,7 @@ class World:
     """A namespace with settings, a mapping and a record, and a replica that has seen them."""
 
     def __init__(self) -> None:
-        self.api = Storing()
+        self.api = FakeApi()
         self.now = 1000.0
         self.told: list[list[str]] = []
         self.present: list[ConfigMap] = []
@@ -55,7 +55,7 @@ class World:
 
     def _keep(self, path: str, uid: str | None, metadata: dict[str, Any]) -> None:
         if uid is None:
-            self.api.stored.pop(path, None)
+            self.api.objects.pop(path, None)
         else:
             self.api.put(path, {"metadata": {**metadata, "uid": uid}})
 

@@ -43,7 +43,9 @@ class Outcome:
 
 
 @pytest.mark.parametrize(
-    "fault", [fault if fault.name in USUAL else pytest.param(fault, marks=pytest.mark.deep) for fault in FAULTS], ids=str
+    "fault",
+    [fault if fault.name in USUAL else pytest.param(fault, marks=pytest.mark.deep) for fault in FAULTS],
+    ids=str,
 )
 def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.CaptureFixture[str]) -> None:
     """Pods are treated, or denied where that is promised, and never let past; and somebody is told."""
