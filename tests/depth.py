@@ -6,9 +6,9 @@ from collections.abc import Sequence
 import pytest
 
 few_or_all = pytest.mark.parametrize(
-    "most", [pytest.param(6, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.deep, id="all")]
+    "most", [pytest.param(4, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.deep, id="all")]
 )
-"""Of the partners of each vendor six; and, marked `deep`, all of them."""
+"""Of the partners of each vendor four; and, marked `deep`, all of them."""
 
 
 def partners(of: str, names: Sequence[str], most: int) -> list[str]:

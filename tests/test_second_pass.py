@@ -4,6 +4,7 @@ import itertools
 import json
 import random
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import pytest
@@ -33,6 +34,7 @@ place:
 """
 
 
+@cache
 def configured(changes: str, settings: str = "{}\n") -> Policy:
     """The policy of the other tests over all pairs, with documents of its own."""
     documents = [*DOCUMENTS, *parse(CONFIGURED, "configured"), *parse(changes, "changes")]
@@ -104,7 +106,7 @@ def test_every_kind_of_placement(conflict: str, most: int) -> None:
     allowed = 0
     for source, target in itertools.product(["nvidia", "vcuda", "nano-gpu", "volcano", "vgpu-manager"], VENDORS):
         for pod, scheduler in itertools.product(
-            pods_of(source, policy, min(most // 2, 12)), [None, "hami-scheduler", "of-the-user"]
+            pods_of(source, policy, min(most, 12)), [None, "hami-scheduler", "of-the-user"]
         ):
             allowed += assert_at_rest(with_target(pod, target, scheduler, marks(policy)), context, policy)
     assert allowed > 50
