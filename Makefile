@@ -3,7 +3,7 @@ BIN := .venv/bin
 INSTALLED := .venv/.installed
 # Most of a test on the control plane is waiting, so there are more processes than this machine may have cores.
 WORKERS ?= 3
-SHARED = --numprocesses $(WORKERS) --dist loadgroup --durations 10
+SHARED = --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --durations 10
 
 # What decides about pods, and what they are trusted by: nearly all of it has to be run by tests.
 COVERED = webhook/admission webhook/mapping certs

@@ -18,8 +18,8 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.timeout(
 
 T = TypeVar("T")
 
-USUAL = {"all replicas are killed", "the Secret is deleted", "caBundle is emptied"}
-"""What the ordinary run makes happen: one fault of processes, one of keys, one of trust; `make test-deep` all of them."""
+USUAL = {"one replica is killed", "caBundle is emptied"}
+"""What the ordinary run makes happen: one fault of processes, one of objects; `make test-deep` all of them."""
 
 HEARD = 60.0
 """Seconds for which is waited until somebody hears of it: Events are written, and log lines, a moment later."""
