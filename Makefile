@@ -87,7 +87,7 @@ lock: ## resolve the dependencies anew: requirements-test.txt, and those of the 
 		--custom-compile-command 'make lock' --output-file deploy/image/build-requirements.txt -
 
 clean: ## remove what make and the tools leave behind
-	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(INSTALLED): requirements-test.txt pyproject.toml

@@ -79,7 +79,7 @@ def answered(body: bytes, where: Where) -> Decision:
     ],
 )
 def test_costs_what_its_bytes_cost(name: str, wheres: Sequence[Where]) -> None:
-    """7: twice the size is at most twice the work, and a byte is at most two calls, wherever the pod is created."""
+    """Property 7: twice the size is at most twice the work, and a byte is at most two calls, wherever the pod is created."""
     small, large = of_size(GROWN[name], SIZE), of_size(GROWN[name], 2 * SIZE)
     for where in wheres:
         less, _ = counted(lambda where=where: answered(small, where))  # type: ignore[misc]
