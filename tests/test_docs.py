@@ -197,6 +197,8 @@ def run_page(page: str, folder: Path) -> list[Ran]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
         shell.wait()
+        if shell.stdout is not None:
+            shell.stdout.close()
     for shown, free in ports.items():
         printed = printed.replace(f":{free}", f":{shown}")
     found = re.findall(rf"(.*?)\n{MARK} (\d+)\n", printed, re.DOTALL)
