@@ -23,6 +23,7 @@ test: check ## every check and every test, those on a real control plane too; of
 	$(BIN)/python -m tests.programs
 	$(BIN)/pytest $(SHARED) -m 'not deep'
 
+test-fast coverage: WORKERS = auto
 test-fast: check ## the same without the control plane
 	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep'
 
