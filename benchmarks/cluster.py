@@ -22,7 +22,7 @@ from benchmarks.namespaces import fill
 from tests.controlplane.build import find
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
-from webhook.cluster.api import connect
+from webhook.cluster.client.connect import connect
 
 NAMESPACES: Final = 10_000
 MAPPINGS: Final = 50
@@ -66,13 +66,13 @@ def config_map(name: str, text: str) -> dict[str, Any]:
 
 def vendor(number: int) -> str:
     """A vendor of its own, in three words."""
-    words = {
+    keys = {
         "gpu": {"resource": f"v{number}.example/gpu", "is": "devices"},
         "memory-word": {"resource": f"v{number}.example/mem", "is": "memory", "unit": "1Mi"},
         "cores-word": {"resource": f"v{number}.example/cores", "is": "cores"},
     }
     forms = [{"name": "share", "absent": {"devices": 1, "memory": "all", "cores": "free"}}]
-    return json.dumps({"vendor": f"v{number}", "family": "example", "words": words, "forms": forms})
+    return json.dumps({"vendor": f"v{number}", "family": "example", "keys": keys, "forms": forms})
 
 
 def memory_of(stored: dict[str, Any]) -> str:

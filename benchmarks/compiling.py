@@ -19,19 +19,20 @@ from benchmarks.reviews import SMALL, never_seen
 from certs.directory import Directory
 from certs.plan import Rules
 from certs.serving import Serving
+from webhook import labels
 from webhook.admission import decide
-from webhook.cli.serving import logger
-from webhook.cli.serving import started as begun
-from webhook.cluster.config_maps import MAPPING_KEY, MAPPING_LABEL, ConfigMap
-from webhook.cluster.documents import Memo
-from webhook.cluster.policies import policy_of
+from webhook.cluster.configuration.config_maps import MAPPING_KEY, ConfigMap
+from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.policies import policy_of
 from webhook.mapping.load import load_policy
-from webhook.server.certificates import Certificates
+from webhook.replica.certificates import Certificates
+from webhook.replica.run import SWITCH_INTERVAL, Options, Service, running
+from webhook.replica.start import logger
+from webhook.replica.start import started as begun
 from webhook.server.listener import Endpoint
 from webhook.server.memory import settle_memory
 from webhook.server.mutate import Current
 from webhook.server.namespaces import Described
-from webhook.server.run import TURN, Options, Service, running
 
 DOCUMENTS: Final = 50
 SECONDS: Final = 10.0
@@ -44,7 +45,7 @@ def unseen(generation: int) -> list[ConfigMap]:
         ConfigMap(
             f"vendor-{number:02}",
             {MAPPING_KEY: TEMPLATE.format(name=f"vendor-{number:02}") + f"about: generation {generation}\n"},
-            {MAPPING_LABEL: "true"},
+            {labels.MAPPING: "true"},
             f"uid-{number}",
             f"2026-01-01T00:00:{number:02}Z",
             str(generation),
@@ -55,7 +56,7 @@ def unseen(generation: int) -> list[ConfigMap]:
 
 async def serve(state: Path) -> None:
     """Serve until the process is ended, compiling all the time, and print the port."""
-    sys.setswitchinterval(TURN)
+    sys.setswitchinterval(SWITCH_INTERVAL)
     policy = load_policy()
     log = logger("error")
     certificates = Certificates(Serving(), log)
@@ -75,7 +76,7 @@ async def serve(state: Path) -> None:
         generation = 0
         while True:
             generation += 1
-            await asyncio.to_thread(policy_of, unseen(generation), {}, Memo())
+            await asyncio.to_thread(policy_of, unseen(generation), {}, DocumentCache())
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ TEMPLATE = """\
 extends: nvidia
 vendor: {name}
 family: {name}
-words:
+keys:
   gpu: {{resource: {name}.example.com/gpu}}
   gpumem: {{resource: {name}.example.com/gpumem}}
   gpumem-percentage: {{resource: {name}.example.com/gpumem-percentage}}

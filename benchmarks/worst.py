@@ -10,9 +10,9 @@ from typing import Final
 
 from tests.worst_pods import LARGEST, PODS, SETTINGS, WHERE, Where, many_vendors, named_for_each, of_size
 from webhook.admission import Context, decide
+from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.strict_yaml import Document
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 
 CONTAINERS: Final = (128, 1024)

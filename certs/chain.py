@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.authority import covers, names_of, signed_by
+from certs.ca import covers, names_of, signed_by
 from certs.problem import UnusablePairError
 
 LONGEST: int = 8

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Final
 
 from certs.directory import MAX_BYTES, POLL
-from certs.notice import Kind, Notice
 from certs.problem import StoreError, UnusablePairError
+from certs.report import Report, ReportKind
+from certs.reporter import Reporter, failure
 from certs.serving import Serving
-from certs.telling import Telling, failure
 
 UNREAD: Final = b""
 """What a file that cannot be read comes to: it names no authority."""
@@ -27,10 +27,10 @@ class Clients:
         poll: seconds between looks.
     """
 
-    def __init__(self, file: Path, serving: Serving, *, tell: Callable[[Notice], None], poll: float = POLL) -> None:
+    def __init__(self, file: Path, serving: Serving, *, tell: Callable[[Report], None], poll: float = POLL) -> None:
         self._file = file
         self._serving = serving
-        self._telling = Telling(tell)
+        self._telling = Reporter(tell)
         self._poll = poll
         self._seen: bytes | None = None
 
@@ -38,14 +38,14 @@ class Clients:
         """Look every other second until cancelled; no failure ends it."""
         while True:
             try:
-                await self.once()
+                await self.reconcile()
             except UnusablePairError as error:
-                self._telling.only(Kind.REFUSED, str(error))
+                self._telling.only(ReportKind.REFUSED, str(error))
             except Exception as error:  # noqa: BLE001  (a later file may do)
                 self._telling.only(*failure(error))
             await asyncio.sleep(self._poll)
 
-    async def once(self) -> None:
+    async def reconcile(self) -> None:
         """Look, and take what is there if it was the same at the look before: a file may be half written.
 
         Raises:
@@ -65,9 +65,9 @@ class Clients:
             self._serving.ask_clients(found)
         except UnusablePairError as error:
             raise UnusablePairError(error.what, f"{error.why} in {self._file}: {STAYS}") from None
-        self._telling.forget(*Kind)
+        self._telling.forget(*ReportKind)
         self._telling.tell(
-            Notice(Kind.CLIENTS, f"clients have to show a certificate under what is now in {self._file}")
+            Report(ReportKind.CLIENTS, f"clients have to show a certificate under what is now in {self._file}")
         )
 
     def _look(self) -> tuple[bytes, str]:

@@ -22,8 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from certs.kept import FILES
 from certs.problem import StoreError
+from certs.state import FILES
 from certs.store import Snapshot
 
 _CURRENT: Final = "..data"

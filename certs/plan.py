@@ -14,9 +14,9 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from certs.authority import AUTHORITY_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_authority, names_of, signed_by
-from certs.kept import Asked, Kept, Retired, der
+from certs.ca import AUTHORITY_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_ca, names_of, signed_by
 from certs.pair import Pair
+from certs.state import Retired, RotationRequest, State, der
 from certs.trust import Trust
 
 RENEW_AFTER: Final = 2 / 3
@@ -55,7 +55,7 @@ class Rules:
         lead: -0.05 to 0.05: the part of a life by which this replica is earlier (or later) than others.
     """
 
-    authority: str
+    ca: str
     names: Collection[str]
     leaf_life: dt.timedelta = LEAF_LIFE
     authority_life: dt.timedelta = AUTHORITY_LIFE
@@ -65,12 +65,12 @@ class Rules:
 class Step(NamedTuple):
     """What is to be kept from now on, the seconds until the next step, and what has changed."""
 
-    kept: Kept
+    kept: State
     due: float
     made: tuple[Made, ...]
 
 
-def step(kept: Kept | None, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> Step:
+def step(kept: State | None, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> Step:
     """What becomes of what is kept.
 
     Args:
@@ -82,7 +82,7 @@ def step(kept: Kept | None, trust: Trust, rules: Rules, now: dt.datetime, at: fl
     """
     made: list[Made] = []
     if kept is None:
-        kept = Kept(make_authority(rules.authority, now, rules.authority_life))
+        kept = State(make_ca(rules.ca, now, rules.authority_life))
         made.append(Made.CURRENT)
     kept = _asked(kept)
     kept = _coming(kept, rules, now, made)
@@ -92,28 +92,28 @@ def step(kept: Kept | None, trust: Trust, rules: Rules, now: dt.datetime, at: fl
     return Step(replace(kept, asked=None), _due(kept, trust, rules, now, at), tuple(made))
 
 
-def _asked(kept: Kept) -> Kept:
-    if kept.asked is Asked.LEAF and kept.authority is not None:
+def _asked(kept: State) -> State:
+    if kept.asked is RotationRequest.LEAF and kept.ca is not None:
         return replace(kept, leaf=None)
     return kept
 
 
-def _coming(kept: Kept, rules: Rules, now: dt.datetime, made: list[Made]) -> Kept:
+def _coming(kept: State, rules: Rules, now: dt.datetime, made: list[Made]) -> State:
     """Makes a coming authority if the current one is near its end, unusable, or somebody wants another one."""
     if kept.coming is not None and kept.coming.valid_at(now):
         return kept
-    current = kept.authority
-    wanted = kept.asked is Asked.AUTHORITY or kept.coming is not None
+    current = kept.ca
+    wanted = kept.asked is RotationRequest.AUTHORITY or kept.coming is not None
     if not wanted and current is not None and current.valid_at(now) and now < _authority_due(current, rules):
         return kept
     made.append(Made.COMING)
-    return replace(kept, coming=make_authority(rules.authority, now, rules.authority_life))
+    return replace(kept, coming=make_ca(rules.ca, now, rules.authority_life))
 
 
-def _promoted(kept: Kept, trust: Trust, rules: Rules, moment: tuple[dt.datetime, float], made: list[Made]) -> Kept:
+def _promoted(kept: State, trust: Trust, rules: Rules, moment: tuple[dt.datetime, float], made: list[Made]) -> State:
     """Puts the coming authority in the place of the current one, once everybody has learnt of it."""
     now, at = moment
-    coming, old = kept.coming, kept.authority
+    coming, old = kept.coming, kept.ca
     if coming is None:
         return kept
     # While nothing valid can be served under the old one, waiting for the last of them helps nobody.
@@ -124,22 +124,22 @@ def _promoted(kept: Kept, trust: Trust, rules: Rules, moment: tuple[dt.datetime,
     retired = kept.retired if old is None else (*kept.retired, Retired(old.certificate, _last_use(kept, rules, now)))
     return replace(
         kept,
-        authority=coming,
+        ca=coming,
         coming=None,
         retired=retired,
         leaf=issue(coming, rules.names, now, rules.leaf_life),
     )
 
 
-def _last_use(kept: Kept, rules: Rules, now: dt.datetime) -> dt.datetime:
+def _last_use(kept: State, rules: Rules, now: dt.datetime) -> dt.datetime:
     """When the last leaf under the current authority ends, by the slowest clock."""
     leaf = kept.leaf
     end = now + rules.leaf_life if leaf is None else leaf.not_after
     return (end + CLOCK_SKEW).replace(microsecond=0)
 
 
-def _leaf(kept: Kept, rules: Rules, now: dt.datetime, made: list[Made]) -> Kept:
-    authority, leaf = kept.authority, kept.leaf
+def _leaf(kept: State, rules: Rules, now: dt.datetime, made: list[Made]) -> State:
+    authority, leaf = kept.ca, kept.leaf
     if authority is None or not authority.valid_at(now):
         return kept
     names = rules.names
@@ -155,7 +155,7 @@ def _leaf(kept: Kept, rules: Rules, now: dt.datetime, made: list[Made]) -> Kept:
     return replace(kept, leaf=issue(authority, names, now, rules.leaf_life))
 
 
-def _dropped(kept: Kept, now: dt.datetime, made: list[Made]) -> Kept:
+def _dropped(kept: State, now: dt.datetime, made: list[Made]) -> State:
     left = tuple(one for one in kept.retired if now < min(one.until, one.certificate.not_valid_after_utc))
     if len(left) == len(kept.retired):
         return kept
@@ -180,14 +180,14 @@ def _renewal(pair: Pair, rules: Rules) -> dt.datetime:
     return pair.not_before + (pair.not_after - pair.not_before) * (RENEW_AFTER - rules.lead)
 
 
-def _due(kept: Kept, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> float:
+def _due(kept: State, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> float:
     moments = [min(one.until, one.certificate.not_valid_after_utc) for one in kept.retired]
-    if kept.authority is not None and kept.leaf is not None:
-        moments.append(_leaf_due(kept.leaf, kept.authority, rules))
+    if kept.ca is not None and kept.leaf is not None:
+        moments.append(_leaf_due(kept.leaf, kept.ca, rules))
     if kept.coming is not None:
         moments.append(kept.coming.not_after)
-    elif kept.authority is not None:
-        moments.append(_authority_due(kept.authority, rules))
+    elif kept.ca is not None:
+        moments.append(_authority_due(kept.ca, rules))
     # A moment that has passed already waits for something else: for trust, or for a clock to be set right.
     seconds = [left for moment in moments if (left := (moment - now).total_seconds()) > 0]
     if kept.coming is not None:

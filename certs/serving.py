@@ -28,7 +28,7 @@ LEAF: Final = "the leaf"
 
 
 @dataclass(frozen=True, slots=True)
-class Demands:
+class Requirements:
     """What a pair has to be good for.
 
     Attributes:
@@ -75,7 +75,7 @@ class Serving:
         connection.context = self._in_force.context
         return None
 
-    def swap(self, chain_pem: bytes, key_pem: bytes, now: dt.datetime, demands: Demands | None = None) -> None:
+    def swap(self, chain_pem: bytes, key_pem: bytes, now: dt.datetime, demands: Requirements | None = None) -> None:
         """Serve another pair from the next handshake on; connections that are open go on with what they have.
 
         Args:
@@ -91,7 +91,7 @@ class Serving:
         context = _context(self._client_authorities)
         _load(context, chain_pem, key_pem)
         leaf, *intermediates = x509.load_pem_x509_certificates(chain_pem)
-        demands = demands or Demands()
+        demands = demands or Requirements()
         check_time(leaf, now, LEAF)
         check_use(leaf, demands.names, LEAF)
         if demands.authorities is not None:

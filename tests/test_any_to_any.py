@@ -22,25 +22,25 @@ from tests.generators.asked import Json, asking_pods
 from tests.generators.boundaries import boundary_pods
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.asking import Asking, collect
-from webhook.admission.orders import defaults_for
+from webhook.admission.collect import ContainerRequest, collect
+from webhook.admission.overrides import defaults_for
 from webhook.admission.survey import survey
-from webhook.finding import Refused
-from webhook.mapping.fates import Outcome
+from webhook.finding import Denied
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, documents_in
-from webhook.mapping.matrix import Matrix
-from webhook.mapping.policy import Policy
-from webhook.mapping.reading import read
-from webhook.mapping.said import Said
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.matrix.outcomes import Rendering
+from webhook.mapping.matrix.rows import Matrix
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.key_values import KeyValue
+from webhook.mapping.requests.reading import read
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 from webhook.reasons import Reason
 from webhook.request import ALL, FREE, Percent, Request, Size
 
 DOCUMENTS = documents_in(Path(__file__).parent / "mapping" / "documents")
-CONFIGURED = "extends: cambricon\nwords: {vmemory: {unit: 256Mi}}\n"
+CONFIGURED = "extends: cambricon\nkeys: {vmemory: {unit: 256Mi}}\n"
 NAMESPACE = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
 CONTEXT = Context(NAMESPACE, pod_security_default="privileged")
 TARGET = "vgpu-webhook.io/target"
@@ -102,27 +102,27 @@ def policy_between(source: str, target: str) -> Policy:
 
 def resource_names(vendor: Vendor) -> Iterator[tuple[str, object]]:
     """The resource names that can be listed."""
-    for word in vendor.words.values():
+    for word in vendor.keys.values():
         if word.place == "resource":
             for template in word.spellings:
                 yield from template.names(vendor.document.variables)
 
 
-def asking_in(pod: Json, policy: Policy) -> Asking | None:
+def asking_in(pod: Json, policy: Policy) -> ContainerRequest | None:
     """The container that asks, with its words; None where its own vendor refuses them."""
     try:
-        found = collect(survey(decode_pod(json.dumps(pod).encode()), policy).words, policy)
-    except Refused:
+        found = collect(survey(decode_pod(json.dumps(pod).encode()), policy).keys, policy)
+    except Denied:
         return None
     return found[0] if len(found) == 1 else None
 
 
-def meaning(asking: Asking, target: Vendor, policy: Policy) -> Request | None:
+def meaning(asking: ContainerRequest, target: Vendor, policy: Policy) -> Request | None:
     """What it asks for, with the defaults that hold on the way to the target; None where its own vendor refuses it."""
     defaults, _ = defaults_for(asking.vendor, target, {})
     try:
-        return read(asking.vendor, asking.said, defaults, policy.largest_card, asking.name).request
-    except Refused:
+        return read(asking.vendor, asking.key_values, defaults, policy.largest_card, asking.name).request
+    except Denied:
         return None
 
 
@@ -172,11 +172,11 @@ def test_any_to_any(source: str, most: int, requests_per_pair: int, matrix_count
                 outcome = outcome_of(pod, source, target, asked, policy)
                 if decision.denial is not None:
                     assert decision.reason in REASONS
-                    assert outcome is Outcome.REFUSED
+                    assert outcome is Rendering.REFUSED
                     matrix_counts["refused, as their cells say"] += 1
                     continue
                 got = check_stored(pod, stored, asked, policy)
-                assert outcome in ({Outcome.EXACT, Outcome.ROUNDS} if got == asked else {Outcome.ROUNDS})
+                assert outcome in ({Rendering.EXACT, Rendering.ROUNDS} if got == asked else {Rendering.ROUNDS})
                 matrix_counts["written, as their cells say"] += 1
                 check_least(policy.vendors[target], asked, stored, policy)
                 if exact(source, target) and exact(target, source):
@@ -185,20 +185,20 @@ def test_any_to_any(source: str, most: int, requests_per_pair: int, matrix_count
                 raise AssertionError(f"{source} to {target}: {json.dumps(pod)} ({asked}): {decision}") from error
 
 
-def outcome_of(pod: Json, source: str, target: str, asked: Request, policy: Policy) -> Outcome | None:
+def outcome_of(pod: Json, source: str, target: str, asked: Request, policy: Policy) -> Rendering | None:
     """What the matrix says of a request in a pod."""
     if target not in MATRIX.targets:
-        return Outcome.REFUSED
+        return Rendering.REFUSED
     asking = asking_in(pod, policy)
     assert asking is not None
     defaults, _ = defaults_for(asking.vendor, policy.vendors[target], {})
-    form = read(asking.vendor, asking.said, defaults, policy.largest_card, asking.name).form
+    form = read(asking.vendor, asking.key_values, defaults, policy.largest_card, asking.name).form
     return MATRIX.cell(source, target).of(form.name, asked)
 
 
 def exact(source: str, target: str) -> bool:
     """Whether all that a source can request is written exactly."""
-    return target in MATRIX.targets and MATRIX.cell(source, target).outcome is Outcome.EXACT
+    return target in MATRIX.targets and MATRIX.cell(source, target).outcome is Rendering.EXACT
 
 
 def check_stored(pod: Json, stored: Json, asked: Request, policy: Policy) -> Request:
@@ -208,7 +208,7 @@ def check_stored(pod: Json, stored: Json, asked: Request, policy: Policy) -> Req
     assert before is not None
     assert after is not None
     assert after.name == before.name
-    assert after.vendor is target or target.standby
+    assert after.vendor is target or target.inactive
     got = meaning(after, target, policy)
     assert got is not None
     assert got.devices == asked.devices
@@ -219,7 +219,7 @@ def check_stored(pod: Json, stored: Json, asked: Request, policy: Policy) -> Req
     limits, asks = resources.get("limits") or {}, resources.get("requests") or {}
     assert limits == asks
     assert all(isinstance(parse_quantity(text), int) for text in limits.values())
-    left = {said.key for said in before.all_said.values()} - {said.key for said in after.all_said.values()}
+    left = {said.key for said in before.all_key_values.values()} - {said.key for said in after.all_key_values.values()}
     assert not left & {*limits, *stored["metadata"]["annotations"]}
     assert stored["metadata"]["labels"].items() >= pod["metadata"]["labels"].items()
     assert stored["metadata"]["annotations"]["team.example/a"] == "b"
@@ -245,20 +245,20 @@ def check_least(target: Vendor, asked: Request, stored: Json, policy: Policy) ->
     if asking.vendor is not target:
         return
     check_least_name(target, asked, asking)
-    reading = read(target, asking.said, {}, policy.largest_card, asking.name)
-    for name, said in asking.said.items():
-        word = reading.form.words[name]
+    reading = read(target, asking.key_values, {}, policy.largest_card, asking.name)
+    for name, said in asking.key_values.items():
+        word = reading.form.keys[name]
         if word.kind != "amount" or "devices" in word.dimensions or word.unit is None:
             continue
         step = word.step * (asked.devices or 1 if word.total else 1)
-        less = {**asking.said, name: replace(said, number=said.number - step, text=str(said.number - step))}
+        less = {**asking.key_values, name: replace(said, number=said.number - step, text=str(said.number - step))}
         assert too_little(target, less, asked, reading.request, policy), f"{said} is more than needed"
 
 
-def check_least_name(target: Vendor, asked: Request, asking: Asking) -> None:
+def check_least_name(target: Vendor, asked: Request, asking: ContainerRequest) -> None:
     """Of names that say the size, none that may be written and holds the request is smaller."""
     for variable in target.variables.values():
-        chosen = next((dict(said.binding).get(variable.name) for said in asking.said.values()), None)
+        chosen = next((dict(said.binding).get(variable.name) for said in asking.key_values.values()), None)
         row = variable.rows.get(chosen or "")
         if row is None or not isinstance(row.least, Size):
             continue
@@ -267,13 +267,13 @@ def check_least_name(target: Vendor, asked: Request, asking: Asking) -> None:
                 assert not (at_least(other.least, asked.memory) and at_least(other.least_cores, asked.cores)), chosen
 
 
-def too_little(target: Vendor, said: dict[str, Said], asked: Request, written: Request, policy: Policy) -> bool:
+def too_little(target: Vendor, said: dict[str, KeyValue], asked: Request, written: Request, policy: Policy) -> bool:
     """Whether words say less than asked, nothing that the vendor takes, or (in a larger unit) more than was written."""
-    if any(one.number <= 0 for one in said.values() if target.words[one.word].kind == "amount"):
+    if any(one.number <= 0 for one in said.values() if target.keys[one.word].kind == "amount"):
         return True
     try:
         reading = read(target, said, {}, policy.largest_card, "main")
-    except Refused:
+    except Denied:
         return True
     if reading.corrections:  # the vendor itself would raise the number again
         return True

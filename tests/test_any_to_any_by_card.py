@@ -19,9 +19,9 @@ from tests.test_any_to_any import (
     requests,
     translated,
 )
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.strict_yaml import parse
+from webhook.mapping.model.policy import Policy
 from webhook.reasons import Reason
 from webhook.request import Percent, Request, Size
 
@@ -32,7 +32,7 @@ CARDS = {"big": 80 * 1024**3, "odd": 15109 * 1024**2}
 PARTS = """\
 vendor: parts
 family: nvidia
-words:
+keys:
   card: {resource: parts.example/card, is: devices}
   part: {resource: parts.example/part, is: memory, unit: 1%}
   core: {resource: parts.example/core, is: cores}

@@ -9,13 +9,13 @@ import pytest
 
 from benchmarks.reviews import LARGE, SMALL, TEMPLATES, Load, in_turn, never_seen, one_pod
 from webhook.admission import Context, Namespace, decide
+from webhook.labels import INJECT
 from webhook.mapping.load import load_policy
-from webhook.mapping.memo import Memo
+from webhook.mapping.model.memo import Memo
 from webhook.reasons import Reason
 from webhook.review import decode_review
-from webhook.server.namespaces import OPT_IN
 
-CONTEXT = Context(Namespace("team", {OPT_IN: "enabled"}), "privileged")
+CONTEXT = Context(Namespace("team", {INJECT: "enabled"}), "privileged")
 POLICY = load_policy()
 
 

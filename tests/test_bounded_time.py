@@ -14,10 +14,10 @@ import pytest
 
 from tests.worst_pods import PODS, SETTINGS, WHERE, Where, container, many_vendors, named_for_each, of_size, pod
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping import memo
+from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
-from webhook.mapping.memo import MAX_RESULTS
-from webhook.mapping.strict_yaml import Document
+from webhook.mapping.model import memo
+from webhook.mapping.model.memo import MAX_RESULTS
 from webhook.pod import decode_pod
 from webhook.response import MAX_DENIAL, MAX_WARNINGS
 

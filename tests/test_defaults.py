@@ -12,9 +12,9 @@ from tests.generators.policies import defaults
 from tests.strict_patch import apply_strictly
 from tests.test_any_to_any import TARGET, VENDORS, asking_in, policy_for
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.finding import Refused
-from webhook.mapping.policy import Policy
-from webhook.mapping.reading import read
+from webhook.finding import Denied
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.reading import read
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.request import DIMENSIONS
@@ -44,14 +44,14 @@ def specified(pod: Json, policy: Policy) -> dict[str, Any]:
     if asking is None:
         return {}
     try:
-        reading = read(asking.vendor, asking.said, {}, policy.largest_card, asking.name)
-    except Refused:
+        reading = read(asking.vendor, asking.key_values, {}, policy.largest_card, asking.name)
+    except Denied:
         return {}
     return {
         dimension: getattr(reading.request, dimension)
         for dimension in DIMENSIONS
         if reading.form.literal(dimension)
-        or any(dimension in asking.vendor.words[name].dimensions for name in asking.said)
+        or any(dimension in asking.vendor.keys[name].dimensions for name in asking.key_values)
     }
 
 
@@ -95,14 +95,12 @@ def check_completed(pod: Json, decision: Decision, policy: Policy) -> None:
     asking = asking_in(pod, policy)
     if asking is None:
         return
-    words = {said.key: asking.vendor.words[name] for name, said in asking.said.items()}
-    ignored = [
-        words[one.field] for one in decision.warnings if one.reason is Reason.WORD_IGNORED and one.field in words
-    ]
+    keys = {said.key: asking.vendor.keys[name] for name, said in asking.key_values.items()}
+    ignored = [keys[one.field] for one in decision.warnings if one.reason is Reason.WORD_IGNORED and one.field in keys]
     for word in ignored:
-        assert any(word.dimensions == other.dimensions for other in words.values() if other is not word)
+        assert any(word.dimensions == other.dimensions for other in keys.values() if other is not word)
     filled = decision.account.get("containers", {}).get("main", {}).get("filled", {})
-    assert "devices" not in filled or not any(word.total for word in words.values())
+    assert "devices" not in filled or not any(word.total for word in keys.values())
 
 
 @pytest.mark.parametrize("source", VENDORS)

@@ -12,6 +12,7 @@ Conventions of the pages:
   a file name, the page's commands find it under that name; a file of the project has to say the same.
 """
 
+import ast
 import contextlib
 import os
 import re
@@ -36,21 +37,22 @@ import yaml
 from certs.serving import Serving
 from tests.cluster.fake_api import FakeApi
 from webhook.cli import main
-from webhook.cli.documents import documents_of
-from webhook.cluster.registrar import Mode
-from webhook.cluster.registration import Site
-from webhook.cluster.verdict import Kind
+from webhook.cli.manifests.documents import documents_of
+from webhook.cluster.configuration.verdict import Kind
+from webhook.cluster.registration.desired import Site
+from webhook.cluster.registration.reconciler import Mode
 from webhook.doctor.checks import CHECKS
-from webhook.mapping import schema
+from webhook.labels import KEYS, PREFIX
+from webhook.mapping.document import schema
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
-from webhook.mapping.settings import Settings
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Word
+from webhook.mapping.model.vendor import Key
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text
 from webhook.reasons import BY_CODE
-from webhook.server.certificates import Certificates
-from webhook.server.in_cluster import InCluster, Place
+from webhook.replica.certificates import Certificates
+from webhook.replica.in_cluster import InCluster, Place
 from webhook.server.limits import InFlight, Limits
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
 from webhook.server.watchdog import Watchdog
@@ -62,7 +64,7 @@ TEXTS: Final = {page: (ROOT / page).read_text() for page in PAGES}
 WRITTEN: Final = [
     page
     for page in PAGES
-    if page not in {f"docs/{one}.md" for one in ("codes", "matrix", "reliability", "sources", "words")}
+    if page not in {f"docs/{one}.md" for one in ("codes", "matrix", "reliability", "sources", "keys")}
 ]
 """The pages that are not generated."""
 
@@ -341,13 +343,30 @@ def test_codes_exist() -> None:
 
 def test_labels_and_annotations_are_those_of_the_code() -> None:
     """Every label and annotation of ours in the pages is one that the code knows, and the other way round."""
-    known: set[str] = set()
-    for path in (ROOT / "webhook").rglob("*.py"):
-        source = path.read_text().replace("{PREFIX}", "vgpu-webhook.io/")
-        known.update(_LABEL.findall(source.replace("{DEFAULT}", "vgpu-webhook.io/default-")))
-    assert set(_LABEL.findall(TEXTS["docs/behaviour.md"])) == known
-    words = {name for word in load_policy().vendors["neutral"].words.values() for name in _LABEL.findall(str(word))}
+    known = {key.name.removeprefix(PREFIX) for key in KEYS}
+    rows = re.findall(
+        r"^\| (\w+) \| (label|annotation) `(vgpu-webhook\.io/[a-z-]+)` \|", TEXTS["docs/behaviour.md"], re.MULTILINE
+    )
+    kinds = {"webhook configuration": "registration"}
+    assert set(rows) == {(kinds.get(key.kind, key.kind), key.place, key.name) for key in KEYS}
+    words = {name for word in load_policy().vendors["neutral"].keys.values() for name in _LABEL.findall(str(word))}
     assert {name for text in TEXTS.values() for name in _LABEL.findall(text)} <= known | words
+
+
+def test_labels_are_spelled_once() -> None:
+    """Nothing but `webhook/labels.py` spells a key of ours; docstrings and explanations may mention one."""
+    for path in (ROOT / "webhook").rglob("*.py"):
+        tree = ast.parse(path.read_text())
+        docstrings = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        spelled = [
+            node.value
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Constant)
+            and isinstance(node.value, str)
+            and id(node) not in docstrings
+            and re.search(r"(?<![`/])\bvgpu-webhook\.io/", node.value)
+        ]
+        assert not spelled or path.name == "labels.py", f"{path}: {spelled}"
 
 
 def options() -> dict[str, set[str]]:
@@ -420,8 +439,8 @@ def test_metrics_are_those_of_the_server() -> None:
 def test_log_events_are_those_of_the_server() -> None:
     """The table of log events has each event that is told, and no other."""
     told: set[str] = set()
-    for room in ("server", "cluster"):
-        for path in (ROOT / "webhook" / room).glob("*.py"):
+    for package in ("server", "cluster", "replica"):
+        for path in (ROOT / "webhook" / package).rglob("*.py"):
             source = path.read_text()
             told.update(re.findall(r"""\blog(?:\.\w+)?\(\s*"(\w+)\"""", source))
             told.update(re.findall(r"""_log\.\w+\(\s*"(\w+)\"""", source))
@@ -462,7 +481,7 @@ def test_every_key_of_mappings_is_documented() -> None:
     assert keys | {"extends"} <= explained
 
 
-def unit_text(word: Word) -> str:
+def unit_text(word: Key) -> str:
     """What 1 of a word is worth, as the page of vendors says it."""
     if "devices" in word.dimensions:
         return "a part of one card" if word.name == "drs-gcu" else "a card"
@@ -475,9 +494,9 @@ def unit_text(word: Word) -> str:
 def test_builtin_vendors_are_documented(name: str) -> None:
     """The tables have each word of a built-in vendor with its unit, and where it runs; its sources are told."""
     vendor = load_policy().vendors[name]
-    lines = TEXTS["docs/words.md"].splitlines()
+    lines = TEXTS["docs/keys.md"].splitlines()
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
-    for word in vendor.words.values():
+    for word in vendor.keys.values():
         rows = [line for line in lines if line.startswith("|") and f"`{word.spellings[0].text}`" in line]
         assert rows, word.name
         assert all(any(f"`{spelling.text}`" in row for row in rows) for spelling in word.spellings)
@@ -504,20 +523,44 @@ def test_paths_and_targets_exist() -> None:
 def test_steps_of_a_decision_are_documented() -> None:
     """The table of steps has each module of the decision."""
     modules = {path.name for path in (ROOT / "webhook" / "admission").glob("*.py")}
-    plumbing = {"__init__.py", "context.py", "decision.py", "engine.py", "outcome.py", "work.py"}
+    plumbing = {"__init__.py", "context.py", "decision.py", "engine.py", "plan.py"}
     section = TEXTS["docs/architecture.md"].partition("## The steps of a decision")[2].partition("\n## ")[0]
     assert set(re.findall(r"`(\w+\.py)`", section)) == modules - plumbing
 
 
+def test_every_package_is_on_the_map() -> None:
+    """The map has each package, and each module that stands beside them."""
+    packages = {
+        f"{path.parent.relative_to(ROOT)}/"
+        for top in ("webhook", "certs")
+        for path in (ROOT / top).rglob("__init__.py")
+    }
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "webhook").glob("*.py")}
+    section = TEXTS["docs/architecture.md"].partition("## Packages")[2].partition("\n## ")[0]
+    first_cells = " ".join(re.findall(r"^\| (`.+?) \|", section, re.MULTILINE))
+    assert set(re.findall(r"`([\w/.]+)`", first_cells)) == packages - {"webhook/"} | modules - {
+        *("webhook/__init__.py", "webhook/__main__.py")
+    }
+
+
+def test_packages_say_what_belongs_there() -> None:
+    """Each package's docstring is three lines or fewer, blank ones aside, and is not empty."""
+    for top in ("webhook", "certs"):
+        for path in (ROOT / top).rglob("__init__.py"):
+            docstring = ast.get_docstring(ast.parse(path.read_text())) or ""
+            assert 1 <= len([line for line in docstring.partition("\n\n")[0].splitlines() if line]) <= 3, path
+
+
 def test_modules_of_the_cluster_are_documented() -> None:
-    """The table of the cluster has each module of that room."""
-    modules = {path.name for path in (ROOT / "webhook" / "cluster").glob("*.py")}
+    """The table of the cluster has each module of its packages."""
+    folder = ROOT / "webhook" / "cluster"
+    modules = {str(path.relative_to(folder)) for path in folder.rglob("*.py") if path.name != "__init__.py"}
     table = TEXTS["docs/architecture.md"].partition("## The cluster")[2].partition("\n\nHow a change")[0]
-    assert set(re.findall(r"`(\w+\.py)`", table)) == modules - {"__init__.py"}
+    assert set(re.findall(r"`([\w/]+\.py)` ?[,|]", table)) == modules
 
 
 def test_modules_of_the_doctor_are_documented() -> None:
-    """The table of the doctor has each module of that room."""
+    """The table of the doctor has each module of that package."""
     modules = {path.name for path in (ROOT / "webhook" / "doctor").glob("*.py")}
     section = TEXTS["docs/architecture.md"].partition("## The doctor")[2].partition("\n## ")[0]
     assert set(re.findall(r"`(\w+\.py)`", section)) == modules - {"__init__.py"}
@@ -531,8 +574,8 @@ def test_checks_of_the_doctor_are_documented() -> None:
 
 
 def test_permissions_are_those_that_are_used() -> None:
-    """The table of permissions names each kind of object that the room of the cluster asks for."""
-    source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").glob("*.py"))
+    """The table of permissions names each kind of object that `webhook.cluster` asks for."""
+    source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").rglob("*.py"))
     used = set(
         re.findall(r"/(namespaces|configmaps|secrets|events|mutatingwebhookconfigurations|clusterroles)\b", source)
     )

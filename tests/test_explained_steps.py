@@ -12,12 +12,12 @@ import yaml
 from tests.depth import few_or_all, partners
 from tests.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for
 from tests.test_cases import CASES, context_in, policy_in
-from tests.test_words import CASES as WORDS
-from tests.test_words import pod_of
+from tests.test_keys import CASES as WORDS
+from tests.test_keys import pod_of
 from webhook.admission import Context, Decision, decide
 from webhook.explanation.model import PodExplained, Rounding
 from webhook.explanation.pods import explain
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, parse_quantity
 
@@ -64,10 +64,10 @@ def assert_amounts_are_the_decisions(told: PodExplained, decision: Decision) -> 
         assert one.allocation is not None
         holds = {"devices": one.allocation.devices, "memory": one.allocation.memory, "cores": one.allocation.cores}
         assert holds == status.get("allocation", status["request"])
-        assert {word.key: word.value for word in one.written} == status.get("written", {})
+        assert {key.key: key.value for key in one.written} == status.get("written", {})
 
 
-FIRM = [folder for folder in sorted(CASES.iterdir()) if not {"warn", "observe"} & set(folder.name.split("-"))]
+FIRM = [folder for folder in sorted(CASES.iterdir()) if not {"warn", "audit"} & set(folder.name.split("-"))]
 """Cases of namespaces that enforce: elsewhere nothing is written, and `explain` shows what would be."""
 
 

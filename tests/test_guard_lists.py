@@ -11,7 +11,7 @@ import pytest
 
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.load import load_policy
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 

@@ -78,8 +78,8 @@ def committed_files() -> Iterator[Path]:
 def test_nothing_committed_depends_on_this_machine() -> None:
     """No package index and no path of a developer's machine stands in a committed file."""
     # In pieces, for this file is searched too.
-    words = ["/" + "work/", r"\bpypi" + r"\.\w", "python" + r"hosted\.", "find" + "-links", "index" + "-url"]
-    forbidden = re.compile("|".join(words))
+    keys = ["/" + "work/", r"\bpypi" + r"\.\w", "python" + r"hosted\.", "find" + "-links", "index" + "-url"]
+    forbidden = re.compile("|".join(keys))
     found = [
         f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
         for path in committed_files()
@@ -118,7 +118,7 @@ def vendor_names() -> set[str]:
         document = yaml.safe_load(path.read_text())
         names.add(document["vendor"])
         names.update(
-            text.partition("/")[0] for text in strings(document.get("words")) if re.match(r"[\w.-]+\.\w+/", text)
+            text.partition("/")[0] for text in strings(document.get("keys")) if re.match(r"[\w.-]+\.\w+/", text)
         )
     # An English word, and our own domain, under which the neutral words stand beside labels that are no words.
     return names - {"whole", "vgpu-webhook.io"}

@@ -12,7 +12,7 @@ from tests.generators.pods import pods, sound_pods
 from tests.generators.policies import Configured, contexts, policies
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context
-from webhook.reasons import Kind
+from webhook.reasons import ReasonKind
 
 Twin = Callable[[dict[str, Any], Context], object]
 """Changes a pod in one respect, or returns another context."""
@@ -98,7 +98,7 @@ def test_same_pod_same_decision(pod: dict[str, Any], context: Context, configure
     policy.memo.clear()
     assert first == second == decision_on(pod, context, policy)
     assert first.allowed == (first.denial is None)
-    assert first.allowed or (first.reason.value.kind is Kind.DENIAL and not first.patch)
+    assert first.allowed or (first.reason.value.kind is ReasonKind.DENIAL and not first.patch)
     for finding in (*first.warnings, *([first.denial] if first.denial else [])):
         assert finding.text.startswith(finding.reason.code)
         assert "\n" not in finding.text

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from webhook.admission.decision import Decision
 from webhook.finding import MAX_WARNING, Finding
-from webhook.reasons import Kind, Reason
+from webhook.reasons import Reason, ReasonKind
 from webhook.response import MAX_DENIAL, MAX_WARNINGS, UNTOUCHED, encode_answer, warning_texts
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
@@ -54,7 +54,7 @@ def test_patch_warnings_and_audit_are_told() -> None:
     assert "status" not in found
 
 
-@pytest.mark.parametrize("reason", [reason for reason in Reason if reason.value.kind is Kind.DENIAL], ids=str)
+@pytest.mark.parametrize("reason", [reason for reason in Reason if reason.value.kind is ReasonKind.DENIAL], ids=str)
 def test_denial_has_code_reason_and_message(reason: Reason) -> None:
     """Every reason to deny has an HTTP code that the API server passes on as it is, and a name for it."""
     decision = Decision(allowed=False, reason=reason, denial=Finding(reason, "because", "c"))
@@ -79,7 +79,7 @@ def test_endless_denial_is_cut() -> None:
 
 findings = st.builds(
     Finding,
-    st.sampled_from([reason for reason in Reason if reason.value.kind is Kind.WARNING]),
+    st.sampled_from([reason for reason in Reason if reason.value.kind is ReasonKind.WARNING]),
     st.text(max_size=300),
     st.none() | st.text(max_size=63),
 )

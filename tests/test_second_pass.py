@@ -14,9 +14,9 @@ from tests.generators.asked import asking_pods
 from tests.strict_patch import apply_strictly
 from tests.test_any_to_any import CONFIGURED, DOCUMENTS, POLICY, TARGET, VENDORS
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.strict_yaml import parse
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 
 Json = dict[str, Any]

@@ -27,7 +27,7 @@ def holder(test: str) -> str:
     name, _, parameters = test.partition("[")
     if name.startswith("tests/test_cases.py"):
         return f"tests/cases/{parameters.removesuffix(']')}"
-    return "tests/words" if name.startswith("tests/test_words.py") else name
+    return "tests/keys" if name.startswith("tests/test_keys.py") else name
 
 
 def marked(config: pytest.Config) -> list[tuple[int, str]]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
 from webhook.admission import Namespace
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 
 Members: TypeAlias = dict[str, Any]
 Grow: TypeAlias = Callable[[int], Members]
@@ -302,7 +302,7 @@ SETTINGS: Final = {"nodeName": "affinity", "cards": {"A": "40Gi", "B": "80Gi"}}
 def named_for_each(policy: Policy, containers: int) -> Iterator[tuple[str, Grow]]:
     """For each vendor with words in labels or annotations: all its words for so many containers."""
     for vendor in policy.in_force:
-        words = [word for word in vendor.words.values() if word.place != "resource"]
+        words = [word for word in vendor.keys.values() if word.place != "resource"]
         if not words:
             continue
 
@@ -318,7 +318,7 @@ def named_for_each(policy: Policy, containers: int) -> Iterator[tuple[str, Grow]
                     (labels if word.place == "label" else annotations).update(there)
             resources = {
                 word.spellings[0].text: "1"
-                for word in vendor.words.values()
+                for word in vendor.keys.values()
                 if word.place == "resource" and not word.spellings[0].variables
             }
             asking = min(containers, 128)
@@ -334,7 +334,7 @@ def named_for_each(policy: Policy, containers: int) -> Iterator[tuple[str, Grow]
 def many_vendors(policy: Policy) -> Grow:
     """Containers in the words of all vendors, beside keys that might be marks or hints of any of them."""
     names = [
-        next((word.spellings[0].text for word in vendor.words.values() if word.place == "resource"), "")
+        next((word.spellings[0].text for word in vendor.keys.values() if word.place == "resource"), "")
         for vendor in policy.in_force
     ]
     asking = [container(i, {name: "100"}) for i, name in enumerate(names) if name and "{" not in name]

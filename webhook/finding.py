@@ -66,7 +66,7 @@ class Finding:
         return (text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…").translate(_CONTROL)
 
 
-class Refused(Exception):  # noqa: N818  (it says what happened to the pod, and is caught by that name)
+class Denied(Exception):  # noqa: N818  (it says what happened to the pod, and is caught by that name)
     """A pod cannot be admitted as it is written; `finding` says why and what to write instead."""
 
     def __init__(self, finding: Finding) -> None:
@@ -74,13 +74,13 @@ class Refused(Exception):  # noqa: N818  (it says what happened to the pod, and 
         super().__init__(finding.text)
 
 
-def refuse(
+def deny(
     reason: Reason,
     message: str,
     *,
     container: str | None = None,
     field: str | None = None,
     value: str | None = None,
-) -> Refused:
+) -> Denied:
     """What to raise for a refusal: the finding is made here."""
-    return Refused(Finding(reason, message, container, field, value))
+    return Denied(Finding(reason, message, container, field, value))

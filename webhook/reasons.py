@@ -7,7 +7,7 @@ import enum
 from dataclasses import dataclass
 
 
-class Kind(enum.Enum):
+class ReasonKind(enum.Enum):
     """What a reason does to the answer."""
 
     OUTCOME = "outcome"
@@ -30,7 +30,7 @@ class Explanation:
     """
 
     code: str
-    kind: Kind
+    kind: ReasonKind
     title: str
     meaning: str
     remedy: str
@@ -45,67 +45,71 @@ class Reason(enum.Enum):
 
     NO_GPU_WORDS = _(
         "VGW001",
-        Kind.OUTCOME,
+        ReasonKind.OUTCOME,
         "no GPU words",
         "The pod asks for no GPU in the words of any vendor in force.",
         "Nothing. If it should ask for one, see `vgpu-webhook vendors` for the words.",
     )
     NOT_A_POD_CREATION = _(
         "VGW002",
-        Kind.OUTCOME,
+        ReasonKind.OUTCOME,
         "not the creation of a pod",
         "Only CREATE of a v1 Pod without a subresource is looked at.",
         "Nothing.",
     )
     NOT_OPTED_IN = _(
         "VGW003",
-        Kind.OUTCOME,
+        ReasonKind.OUTCOME,
         "namespace not opted in",
         "The namespace does not carry the label `vgpu-webhook.io/inject: enabled`.",
         "Label the namespace if its pods shall be treated.",
     )
     OPTED_OUT = _(
         "VGW004",
-        Kind.OUTCOME,
+        ReasonKind.OUTCOME,
         "pod opted out",
         "The pod carries the label `vgpu-webhook.io/inject: disabled` and its namespace permits that.",
         "Nothing; to forbid it, label the namespace `vgpu-webhook.io/opt-out: forbidden`.",
     )
     MIRROR_POD = _(
         "VGW005",
-        Kind.OUTCOME,
+        ReasonKind.OUTCOME,
         "mirror pod",
         "The pod stands for a static pod that the kubelet already runs; changing it would anger the kubelet.",
         "Nothing.",
     )
     WINDOWS_POD = _(
-        "VGW006", Kind.OUTCOME, "Windows pod", "Neither the shims nor the loader settings exist on Windows.", "Nothing."
+        "VGW006",
+        ReasonKind.OUTCOME,
+        "Windows pod",
+        "Neither the shims nor the loader settings exist on Windows.",
+        "Nothing.",
     )
     NEVER_TOUCHED = _(
         "VGW007",
-        Kind.OUTCOME,
+        ReasonKind.OUTCOME,
         "namespace never touched",
         "The namespace is the cluster's own or listed under `neverTouched`.",
         "Nothing.",
     )
     ALREADY_RIGHT = _(
         "VGW008",
-        Kind.OUTCOME,
+        ReasonKind.OUTCOME,
         "already right",
         "The pod asks for a GPU and already says everything that it needs.",
         "Nothing.",
     )
-    CHANGED = _("VGW009", Kind.OUTCOME, "changed", "The pod was changed; its account says how.", "Nothing.")
+    CHANGED = _("VGW009", ReasonKind.OUTCOME, "changed", "The pod was changed; its account says how.", "Nothing.")
     WOULD_CHANGE = _(
         "VGW010",
-        Kind.OUTCOME,
+        ReasonKind.OUTCOME,
         "would be changed",
         "The namespace's mode, or its roll-out, has the pod only looked at: it is stored as it was written.",
         "Set the mode to `enforce`, or raise the roll-out, to have pods changed.",
     )
     RESOURCE_CLAIMS = _(
         "VGW011",
-        Kind.OUTCOME,
+        ReasonKind.OUTCOME,
         "resource claims only",
         "The pod requests devices by resource claims or device classes of Dynamic Resource Allocation, and nothing in the "
         "keys of a mapping: it was left as it is.",
@@ -113,21 +117,21 @@ class Reason(enum.Enum):
     )
     DEFAULT_FILLED = _(
         "VGW101",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "default filled in",
         "The request left out a dimension and a default (of the namespace or of the mapping) was written.",
         "Write the dimension yourself to choose another value.",
     )
     NAMESPACE_DEFAULT_UNREADABLE = _(
         "VGW102",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "namespace default unreadable",
         "An annotation `vgpu-webhook.io/default-*` of the namespace cannot be read; it was passed over.",
         "Write a size with its suffix (`4Gi`) or `all` for memory, a percentage from 0 to 100 for cores, a count for devices.",
     )
     DEFAULT_NOT_APPLIED = _(
         "VGW103",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "default not applied",
         "A default (of the namespace or of the mapping) has no key there, or would have changed what the container "
         "specifies; it was passed over for this container.",
@@ -135,49 +139,49 @@ class Reason(enum.Enum):
     )
     PROMOTED_TO_LIMITS = _(
         "VGW104",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "promoted to limits",
         "A GPU resource stood in `requests` only, which the API server refuses; it was written to `limits` too.",
         "Write GPU resources under `limits`.",
     )
     WORD_IGNORED = _(
         "VGW105",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "word ignored",
         "The vendor ignores this word beside the others; it has no effect.",
         "Leave it out, or see the message for what would make it count.",
     )
     MISPLACED_WORD = _(
         "VGW106",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "word in the wrong place",
         "A request word stands where the vendor does not read it, for instance as an annotation.",
         "Move it to the place that the message names.",
     )
     UNKNOWN_WORD = _(
         "VGW107",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "unknown word",
         "A resource name resembles a short known word, but is not known.",
         "Correct the name if it was meant to be that word.",
     )
     CORRECTED = _(
         "VGW108",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "value corrected",
         "The vendor would raise this number to the next legal one; that number was written.",
         "Write the number that the message names.",
     )
     ROUNDED_DOWN = _(
         "VGW109",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "value rounded down",
         "The vendor rounds this number down; what it gives is what was taken as asked.",
         "Write a number that divides.",
     )
     NAMESPACE_SETTING_UNREADABLE = _(
         "VGW110",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "namespace setting unreadable",
         "A label or annotation `vgpu-webhook.io/*` of the namespace has a value that is not known; it was passed over, "
         "a mode treated as `warn`.",
@@ -185,84 +189,84 @@ class Reason(enum.Enum):
     )
     OUTSIDE_ROLLOUT = _(
         "VGW111",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "outside the roll-out",
         "The namespace enforces for a percentage of its workloads and this one is not among them: nothing was changed.",
         "Raise the label `vgpu-webhook.io/rollout`, or remove it.",
     )
     CLAIM_LEFT_ALONE = _(
         "VGW112",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "resource claim left as it is",
         "Beside its GPU request the pod has resource claims of Dynamic Resource Allocation; what they hold is not counted.",
         "Nothing, if the claim is for other devices than the request.",
     )
     ROUNDED = _(
         "VGW201",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "rounded up",
         "The target cannot express the exact amount; the next larger one was written.",
         "Ask for an amount that the target can express.",
     )
     OTHER_FAMILY = _(
         "VGW202",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "other hardware family",
         "The pod was translated, on explicit order, to another family of hardware.",
         "Make sure that the image is built for that hardware.",
     )
     WORD_NOT_CARRIED = _(
         "VGW203",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "word not carried over",
         "The word has no meaning for the target and was removed.",
         "Leave it out, or write the target's own.",
     )
     HINT_NOT_CARRIED = _(
         "VGW204",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "hint not carried over",
         "The annotation means something to the source vendor's scheduler only; it was left and has no effect.",
         "Write the target's own hint.",
     )
     DIMENSION_DROPPED = _(
         "VGW205",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "dimension dropped",
         "The target cannot carry this dimension and its mapping says that it may be dropped.",
         "Choose another target if the limit matters.",
     )
     ONE_CARD_LOST = _(
         "VGW206",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "one card for all is lost",
         "The source puts all containers of the pod on one card; the target promises that to none.",
         "Ask in one container only, or keep the source's words.",
     )
     LIMIT_ADDED = _(
         "VGW207",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "a limit was added",
         "The request had no limit of cores; the target's slice has one.",
         "Choose another target if that matters.",
     )
     VARIABLE_KEPT = _(
         "VGW208",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "variable kept",
         "The source's device plugin sets this variable and the target's does not; what it would say was written to the pod.",
         "Nothing; a variable of that name in the pod is left as it is.",
     )
     VARIABLE_MISSING = _(
         "VGW209",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "variables missing",
         "The source's device plugin sets these variables, the target's does not, and what they say is known on the node only.",
         "Do without them in the program, or set them in the pod.",
     )
     CARD_ASSUMED = _(
         "VGW210",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "card assumed",
         "A percentage of memory became a size, or a size a percentage: the pod selects nodes by their card, and the setting "
         "`cards` says what memory it has.",
@@ -270,14 +274,14 @@ class Reason(enum.Enum):
     )
     WORD_RETIRED = _(
         "VGW211",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "retired word written",
         "A key was written that current versions of the target's system no longer read; the message says since when.",
         "Use it only where the older version runs, or choose another target.",
     )
     BAD_QUANTITY = _(
         "VGW301",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "not a usable quantity",
         "The value is no Kubernetes quantity, or longer or larger than any honest one.",
         "Write a plain whole number.",
@@ -285,7 +289,7 @@ class Reason(enum.Enum):
     )
     NOT_WHOLE = _(
         "VGW302",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "not a whole number",
         "The value comes out as a fraction or below zero in the vendor's unit.",
         "Write a whole number; the message says in which unit.",
@@ -293,7 +297,7 @@ class Reason(enum.Enum):
     )
     TOO_LARGE = _(
         "VGW303",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "more than any card has",
         "The value is larger than any card, or counts more devices than any node has: usually a unit that was written "
         "although the key has its own.",
@@ -302,7 +306,7 @@ class Reason(enum.Enum):
     )
     NOT_LEGAL = _(
         "VGW304",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "not a legal value",
         "The vendor takes certain numbers only.",
         "Write one of those that the message names.",
@@ -310,7 +314,7 @@ class Reason(enum.Enum):
     )
     NOT_DIVISIBLE = _(
         "VGW305",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "does not divide",
         "The number is a total over the cards and does not divide by their count, which the vendor refuses.",
         "Write one of the numbers that the message names.",
@@ -318,7 +322,7 @@ class Reason(enum.Enum):
     )
     LIMIT_DIFFERS = _(
         "VGW306",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "limit and request differ",
         "Extended resources cannot be overcommitted: limits and requests must agree.",
         "Write the same value to both, or leave `requests` out.",
@@ -326,7 +330,7 @@ class Reason(enum.Enum):
     )
     ZERO_DEVICES = _(
         "VGW307",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "no device, but a share of it",
         "The count is 0 beside memory or cores: the request contradicts itself.",
         "Write a count of 1 or more, or remove the other words.",
@@ -334,7 +338,7 @@ class Reason(enum.Enum):
     )
     REFUSED_BY_VENDOR = _(
         "VGW308",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "refused by the vendor",
         "The vendor's own parts would refuse or ignore this combination on the node.",
         "Write what the message says.",
@@ -342,7 +346,7 @@ class Reason(enum.Enum):
     )
     NO_FORM = _(
         "VGW309",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "words that make no request",
         "No form of the vendor's mapping fits these words.",
         "See `vgpu-webhook vendors NAME` for the forms.",
@@ -350,7 +354,7 @@ class Reason(enum.Enum):
     )
     BAD_COUNT = _(
         "VGW310",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "not a count",
         "A count in a label or annotation must be a plain positive whole number in quotes.",
         'Write for instance `"2"`.',
@@ -358,7 +362,7 @@ class Reason(enum.Enum):
     )
     AMBIGUOUS_COUNT = _(
         "VGW311",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "count for several containers",
         "The count holds for the pod, and more than one container asks: whose it is cannot be known.",
         "Let one container ask, or put the others into pods of their own.",
@@ -366,7 +370,7 @@ class Reason(enum.Enum):
     )
     TWO_VENDORS = _(
         "VGW312",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "two vendors in one container",
         "A container asks in the words of two vendors; picking one would lose the other silently. Keys that copy those of "
         "another vendor are taken if both mean the same for the same container.",
@@ -375,7 +379,7 @@ class Reason(enum.Enum):
     )
     NEAR_MISS = _(
         "VGW313",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "misspelt word",
         "A resource name is nearly a known word; it would be ignored and the pod would hang or run without a limit.",
         "Write the name that the message suggests.",
@@ -383,7 +387,7 @@ class Reason(enum.Enum):
     )
     WORD_ON_STANDBY = _(
         "VGW314",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "vendor on standby",
         "The word belongs to a vendor that is not in force, because another one owns a name that both use.",
         "Change the setting `owners`, or write the other vendor's words.",
@@ -391,7 +395,7 @@ class Reason(enum.Enum):
     )
     UNIT_NOT_CONFIGURED = _(
         "VGW315",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "unit not configured",
         "The vendor's sources contradict each other on the unit of this word; it is not guessed.",
         "Set the `unit` in a mapping that extends this one.",
@@ -399,7 +403,7 @@ class Reason(enum.Enum):
     )
     SPELLINGS_DIFFER = _(
         "VGW316",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "two spellings in one container",
         "The words of one container name different models or chips, or one word stands there in two spellings.",
         "Use the same model or chip in all of them, and one spelling of each word.",
@@ -407,7 +411,7 @@ class Reason(enum.Enum):
     )
     NO_SUCH_CONTAINER = _(
         "VGW317",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "no such container",
         "An annotation asks for a container that the pod does not have.",
         "Correct the container's name in the key or value.",
@@ -415,7 +419,7 @@ class Reason(enum.Enum):
     )
     TOO_MANY = _(
         "VGW318",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "too many",
         "There is more of something than any honest pod has: containers that ask, GPU words, characters of one of them, "
         "what has to be removed.",
@@ -424,7 +428,7 @@ class Reason(enum.Enum):
     )
     DIMENSION_MISSING = _(
         "VGW319",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "dimension missing",
         "The vendor gives a missing dimension no meaning and no default fills it.",
         "Write it.",
@@ -432,7 +436,7 @@ class Reason(enum.Enum):
     )
     ONE_CONTAINER_ONLY = _(
         "VGW320",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "one container only",
         "The vendor serves one asking container in a pod, or several only if they request the same.",
         "Let one container ask, or request what the message names in each.",
@@ -440,7 +444,7 @@ class Reason(enum.Enum):
     )
     SIZE_UNKNOWN = _(
         "VGW321",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "size not known",
         "The name is known, but not what it holds on the cluster's cards.",
         "Say it in a mapping that extends this one: add a row for the name, or name the model of the cards.",
@@ -448,7 +452,7 @@ class Reason(enum.Enum):
     )
     TWINS_DIFFER = _(
         "VGW322",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "limit and request annotation differ",
         "The vendor's pair of annotations must agree where the pod is translated, for nothing else can be honoured elsewhere.",
         "Write the same value to both.",
@@ -456,7 +460,7 @@ class Reason(enum.Enum):
     )
     AMBIGUOUS_NAME = _(
         "VGW323",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "name of two vendors",
         "Patterns of two vendors match this name, so that it is not known whose it is.",
         "Narrow a pattern under `variables` of one mapping, or put one of the vendors on `standby`.",
@@ -464,7 +468,7 @@ class Reason(enum.Enum):
     )
     CLAIM_BESIDE_REQUEST = _(
         "VGW324",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "resource claim beside a GPU request",
         "A container requests a GPU in the keys of a mapping and has a resource claim, too: two systems would each account "
         "for a GPU of their own.",
@@ -474,7 +478,7 @@ class Reason(enum.Enum):
     )
     UNKNOWN_TARGET = _(
         "VGW401",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "unknown target",
         "The annotation `vgpu-webhook.io/target` names no vendor in force.",
         "Write one of those that the message lists.",
@@ -482,7 +486,7 @@ class Reason(enum.Enum):
     )
     NO_EQUIVALENT = _(
         "VGW402",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "no equivalent",
         "The target cannot express the request faithfully; it is refused, not approximated.",
         "Change the request as the message says, or choose another target.",
@@ -490,7 +494,7 @@ class Reason(enum.Enum):
     )
     READ_BACK_DIFFERS = _(
         "VGW403",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "would be read differently",
         "What would be written does not read back as what was asked.",
         "Change the request as the message says, or choose another target.",
@@ -498,7 +502,7 @@ class Reason(enum.Enum):
     )
     LABEL_CONFLICT = _(
         "VGW404",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "label says otherwise",
         "The target needs a label or annotation that the pod already carries with another value.",
         "Remove it from the pod, or set it to the value that the message names.",
@@ -506,7 +510,7 @@ class Reason(enum.Enum):
     )
     INIT_NOT_SERVED = _(
         "VGW405",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "init containers not served",
         "The target, or the vendor itself, does not serve init containers; the share would be lost.",
         "Move the request to a container, or choose another target.",
@@ -514,7 +518,7 @@ class Reason(enum.Enum):
     )
     NOT_A_TARGET = _(
         "VGW406",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "not a target",
         "The vendor's words can be read, but not written.",
         "Choose another target.",
@@ -522,7 +526,7 @@ class Reason(enum.Enum):
     )
     CONTAINERS_DISAGREE = _(
         "VGW407",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "containers disagree",
         "The target carries a value once for the whole pod, and its containers need different ones.",
         "Ask for the same in each, or split the pod.",
@@ -530,14 +534,14 @@ class Reason(enum.Enum):
     )
     SCHEDULER_KEPT = _(
         "VGW501",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "scheduler kept",
         "The pod names a scheduler of its own choice; it was kept, although the vendor needs another.",
         "Remove `schedulerName`, or name the one in the message.",
     )
     SCHEDULER_CONFLICT = _(
         "VGW502",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "scheduler conflict",
         "The pod names another scheduler than the vendor needs and the mapping forbids that.",
         "Remove `schedulerName`, or name the one in the message.",
@@ -545,7 +549,7 @@ class Reason(enum.Enum):
     )
     SCHEDULERS_DIFFER = _(
         "VGW503",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "two schedulers needed",
         "Containers of one pod need different schedulers.",
         "Use one vendor's words throughout, or split the pod.",
@@ -553,7 +557,7 @@ class Reason(enum.Enum):
     )
     NODE_NAME = _(
         "VGW504",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "node named",
         "`spec.nodeName` bypasses the scheduler, so that a share cannot be honoured.",
         "Use a node selector or affinity instead.",
@@ -561,14 +565,14 @@ class Reason(enum.Enum):
     )
     NODE_NAME_TO_AFFINITY = _(
         "VGW505",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "node name became affinity",
         "`spec.nodeName` was turned into a required node affinity, so that the scheduler accounts for the share.",
         "Use a node selector or affinity yourself.",
     )
     PRIVILEGED = _(
         "VGW506",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "privileged container",
         "A privileged container sees every card: a share cannot be enforced.",
         "Drop `privileged`, or ask for whole cards.",
@@ -576,35 +580,35 @@ class Reason(enum.Enum):
     )
     PLACEMENT_KEPT = _(
         "VGW507",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "placement kept",
         "The pod already says otherwise than the mapping would; what the user wrote was kept.",
         "Remove it if the mapping's value is wanted.",
     )
     SCHEDULER_OVERRIDDEN = _(
         "VGW508",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "scheduler overridden",
         "The pod named another scheduler; the mapping says to replace it.",
         "Remove `schedulerName`.",
     )
     IMAGE_PATH_ASSUMED = _(
         "VGW601",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "image's library path assumed",
         "The image's own `LD_LIBRARY_PATH` is invisible to a webhook and is replaced; a usual tail was added.",
         "Set `LD_LIBRARY_PATH` in the pod if the image needs another.",
     )
     LEFT_TO_PLUGIN = _(
         "VGW602",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "left to the device plugin",
         "No shim was injected; the limit is the device plugin's to enforce.",
         "Ask for memory as a size, or permit the delivery that the message names.",
     )
     LIMIT_NOT_MET = _(
         "VGW603",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "limit cannot be written",
         "The mapping refuses a share whose limit cannot be written before the card is known.",
         "Ask for memory as a size.",
@@ -612,7 +616,7 @@ class Reason(enum.Enum):
     )
     COLLISION = _(
         "VGW604",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "collision with the shim",
         "The pod already has a volume, mount or variable of the shim's name with other content.",
         "Rename or remove the pod's own.",
@@ -620,7 +624,7 @@ class Reason(enum.Enum):
     )
     GUARDED = _(
         "VGW605",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "guarded variable",
         "A variable (or annotation, or label) of the pod lifts the limit of the share, or shows other devices.",
         "Remove it.",
@@ -628,21 +632,21 @@ class Reason(enum.Enum):
     )
     GUARD_STRIPPED = _(
         "VGW606",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "guarded variable removed",
         "A variable (or annotation, or label) lifts the limit, or shows other devices; it was removed: the mapping says so.",
         "Remove it.",
     )
     OWNED_STRIPPED = _(
         "VGW607",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "scheduler's own mark removed",
         "A mark that only the scheduler may write was removed: copied, it breaks placement; forged, it steals cards.",
         "Leave it out of manifests.",
     )
     PRELOAD_FROM_ELSEWHERE = _(
         "VGW608",
-        Kind.DENIAL,
+        ReasonKind.DENIAL,
         "preload from elsewhere",
         "`LD_PRELOAD` takes its value from elsewhere, so that the shim cannot be put before it.",
         "Write its value, or remove it.",
@@ -650,14 +654,14 @@ class Reason(enum.Enum):
     )
     PATH_CLEANED = _(
         "VGW609",
-        Kind.WARNING,
+        ReasonKind.WARNING,
         "search path cleaned",
         "Empty elements of `LD_LIBRARY_PATH` were dropped: the loader reads them as the current directory.",
         "Write the path without empty elements.",
     )
     INTERNAL_ERROR = _(
         "VGW901",
-        Kind.BUG,
+        ReasonKind.BUG,
         "internal error",
         "A bug of the webhook; nothing was decided and the API server's `failurePolicy` applies.",
         "Report it with the correlation id from the log.",

@@ -49,7 +49,7 @@ class _Wire(msgspec.Struct, frozen=True, rename="camel", gc=False):
     """Base of what is decoded: immutable, camelCase on the wire, unknown fields skipped."""
 
 
-class Kind(_Wire, frozen=True):
+class GroupVersionKind(_Wire, frozen=True):
     """``request.kind``: of the object as it is sent."""
 
     group: str = ""
@@ -65,7 +65,7 @@ class UserInfo(_Wire, frozen=True):
 
 class _Request(_Wire, frozen=True):
     uid: str
-    kind: Kind
+    kind: GroupVersionKind
     operation: str
     sub_resource: str | None = None
     name: str | None = None

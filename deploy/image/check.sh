@@ -9,6 +9,6 @@ cd /
 "$prefix/bin/vgpu-webhook" --version
 "$prefix/bin/vgpu-webhook" vendors > /dev/null
 # All that is imported late, too.
-"$prefix/bin/python3" -c 'import certs.serving, webhook.cli.serve, webhook.cluster.connection, webhook.server.run'
+"$prefix/bin/python3" -c 'import certs.serving, webhook.cli.commands.serve, webhook.cluster.client.connection, webhook.replica.run'
 [ -z "$(find "$prefix" -newermt "@$((${SOURCE_DATE_EPOCH:-0} + 1))" -print -quit)" ] ||
     { echo "check.sh: something in $prefix was written after it was installed" >&2; exit 1; }

@@ -8,13 +8,13 @@ from typing import Any
 import jsonpatch
 
 from webhook.admission.context import Context, Namespace, PodSecurityLevel
-from webhook.admission.work import Holding, Work
+from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Finding
-from webhook.mapping import schema
-from webhook.mapping.compile import compile_vendor
-from webhook.mapping.policy import compile_policy
-from webhook.mapping.settings import Settings
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.compile.mapping import compile_vendor
+from webhook.mapping.document import schema
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.model.policy import compile_policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Operation, PodEdits, slots
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
@@ -27,7 +27,7 @@ WHOLE = Request(1, ALL, ALL)
 DOCUMENT: dict[str, Any] = {
     "vendor": "acme",
     "family": "acme",
-    "words": {
+    "keys": {
         "gpu": {"resource": "{vendor}.com/gpu", "is": "devices"},
         "mem": {"resource": "{vendor}.com/mem", "is": "memory", "unit": "1Mi"},
         "core": {"resource": "{vendor}.com/core", "is": "cores"},
@@ -127,7 +127,7 @@ class Outcome:
         return {entry["name"]: entry.get("value") for entry in self.container(index).get("env", [])}
 
 
-Step = Callable[[Work], None]
+Step = Callable[[Plan], None]
 
 
 def run_once(step: Step, sent: Mapping[str, Any], scene: Scene) -> Outcome:
@@ -136,14 +136,14 @@ def run_once(step: Step, sent: Mapping[str, Any], scene: Scene) -> Outcome:
     places = slots(view)
     held = [(place, one) for place, one in zip(places, scene.held, strict=True) if one is not None]
     vendors = {v.name: v for _, one in held for v in (one.vendor, one.source or one.vendor)}
-    work = Work(
+    work = Plan(
         view,
         Context(scene.namespace, scene.security, scene.user),
         compile_policy(vendors, Settings.model_validate(scene.settings), "0" * 12),
         PodEdits(view),
         places,
         tuple(
-            Holding(place, one.source or one.vendor, one.vendor, one.vendor, one.request, one.form)
+            Allocation(place, one.source or one.vendor, one.vendor, one.vendor, one.request, one.form)
             for place, one in held
         ),
     )

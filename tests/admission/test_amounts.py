@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.strict_yaml import parse
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
@@ -282,7 +282,7 @@ def _whole_devices() -> list[tuple[str, str]]:
     return [
         (vendor.name, name)
         for vendor in POLICY.in_force
-        for word in vendor.words.values()
+        for word in vendor.keys.values()
         if word.place == "resource" and word.dimensions == ("devices",)
         for name, _ in list(word.spellings[0].names(vendor.document.variables))[:1]
     ]

@@ -8,11 +8,11 @@ import pytest
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.asking import MAX_ASKING
+from webhook.admission.collect import MAX_ASKING
 from webhook.admission.survey import MAX_UNKNOWN
+from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy, load_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.strict_yaml import Document
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 

@@ -13,8 +13,8 @@ from tests.mapping.vendors import policy
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.cards import cards_of
-from webhook.mapping.conversion import by_card
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.conversion import by_card
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.request import ALL, FREE, Memory, Percent, Request, Size
@@ -24,7 +24,7 @@ LABEL = "nvidia.com/gpu.product"
 PARTS = """\
 vendor: parts
 family: nvidia
-words:
+keys:
   card: {resource: parts.example/card, is: devices}
   part: {resource: parts.example/part, is: memory, unit: 1%}
 forms:
@@ -35,9 +35,9 @@ POLICY = policy(PARTS, settings=CARDS)
 NAMESPACE = Namespace("n", {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"})
 
 
-def pod(words: dict[str, str], target: str, **spec: Any) -> dict[str, Any]:
+def pod(keys: dict[str, str], target: str, **spec: Any) -> dict[str, Any]:
     """A pod with one container."""
-    container = {"name": "main", "resources": {"limits": words, "requests": dict(words)}}
+    container = {"name": "main", "resources": {"limits": keys, "requests": dict(keys)}}
     metadata = {"name": "p", "annotations": {"vgpu-webhook.io/target": target}}
     return {"metadata": metadata, "spec": {"containers": [container], **spec}}
 
@@ -138,27 +138,27 @@ def test_without_the_setting_no_pod_is_looked_at() -> None:
 
 def test_labels_of_other_hardware_do_not_count() -> None:
     """An NVIDIA card says nothing of one of another family; a label of the cluster's own may."""
-    words = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50", "nvidia.com/gpucores": "30"}
-    sent = pod(words, "iluvatar", nodeSelector={LABEL: "A"})
+    keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50", "nvidia.com/gpucores": "30"}
+    sent = pod(keys, "iluvatar", nodeSelector={LABEL: "A"})
     denial = decided(sent).denial
     assert denial is not None
     assert "select one of the setting `cards` by nodeSelector corp.example/card" in denial.message
-    sent = pod(words, "iluvatar", nodeSelector={"corp.example/card": "A"})
+    sent = pod(keys, "iluvatar", nodeSelector={"corp.example/card": "A"})
     assert str(20 * 4) in limits(sent).values()
 
 
 def test_labels_that_contradict_each_other() -> None:
     """Two labels, two sizes: neither is believed."""
-    words = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
-    denial = decided(pod(words, "aliyun", nodeSelector={LABEL: "A", "corp.example/card": "T4"})).denial
+    keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
+    denial = decided(pod(keys, "aliyun", nodeSelector={LABEL: "A", "corp.example/card": "T4"})).denial
     assert denial is not None
     assert "name cards that differ in memory: keep one" in denial.message
 
 
 def test_without_labels_both_settings_are_named() -> None:
     """Where no mapping of the family names a label, the message says that one is to be configured."""
-    words = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
-    denial = decided(pod(words, "iluvatar"), policy()).denial
+    keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
+    denial = decided(pod(keys, "iluvatar"), policy()).denial
     assert denial is not None
     assert denial.reason is Reason.NO_EQUIVALENT
     assert "set `cards` and `cardLabels` in the settings" in denial.message
@@ -169,8 +169,8 @@ def test_without_labels_both_settings_are_named() -> None:
 )
 def test_whole_cards_stay_whole(target: str, written: dict[str, str] | None) -> None:
     """All of a card is no size, whatever the card: where no word says it, it is refused."""
-    words = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"}
-    sent = pod(words, target, nodeSelector={LABEL: "A"})
+    keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"}
+    sent = pod(keys, target, nodeSelector={LABEL: "A"})
     if written is None:
         assert decided(sent).reason is Reason.NO_EQUIVALENT
     else:
@@ -183,8 +183,8 @@ def test_whole_cards_stay_whole(target: str, written: dict[str, str] | None) -> 
 @given(st.integers(1, 99), st.integers(1, 4), st.sampled_from([("A", 40), ("T4", 15)]))
 def test_percent_to_size(percent: int, devices: int, card: tuple[str, int]) -> None:
     """The least whole GiB per card that are as much, times the cards."""
-    words = {"nvidia.com/gpu": str(devices), "nvidia.com/gpumem-percentage": str(percent)}
-    written = limits(pod(words, "aliyun", nodeSelector={LABEL: card[0]}))
+    keys = {"nvidia.com/gpu": str(devices), "nvidia.com/gpumem-percentage": str(percent)}
+    written = limits(pod(keys, "aliyun", nodeSelector={LABEL: card[0]}))
     assert written == {"aliyun.com/gpu-mem": str(math.ceil(Fraction(card[1] * percent, 100)) * devices)}
 
 
@@ -192,8 +192,8 @@ def test_percent_to_size(percent: int, devices: int, card: tuple[str, int]) -> N
 @given(st.integers(1, 15 * 1024), st.sampled_from([("A", 40), ("T4", 15)]))
 def test_size_to_percent(size: int, card: tuple[str, int]) -> None:
     """The least whole percentage that is as much."""
-    words = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(size)}
-    written = limits(pod(words, "parts", nodeSelector={LABEL: card[0]}))
+    keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(size)}
+    written = limits(pod(keys, "parts", nodeSelector={LABEL: card[0]}))
     assert written == {
         "parts.example/card": "1",
         "parts.example/part": str(math.ceil(Fraction(size * 100, card[1] * 1024))),
@@ -224,10 +224,10 @@ def test_there_and_back_is_never_less(memory: Memory, cores: Any) -> None:
 
 def test_pods_with_different_cards_do_not_borrow_from_each_other() -> None:
     """Neither the outcome of a plain pod nor the resolution of its words is that of another card."""
-    words = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
+    keys = {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}
     specs = [{"nodeSelector": {LABEL: "A"}}, {"nodeSelector": {LABEL: "T4"}}, required(term("A")), required(term("T4"))]
     mounted = [{"name": "x", "mountPath": "/x"}]
     for volumes in ({}, {"volumes": mounted}):
-        got = [limits(pod(words, "aliyun", **spec, **volumes)) for spec in (*specs, *reversed(specs))]
+        got = [limits(pod(keys, "aliyun", **spec, **volumes)) for spec in (*specs, *reversed(specs))]
         assert [one["aliyun.com/gpu-mem"] for one in got] == ["20", "8", "20", "8", "8", "20", "8", "20"]
-    assert decided(pod(words, "aliyun")).denial is not None
+    assert decided(pod(keys, "aliyun")).denial is not None

@@ -10,7 +10,7 @@ from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.finding import MAX_WARNING
 from webhook.mapping.load import load_policy
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import DEVICE_CLASS, decode_pod
 from webhook.reasons import Reason
 
@@ -85,12 +85,12 @@ def test_a_claim_that_no_container_uses() -> None:
 
 
 def test_modes_that_only_tell() -> None:
-    """In `warn` the denial is a warning, in `observe` only written down."""
+    """In `warn` the denial is a warning, in `audit` only written down."""
     both = pod({"limits": SHARE, "claims": CLAIMS})
     warned = decided(both, mode="warn")
     assert warned.allowed
     assert Reason.CLAIM_BESIDE_REQUEST in {one.reason for one in warned.warnings}
-    observed = decided(both, mode="observe")
+    observed = decided(both, mode="audit")
     assert (observed.allowed, observed.warnings) == (True, ())
     assert Reason.CLAIM_BESIDE_REQUEST.code in observed.audit["reasons"]
 

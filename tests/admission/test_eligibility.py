@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.admission.context import Context, Namespace
-from webhook.admission.eligibility import Mode, bucket, firmness, workload
+from webhook.admission.eligibility import Mode, bucket, enforcement_of, workload
 from webhook.pod import Pod, decode_pod
 from webhook.reasons import Reason
 
@@ -59,7 +59,7 @@ def test_percentages_are_about_kept() -> None:
 
 def firm(labels: dict[str, str]) -> tuple[Mode, list[Reason]]:
     """The mode of a pod in a namespace with these labels, and what is told."""
-    found = firmness(made_by("ReplicaSet", "train-5d4f8c7b6d"), Context(Namespace("team", labels)))
+    found = enforcement_of(made_by("ReplicaSet", "train-5d4f8c7b6d"), Context(Namespace("team", labels)))
     return found.mode, [finding.reason for finding in found.findings]
 
 
@@ -72,7 +72,7 @@ MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
         ({}, Mode.ENFORCE, []),
         ({MODE: "enforce"}, Mode.ENFORCE, []),
         ({MODE: "warn"}, Mode.WARN, []),
-        ({MODE: "observe"}, Mode.OBSERVE, []),
+        ({MODE: "audit"}, Mode.AUDIT, []),
         ({MODE: "Warn"}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
         ({MODE: "enfroce"}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
         ({MODE: ""}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
@@ -83,7 +83,7 @@ MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
         ({ROLLOUT: "0"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
         ({ROLLOUT: "101"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_UNREADABLE]),
         ({ROLLOUT: "25%"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_UNREADABLE]),
-        ({ROLLOUT: "0", MODE: "observe"}, Mode.OBSERVE, []),
+        ({ROLLOUT: "0", MODE: "audit"}, Mode.AUDIT, []),
         ({ROLLOUT: "0", MODE: "enforce"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
     ],
 )

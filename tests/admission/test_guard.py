@@ -7,9 +7,9 @@ import pytest
 from tests.admission.scene import SHIM, WHOLE, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
 from webhook.admission.context import Namespace
 from webhook.admission.guard import guard_pod
+from webhook.admission.plan import Plan
 from webhook.admission.shim import inject_shim
-from webhook.admission.work import Work
-from webhook.finding import Refused
+from webhook.finding import Denied
 from webhook.reasons import Reason
 
 GUARD: list[dict[str, Any]] = [
@@ -27,9 +27,9 @@ def guarded(*entries: tuple[str, str] | dict[str, Any], held: Held | None = None
     return run(guard_pod, sent, Scene([held or Held(GUARDED)]))
 
 
-def refusal(*entries: tuple[str, str] | dict[str, Any], held: Held | None = None) -> Refused:
+def refusal(*entries: tuple[str, str] | dict[str, Any], held: Held | None = None) -> Denied:
     """Why the guard refuses a container with these variables."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         guarded(*entries, held=held)
     assert len(caught.value.finding.message) <= 200
     return caught.value
@@ -122,7 +122,7 @@ def test_variable_is_stripped_where_the_mapping_says_so() -> None:
 def test_variable_is_stripped_and_written_by_the_shim() -> None:
     """The shim comes after the guard and writes its own value of a variable that was taken away."""
 
-    def both(work: Work) -> None:
+    def both(work: Plan) -> None:
         guard_pod(work)
         inject_shim(work)
 
@@ -152,7 +152,7 @@ def test_only_containers_that_hold_a_share_are_guarded() -> None:
 def test_init_containers_are_guarded() -> None:
     """An init container with a share can lift a limit as well."""
     sent = pod(initContainers=[{"name": "init", "env": env(("ACME_OFF", "1"))}])
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         run(guard_pod, sent, Scene([Held(GUARDED), None]))
     assert caught.value.finding.container == "init"
 
@@ -231,7 +231,7 @@ def test_annotation_or_label_that_lifts_is_refused(
     if denied is None:
         assert keyed(Scene([Held(BY_KEYS)]), annotations, labels).patch == ()
         return
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         keyed(Scene([Held(BY_KEYS)]), annotations, labels)
     finding = caught.value.finding
     assert (finding.reason, finding.container, finding.field) == (Reason.GUARDED, None, f"metadata.{denied}")
@@ -257,7 +257,7 @@ def test_annotation_is_stripped_where_the_mapping_or_the_namespace_says_so() -> 
 def test_annotations_that_are_stripped_have_a_bound() -> None:
     """An honest pod has a handful."""
     many = vendor(guard=[{"annotation": "acme.io/*", "unless": [], "action": "strip"}])
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         keyed(Scene([Held(many)]), {f"acme.io/a{i}": "x" for i in range(257)}, {})
     assert caught.value.finding.reason is Reason.TOO_MANY
 

@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.admission.scene import WHOLE, Held, Outcome, Scene, pod, run, vendor
-from webhook.admission.place import place_pod
-from webhook.finding import Refused
-from webhook.mapping.vendor import Vendor
+from webhook.admission.placement import place_pod
+from webhook.finding import Denied
+from webhook.mapping.model.vendor import Vendor
 from webhook.reasons import Reason
 
 
@@ -16,9 +16,9 @@ def placed(sent: dict[str, Any], *held: Held, **settings: Any) -> Outcome:
     return run(place_pod, sent, Scene(held, settings=settings))
 
 
-def refusal(sent: dict[str, Any], *held: Held, **settings: Any) -> Refused:
+def refusal(sent: dict[str, Any], *held: Held, **settings: Any) -> Denied:
     """Why placing refuses a pod."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         placed(sent, *held, **settings)
     assert len(caught.value.finding.message) <= 200
     return caught.value

@@ -6,7 +6,7 @@ from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
 from tests.mapping.vendors import policy
 from webhook.admission import Context, Decision, Namespace
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.reasons import Reason
 
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
@@ -14,7 +14,7 @@ ENFORCING = Context(Namespace("team", OPTED_IN))
 SOURCE = """\
 vendor: src
 family: acme
-words:
+keys:
   half: {resource: src.com/half, is: memory, unit: 512Mi}
 forms:
 - {name: share, devices: 1, absent: {cores: free}}
@@ -22,7 +22,7 @@ forms:
 OWNER = """\
 vendor: owner
 family: acme
-words:
+keys:
   mem: {resource: shared.com/mem, is: memory, unit: 1Gi}
   note: {annotation: owner.com/note, is: other}
 forms:
@@ -31,7 +31,7 @@ forms:
 TARGET = """\
 vendor: goal
 family: acme
-words:
+keys:
   mem: {resource: shared.com/mem, is: memory, unit: 1Gi}
 forms:
 - {name: share, devices: 1, absent: {cores: free}}
@@ -39,7 +39,7 @@ forms:
 TARGET_WITH_A_NAME_FOR_8GI = """\
 vendor: goal
 family: acme
-words:
+keys:
   big: {resource: goal.com/big, is: devices}
   mem: {resource: shared.com/mem, is: memory, unit: 1Gi}
 forms:

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from tests.admission.scene import SHIM, Held, Outcome, Scene, elsewhere, env, pod, run, vendor
 from webhook.admission.guard import guard_pod
+from webhook.admission.plan import Plan
 from webhook.admission.shim import inject_shim
-from webhook.admission.work import Work
-from webhook.mapping.loader import preload_list, search_path
+from webhook.mapping.model.dynamic_loader import preload_list, search_path
 from webhook.reasons import Reason
 
 SHIMMED = vendor(shim=SHIM)
@@ -130,7 +130,7 @@ def test_dropped_elements_are_reported() -> None:
 def test_a_variable_that_the_guard_removed_is_not_known() -> None:
     """It is not there any more when the kubelet expands."""
 
-    def both(work: Work) -> None:
+    def both(work: Plan) -> None:
         guard_pod(work)
         inject_shim(work)
 

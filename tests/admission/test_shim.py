@@ -25,8 +25,8 @@ from tests.admission.scene import (
 )
 from webhook.admission.context import Namespace, PodSecurityLevel
 from webhook.admission.shim import inject_shim
-from webhook.finding import Refused
-from webhook.mapping.loader import has_empty_element, preload_list, search_path
+from webhook.finding import Denied
+from webhook.mapping.model.dynamic_loader import has_empty_element, preload_list, search_path
 from webhook.reasons import Reason
 from webhook.request import ALL, FREE, Percent, Request, Size
 
@@ -68,9 +68,9 @@ def with_env(*entries: tuple[str, str] | dict[str, Any], held: Held | None = Non
     return injected(pod({"name": "main", "env": env(*entries), **rest}), held)
 
 
-def refusal(sent: dict[str, Any], held: Held | None = None) -> Refused:
+def refusal(sent: dict[str, Any], held: Held | None = None) -> Denied:
     """Why injecting refuses a pod."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         injected(sent, held)
     assert len(caught.value.finding.message) <= 200
     return caught.value
@@ -559,7 +559,7 @@ def test_mount_that_is_not_in_the_way_is_let_be(mount: dict[str, Any]) -> None:
 def test_no_other_container_can_write_to_the_library() -> None:
     """The volume that we add must not become a way to the node's folder for a container beside."""
     sent = pod({"name": "main"}, {"name": "side", "volumeMounts": [{"name": "lib", "mountPath": "/x"}]})
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         run(inject_shim, sent, Scene([Held(ACME), None]))
     assert caught.value.finding.container == "side"
 
@@ -588,7 +588,7 @@ def test_vendors_whose_shims_collide_are_refused() -> None:
     host = {"hostPath": {**HOST["hostPath"], "path": "/opt/other"}}
     sent = pod({"name": "a"}, {"name": "b"})
     other = vendor("other", shim={**SHIM, "delivery": [host]})
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         run_once(inject_shim, sent, Scene([Held(ACME), Held(other)]))
     assert caught.value.finding.reason is Reason.COLLISION
     same = vendor("other", shim=SHIM)

@@ -9,7 +9,7 @@ from tests.generators.admissions import decision_on
 from tests.mapping.vendors import policy
 from webhook.admission import Context, Decision, Namespace
 from webhook.admission.shim import inject_shim
-from webhook.finding import Refused
+from webhook.finding import Denied
 from webhook.reasons import Reason
 
 BUILT_IN = policy()
@@ -27,7 +27,7 @@ def decided(*, spec: dict[str, Any], **more: Any) -> Decision:
 def test_state_that_cannot_be_written_is_refused(path: str, part: str) -> None:
     """A read-only mount of the writable state in our place is not ours: the library could not work on it."""
     mount = {"name": "state", "mountPath": path, "subPath": part, "readOnly": True}
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         run(inject_shim, pod({"name": "main", "volumeMounts": [mount]}), Scene([Held(vendor(shim=SHIM))]))
     assert caught.value.finding.reason is Reason.COLLISION
     assert caught.value.finding.container == "main"
@@ -38,7 +38,7 @@ def test_part_of_our_volume_that_a_variable_names_is_refused(name: str, path: st
     """A mount with `subPathExpr` brings another folder than ours, whatever else it says."""
     mount: dict[str, Any] = {"name": name, "mountPath": path, "subPathExpr": "$(A)"}
     mount |= {"readOnly": True} if name == "lib" else {"subPath": "lock"}
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         run(inject_shim, pod({"name": "main", "volumeMounts": [mount]}), Scene([Held(vendor(shim=SHIM))]))
     assert caught.value.finding.reason is Reason.COLLISION
 

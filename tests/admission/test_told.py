@@ -8,9 +8,9 @@ import pytest
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
 from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.strict_yaml import parse
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
@@ -30,7 +30,7 @@ def share(**more: Any) -> dict[str, Any]:
     return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}, **more}
 
 
-@pytest.mark.parametrize("mode, told", [("enforce", 1), ("warn", 1), ("observe", 0)])
+@pytest.mark.parametrize("mode, told", [("enforce", 1), ("warn", 1), ("audit", 0)])
 def test_pod_without_words_is_warned_about_unless_observed(mode: str, told: int) -> None:
     """A misplaced word on a pod that asks for nothing is told, and in a namespace that observes nobody is told."""
     sent = pod({"name": "a"})
@@ -105,7 +105,7 @@ def test_hints_with_a_variable_are_told() -> None:
         ),
     ],
 )
-def test_words_that_clash_are_both_named(limits: dict[str, str], message: str) -> None:
+def test_keys_that_clash_are_both_named(limits: dict[str, str], message: str) -> None:
     """The second spelling of a word is what is to be found and removed."""
     decision = decided({"resources": {"limits": limits}})
     assert decision.reason is Reason.SPELLINGS_DIFFER

@@ -8,9 +8,9 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 
-from certs.authority import issue, make_authority
-from certs.kept import Kept
+from certs.ca import issue, make_ca
 from certs.pair import Pair
+from certs.state import State
 from certs.store import Snapshot
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
@@ -20,13 +20,13 @@ DAY = dt.timedelta(days=1)
 
 def authority(days: float = 0, life: float = 3652) -> Pair:
     """An authority made so many days from now."""
-    return make_authority("test", NOW + days * DAY, life * DAY)
+    return make_ca("test", NOW + days * DAY, life * DAY)
 
 
-def kept(days: float = 0) -> Kept:
+def kept(days: float = 0) -> State:
     """An authority and a leaf under it, both made so many days from now."""
     one = authority(days)
-    return Kept(one, leaf=issue(one, NAMES, NOW + days * DAY))
+    return State(one, leaf=issue(one, NAMES, NOW + days * DAY))
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, word: bytes | None = None) -> bytes:

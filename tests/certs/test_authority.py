@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from certs.authority import AUTHORITY_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_authority, signed_by
+from certs.ca import AUTHORITY_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_ca, signed_by
 from certs.pair import Pair
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
@@ -20,7 +20,7 @@ NAMES = ("webhook.system.svc", "webhook.system.svc.cluster.local", "127.0.0.1", 
 @pytest.fixture(scope="module")
 def authority() -> Pair:
     """Give an authority."""
-    return make_authority("test authority", NOW)
+    return make_ca("test authority", NOW)
 
 
 @pytest.fixture(scope="module")
@@ -111,7 +111,7 @@ def test_authority_covers_nothing(authority: Pair) -> None:
 
 def test_signed_by(authority: Pair, leaf: Pair) -> None:
     """A leaf belongs to the key that signed it, not to the name."""
-    namesake = make_authority("test authority", NOW)
+    namesake = make_ca("test authority", NOW)
     assert signed_by(leaf.certificate, authority.certificate)
     assert not signed_by(leaf.certificate, namesake.certificate)
     assert not signed_by(authority.certificate, leaf.certificate)

@@ -7,14 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import make_authority
+from certs.ca import make_ca
 from certs.clients import Clients
-from certs.notice import Kind, Notice
 from certs.problem import StoreError, UnusablePairError
+from certs.report import Report, ReportKind
 from certs.serving import Serving
 from tests.certs.test_serving import AUTHORITY, NOW, client_leaf, der, leaf
 
-FIRST, SECOND = (make_authority(name, NOW).certificate_pem for name in ("first", "second"))
+FIRST, SECOND = (make_ca(name, NOW).certificate_pem for name in ("first", "second"))
 
 
 class File:
@@ -24,13 +24,13 @@ class File:
         self.path = folder / "clients.pem"
         self.path.write_bytes(FIRST)
         self.serving = Serving(FIRST)
-        self.told: list[Notice] = []
+        self.told: list[Report] = []
         self.clients = Clients(self.path, self.serving, tell=self.told.append, poll=0.01)
 
     async def looks(self, times: int = 2) -> None:
         """Look so many times."""
         for _ in range(times):
-            await self.clients.once()
+            await self.clients.reconcile()
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
     assert file.serving.client_authorities == FIRST
     await file.looks(1)
     assert file.serving.client_authorities == SECOND
-    assert [notice.kind for notice in file.told] == [Kind.CLIENTS]
+    assert [notice.kind for notice in file.told] == [ReportKind.CLIENTS]
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
@@ -69,14 +69,14 @@ async def test_what_is_no_authority_changes_nothing(file: File, content: bytes |
         async with asyncio.timeout(60):
             while not file.told:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
-            assert file.told[0].kind is (Kind.STORE if content is None else Kind.REFUSED)
+            assert file.told[0].kind is (ReportKind.STORE if content is None else ReportKind.REFUSED)
             file.path.write_bytes(FIRST)
             while len(file.told) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    assert [notice.kind for notice in file.told[1:]] == [Kind.RECOVERED]
+    assert [notice.kind for notice in file.told[1:]] == [ReportKind.RECOVERED]
 
 
 async def test_where_nobody_is_asked_nobody_will_be(file: File) -> None:
@@ -104,7 +104,7 @@ def handshake(tls: Serving, context: ssl.SSLContext, session: ssl.SSLSession | N
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 def test_other_authorities_of_clients(version: ssl.TLSVersion, tmp_path: Path) -> None:
     """From the next handshake on, also for who has a session from before, and before and after a swap."""
-    first, second = make_authority("first", NOW), make_authority("second", NOW)
+    first, second = make_ca("first", NOW), make_ca("second", NOW)
     contexts = []
     for authority in (first, second):
         shown = client_leaf(authority)

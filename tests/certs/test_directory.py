@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from certs.directory import Directory
-from certs.keeper import Keeper
-from certs.notice import Notice
 from certs.plan import Rules
 from certs.problem import StoreError
+from certs.report import Report
+from certs.rotator import Rotator
 from certs.serving import Serving
 from certs.trust import Trust
 from tests.certs.made import kept
@@ -164,9 +164,9 @@ def test_processes_that_start_together_agree(tmp_path: Path) -> None:
 
 def agree(place: Path, found: Any) -> None:
     """Keep a directory in a process of its own, and tell what is served."""
-    serving, told = Serving(), list[Notice]()
+    serving, told = Serving(), list[Report]()
     trust = Trust(0).observed(None, 0)
-    keeper = Keeper(
+    keeper = Rotator(
         Directory(place),
         serving,
         Rules("test", NAMES),

@@ -6,24 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from certs.authority import issue, make_authority
-from certs.first import CLAIM
-from certs.kept import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, KEY, Kept, Retired, der
-from certs.notice import Kind
+from certs.bootstrap import CLAIM
+from certs.ca import issue, make_ca
 from certs.pair import Pair
+from certs.report import ReportKind
+from certs.state import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, KEY, Retired, State, der
 from tests.certs.made import DAY, NAMES, NOW
 from tests.certs.test_keeper import SETTLE, Replica, World, stored
 
-STRANGER = make_authority("stranger", NOW - 100 * DAY)
-OLD = make_authority("old", NOW - 100 * DAY)
+STRANGER = make_ca("stranger", NOW - 100 * DAY)
+OLD = make_ca("old", NOW - 100 * DAY)
 
 
-def used(authority: Pair = OLD, since: dt.datetime = NOW - DAY) -> Kept:
+def used(authority: Pair = OLD, since: dt.datetime = NOW - DAY) -> State:
     """An authority that all replicas have served under for a day."""
-    return Kept(authority, leaf=issue(authority, NAMES, since))
+    return State(authority, leaf=issue(authority, NAMES, since))
 
 
-def world(kept: Kept | None, *bundles: Collection[Pair]) -> World:
+def world(kept: State | None, *bundles: Collection[Pair]) -> World:
     """A store, and what each webhook of the registration holds."""
     made = World()
     made.store.files = None if kept is None else kept.files()
@@ -38,7 +38,7 @@ async def seconds(replicas: Sequence[Replica], longest: float = 2 * SETTLE) -> l
     begin = there.at
     while there.at - begin <= longest and None in served:
         for number, replica in enumerate(replicas):
-            await replica.once()
+            await replica.reconcile()
             if served[number] is None and replica.keeper.served.is_set():
                 served[number] = there.at - begin
         there.at += 1
@@ -77,7 +77,7 @@ async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
     """Nobody has said within seconds that it serves under that: there is nobody. All come to it together."""
     there = world(None, [OLD], [OLD])
     first = Replica(there)
-    await first.once()
+    await first.reconcile()
     there.at += 3
     assert await seconds([first, Replica(there)]) == [CLAIM - 3, CLAIM - 3]
 
@@ -97,14 +97,14 @@ async def test_lost_while_another_replica_serves() -> None:
     """It says so, and the new one waits until what it made has settled."""
     there = world(used(), [OLD], [OLD])
     running = Replica(there)
-    await running.once()
+    await running.reconcile()
     assert running.keeper.served.is_set()
     there.store.files = None
     new = Replica(there)
-    await new.once()
+    await new.reconcile()
     assert not new.keeper.served.is_set()
     there.at += 1
-    await running.once()
+    await running.reconcile()
     assert any(one.certificate == OLD.certificate and one.claimed for one in stored(there).retired)
     after = await seconds([running, new])
     assert after[1] is not None
@@ -117,14 +117,14 @@ async def test_a_replica_that_starts_while_another_one_moves() -> None:
     """What is in the bundle at its first look is too young to have settled: it waits as the others do."""
     there = world(used(), [OLD], [OLD])
     running = Replica(there)
-    await running.once()
+    await running.reconcile()
     there.store.files = None
     new = Replica(there)
-    await new.once()
-    await running.once()
+    await new.reconcile()
+    await running.reconcile()
     there.at += 20
     late = Replica(there)
-    await late.once()
+    await late.reconcile()
     assert not late.keeper.served.is_set()
 
 
@@ -132,12 +132,12 @@ async def test_an_authority_that_nobody_spoke_for_is_spoken_for() -> None:
     """A replica that serves under it says until when."""
     there = world(used(), [OLD], [OLD])
     running = Replica(there)
-    await running.once()
-    other = used(make_authority("other", NOW - 10 * DAY))
+    await running.reconcile()
+    other = used(make_ca("other", NOW - 10 * DAY))
     unclaimed = replace(other, retired=(Retired(OLD.certificate, OLD.not_after),))
     there.store.files = {name: text for name, text in unclaimed.files().items() if name != COMING_KEY}
     assert not stored(there).retired[0].claimed
-    await running.once()
+    await running.reconcile()
     assert stored(there).retired[0].claimed
 
 
@@ -146,15 +146,15 @@ async def test_a_registration_that_nobody_mends() -> None:
     for bundle in ([STRANGER], []):
         replica = Replica(world(None, bundle, bundle), publishes=False)
         assert await seconds([replica]) == [None]
-        assert replica.kinds[-1] is Kind.UNTRUSTED
+        assert replica.kinds[-1] is ReportKind.UNTRUSTED
 
 
 async def test_it_is_told_that_nobody_can_call() -> None:
     """Once, and as a failure."""
     there = world(used(), [], [])
     replica = Replica(there)
-    await replica.once()
-    await replica.keeper.once()
-    assert replica.kinds == [Kind.UNTRUSTED, Kind.SERVED]
+    await replica.reconcile()
+    await replica.keeper.reconcile()
+    assert replica.kinds == [ReportKind.UNTRUSTED, ReportKind.SERVED]
     assert "caBundle does not hold" in replica.told[0].message
     assert replica.told[0].failure

@@ -13,14 +13,14 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.asking import ask
-from certs.authority import issue, signed_by
-from certs.keeper import Clocks, Keeper, completed
-from certs.kept import Asked, Kept, Retired, decode, der
-from certs.notice import Kind, Notice
+from certs.ca import issue, signed_by
 from certs.plan import Rules
 from certs.problem import StoreError, UnusablePairError
+from certs.report import Report, ReportKind
+from certs.rotation_request import ask
+from certs.rotator import Clocks, Rotator, completed
 from certs.serving import Serving
+from certs.state import Retired, RotationRequest, State, decode, der
 from certs.trust import Trust
 from tests.certs.made import DAY, NAMES, NOW, Memory, authority, kept
 
@@ -60,12 +60,12 @@ class Replica:
 
     def __init__(self, world: World, rules: Rules = RULES, *, publishes: bool = True) -> None:
         self.world = world
-        self.told: list[Notice] = []
+        self.told: list[Report] = []
         self.published: frozenset[bytes] = frozenset()
         self.serving = Serving()
         self.trust = Trust(SETTLE)
         self.publishes = publishes
-        self.keeper = Keeper(
+        self.keeper = Rotator(
             world.store,
             self.serving,
             rules,
@@ -88,16 +88,16 @@ class Replica:
         """See what is registered now."""
         self.trust = self.trust.observed(self.world.bundles, self.world.at)
 
-    async def once(self) -> float:
+    async def reconcile(self) -> float:
         """Look, keep, register, look again."""
         self.look()
-        due = await self.keeper.once()
+        due = await self.keeper.reconcile()
         self.register()
         self.look()
         return due
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[ReportKind]:
         """What was told, without its words."""
         return [notice.kind for notice in self.told]
 
@@ -108,7 +108,7 @@ class Replica:
         return self.serving.leaf
 
 
-def stored(world: World) -> Kept:
+def stored(world: World) -> State:
     """What the store holds; there is something, and all of it can be used."""
     found = decode(world.store.files)
     assert found.kept is not None
@@ -119,8 +119,8 @@ def stored(world: World) -> Kept:
 async def test_the_first_authority_is_served_at_once() -> None:
     """There is no registration yet: nobody calls."""
     replica = Replica(World())
-    await replica.once()
-    assert replica.kinds == [Kind.MADE, Kind.SERVED]
+    await replica.reconcile()
+    assert replica.kinds == [ReportKind.MADE, ReportKind.SERVED]
     assert signed_by(replica.leaf, stored(replica.world).authorities[0])
     assert replica.keeper.served.is_set()
 
@@ -128,7 +128,7 @@ async def test_the_first_authority_is_served_at_once() -> None:
 async def test_nothing_is_served_before_anybody_has_looked() -> None:
     """It is published, so that it can come to be trusted."""
     replica = Replica(World())
-    await replica.keeper.once()
+    await replica.keeper.reconcile()
     assert replica.serving.leaf is None
     assert replica.published
     assert "before the registration was read" in replica.told[-1].message
@@ -138,7 +138,7 @@ async def test_ten_at_once_end_with_one_authority() -> None:
     """Whoever loses reads again and serves what the winner made."""
     world = World()
     replicas = [Replica(world) for _ in range(10)]
-    await asyncio.gather(*(replica.once() for replica in replicas))
+    await asyncio.gather(*(replica.reconcile() for replica in replicas))
     [one] = stored(world).authorities
     assert {replica.leaf for replica in replicas} == {replicas[0].leaf}
     assert signed_by(replicas[0].leaf, one)
@@ -150,14 +150,14 @@ async def test_a_leaf_is_renewed_and_served_at_once() -> None:
     world = World()
     replicas = [Replica(world) for _ in range(3)]
     for replica in replicas:
-        await replica.once()
+        await replica.reconcile()
     first = replicas[0].leaf
     world.at = 61 * 86400.0
     for replica in replicas:
-        await replica.once()
+        await replica.reconcile()
     assert {replica.leaf for replica in replicas} == {stored(world).leaf.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != first
-    assert not replicas[0].told[-1].authority
+    assert not replicas[0].told[-1].ca
 
 
 async def test_an_authority_asked_for_is_served_after_the_settle_time() -> None:
@@ -165,27 +165,27 @@ async def test_an_authority_asked_for_is_served_after_the_settle_time() -> None:
     world = World()
     replicas = [Replica(world) for _ in range(2)]
     for replica in replicas:
-        await replica.once()
+        await replica.reconcile()
     old = replicas[0].leaf
-    await ask(world.store, Asked.AUTHORITY)
+    await ask(world.store, RotationRequest.AUTHORITY)
     for replica in replicas:
-        await replica.once()
+        await replica.reconcile()
         assert len(replica.published) == 2
     assert stored(world).asked is None
     world.at = SETTLE - 1
     for replica in replicas:
-        await replica.once()
+        await replica.reconcile()
     assert {replica.leaf for replica in replicas} == {old}
     world.at = SETTLE
     for replica in replicas:
-        await replica.once()
+        await replica.reconcile()
     assert {replica.leaf for replica in replicas} == {stored(world).leaf.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != old
-    assert replicas[0].told[-1].authority
+    assert replicas[0].told[-1].ca
     assert len(replicas[1].published) == 2
     world.at = 91 * 86400.0
     for replica in replicas:
-        await replica.once()
+        await replica.reconcile()
     assert len(replicas[0].published) == 1
 
 
@@ -193,19 +193,19 @@ async def test_a_registration_that_others_keep_and_do_not_change() -> None:
     """Nothing under an authority that it does not hold is ever served."""
     world = World()
     replica = Replica(world)
-    await replica.once()
+    await replica.reconcile()
     replica.publishes = False
     old = replica.leaf
-    await ask(world.store, Asked.AUTHORITY)
+    await ask(world.store, RotationRequest.AUTHORITY)
     for day in range(0, 60, 5):
         world.at = day * 86400.0
-        await replica.once()
+        await replica.reconcile()
         assert replica.leaf == old
     late = Replica(World(), publishes=False)
     late.world.registered = frozenset({b"another"})
-    await late.once()
+    await late.reconcile()
     late.world.at = 1e6
-    await late.once()
+    await late.reconcile()
     assert late.serving.leaf is None
     assert "does not hold it yet" in late.told[-1].message
 
@@ -214,12 +214,12 @@ async def test_a_store_that_was_emptied_is_filled_from_memory() -> None:
     """The same authority and leaf, not new ones."""
     world = World()
     replica = Replica(world)
-    await replica.once()
+    await replica.reconcile()
     before = dict(world.store.files or {})
     world.store.put(None)
-    await replica.once()
+    await replica.reconcile()
     assert world.store.files == before
-    assert Kind.RESTORED in replica.kinds
+    assert ReportKind.RESTORED in replica.kinds
 
 
 @pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt", "ca.key"])
@@ -227,13 +227,13 @@ async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
     """Told loudly, the old leaf served on, and nothing made anew."""
     world = World()
     replica = Replica(world)
-    await replica.once()
+    await replica.reconcile()
     leaf, before = replica.leaf, dict(world.store.files or {})
     world.store.put({**before, name: b"garbage"})
-    await replica.once()
+    await replica.reconcile()
     assert world.store.files == before
     assert replica.leaf == leaf
-    assert Kind.REFUSED in replica.kinds
+    assert ReportKind.REFUSED in replica.kinds
     assert all("PRIVATE" not in notice.message for notice in replica.told)
 
 
@@ -242,24 +242,24 @@ async def test_a_damaged_leaf_without_memory_is_made_anew() -> None:
     world = World()
     world.store.put({**kept().files(), "tls.key": b"garbage"})
     replica = Replica(world)
-    await replica.once()
-    assert replica.kinds == [Kind.REFUSED, Kind.MADE, Kind.SERVED]
+    await replica.reconcile()
+    assert replica.kinds == [ReportKind.REFUSED, ReportKind.MADE, ReportKind.SERVED]
 
 
 async def test_another_authority_put_into_the_store() -> None:
     """It is published beside the one that is served, which is put back as retired; then it is served."""
     world = World()
     replica = Replica(world)
-    await replica.once()
+    await replica.reconcile()
     old, mine = replica.leaf, stored(world).authorities[0]
     other = kept()
     world.store.put(other.files())
-    await replica.once()
+    await replica.reconcile()
     assert replica.leaf == old
     assert mine in stored(world).authorities
     assert len(replica.published) == 2
     world.at = SETTLE
-    await replica.once()
+    await replica.reconcile()
     assert other.leaf is not None
     assert replica.leaf == other.leaf.certificate
 
@@ -268,11 +268,11 @@ async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
     """It is raised here; `run` tells it and tries again."""
     world = World()
     replica = Replica(world)
-    await replica.once()
+    await replica.reconcile()
     leaf = replica.leaf
     world.store.trouble = StoreError("the store", "is on fire")
     with pytest.raises(StoreError):
-        await replica.once()
+        await replica.reconcile()
     assert not await replica.keeper.sure()
     assert replica.leaf == leaf
 
@@ -284,15 +284,15 @@ async def test_nothing_kills_the_keeper() -> None:
     replica.look()
     world.store.trouble = RuntimeError("s3cr3t")
     task = asyncio.create_task(replica.keeper.run())
-    await until(lambda: Kind.BUG in replica.kinds)
+    await until(lambda: ReportKind.BUG in replica.kinds)
     world.store.trouble = None
     async with asyncio.timeout(60):
         await replica.keeper.served.wait()
-    assert Kind.RECOVERED in replica.kinds
+    assert ReportKind.RECOVERED in replica.kinds
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     assert all("s3cr3t" not in notice.message for notice in replica.told)
-    assert replica.kinds.count(Kind.BUG) == 1
+    assert replica.kinds.count(ReportKind.BUG) == 1
 
 
 async def test_a_running_keeper_follows_its_store() -> None:
@@ -306,7 +306,7 @@ async def test_a_running_keeper_follows_its_store() -> None:
     replica.register()
     replica.look()
     first = replica.leaf
-    await ask(world.store, Asked.LEAF)
+    await ask(world.store, RotationRequest.LEAF)
     await until(lambda: replica.leaf != first)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -331,10 +331,10 @@ async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> No
     for _ in range(200):
         for replica in (one, other):
             try:
-                await replica.keeper.once()
+                await replica.keeper.reconcile()
                 replica.look()
             except (StoreError, UnusablePairError) as error:
-                replica.told.append(Notice(Kind.STORE, str(error)))
+                replica.told.append(Report(ReportKind.STORE, str(error)))
     assert world.store.writes <= 130
     assert any("is the clock right everywhere" in notice.message for notice in (*one.told, *other.told))
     now = NOW
@@ -344,16 +344,16 @@ async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> No
 async def test_asking_an_empty_store() -> None:
     """There is nothing to be made anew."""
     with pytest.raises(StoreError, match="holds no certificates yet"):
-        await ask(Memory(), Asked.LEAF)
+        await ask(Memory(), RotationRequest.LEAF)
 
 
 async def test_sure_only_of_what_was_read_last() -> None:
     """Before anything is taken away from callers."""
     world = World()
     replica = Replica(world)
-    await replica.once()
+    await replica.reconcile()
     assert not await replica.keeper.sure(), "its own write has not been read again"
-    await replica.once()
+    await replica.reconcile()
     assert await replica.keeper.sure()
     world.store.put(kept().files())
     assert not await replica.keeper.sure()
@@ -365,11 +365,11 @@ def test_memory_fills_what_is_missing_and_nothing_else() -> None:
     assert completed(None, one) == one
     assert completed(one, None) == one
     assert completed(other, one) == other
-    assert one.authority is not None
-    certificate = one.authority.certificate
-    keyless = Kept(None, retired=(Retired(certificate, NOW),), leaf=one.leaf)
+    assert one.ca is not None
+    certificate = one.ca.certificate
+    keyless = State(None, retired=(Retired(certificate, NOW),), leaf=one.leaf)
     assert completed(keyless, one) == one
-    moved = Kept(other.authority, leaf=None)
+    moved = State(other.ca, leaf=None)
     assert completed(moved, one) == moved
 
 
@@ -433,7 +433,7 @@ class Simulation:
 
     async def _keep(self, number: int, replica: Replica) -> None:
         writes = self.world.store.writes
-        self._dues[number] = self.world.at + max(await replica.keeper.once(), 0.001)
+        self._dues[number] = self.world.at + max(await replica.keeper.reconcile(), 0.001)
         if self.world.store.writes != writes:
             # The others' watches on the store.
             self.later(0.0 if number % 2 else 5.0, lambda: None)
@@ -467,7 +467,7 @@ class Simulation:
                     assert any(signed_by(leaf, one) for one in trusted), f"uncovered at {self.world.at}"
 
 
-def asks(asked: Asked) -> Callable[[Simulation], None]:
+def asks(asked: RotationRequest) -> Callable[[Simulation], None]:
     """Somebody wants something made anew."""
 
     def event(simulation: Simulation) -> None:
@@ -500,7 +500,7 @@ def restarts(number: int) -> Callable[[Simulation], None]:
 
 
 EVENTS = st.one_of(
-    st.sampled_from([asks(Asked.LEAF), asks(Asked.AUTHORITY), empties, damages]),
+    st.sampled_from([asks(RotationRequest.LEAF), asks(RotationRequest.AUTHORITY), empties, damages]),
     st.integers(0, 2).map(restarts),
 )
 
@@ -516,7 +516,7 @@ async def test_nobody_is_ever_shown_a_leaf_that_they_do_not_trust(
 ) -> None:
     """However late keepers and API servers see the registration, whoever is restarted, whatever is asked or damaged."""
     simulation = Simulation(Delays(tuple(keepers), tuple(servers)))
-    await simulation.run(6000, [(900.0, asks(Asked.AUTHORITY)), *events])
+    await simulation.run(6000, [(900.0, asks(RotationRequest.AUTHORITY)), *events])
     assert all(replica.serving.leaf is not None for replica in simulation.replicas)
 
 

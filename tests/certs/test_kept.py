@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.authority import issue
-from certs.kept import Asked, Kept, Retired, decode, fingerprint
+from certs.ca import issue
 from certs.pair import Pair
+from certs.state import Retired, RotationRequest, State, decode, fingerprint
 from tests.certs.made import DAY, NAMES, NOW, authority, kept, key_pem
 
 PAIRS = [authority(day) for day in range(5)]
 
 
-def plain(found: Kept | None) -> object:
+def plain(found: State | None) -> object:
     """It in a form that can be compared: keys are objects."""
     return None if found is None else (found.files(), found.authorities, found.asked)
 
@@ -27,17 +27,17 @@ def plain(found: Kept | None) -> object:
     coming=st.sampled_from([None, *PAIRS[2:4]]),
     retired=st.booleans(),
     leaf=st.booleans(),
-    asked=st.sampled_from([None, *Asked]),
+    asked=st.sampled_from([None, *RotationRequest]),
 )
 def test_what_was_encoded_is_decoded(
-    current: Pair | None, coming: Pair | None, asked: Asked | None, *, retired: bool, leaf: bool
+    current: Pair | None, coming: Pair | None, asked: RotationRequest | None, *, retired: bool, leaf: bool
 ) -> None:
     """Whatever can be kept comes back from its files, without a problem."""
     signer = current or coming
     if signer is None:
         return
     old = (Retired(PAIRS[4].certificate, NOW + DAY),) if retired else ()
-    whole = Kept(current, coming, old, issue(signer, NAMES, NOW) if leaf else None, asked)
+    whole = State(current, coming, old, issue(signer, NAMES, NOW) if leaf else None, asked)
     found = decode(whole.files())
     assert not found.problems
     assert plain(found.kept) == plain(whole)
@@ -61,8 +61,8 @@ def test_the_layout_of_earlier_versions() -> None:
 
 def test_the_order_depends_on_nothing_but_the_certificates() -> None:
     """The same bundle on every replica, whoever is current there."""
-    one = Kept(PAIRS[1], PAIRS[2], (Retired(PAIRS[0].certificate, NOW),))
-    other = Kept(PAIRS[2], None, (Retired(PAIRS[0].certificate, NOW), Retired(PAIRS[1].certificate, NOW)))
+    one = State(PAIRS[1], PAIRS[2], (Retired(PAIRS[0].certificate, NOW),))
+    other = State(PAIRS[2], None, (Retired(PAIRS[0].certificate, NOW), Retired(PAIRS[1].certificate, NOW)))
     assert one.bundle_pem == other.bundle_pem
     assert one.bundle_pem.startswith(PAIRS[0].certificate_pem)
 
@@ -101,7 +101,7 @@ def test_damaged_piece_by_piece(damage: dict[str, bytes | None], problem: str, l
     assert (found.kept is None) == (lost == "all")
     if found.kept is not None:
         assert (found.kept.leaf is None) == (lost == "leaf")
-        assert (found.kept.authority is None) == (lost == "authority")
+        assert (found.kept.ca is None) == (lost == "authority")
         assert found.kept.authorities == whole.authorities
 
 
@@ -132,7 +132,7 @@ def test_a_certificate_that_nobody_told_of_is_retired() -> None:
 
 def test_state_is_readable() -> None:
     """For people, and for other programs."""
-    whole = dataclasses.replace(kept(), retired=(Retired(OTHER.certificate, NOW),), asked=Asked.LEAF)
+    whole = dataclasses.replace(kept(), retired=(Retired(OTHER.certificate, NOW),), asked=RotationRequest.LEAF)
     state = json.loads(whole.files()["state.json"])
     assert state == {"retired": {fingerprint(OTHER.certificate): "2030-05-17T12:00:00+00:00"}, "asked": "leaf"}
     assert NOW.tzinfo is dt.UTC

@@ -10,14 +10,14 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from certs.directory import Directory
-from certs.kept import der
-from certs.notice import Kind, Notice
-from certs.outside import Outside
 from certs.pair import Pair
 from certs.problem import UnusablePairError
+from certs.provided import Outside
+from certs.report import Report, ReportKind
 from certs.serving import Serving
+from certs.state import der
 from certs.trust import Trust
 from tests.certs.made import intermediate_under, root, rsa_leaf
 
@@ -34,7 +34,7 @@ class Mount:
         self.path = path
         self.trust = trust
         self.serving = Serving()
-        self.told: list[Notice] = []
+        self.told: list[Report] = []
         self.published: list[bytes] = []
         self._generation = 0
         self.outside = Outside(
@@ -94,15 +94,15 @@ async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
     await mount.outside.start()
     assert mount.serving.leaf == x509.load_pem_x509_certificate(leaf[0])
     assert mount.published[-1] == COMPANY.certificate_pem
-    assert mount.outside.authority == COMPANY.certificate
-    assert [notice.kind for notice in mount.told] == [Kind.SERVED]
+    assert mount.outside.ca == COMPANY.certificate
+    assert [notice.kind for notice in mount.told] == [ReportKind.SERVED]
     assert await mount.outside.sure()
 
 
 async def test_a_change_is_noticed(tmp_path: Path) -> None:
     """Within seconds, by content; a bad pair is told and the old one served on."""
     mount = Mount(tmp_path)
-    authority = make_authority("outside", NOW)
+    authority = make_ca("outside", NOW)
     mount.mount(files(ours(authority), authority))
     task = asyncio.create_task(mount.outside.run())
     try:
@@ -114,7 +114,7 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
             await until(partial(mount.serves, leaf))
         served = mount.serving.leaf
         mount.mount(files((ours(authority)[0], ours(authority)[1]), authority))
-        await until(lambda: mount.told[-1].kind is Kind.REFUSED)
+        await until(lambda: mount.told[-1].kind is ReportKind.REFUSED)
         assert mount.told[-1].message == "not served: the leaf has a key that belongs to another certificate"
         assert mount.serving.leaf == served
         assert not await mount.outside.sure()
@@ -136,7 +136,7 @@ async def until(probe: Callable[[], bool]) -> None:
         ({}, "the leaf is not there: .* has to hold tls.crt and tls.key"),
         ({"tls.crt": b"x", "tls.key": b"y"}, "the leaf has a certificate that is no PEM"),
         (files(ours(COMPANY), COMPANY) | {"ca.crt": b"x"}, "the bundle has a certificate that is no PEM"),
-        (files(ours(COMPANY), make_authority("x", NOW)), "the leaf is not signed by an authority of the bundle"),
+        (files(ours(COMPANY), make_ca("x", NOW)), "the leaf is not signed by an authority of the bundle"),
         (files(rsa_leaf(COMPANY, NOW, ("other",)), COMPANY), "the leaf is not for localhost: it names other"),
     ],
 )
@@ -151,24 +151,24 @@ async def test_what_cannot_be_served_stops_the_start(tmp_path: Path, content: di
 async def test_a_new_authority_waits_until_it_is_trusted(tmp_path: Path) -> None:
     """It is published beside the old one, and its leaf served when the registration holds it."""
     mount = Mount(tmp_path, Trust(0))
-    old, new = make_authority("old", NOW), make_authority("new", NOW)
+    old, new = make_ca("old", NOW), make_ca("new", NOW)
     mount.mount(files(ours(old), old))
-    await mount.outside.once()
+    await mount.outside.reconcile()
     assert mount.serving.leaf is None, "nobody has looked yet"
     mount.trust = Trust(0).observed(None, 0)
-    await mount.outside.once()
+    await mount.outside.reconcile()
     first = mount.serving.leaf
     assert first is not None
     mount.sees(old)
     mount.mount(files(ours(new), new))
-    await mount.outside.once()
+    await mount.outside.reconcile()
     assert mount.serving.leaf == first
-    assert mount.told[-1].kind is Kind.WAITING
+    assert mount.told[-1].kind is ReportKind.WAITING
     assert set(x509.load_pem_x509_certificates(mount.published[-1])) == {old.certificate, new.certificate}
     mount.sees(old, new)
-    await mount.outside.once()
+    await mount.outside.reconcile()
     assert mount.serving.leaf != first
-    assert mount.told[-1].authority
+    assert mount.told[-1].ca
     assert mount.published[-1] == new.certificate_pem
 
 
@@ -176,30 +176,30 @@ async def test_without_authorities_of_its_own_the_registration_counts(tmp_path: 
     """A registration without any leaves it to the machines of the API servers."""
     mount = Mount(tmp_path, Trust(0).observed([[]], 0))
     mount.mount(files(ours(COMPANY), None))
-    await mount.outside.once()
+    await mount.outside.reconcile()
     assert mount.serving.leaf is not None
     assert mount.published == [b""]
     other = Mount(tmp_path, Trust(0))
-    other.sees(make_authority("another", NOW))
-    await other.outside.once()
+    other.sees(make_ca("another", NOW))
+    await other.outside.reconcile()
     assert other.serving.leaf is None
     other.sees(COMPANY)
-    await other.outside.once()
+    await other.outside.reconcile()
     assert other.serving.leaf is not None
 
 
 async def test_the_first_one_waits_for_nobody_where_callers_trust_nobody_else(tmp_path: Path) -> None:
     """Whoever fills the bundle in did so just now: there is no other replica that could be answering."""
-    company, stranger = make_authority("company", NOW), make_authority("stranger", NOW)
+    company, stranger = make_ca("company", NOW), make_ca("stranger", NOW)
     mount = Mount(tmp_path, Trust(600).observed([[], []], time.monotonic()))
     mount.mount(files(ours(company), company))
-    await mount.outside.once()
+    await mount.outside.reconcile()
     assert mount.serving.leaf is None, "nobody could call"
     assert mount.trust is not None
     mount.trust = mount.trust.observed([[der(company.certificate)]], time.monotonic())
-    await mount.outside.once()
+    await mount.outside.reconcile()
     assert mount.serving.leaf is not None
     both = [der(company.certificate), der(stranger.certificate)]
     other = Mount(tmp_path, Trust(600).observed([[], []], time.monotonic()).observed([both], time.monotonic()))
-    await other.outside.once()
+    await other.outside.reconcile()
     assert other.serving.leaf is None, "another replica may be serving under the other one"

@@ -6,13 +6,13 @@ import pytest
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 
-from certs.authority import make_authority
+from certs.ca import make_ca
 from certs.pair import Pair, decode_pair
 from certs.problem import CertificateError, UnusablePairError
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
-ONE = make_authority("one", NOW)
-OTHER = make_authority("other", NOW)
+ONE = make_ca("one", NOW)
+OTHER = make_ca("other", NOW)
 ENCRYPTED = ONE.key.private_bytes(
     serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"word")
 )

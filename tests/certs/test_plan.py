@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.authority import covers, issue, make_authority, names_of, signed_by
-from certs.kept import Asked, Kept, Retired, der
+from certs.ca import covers, issue, make_ca, names_of, signed_by
 from certs.plan import Made, Rules, Step, step
+from certs.state import Retired, RotationRequest, State, der
 from certs.trust import Trust
 from tests.certs.made import DAY, NAMES, NOW, authority, kept
 
@@ -18,13 +18,13 @@ RULES = Rules("test", NAMES)
 UNKNOWN = Trust(120)
 
 
-def seeing(whole: Kept, since: float = 0.0) -> Trust:
+def seeing(whole: State, since: float = 0.0) -> Trust:
     """Callers that have known all of it for long, or since a moment."""
     bundle = [der(one) for one in whole.authorities]
     return Trust(120).observed([[]], since - 1).observed([bundle], since)
 
 
-def after(whole: Kept | None, days: float, rules: Rules = RULES) -> Step:
+def after(whole: State | None, days: float, rules: Rules = RULES) -> Step:
     """A step so many days later, with callers that keep up."""
     trust = UNKNOWN if whole is None else seeing(whole)
     return step(whole, trust, rules, NOW + days * DAY, days * 86400)
@@ -34,9 +34,9 @@ def test_nothing_becomes_an_authority_and_a_leaf() -> None:
     """An empty store gives a leaf that its authority signed and that covers the names."""
     first = after(None, 0)
     assert first.made == (Made.CURRENT, Made.LEAF)
-    assert first.kept.authority is not None
+    assert first.kept.ca is not None
     assert first.kept.leaf is not None
-    assert signed_by(first.kept.leaf.certificate, first.kept.authority.certificate)
+    assert signed_by(first.kept.leaf.certificate, first.kept.ca.certificate)
     assert covers(first.kept.leaf.certificate, NAMES)
     assert first.due == pytest.approx(60 * 86400, rel=0.01)
 
@@ -60,10 +60,10 @@ def test_what_is_good_is_kept() -> None:
 def test_leaf_is_renewed_under_its_authority(names: tuple[str, ...], days: float) -> None:
     """A leaf that won't do is replaced, and nobody who trusts the authority notices."""
     one = authority(-10)
-    whole = Kept(one, leaf=issue(one, NAMES, NOW))
+    whole = State(one, leaf=issue(one, NAMES, NOW))
     second = after(whole, days, replace(RULES, names=names))
     assert second.made == (Made.LEAF,)
-    assert second.kept.authority == one
+    assert second.kept.ca == one
     assert second.kept.leaf is not None
     assert covers(second.kept.leaf.certificate, names)
     assert second.kept.leaf.valid_at(NOW + days * DAY)
@@ -93,9 +93,9 @@ def test_lead_is_in_both_directions() -> None:
 def test_authority_near_its_end_gets_a_successor(days: float) -> None:
     """It is told first; a leaf under it is made once that has settled, and the old one stays until its leaf has ended."""
     leaf = issue(old := authority(), NAMES, NOW + (days - 1) * DAY)
-    first = after(Kept(old, leaf=leaf), days)
+    first = after(State(old, leaf=leaf), days)
     assert first.made == (Made.COMING,)
-    assert first.kept.authority == old
+    assert first.kept.ca == old
     assert first.kept.leaf == leaf
     assert first.kept.coming is not None
     now, at = NOW + days * DAY, 1000.0
@@ -105,7 +105,7 @@ def test_authority_near_its_end_gets_a_successor(days: float) -> None:
     assert soon.due == pytest.approx(1)
     second = step(first.kept, trust, RULES, now, at + 120)
     assert second.made == (Made.CURRENT, Made.LEAF)
-    assert second.kept.authority == first.kept.coming
+    assert second.kept.ca == first.kept.coming
     assert second.kept.leaf is not None
     assert signed_by(second.kept.leaf.certificate, first.kept.coming.certificate)
     assert [one.certificate for one in second.kept.retired] == [old.certificate]
@@ -118,7 +118,7 @@ def test_authority_near_its_end_gets_a_successor(days: float) -> None:
 
 def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
     """With a registration that others keep, nothing is served that it does not hold."""
-    first = after(Kept(authority(), leaf=issue(authority(), NAMES, NOW)), 3000)
+    first = after(State(authority(), leaf=issue(authority(), NAMES, NOW)), 3000)
     blind = UNKNOWN.observed([[b"other"]], 0)
     assert first.kept.coming is not None
     later = step(first.kept, blind, RULES, NOW + 3010 * DAY, 1e9)
@@ -128,8 +128,8 @@ def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
 def test_authority_without_its_key_is_followed_by_another() -> None:
     """Its leaf is served on while callers learn of the next."""
     whole = kept()
-    assert whole.authority is not None
-    keyless = Kept(None, retired=(Retired(whole.authority.certificate, whole.authority.not_after),), leaf=whole.leaf)
+    assert whole.ca is not None
+    keyless = State(None, retired=(Retired(whole.ca.certificate, whole.ca.not_after),), leaf=whole.leaf)
     first = after(keyless, 1)
     assert first.made == (Made.COMING,)
     assert first.kept.leaf == whole.leaf
@@ -146,20 +146,22 @@ def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
     assert step(first.kept, seeing(first.kept, 0.0), RULES, NOW, 0.0).made[0] is Made.CURRENT
 
 
-@pytest.mark.parametrize("asked, made", [(Asked.LEAF, (Made.LEAF,)), (Asked.AUTHORITY, (Made.COMING,))])
-def test_somebody_asks(asked: Asked, made: tuple[Made, ...]) -> None:
+@pytest.mark.parametrize(
+    "asked, made", [(RotationRequest.LEAF, (Made.LEAF,)), (RotationRequest.AUTHORITY, (Made.COMING,))]
+)
+def test_somebody_asks(asked: RotationRequest, made: tuple[Made, ...]) -> None:
     """It is done, and the request is taken away."""
     done = after(replace(kept(), asked=asked), 1)
     assert done.made == made
     assert done.kept.asked is None
-    again = after(replace(done.kept, asked=Asked.AUTHORITY), 1)
+    again = after(replace(done.kept, asked=RotationRequest.AUTHORITY), 1)
     assert again.kept.asked is None
 
 
 def test_near_the_end_of_an_authority_leaves_do_not_get_shorter_and_shorter() -> None:
     """Where the successor is never trusted, the last leaf ends with its authority; it isn't renewed for nothing."""
     one = authority(0, 400)
-    whole: Kept = Kept(one)
+    whole: State = State(one)
     made, day = 0, 0.0
     blind = UNKNOWN.observed([[b"other"]], 0)
     while day < 399:
@@ -182,7 +184,7 @@ YEARS = 20
 def test_twenty_years(leaf_days: int, authority_days: int, leads: list[float]) -> None:
     """Whenever it is due, some replica does it; a leaf never comes near its end, nor an authority before its leaf's."""
     everyone = [Rules("test", NAMES, leaf_days * DAY, authority_days * DAY, lead) for lead in leads]
-    whole: Kept | None = None
+    whole: State | None = None
     now, at, steps = NOW, 0.0, 0
     trust = Trust(120)
     while now < NOW + YEARS * 365 * DAY:
@@ -195,10 +197,10 @@ def test_twenty_years(leaf_days: int, authority_days: int, leads: list[float]) -
             due = min(due, step(whole, trust, rules, now, at).due)
         assert whole is not None
         assert whole.leaf is not None
-        assert whole.authority is not None
+        assert whole.ca is not None
         assert whole.leaf.valid_at(now + leaf_days * DAY * 0.27)
-        assert whole.authority.not_after >= whole.leaf.not_after
-        assert signed_by(whole.leaf.certificate, whole.authority.certificate)
+        assert whole.ca.not_after >= whole.leaf.not_after
+        assert signed_by(whole.leaf.certificate, whole.ca.certificate)
         assert len(whole.retired) <= 1
         assert 0 < due < float("inf")
         now, at = now + dt.timedelta(seconds=due), at + due
@@ -208,7 +210,7 @@ def test_twenty_years(leaf_days: int, authority_days: int, leads: list[float]) -
 def test_twenty_years_take_a_second() -> None:
     """With the usual lives; the bound is wide for machines that are busy."""
     began = time.perf_counter()
-    whole: Kept | None = None
+    whole: State | None = None
     now, at, leaves, authorities = NOW, 0.0, set(), set()
     trust = Trust(120)
     while now < NOW + YEARS * 365 * DAY:
@@ -217,9 +219,9 @@ def test_twenty_years_take_a_second() -> None:
         trust = trust.observed([[der(one) for one in whole.authorities]], at)
         due = step(whole, trust, RULES, now, at).due
         assert whole.leaf is not None
-        assert whole.authority is not None
+        assert whole.ca is not None
         leaves.add(whole.leaf.certificate.serial_number)
-        authorities.add(whole.authority.certificate.serial_number)
+        authorities.add(whole.ca.certificate.serial_number)
         now, at = now + dt.timedelta(seconds=due), at + due
     assert len(leaves) == pytest.approx(YEARS * 365 / 60, abs=5)
     assert len(authorities) == 3
@@ -229,5 +231,5 @@ def test_twenty_years_take_a_second() -> None:
 def test_a_short_authority_is_not_made_anew_for_ever() -> None:
     """Even one that is hardly longer than a leaf lives half its life."""
     rules = replace(RULES, authority_life=100 * DAY)
-    whole = Kept(make_authority("test", NOW, 100 * DAY))
+    whole = State(make_ca("test", NOW, 100 * DAY))
     assert Made.COMING not in after(whole, 1, rules).made

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime as dt
+import re
 import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -12,14 +13,14 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from certs.pair import Pair
 from certs.problem import UnusablePairError
-from certs.serving import Demands, Serving
+from certs.serving import Requirements, Serving
 from tests.certs.made import intermediate_under, key_pem, root, rsa_leaf
 
 NOW = dt.datetime.now(dt.UTC)
-AUTHORITY = make_authority("test", NOW)
+AUTHORITY = make_ca("test", NOW)
 NAMES = ["localhost", "127.0.0.1"]
 
 
@@ -142,8 +143,8 @@ async def test_swap_changes_what_the_next_client_sees() -> None:
 
 
 ENCRYPTED = key_pem(AUTHORITY.key, b"word")
-OTHER = make_authority("other", NOW)
-EXPIRED = make_authority("old", NOW - dt.timedelta(days=20), dt.timedelta(days=10))
+OTHER = make_ca("other", NOW)
+EXPIRED = make_ca("old", NOW - dt.timedelta(days=20), dt.timedelta(days=10))
 COMPANY = root(NOW)
 INTERMEDIATE = intermediate_under(COMPANY, NOW)
 ENDED = intermediate_under(COMPANY, NOW, -0.5)
@@ -168,8 +169,8 @@ def client_leaf(authority: Pair) -> Pair:
     return Pair(certificate, made.key)
 
 
-BY_NAME = Demands(["localhost"])
-UNDER = Demands(["localhost"], [AUTHORITY.certificate])
+BY_NAME = Requirements(["localhost"])
+UNDER = Requirements(["localhost"], [AUTHORITY.certificate])
 NO_WAY = "the leaf is not signed by an authority of the bundle, nor by way of the chain beside it"
 
 
@@ -206,7 +207,7 @@ def stamp(moment: dt.datetime) -> str:
         (
             (other_name := leaf()).certificate_pem,
             other_name.key_pem,
-            Demands(["localhost", "gpu.example", "10.0.0.1"]),
+            Requirements(["localhost", "gpu.example", "10.0.0.1"]),
             "the leaf is not for gpu.example, 10.0.0.1: it names localhost, 127.0.0.1",
         ),
         (
@@ -218,32 +219,33 @@ def stamp(moment: dt.datetime) -> str:
         ((foreign := issue(OTHER, NAMES, NOW)).certificate_pem, foreign.key_pem, UNDER, NO_WAY),
         (
             *rsa_leaf(EXPIRED, NOW),
-            Demands(["localhost"], [EXPIRED.certificate]),
+            Requirements(["localhost"], [EXPIRED.certificate]),
             f"the authority expired at {stamp(EXPIRED.not_after)} UTC",
         ),
         (
             (ending := issue(ENDED, NAMES, NOW - dt.timedelta(days=0.8), dt.timedelta(days=0))).certificate_pem
             + ENDED.certificate_pem,
             ending.key_pem,
-            Demands(["localhost"], [COMPANY.certificate]),
+            Requirements(["localhost"], [COMPANY.certificate]),
             f"the leaf expired at {stamp(ending.not_after)} UTC",
         ),
         (
             (short := rsa_leaf(ENDED, NOW))[0] + ENDED.certificate_pem,
             short[1],
-            Demands(["localhost"], [COMPANY.certificate]),
+            Requirements(["localhost"], [COMPANY.certificate]),
             f"an intermediate expired at {stamp(ENDED.not_after)} UTC",
         ),
         (
             (lost := rsa_leaf(INTERMEDIATE, NOW))[0],
             lost[1],
-            Demands(["localhost"], [COMPANY.certificate]),
+            Requirements(["localhost"], [COMPANY.certificate]),
             NO_WAY,
         ),
     ],
+    ids=lambda value: re.split(" at | before ", value)[0] if isinstance(value, str) else "",
 )
 async def test_bad_pair_is_refused_and_the_old_one_served(
-    chain: bytes, key: bytes, demands: Demands | None, message: str
+    chain: bytes, key: bytes, demands: Requirements | None, message: str
 ) -> None:
     """Whatever is wrong with a new pair is said exactly; the old one stays in force and works."""
     old = leaf()
@@ -260,7 +262,7 @@ async def test_rsa_pair_with_an_intermediate_from_outside() -> None:
     """A company's pair is served in the place of ours: a client that trusts the root gets the whole chain."""
     tls = serving(leaf())
     chain, key = rsa_leaf(INTERMEDIATE, NOW)
-    demands = Demands(["localhost"], [OTHER.certificate, COMPANY.certificate])
+    demands = Requirements(["localhost"], [OTHER.certificate, COMPANY.certificate])
     tls.swap(chain + INTERMEDIATE.certificate_pem, key, NOW, demands)
     trusting = ssl.create_default_context(cadata=COMPANY.certificate_pem.decode())
     async with listening(tls.context) as port, connected(port, context=trusting) as client:
@@ -289,7 +291,7 @@ async def test_without_a_pair_every_handshake_is_refused() -> None:
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
 async def test_clients_have_to_show_a_certificate(version: ssl.TLSVersion, tmp_path: Path) -> None:
     """One under the authority of clients is let in, before and after a swap; none, and one of another, are not."""
-    clients = make_authority("clients", NOW)
+    clients = make_ca("clients", NOW)
     tls = Serving(clients.certificate_pem)
     for pair in (leaf(), leaf()):
         tls.swap(pair.certificate_pem, pair.key_pem, NOW)
@@ -331,7 +333,7 @@ def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
     one = issue(intermediate, ["localhost"], NOW)
     chain = one.certificate_pem + intermediate.certificate_pem
     with pytest.raises(UnusablePairError, match="is not signed by an authority of the bundle"):
-        Serving().swap(chain, one.key_pem, NOW, Demands(["localhost"], [trusted.certificate]))
+        Serving().swap(chain, one.key_pem, NOW, Requirements(["localhost"], [trusted.certificate]))
 
 
 @pytest.mark.parametrize(
@@ -346,7 +348,7 @@ def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
 def test_names_are_compared_as_clients_do(held: str, name: str, good: bool) -> None:  # noqa: FBT001
     """Letter case does not count, and a wildcard is one whole first label (RFC 6125)."""
     one = issue(AUTHORITY, [held], NOW)
-    demands = Demands([name], [AUTHORITY.certificate])
+    demands = Requirements([name], [AUTHORITY.certificate])
     if good:
         Serving().swap(one.certificate_pem, one.key_pem, NOW, demands)
         return

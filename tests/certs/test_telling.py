@@ -1,14 +1,14 @@
 """What is told of certificates, and how often."""
 
-from certs.notice import Kind, Notice
 from certs.problem import StoreError, UnusablePairError
-from certs.telling import Telling, failure
+from certs.report import Report, ReportKind
+from certs.reporter import Reporter, failure
 
 
 def test_told_once_until_it_changes_or_is_over() -> None:
     """And the end of a failure is told once, too; that of anything else is not."""
-    told: list[Notice] = []
-    telling = Telling(told.append)
+    told: list[Report] = []
+    telling = Reporter(told.append)
 
     def news() -> list[str]:
         said = [f"{notice.kind.value}: {notice.message}" for notice in told]
@@ -16,32 +16,32 @@ def test_told_once_until_it_changes_or_is_over() -> None:
         return said
 
     for message in ("a", "a", "b"):
-        telling.say(Kind.STORE, message)
-    telling.say(Kind.WAITING, "c")
+        telling.say(ReportKind.STORE, message)
+    telling.say(ReportKind.WAITING, "c")
     assert news() == ["store: a", "store: b", "waiting: c"]
-    telling.over(lasting={Kind.WAITING})
+    telling.over(lasting={ReportKind.WAITING})
     telling.over()
     assert news() == ["recovered: the certificates are looked after again"]
-    telling.say(Kind.WAITING, "c")
-    telling.forget(Kind.WAITING)
-    telling.say(Kind.WAITING, "c")
+    telling.say(ReportKind.WAITING, "c")
+    telling.forget(ReportKind.WAITING)
+    telling.say(ReportKind.WAITING, "c")
     assert news() == ["waiting: c"] * 2
 
 
 def test_one_thing_at_a_time() -> None:
     """Where the one takes the place of the other, each is told whenever it comes."""
-    told: list[Notice] = []
-    telling = Telling(told.append)
+    told: list[Report] = []
+    telling = Reporter(told.append)
     for message in ("a", "a"):
-        telling.only(Kind.STORE, message)
-    telling.only(Kind.WAITING, "b")
+        telling.only(ReportKind.STORE, message)
+    telling.only(ReportKind.WAITING, "b")
     telling.over()
-    telling.only(Kind.STORE, "a")
+    telling.only(ReportKind.STORE, "a")
     assert [notice.message for notice in told] == ["a", "b", "a"]
 
 
 def test_failures() -> None:
     """Each by its kind; what is unknown without its text."""
-    assert failure(UnusablePairError("the leaf", "is old")) == (Kind.REFUSED, "not served: the leaf is old")
-    assert failure(StoreError("there", "is gone")) == (Kind.STORE, "there: is gone")
-    assert failure(ValueError("secret")) == (Kind.BUG, "the certificates were not looked after: ValueError")
+    assert failure(UnusablePairError("the leaf", "is old")) == (ReportKind.REFUSED, "not served: the leaf is old")
+    assert failure(StoreError("there", "is gone")) == (ReportKind.STORE, "there: is gone")
+    assert failure(ValueError("secret")) == (ReportKind.BUG, "the certificates were not looked after: ValueError")

@@ -12,25 +12,25 @@ from typing import Any
 
 import pytest
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from certs.directory import Directory
-from certs.kept import Asked, Kept, Retired, decode, fingerprint
 from certs.pair import Pair
-from certs.serving import Demands, Serving
+from certs.serving import Requirements, Serving
+from certs.state import Retired, RotationRequest, State, decode, fingerprint
 from tests.cli.conftest import Run
 from tests.cluster.fake_api import FakeApi, reading
 
 NOW = dt.datetime.now(dt.UTC)
 
 
-def keep(folder: Path, kept: Kept) -> Path:
+def keep(folder: Path, kept: State) -> Path:
     """A folder that keeps something."""
     directory = Directory(folder)
     assert directory.replace(kept.files(), directory.look().version)
     return folder
 
 
-def kept_in(folder: Path) -> Kept:
+def kept_in(folder: Path) -> State:
     """What a folder keeps."""
     kept = decode(Directory(folder).look().files).kept
     assert kept is not None
@@ -38,16 +38,16 @@ def kept_in(folder: Path) -> Kept:
 
 
 @pytest.fixture
-def kept() -> Kept:
+def kept() -> State:
     """An authority, one that is coming, one that has retired, and a leaf."""
-    authority, coming, old = (make_authority(name, NOW) for name in ("current", "coming", "old"))
+    authority, coming, old = (make_ca(name, NOW) for name in ("current", "coming", "old"))
     leaf = issue(authority, ["localhost", "127.0.0.1"], NOW)
-    return Kept(authority, coming, (Retired(old.certificate, NOW + dt.timedelta(days=30)),), leaf)
+    return State(authority, coming, (Retired(old.certificate, NOW + dt.timedelta(days=30)),), leaf)
 
 
-def test_show(run: Run, tmp_path: Path, kept: Kept) -> None:
+def test_show(run: Run, tmp_path: Path, kept: State) -> None:
     """Every certificate with its end; no key."""
-    assert kept.authority is not None
+    assert kept.ca is not None
     assert kept.coming is not None
     assert kept.leaf is not None
     folder = keep(tmp_path / "state", kept)
@@ -55,9 +55,9 @@ def test_show(run: Run, tmp_path: Path, kept: Kept) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
     lines = [line.split() for line in result.stdout.splitlines()]
     assert lines[0] == [f"{folder}:"]
-    shown = {(words[0], words[1], words[2]) for words in lines[1:4]}
+    shown = {(keys[0], keys[1], keys[2]) for keys in lines[1:4]}
     assert shown == {
-        ("authority", "current", fingerprint(kept.authority.certificate)[:16]),
+        ("authority", "current", fingerprint(kept.ca.certificate)[:16]),
         ("authority", "coming", fingerprint(kept.coming.certificate)[:16]),
         ("authority", "retired", fingerprint(kept.retired[0].certificate)[:16]),
     }
@@ -67,23 +67,23 @@ def test_show(run: Run, tmp_path: Path, kept: Kept) -> None:
     assert "PRIVATE" not in result.stdout
 
 
-def test_show_as_json(run: Run, tmp_path: Path, kept: Kept) -> None:
+def test_show_as_json(run: Run, tmp_path: Path, kept: State) -> None:
     """Whole fingerprints, for scripts."""
     assert kept.leaf is not None
-    assert kept.authority is not None
+    assert kept.ca is not None
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "-o", "json")
     told = json.loads(result.stdout)
     assert told["leaf"]["fingerprint"] == fingerprint(kept.leaf.certificate)
-    assert told["leaf"]["authority"] == fingerprint(kept.authority.certificate)
+    assert told["leaf"]["authority"] == fingerprint(kept.ca.certificate)
     assert [one["state"] for one in told["authorities"]].count("current") == 1
     assert (told["asked"], told["problems"], told["served"]) == (None, [], None)
     assert "PRIVATE" not in result.stdout
 
 
-def test_what_cannot_be_used_is_said(run: Run, tmp_path: Path, kept: Kept) -> None:
+def test_what_cannot_be_used_is_said(run: Run, tmp_path: Path, kept: State) -> None:
     """A leaf whose key is another's."""
-    assert kept.authority is not None
-    other = issue(kept.authority, ["localhost"], NOW)
+    assert kept.ca is not None
+    other = issue(kept.ca, ["localhost"], NOW)
     files = kept.files() | {"tls.key": other.key_pem}
     directory = Directory(tmp_path / "state")
     directory.replace(files, directory.look().version)
@@ -112,14 +112,20 @@ def test_a_folder_or_a_cluster(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, before, asked, said",
     [
-        ((), None, Asked.LEAF, "leaf"),
-        (("--authority",), None, Asked.AUTHORITY, "authority"),
-        (("--authority",), Asked.LEAF, Asked.AUTHORITY, "authority"),
-        ((), Asked.AUTHORITY, Asked.AUTHORITY, "leaf"),
+        ((), None, RotationRequest.LEAF, "leaf"),
+        (("--authority",), None, RotationRequest.AUTHORITY, "authority"),
+        (("--authority",), RotationRequest.LEAF, RotationRequest.AUTHORITY, "authority"),
+        ((), RotationRequest.AUTHORITY, RotationRequest.AUTHORITY, "leaf"),
     ],
 )
 def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
-    run: Run, tmp_path: Path, kept: Kept, arguments: tuple[str, ...], before: Asked | None, asked: Asked, said: str
+    run: Run,
+    tmp_path: Path,
+    kept: State,
+    arguments: tuple[str, ...],
+    before: RotationRequest | None,
+    asked: RotationRequest,
+    said: str,
 ) -> None:
     """The request stands beside what is kept, and nothing else changes; a new authority brings a new leaf anyway."""
     without = replace(kept, coming=None, asked=before)
@@ -132,19 +138,19 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
     assert replace(now, asked=None).files() == replace(without, asked=None).files()
 
 
-def test_one_is_coming_already(run: Run, tmp_path: Path, kept: Kept) -> None:
+def test_one_is_coming_already(run: Run, tmp_path: Path, kept: State) -> None:
     """That is said."""
     folder = keep(tmp_path / "state", kept)
     assert "has a coming authority already" in run("certs", "rotate", "--authority", "--state-dir", str(folder)).stdout
 
 
 @pytest.fixture
-def shown(kept: Kept) -> Iterator[tuple[Pair, str]]:
+def shown(kept: State) -> Iterator[tuple[Pair, str]]:
     """A server that shows a leaf of its own, and its address."""
-    assert kept.authority is not None
-    other = issue(kept.authority, ["localhost"], NOW)
+    assert kept.ca is not None
+    other = issue(kept.ca, ["localhost"], NOW)
     serving = Serving()
-    serving.swap(other.certificate_pem, other.key_pem, NOW, Demands(("localhost",), (kept.authority.certificate,)))
+    serving.swap(other.certificate_pem, other.key_pem, NOW, Requirements(("localhost",), (kept.ca.certificate,)))
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
@@ -158,7 +164,7 @@ def shown(kept: Kept) -> Iterator[tuple[Pair, str]]:
         thread.join(10)
 
 
-def test_what_is_served(run: Run, tmp_path: Path, kept: Kept, shown: tuple[Pair, str]) -> None:
+def test_what_is_served(run: Run, tmp_path: Path, kept: State, shown: tuple[Pair, str]) -> None:
     """A server is asked, and what it shows compared with what is kept."""
     other, address = shown
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
@@ -168,7 +174,7 @@ def test_what_is_served(run: Run, tmp_path: Path, kept: Kept, shown: tuple[Pair,
     assert result.stdout.endswith(expected)
 
 
-def test_nobody_there(run: Run, tmp_path: Path, kept: Kept) -> None:
+def test_nobody_there(run: Run, tmp_path: Path, kept: State) -> None:
     """A server that is not to be had is said to be so."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
@@ -199,7 +205,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     async def connected(kubeconfig: Path | None) -> FakeApi:
         return api
 
-    monkeypatch.setattr("webhook.cli.certs_kept.connect", connected)
+    monkeypatch.setattr("webhook.doctor.stored_certificates.connect", connected)
     return api
 
 
@@ -221,7 +227,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
 def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest passes them by name)
     run: Run,
     cluster: FakeApi,
-    kept: Kept,
+    kept: State,
     args: tuple[str, ...],
     secret: str | None,
     certificates: Any,
@@ -254,7 +260,7 @@ def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployme
     assert "there is no registration" in run("certs", "show", "--release-namespace", "gpu").stdout
 
 
-def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, kept: Kept) -> None:
+def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, kept: State) -> None:
     """A pair without its authority's key is not the webhook's: nothing is written beside it."""
     for name in ("ca.crt", "tls.crt", "tls.key"):
         (tmp_path / name).write_bytes(kept.files()[name])

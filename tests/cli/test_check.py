@@ -105,7 +105,7 @@ def test_documents_are_checked_together(run: Run, tmp_path: Path) -> None:
 EVERY = """\
 vendor: every
 plaec: {}
-words:
+keys:
   gpu: {resource: x.example/gpu, is: devices}
   mem: {resource: x.example/mem, is: memory, unit: 1Xi}
   twice: {resource: x.example/gpu, is: other}
@@ -128,13 +128,13 @@ def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
     told = run("check", *files[:2]).stderr.replace(f"{tmp_path}/", "")
     for place in (
         "a.yaml:2: plaec: unknown key",
-        "a.yaml:5: words.mem.unit: ",
+        "a.yaml:5: keys.mem.unit: ",
         "a.yaml:6: words.twice: x.example/gpu is the word 'gpu' already",
         "a.yaml:7: match.resources[0]: ",
         "a.yaml:8: owned[0]: the variable {nothing} is not defined",
         "a.yaml:10: forms[0].when.nobody: no word is called 'nobody'",
         "a.yaml:14: defaults.memory: a bare number",
-        "a.yaml:4: words.gpu.resource: resource name x.example/gpu is owned by more than one vendor: every, other",
+        "a.yaml:4: keys.gpu.resource: resource name x.example/gpu is owned by more than one vendor: every, other",
         "b.yaml:",
     ):
         assert f"error: {place}" in told, place
@@ -155,7 +155,7 @@ def test_no_problem_follows_from_another(run: Run, tmp_path: Path) -> None:
     assert run("check", *files).stderr.count("error: ") == 1
     (file,) = written(tmp_path, c_yaml=vendor("acme").replace("is: devices", "si: devices"))
     assert "unknown key 'si'" in run("check", file).stderr
-    assert not [line for line in run("check", file).stderr.splitlines() if " words.gpu" not in line]
+    assert not [line for line in run("check", file).stderr.splitlines() if " keys.gpu" not in line]
 
 
 def test_folders_and_stdin(run: Run, tmp_path: Path) -> None:
@@ -238,7 +238,7 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
     "more, place",
     [
         (
-            "variables: {x: {values: '(?i)a'}}\nwords: {w: {resource: 'a.io/{x}', is: other}}\n",
+            "variables: {x: {values: '(?i)a'}}\nkeys: {w: {resource: 'a.io/{x}', is: other}}\n",
             ":9: variables.x.values: ",
         ),
         ("match: {resources: [c]}\n", ":9: match.resources[0]: 'c' is no beginning"),
@@ -250,7 +250,7 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
 def test_hostile_documents_are_told(run: Run, tmp_path: Path, command: tuple[str, ...], more: str, place: str) -> None:
     """Like any other mistake, by every command that reads documents."""
     text = vendor("acme")
-    if "words:" in more:
+    if "keys:" in more:
         text, more = text.replace("acme.example/gpu", '"acme.example/{x}-gpu"'), more.partition("\n")[0] + "\n"
     (path,) = written(tmp_path, acme_yaml=text.replace("forms:\n", "forms:\n\n") + more)
     result = run(*command, path)

@@ -38,10 +38,10 @@ def test_one_code(run: Run, reason: Reason) -> None:
     """What it means, what it does and what to do; by code or by the name that metrics carry."""
     result = run("codes", reason.code)
     assert result.exit_code == 0
-    words = " ".join(result.stdout.split())
-    assert words.startswith(f"{reason.code}: {reason.value.title}")
-    assert reason.value.meaning in words
-    assert f"What to do: {reason.value.remedy}" in words
+    keys = " ".join(result.stdout.split())
+    assert keys.startswith(f"{reason.code}: {reason.value.title}")
+    assert reason.value.meaning in keys
+    assert f"What to do: {reason.value.remedy}" in keys
     assert run("codes", reason.code.lower()).stdout == run("codes", reason.slug).stdout == result.stdout
 
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Run
-from webhook.cli.diagnosis import WIDTH, as_data, as_text
+from webhook.cli.output.diagnosis import WIDTH, as_data, as_text
 from webhook.doctor.checks import CHECKS, Check
 from webhook.doctor.result import Result, error, ok, warning
 

@@ -11,8 +11,8 @@ import yaml
 from tests.cli.conftest import Run
 from tests.test_cases import CASES, context_in, policy_in
 from webhook.admission import decide
-from webhook.cli.explained_pods import Explanation, ObjectExplained, PodPart, as_text
-from webhook.cli.layout import WIDTH
+from webhook.cli.output.explained_pods import Explanation, ObjectExplained, PodPart, as_text
+from webhook.cli.output.layout import WIDTH
 from webhook.explanation.model import PodExplained
 from webhook.explanation.pods import explain
 from webhook.pod import Pod, decode_pod
@@ -84,7 +84,7 @@ def test_it_tells_what_was_decided(folder: Path) -> None:
         assert told.refusal is not None
         assert told.refusal.told.message == decision.denial.message
         assert told.refusal.enforced
-    elif told.refusal is None and told.mode != "observe":
+    elif told.refusal is None and told.mode != "audit":
         assert [one.message for one in told.told] == [one.message for one in dict.fromkeys(decision.warnings)]
     accounts = decision.account.get("containers", {})
     assert accounts.keys() <= {one.name for one in told.containers}
@@ -263,10 +263,10 @@ def test_a_target_by_option(run: Run) -> None:
 def test_modes_that_only_tell(run: Run) -> None:
     """What would be done is explained, and that it isn't; what would be denied is no denial."""
     space = "kind: Namespace\napiVersion: v1\nmetadata:\n  name: default\n  labels:\n"
-    space += "    vgpu-webhook.io/inject: enabled\n    vgpu-webhook.io/mode: observe\n---\n"
+    space += "    vgpu-webhook.io/inject: enabled\n    vgpu-webhook.io/mode: audit\n---\n"
     result = run("explain", "-f", "-", stdin=space + DENIED)
     assert result.exit_code == 0
-    assert "(mode observe): allowed" in result.stdout
+    assert "(mode audit): allowed" in result.stdout
     assert "would be  denied: VGW305" in result.stdout
 
 
@@ -313,7 +313,7 @@ def test_usage_errors(run: Run, arguments: tuple[str, ...]) -> None:
         "tencent.com/vcuda-core",
     ],
 )
-def test_words(run: Run, golden: Callable[[str, str], None], name: str) -> None:
+def test_keys(run: Run, golden: Callable[[str, str], None], name: str) -> None:
     """Which vendors use a word, where, what 1 of it is, what it means that it is missing, and its traps."""
     result = run("explain", "--name", name)
     assert (result.exit_code, result.stderr) == (0, "")

@@ -8,10 +8,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cli import yaml_manifests
-from webhook.cli.manifest import MAX_DEPTH, ManifestError, path_text
-from webhook.cli.manifests import read_manifests
-from webhook.cli.yaml_text import yaml_text
+from webhook.cli.manifests import yaml_text as yaml_manifests
+from webhook.cli.manifests.manifest import MAX_DEPTH, ManifestError, path_text
+from webhook.cli.manifests.read import read_manifests
+from webhook.cli.output.yaml_output import yaml_text
 
 
 @pytest.fixture(params=["fast", "pure"])

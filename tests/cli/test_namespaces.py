@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from webhook.cli.failure import Failure
-from webhook.cli.namespaces import load_namespaces
-from webhook.server.namespaces import OPT_IN
+from webhook.cli.manifests.namespaces import load_namespaces
+from webhook.labels import INJECT
 
 ONE = """\
 apiVersion: v1
@@ -32,14 +32,14 @@ POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: one}\n"
 
 def test_unknown_namespace_counts_as_opted_in() -> None:
     """Without documents every namespace is treated."""
-    found = load_namespaces(None, OPT_IN).lookup("any")
-    assert (found.name, found.labels, found.annotations) == ("any", {OPT_IN: "enabled"}, {})
+    found = load_namespaces(None, INJECT).lookup("any")
+    assert (found.name, found.labels, found.annotations) == ("any", {INJECT: "enabled"}, {})
 
 
 def test_file_of_namespaces(tmp_path: Path) -> None:
     """A described namespace is what its document says; other kinds are passed over."""
     (tmp_path / "all.yaml").write_text(f"{ONE}---\n{POD}---\n{TWO}")
-    namespaces = load_namespaces(tmp_path / "all.yaml", OPT_IN)
+    namespaces = load_namespaces(tmp_path / "all.yaml", INJECT)
     assert namespaces.lookup("one").annotations == {"vgpu-webhook.io/target": "acme"}
     assert namespaces.lookup("one").labels["vgpu-webhook.io/inject"] == "enabled"
     assert namespaces.lookup("two").labels == {}
@@ -50,7 +50,7 @@ def test_folder_of_namespaces(tmp_path: Path) -> None:
     (tmp_path / "a.yaml").write_text(ONE)
     (tmp_path / "b.json").write_text(LIST)
     (tmp_path / "notes.txt").write_text("not: [read")
-    namespaces = load_namespaces(tmp_path, OPT_IN)
+    namespaces = load_namespaces(tmp_path, INJECT)
     assert set(namespaces.known) == {"one", "two"}
 
 
@@ -69,7 +69,7 @@ def test_mistakes_are_told_with_their_file(tmp_path: Path, text: str, message: s
     path = tmp_path / "file.yaml"
     path.write_text(f"apiVersion: v1\nkind: Namespace\n{text}")
     with pytest.raises(Failure, match=message) as caught:
-        load_namespaces(path, OPT_IN)
+        load_namespaces(path, INJECT)
     assert str(path) in str(caught.value)
 
 
@@ -80,11 +80,11 @@ def test_file_that_cannot_be_read(tmp_path: Path, content: bytes | None) -> None
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(Failure, match=r"file\.yaml"):
-        load_namespaces(path, OPT_IN)
+        load_namespaces(path, INJECT)
 
 
 def test_manifests_are_read_as_kubernetes_reads_them(tmp_path: Path) -> None:
     """What our own documents must not have, manifests may: dates, aliases, a bare yes, a key of another type."""
     text = "spec: {a: yes, b: 2026-05-04, c: 0777}\n"
     (tmp_path / "all.yaml").write_text(f"apiVersion: v1\nkind: CustomThing\nmetadata: {{name: x}}\n{text}---\n{TWO}")
-    assert set(load_namespaces(tmp_path, OPT_IN).known) == {"two"}
+    assert set(load_namespaces(tmp_path, INJECT).known) == {"two"}

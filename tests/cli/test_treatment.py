@@ -10,9 +10,9 @@ import pytest
 
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
-from webhook.cli.manifest import ManifestError
-from webhook.cli.manifests import read_manifests
-from webhook.cli.treatment import Outcome, Wishes, treat
+from webhook.cli.manifests.manifest import ManifestError
+from webhook.cli.manifests.read import read_manifests
+from webhook.cli.manifests.simulate import Simulated, SimulateOptions, treat
 from webhook.finding import Finding
 from webhook.patch import Operation, PodEdits
 from webhook.pod import Pod
@@ -38,10 +38,12 @@ class Decider:
         )
 
 
-def treated(text: str, wishes: Wishes | None = None) -> tuple[Outcome, Decider]:
+def treated(text: str, wishes: SimulateOptions | None = None) -> tuple[Simulated, Decider]:
     """The outcome for a manifest, and what was asked."""
     decider = Decider()
-    return treat(read_manifests(textwrap.dedent(text).encode(), "a.yaml"), decider, wishes or Wishes()), decider
+    return treat(
+        read_manifests(textwrap.dedent(text).encode(), "a.yaml"), decider, wishes or SimulateOptions()
+    ), decider
 
 
 POD = """
@@ -68,7 +70,7 @@ def test_metadata_that_is_not_there(metadata: str, after: dict[str, Any] | None,
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{containers: [{{name: c}}]}}\n"
     if not metadata:
         text = text.replace("metadata: \n", "")
-    outcome, decider = treated(text, Wishes(target=target))
+    outcome, decider = treated(text, SimulateOptions(target=target))
     (document,) = outcome.documents
     expected = after or {"annotations": {"vgpu-webhook.io/target": "x", "a/b": "2"}, "labels": {"l": "1"}}
     assert document["metadata"] == expected
@@ -79,7 +81,7 @@ def test_metadata_that_is_not_there(metadata: str, after: dict[str, Any] | None,
 def test_no_groundwork_without_a_patch() -> None:
     """A pod that needs nothing gets no empty maps."""
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c}]}\n", "a.yaml")
-    outcome = treat(manifests, lambda _pod, _context: untouched(Reason.NO_GPU_WORDS), Wishes(target="nvidia"))
+    outcome = treat(manifests, lambda _pod, _context: untouched(Reason.NO_GPU_WORDS), SimulateOptions(target="nvidia"))
     assert outcome.objects[0].patch == ()
     assert outcome.documents == [manifests[0].data]
 
@@ -164,7 +166,7 @@ def test_the_namespace_of_a_pod(said: str | None, given: str | None, name: str) 
     """Its own, else the command line's, else default; without a document opted in and privileged."""
     metadata = "{}" if said is None else f'{{namespace: "{said}"}}'
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{containers: [{{name: c}}]}}\n"
-    outcome, decider = treated(text, Wishes(namespace=given))
+    outcome, decider = treated(text, SimulateOptions(namespace=given))
     context = decider.asked[0][1]
     assert context.namespace.name == decider.asked[0][0].metadata.namespace == name
     assert context.namespace.labels == {"vgpu-webhook.io/inject": "enabled"}
@@ -218,7 +220,7 @@ def test_other_kinds_with_templates() -> None:
     (note,) = outcome.objects[0].notes
     assert note.startswith("holds pod templates that were left alone; to treat them: ")
     assert note.endswith(": --template-path spec.head.template --template-path spec.workers.*.template")
-    outcome, _ = treated(RAY, Wishes(template_paths=("spec.head.template", "spec.workers.0.template")))
+    outcome, _ = treated(RAY, SimulateOptions(template_paths=("spec.head.template", "spec.workers.0.template")))
     assert outcome.objects[0].warnings == (
         "spec.head.template: VGW108: container c: corrected",
         "spec.workers[0].template: VGW108: container c: corrected",
@@ -226,14 +228,14 @@ def test_other_kinds_with_templates() -> None:
     workers = outcome.documents[0]["spec"]["workers"]
     assert workers[0]["template"]["metadata"] == {"labels": {"l": "1"}, "annotations": {"a/b": "2"}}
     assert "metadata" not in workers[1]["template"]
-    outcome, _ = treated(RAY, Wishes(template_paths=("spec.workers.*.template",)))
+    outcome, _ = treated(RAY, SimulateOptions(template_paths=("spec.workers.*.template",)))
     assert outcome.documents == []
     assert outcome.objects[0].denials == ("spec.workers[1].template: VGW303: too large",)
 
 
 def test_each_operation_is_for_the_object() -> None:
     """Groundwork comes before what stands on it, with the template's path."""
-    outcome, _ = treated(RAY, Wishes(target="x", template_paths=("spec.head.template",)))
+    outcome, _ = treated(RAY, SimulateOptions(target="x", template_paths=("spec.head.template",)))
     base = "/spec/head/template/metadata"
     patch: tuple[Operation, ...] = outcome.objects[0].patch
     assert [(operation["op"], operation["path"]) for operation in patch] == [
@@ -308,7 +310,7 @@ def test_what_only_the_decision_decodes() -> None:
 
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec:\n  tolerations: 1\n", "a.yaml")
     with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec: Kubernetes could not decode this: Expected `array`"):
-        treat(manifests, decide, Wishes())
+        treat(manifests, decide, SimulateOptions())
 
 
 def test_a_namespace_that_is_not_opted_in_is_noted() -> None:
@@ -317,5 +319,5 @@ def test_a_namespace_that_is_not_opted_in_is_noted() -> None:
         "---\n    apiVersion: v1\n    kind: Namespace\n    metadata: {name: team}\n"
     )
     manifests = read_manifests(textwrap.dedent(text).encode(), "a.yaml")
-    outcome = treat(manifests, lambda _pod, _context: untouched(Reason.NOT_OPTED_IN), Wishes())
+    outcome = treat(manifests, lambda _pod, _context: untouched(Reason.NOT_OPTED_IN), SimulateOptions())
     assert outcome.objects[0].notes == ("left alone: namespace team lacks the label vgpu-webhook.io/inject: enabled",)

@@ -6,9 +6,9 @@ import pytest
 
 import webhook
 from tests.cli.conftest import Run
-from webhook.cli.matrix_pages import matrix_page, page_row
+from webhook.cli.output.matrix_pages import matrix_page, page_row
 from webhook.mapping.load import load_policy
-from webhook.mapping.matrix import Matrix
+from webhook.mapping.matrix.rows import Matrix
 
 DOCS = Path(webhook.__file__).parent.parent / "docs"
 POLICY = load_policy()
@@ -18,7 +18,7 @@ ALL = 100
 
 def test_page_of_words_is_up_to_date(run: Run) -> None:
     """`make docs` was run after the mappings were changed."""
-    assert (DOCS / "words.md").read_text() == run("vendors", "--markdown").stdout
+    assert (DOCS / "keys.md").read_text() == run("vendors", "--markdown").stdout
 
 
 def test_the_page_of_sources_is_generated(run: Run) -> None:

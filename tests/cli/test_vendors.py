@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Run
+from webhook.mapping.document.schema import Mapping
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import load_policy
-from webhook.mapping.schema import Mapping
-from webhook.mapping.strict_yaml import parse
 
 
 def test_table(run: Run, golden: Callable[[str, str], None]) -> None:
@@ -24,7 +24,7 @@ def test_table_under_settings(run: Run, golden: Callable[[str, str], None], tmp_
     """Mappings and settings of one's own show: targets, who stands by, other names."""
     (tmp_path / "mappings").mkdir()
     (tmp_path / "mappings" / "acme.yaml").write_text(
-        "vendor: acme\nextends: nvidia\nwords:\n  gpu: {resource: acme.example/vgpu}\n"
+        "vendor: acme\nextends: nvidia\nkeys:\n  gpu: {resource: acme.example/vgpu}\n"
         "  gpumem: {resource: acme.example/vgpu-memory}\n"
         "  gpumem-percentage: null\n  gpucores: null\n  priority: null\n"
     )
@@ -64,8 +64,8 @@ def test_a_name_without_an_owner(run: Run, tmp_path: Path) -> None:
 
 def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
     """Nothing is said where every name has one vendor."""
-    for vendor, word in {"gpushare": "gpu-mem", "mig-single": "slices", "mps": "gpu", "whole": "gpu"}.items():
-        other = {"extends": vendor, "words": {word: {"resource": f"own.example/{vendor}"}}}
+    for vendor, key in {"gpushare": "gpu-mem", "mig-single": "slices", "mps": "gpu", "whole": "gpu"}.items():
+        other = {"extends": vendor, "keys": {key: {"resource": f"own.example/{vendor}"}}}
         (tmp_path / f"{vendor}.yaml").write_text(json.dumps(other))
     result = run("vendors", "--mappings", str(tmp_path))
     assert (result.exit_code, "\n\n" in result.stdout) == (0, False)
@@ -166,12 +166,12 @@ def test_configuration_that_is_no_text(run: Run, tmp_path: Path) -> None:
 def test_what_is_overridden_is_marked(run: Run, tmp_path: Path) -> None:
     """At the end of its line; what is no longer there stands first. It is a document still."""
     (tmp_path / "nvidia.yaml").write_text(
-        "extends: nvidia\nabout: |\n  two\n  lines\nwords: {gpucores: null}\ndefaults: {memory: 8000Mi}\nguard: []\n"
+        "extends: nvidia\nabout: |\n  two\n  lines\nkeys: {gpucores: null}\ndefaults: {memory: 8000Mi}\nguard: []\n"
     )
     text = run("vendors", "nvidia", "--mappings", str(tmp_path)).stdout
     marked = [line for line in text.splitlines() if line.endswith("# overridden")]
     assert marked == ["about: |  # overridden", "  memory: 8000Mi  # overridden", "guard: []  # overridden"]
-    assert text.splitlines()[2] == "# removed: words.gpucores"
+    assert text.splitlines()[2] == "# removed: keys.gpucores"
     (document,) = parse(text, "stdout")
     assert Mapping.model_validate(document.data) == load_policy(tmp_path).vendors["nvidia"].document
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from webhook.cli.manifest import Manifest, ManifestError
-from webhook.cli.workloads import (
+from webhook.cli.manifests.manifest import Manifest, ManifestError
+from webhook.cli.manifests.workloads import (
     KubeObject,
     Owner,
     PodPlace,

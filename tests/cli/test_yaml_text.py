@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from webhook.cli.manifests import read_manifests
-from webhook.cli.yaml_text import yaml_stream, yaml_text
-from webhook.mapping.strict_yaml import parse
+from webhook.cli.manifests.read import read_manifests
+from webhook.cli.output.yaml_output import yaml_stream, yaml_text
+from webhook.mapping.document.strict_yaml import parse
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ from typing import Any
 import yaml
 
 from webhook.mapping.load import build_policy, documents_in
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor, Word
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Key, Vendor
 
 HERE = Path(__file__).parent
 DOCUMENTS = HERE.parent / "mapping" / "documents"
@@ -27,7 +27,7 @@ Pod = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Asking:
+class ContainerRequest:
     """A pod that carries one word, and which."""
 
     title: str
@@ -44,22 +44,26 @@ def ordinary_pods() -> list[Pod]:
     return list(yaml.safe_load_all((HERE / "ordinary-pods.yaml").read_text()))
 
 
-def asking_pods(policy: Policy) -> Iterator[Asking]:
+def asking_pods(policy: Policy) -> Iterator[ContainerRequest]:
     """A pod for each spelling of each word, in each place where it can stand; by default names only, no sensible numbers."""
     for vendor in policy.vendors.values():
-        for word in vendor.words.values():
+        for word in vendor.keys.values():
             for key in spellings(vendor, word):
                 title = f"{vendor.name} {word.place} {key}"
                 if word.place != "resource":
                     carried = {key: "1"}
-                    yield Asking(title, pod(labels=carried) if word.place == "label" else pod(annotations=carried))
+                    yield ContainerRequest(
+                        title, pod(labels=carried) if word.place == "label" else pod(annotations=carried)
+                    )
                     continue
-                yield Asking(f"{title} in limits", pod(limits={key: "1"}, requests={key: "1"}))
-                yield Asking(f"{title} in requests", pod(requests={key: "1"}))
-                yield Asking(f"{title} in an init container", pod(init={"limits": {key: "1"}, "requests": {key: "1"}}))
+                yield ContainerRequest(f"{title} in limits", pod(limits={key: "1"}, requests={key: "1"}))
+                yield ContainerRequest(f"{title} in requests", pod(requests={key: "1"}))
+                yield ContainerRequest(
+                    f"{title} in an init container", pod(init={"limits": {key: "1"}, "requests": {key: "1"}})
+                )
 
 
-def spellings(vendor: Vendor, word: Word) -> Iterator[str]:
+def spellings(vendor: Vendor, word: Key) -> Iterator[str]:
     """Every key of a word that can be listed, and one that cannot."""
     variables = vendor.document.variables
     for template in word.spellings if word.twin is None else (*word.spellings, word.twin):

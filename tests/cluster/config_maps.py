@@ -2,11 +2,12 @@
 
 from collections.abc import Mapping
 
-from webhook.cluster.config_maps import MAPPING_KEY, MAPPING_LABEL, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.documents import Memo
-from webhook.cluster.policies import Outcome, policy_of
+from webhook import labels
+from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
+from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 
-LABELS = {MAPPING_LABEL: "true"}
+LABELS = {labels.MAPPING: "true"}
 
 
 def mapping(name: str, text: str | None, created: int = 0, version: int = 1) -> ConfigMap:
@@ -27,23 +28,25 @@ def vendor(name: str, *, domain: str | None = None, about: str = "", **more: str
     lines = [f"about: {about}"] if about else []
     lines += [f"{key}: {value}" for key, value in more.items()]
     return (
-        f"vendor: {name}\nfamily: nvidia\nwords:\n  gpu: {{resource: {domain}/gpu, is: devices}}\n"
+        f"vendor: {name}\nfamily: nvidia\nkeys:\n  gpu: {{resource: {domain}/gpu, is: devices}}\n"
         f"  mem: {{resource: {domain}/mem, is: memory, unit: 1Mi}}\n"
         "forms:\n- {name: share, absent: {devices: 1, memory: all, cores: free}}\n"
         + "".join(f"{line}\n" for line in lines)
     )
 
 
-def outcome(*config_maps: ConfigMap, last_good: Mapping[str, str] | None = None, memo: Memo | None = None) -> Outcome:
+def outcome(
+    *config_maps: ConfigMap, last_good: Mapping[str, str] | None = None, memo: DocumentCache | None = None
+) -> PolicyOutcome:
     """What ConfigMaps come to."""
-    return policy_of(config_maps, last_good or {}, memo or Memo())
+    return policy_of(config_maps, last_good or {}, memo or DocumentCache())
 
 
-def told(outcome: Outcome) -> dict[str, str]:
+def told(outcome: PolicyOutcome) -> dict[str, str]:
     """The rejected ConfigMaps, each with its first problem and what is in force instead."""
     return {one.config_map.name: f"{one.problems[0]} → {one.instead}" for one in outcome.verdicts if not one.accepted}
 
 
-def abouts(outcome: Outcome) -> dict[str, str | None]:
+def abouts(outcome: PolicyOutcome) -> dict[str, str | None]:
     """The vendors in force that say something about themselves."""
     return {name: one.document.about for name, one in outcome.policy.vendors.items() if one.document.about}

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any
 
 from tests.cluster.fake_api import FakeApi
-from webhook.cluster.api import Answer
-from webhook.cluster.owner import CLUSTER_ROLES
-from webhook.cluster.registration import COLLECTION, NAME
+from webhook.cluster.client.api import Answer
+from webhook.cluster.client.owner import CLUSTER_ROLES
+from webhook.cluster.registration.desired import COLLECTION, NAME
 
 ONE = f"{COLLECTION}/{NAME}"
 ROLE = f"{CLUSTER_ROLES}/release"

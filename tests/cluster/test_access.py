@@ -17,12 +17,13 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from certs.pair import Pair
-from webhook.cluster import connection
-from webhook.cluster.access import load_access
-from webhook.cluster.api import Api, ConfigurationError, UnreachableError, connect
-from webhook.cluster.connection import open_connection
+from webhook.cluster.client import connection
+from webhook.cluster.client.access import load_access
+from webhook.cluster.client.api import Api, ConfigurationError, UnreachableError
+from webhook.cluster.client.connect import connect
+from webhook.cluster.client.connection import open_connection
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -30,7 +31,7 @@ NOW = dt.datetime.now(dt.UTC)
 @pytest.fixture(scope="module")
 def authority() -> Pair:
     """Sign what servers and clients show here."""
-    return make_authority("test", NOW)
+    return make_ca("test", NOW)
 
 
 @pytest.fixture(autouse=True)
@@ -219,7 +220,7 @@ async def test_every_way_to_say_who_we_are(tmp_path: Path, authority: Pair) -> N
 
 async def test_a_server_that_nobody_vouches_for(tmp_path: Path, authority: Pair) -> None:
     """A certificate of another authority, or for another name, is nobody's answer; a name may be told."""
-    stranger = make_authority("stranger", NOW)
+    stranger = make_ca("stranger", NOW)
     (tmp_path / "ca.crt").write_bytes(stranger.certificate_pem)
     async with served(authority, tmp_path) as (port, came, _):
         path = write_kubeconfig(
@@ -264,7 +265,7 @@ async def test_a_service_account_whose_token_rotates(
 async def test_an_authority_that_is_replaced(tmp_path: Path, authority: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the server has a certificate of a new authority, the file is read again, and the next try succeeds."""
     monkeypatch.setattr(connection, "RENEWAL_PAUSE", 0.0)
-    (tmp_path / "ca.crt").write_bytes(make_authority("former", NOW).certificate_pem)
+    (tmp_path / "ca.crt").write_bytes(make_ca("former", NOW).certificate_pem)
     async with served(authority, tmp_path) as (port, came, _):
         cluster = {"certificate-authority": "ca.crt"}
         api = await connect(write_kubeconfig(tmp_path / "kubeconfig", f"https://127.0.0.1:{port}", {}, **cluster))

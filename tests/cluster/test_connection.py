@@ -12,10 +12,10 @@ from aiohttp import web
 from yarl import URL
 
 import webhook
-from webhook.cluster import connection
-from webhook.cluster.access import Access
-from webhook.cluster.api import ConfigurationError, SilenceError, StatusError, UnreachableError
-from webhook.cluster.connection import Connection
+from webhook.cluster.client import connection
+from webhook.cluster.client.access import Access
+from webhook.cluster.client.api import ConfigurationError, SilenceError, StatusError, UnreachableError
+from webhook.cluster.client.connection import Connection
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 TLS = ssl.create_default_context()

@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from webhook.cluster.api import UnreachableError
+from webhook.cluster.client.api import UnreachableError
 from webhook.cluster.doubts import APART, MOST, Doubts, DoubtsError
 from webhook.cluster.namespaces import NamespaceView
 

@@ -5,23 +5,23 @@ from dataclasses import replace
 import pytest
 
 from tests.mapping.vendors import ACME, policy
-from webhook.cluster.elsewhere import known_elsewhere
-from webhook.cluster.reach import reach_of
-from webhook.cluster.registered import Registered, Version, read_registered
-from webhook.cluster.registration import Site, registration, wanted
+from webhook.cluster.registration.desired import Site, desired_from, registration
+from webhook.cluster.registration.matched_names import matched_names_of
+from webhook.cluster.registration.observed import Observed, Version, read_observed
+from webhook.cluster.registration.peers import known_to_peers
 from webhook.mapping.load import load_policy
 
 BEHIND = load_policy()
 AHEAD = policy(
-    ACME + "known: [acme.com/other]\n", "extends: nvidia\nwords: {more: {resource: nvidia.com/gpumore, is: other}}\n"
+    ACME + "known: [acme.com/other]\n", "extends: nvidia\nkeys: {more: {resource: nvidia.com/gpumore, is: other}}\n"
 )
 SITE = Site("https://gpu.example/mutate")
-THERE = read_registered(registration(wanted(AHEAD), SITE, version="0.1.0"))
+THERE = read_observed(registration(desired_from(AHEAD), SITE, version="0.1.0"))
 
 
-def elsewhere(*resources: str, keys: tuple[str, ...] = (), there: Registered | None = THERE) -> bool:
+def elsewhere(*resources: str, keys: tuple[str, ...] = (), there: Observed | None = THERE) -> bool:
     """Whether a replica behind has to leave such a pod to another one."""
-    return known_elsewhere(resources, keys, BEHIND, reach_of(BEHIND), there)
+    return known_to_peers(resources, keys, BEHIND, matched_names_of(BEHIND), there)
 
 
 @pytest.mark.parametrize(
@@ -50,11 +50,11 @@ def test_not_under_the_own_digest() -> None:
 def test_not_without_a_digest() -> None:
     """Nothing was read yet, or the registration is kept by hand."""
     assert not elsewhere("acme.com/gpu", there=None)
-    assert not elsewhere("acme.com/gpu", there=Registered())
+    assert not elsewhere("acme.com/gpu", there=Observed())
 
 
 def test_where_the_registration_cannot_be_read() -> None:
     """Another version wrote it: a pod that would not have come by our own is somebody else's."""
-    there = Registered(Version("9"), "f" * 12)
+    there = Observed(Version("9"), "f" * 12)
     assert elsewhere("acme.com/gpu", there=there)
     assert not elsewhere("nvidia.com/gpu", "acme.com/gpu", there=there)

@@ -8,23 +8,24 @@ from hypothesis import given
 
 from tests.cluster.config_maps import mapping, outcome, settings, vendor
 from tests.generators.documents import BROKEN, SETTINGS, mappings, named, text_of
-from webhook.cluster import fitting, force
-from webhook.cluster.match import conditions
-from webhook.cluster.policies import Outcome
-from webhook.cluster.reach import reach_of
+from webhook.cluster.configuration import compatibility as fitting
+from webhook.cluster.configuration import effective_policy as force
+from webhook.cluster.configuration.policies import PolicyOutcome
+from webhook.cluster.registration.match_conditions import conditions
+from webhook.cluster.registration.matched_names import matched_names_of
 from webhook.mapping import load
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin
-from webhook.mapping.policy import Policy, compile_policy
-from webhook.mapping.problem import MappingError
-from webhook.mapping.settings import Settings
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.mapping.model.vendor import Vendor
 
 CODE_POINTS = 100_000
 """Of an expression, at most: CEL in the API server."""
 
 
-def fine(found: Outcome) -> None:
+def fine(found: PolicyOutcome) -> None:
     """The good one is in force, and what is wrong with another has a line; what the policy lets through can be written."""
     assert "fine" in found.policy.vendors
     for verdict in found.verdicts:
@@ -33,7 +34,7 @@ def fine(found: Outcome) -> None:
             assert all(problem.line for problem in verdict.problems), verdict.problems
             assert max(len(str(problem)) for problem in verdict.problems) < 5000
             assert not any("bug of the webhook" in problem.message for problem in verdict.problems), verdict.problems
-    assert all(len(one["expression"]) <= CODE_POINTS for one in conditions(reach_of(found.policy)))
+    assert all(len(one["expression"]) <= CODE_POINTS for one in conditions(matched_names_of(found.policy)))
 
 
 FINE = mapping("fine", vendor("fine"), 1)
@@ -156,7 +157,7 @@ def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPat
     assert all("letters of a match condition, more than" in one.problems[0].message for one in rejected)
     assert all(one.problems[0].line for one in rejected)
     assert compiled < 10
-    fine_size = max(len(one["expression"]) for one in conditions(reach_of(found.policy)))
+    fine_size = max(len(one["expression"]) for one in conditions(matched_names_of(found.policy)))
     assert 50_000 < fine_size <= CODE_POINTS
     # One that was accepted stays, however old those are that come then.
     last = many[-1]

@@ -12,15 +12,15 @@ from structlog.testing import CapturingLogger
 
 from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
-from webhook.cluster import telling
-from webhook.cluster.api import Answer, StatusError, UnreachableError
-from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
-from webhook.cluster.documents import Memo
-from webhook.cluster.events import LONGEST_MESSAGE, Events, Subject, shortened
-from webhook.cluster.last_good import MOST, Kept, LastGood, Record, fitted
-from webhook.cluster.live import FULL, NOT_COMPILED, UNSOUND, LivePolicy
-from webhook.cluster.mappings import unsound_in
-from webhook.mapping.policy import Policy
+from webhook.cluster.client.api import Answer, StatusError, UnreachableError
+from webhook.cluster.client.events import LONGEST_MESSAGE, Events, Subject, shortened
+from webhook.cluster.configuration import reporter as telling
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
+from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.last_good import MOST, Accepted, LastGood, Record, fitted
+from webhook.cluster.configuration.live import FULL, NOT_COMPILED, UNSOUND, LivePolicy
+from webhook.cluster.configuration.mappings import unsound_in
+from webhook.mapping.model.policy import Policy
 
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
 RECORD = f"{MAPS}/{LAST_GOOD_NAME}"
@@ -33,9 +33,9 @@ def asked(api: FakeApi, what: str) -> int:
     return sum(one.what == what for one in api.asked)
 
 
-def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Kept:
+def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
     """What is to be kept."""
-    return Kept(ours, others or {}, frozenset(marks.split()))
+    return Accepted(ours, others or {}, frozenset(marks.split()))
 
 
 async def test_written_once_by_all() -> None:
@@ -161,9 +161,11 @@ class Following:
     """A live policy on a storing API, and what it told."""
 
     def __init__(self, api: FakeApi) -> None:
-        self.said = CapturingLogger()
+        self.key_values = CapturingLogger()
         self.policies: list[Policy] = []
-        log = structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        log = structlog.wrap_logger(
+            self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
+        )
         self.notices: list[str] = []
         self.live = LivePolicy(
             api,
@@ -175,7 +177,7 @@ class Following:
 
     @property
     def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.said.calls]
+        return [call.kwargs["event"] for call in self.key_values.calls]
 
 
 @asynccontextmanager
@@ -263,7 +265,7 @@ async def test_events_that_nobody_may_write() -> None:
 
 async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told, and the next change is tried again."""
-    from webhook.cluster import live
+    from webhook.cluster.configuration import live
 
     api = FakeApi()
     async with following(api) as one:
@@ -302,7 +304,7 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
 def test_settings_in_the_record_are_looked_at_too() -> None:
     """Of what is not remembered nothing is said: another version may know it."""
     good, bad = "timeoutSeconds: 7\n", "timeoutSeconds: never\n"
-    memo = Memo()
+    memo = DocumentCache()
     assert unsound_in({SETTINGS_NAME: bad, "acme": "["}, {SETTINGS_NAME: good}, memo) == {SETTINGS_NAME}
     assert unsound_in({SETTINGS_NAME: good}, {SETTINGS_NAME: bad}, memo) == frozenset()
     assert unsound_in({SETTINGS_NAME: bad}, {SETTINGS_NAME: bad}, memo) == frozenset()

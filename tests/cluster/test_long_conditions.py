@@ -4,56 +4,57 @@ from dataclasses import replace
 
 import pytest
 
-from webhook.cluster.amendment import Writer, amendment
-from webhook.cluster.api import Answer, StatusError
-from webhook.cluster.events import LONGEST_MESSAGE, shortened
-from webhook.cluster.match import LONGEST, expression, fits
-from webhook.cluster.reach import Reach, reach
-from webhook.cluster.registered import Version, read_registered
-from webhook.cluster.registration import OPT_IN, Service, Site, Wanted, registration
+from webhook import labels
+from webhook.cluster.client.api import Answer, StatusError
+from webhook.cluster.client.events import LONGEST_MESSAGE, shortened
+from webhook.cluster.registration.desired import Desired, Service, Site, registration
+from webhook.cluster.registration.match_conditions import LONGEST, expression, fits
+from webhook.cluster.registration.matched_names import MatchedNames, names_set
+from webhook.cluster.registration.observed import Version, read_observed
+from webhook.cluster.registration.update import Writer, update_for
 
 SITE = Site(Service("gpu", "webhook"), b"", "gpu")
 
 
-def long(domain: str) -> Reach:
+def long(domain: str) -> MatchedNames:
     """One that fits alone, and not beside another one of the kind."""
-    return reach(keys=[f"{domain}/{'k' * 40}{number:04}" for number in range(1200)])
+    return names_set(keys=[f"{domain}/{'k' * 40}{number:04}" for number in range(1200)])
 
 
-OLD, NEW = Wanted("0" * 12, long("old.example")), Wanted("1" * 12, long("new.example"))
+OLD, NEW = Desired("0" * 12, long("old.example")), Desired("1" * 12, long("new.example"))
 
 
 def test_alone_each_fits() -> None:
     """The API server would refuse both."""
-    assert fits(OLD.reach)
-    assert fits(NEW.reach)
-    assert not fits(OLD.reach | NEW.reach)
-    assert len(expression(OLD.reach | NEW.reach)) > LONGEST
+    assert fits(OLD.matched_names)
+    assert fits(NEW.matched_names)
+    assert not fits(OLD.matched_names | NEW.matched_names)
+    assert len(expression(OLD.matched_names | NEW.matched_names)) > LONGEST
 
 
 @pytest.mark.parametrize("quiet", [False, True])
 def test_a_new_policy_is_written_alone(*, quiet: bool) -> None:
     """What was let through before goes at once, for the two cannot stand beside each other."""
     found = registration(OLD, SITE, version="1.0.0")
-    change = amendment(found, read_registered(found, OPT_IN), Writer(Version("1.0.0"), NEW, SITE), quiet=quiet)
+    change = update_for(found, read_observed(found, labels.INJECT), Writer(Version("1.0.0"), NEW, SITE), quiet=quiet)
     assert change is not None
-    assert read_registered(change.configuration, OPT_IN).wanted == NEW
+    assert read_observed(change.configuration, labels.INJECT).desired == NEW
 
 
 def test_a_replica_behind_leaves_the_newer_policy_alone() -> None:
     """It does not write its own over it, nor something that would be refused."""
     found = registration(NEW, SITE, version="1.0.0")
     writer = Writer(Version("1.0.0"), OLD, SITE, announced=True)
-    assert amendment(found, read_registered(found, OPT_IN), writer, quiet=False) is None
+    assert update_for(found, read_observed(found, labels.INJECT), writer, quiet=False) is None
 
 
 def test_the_same_policy_is_narrowed_to_itself() -> None:
     """One digest with the names of a policy before: what cannot be added to is replaced."""
     found = registration(replace(OLD, digest=NEW.digest), SITE, version="1.0.0")
     writer = Writer(Version("1.0.0"), NEW, SITE, announced=True)
-    change = amendment(found, read_registered(found, OPT_IN), writer, quiet=False)
+    change = update_for(found, read_observed(found, labels.INJECT), writer, quiet=False)
     assert change is not None
-    assert read_registered(change.configuration, OPT_IN).wanted == NEW
+    assert read_observed(change.configuration, labels.INJECT).desired == NEW
 
 
 def test_a_refusal_is_told_with_its_reason() -> None:

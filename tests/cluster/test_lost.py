@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 
 from tests.cluster.fake_api import PLACE, FakeApi
-from webhook.cluster.api import Answer, UnreachableError
-from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_LABEL, SETTINGS_NAME, ConfigMap
-from webhook.cluster.lost import TOGETHER, Lost
+from webhook.cluster.client.api import Answer, UnreachableError
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap
+from webhook.cluster.configuration.vanished import TOGETHER, Lost
+from webhook.labels import MAPPING
 
 NAMESPACE = f"/api/v1/namespaces/{PLACE}"
 RECORD = f"{NAMESPACE}/configmaps/{LAST_GOOD_NAME}"
@@ -41,7 +42,7 @@ class World:
 
     def write(self, name: str, uid: str = "1") -> None:
         """Make a ConfigMap."""
-        labels = {MAPPING_LABEL: "true"}
+        labels = {MAPPING: "true"}
         self.remove(name)
         self.present.append(ConfigMap(name, {"mapping.yaml": "newest, perhaps bad"}, labels, uid, f"created {name}"))
 

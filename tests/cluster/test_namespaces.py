@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from webhook.cluster.api import Answer, StatusError, UnreachableError
+from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces, NamespaceView
 
 from .fake_api import FakeApi

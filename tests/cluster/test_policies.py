@@ -9,22 +9,23 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.config_maps import LABELS, abouts, mapping, outcome, settings, told, vendor
-from webhook.cluster import documents
-from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.documents import Memo
-from webhook.cluster.policies import Outcome
-from webhook.mapping import load, probes
+from webhook.cluster.configuration import documents
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
+from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.policies import PolicyOutcome
+from webhook.mapping import load
+from webhook.mapping.compile import probes
+from webhook.mapping.document.problem import Problem, nearest_known
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
-from webhook.mapping.problem import Problem, nearest_known
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.vendor import Vendor
 
 NVIDIA = "extends: nvidia\nabout: ours\ndefaults: {memory: 8000Mi}\n"
 BAD = {
     "no key": None,
     "nothing": "",
     "yaml": "vendor: [",
-    "schema": vendor("acme", wrods="{}"),
+    "schema": vendor("acme", kesy="{}"),
     "rule": vendor("acme", drop="[devices]"),
     "two documents": vendor("acme") + "---\n" + vendor("acme2"),
     "probe": vendor("acme", defaults="{cores: 50}"),
@@ -43,7 +44,7 @@ def _probed_once() -> Iterator[None]:
     found: dict[tuple[str, bool, int], list[Problem]] = {}
 
     def probe(vendor: Vendor, largest: int) -> list[Problem]:
-        key = (vendor.document.model_copy(update={"about": None}).model_dump_json(), vendor.standby, largest)
+        key = (vendor.document.model_copy(update={"about": None}).model_dump_json(), vendor.inactive, largest)
         if key not in found:
             found[key] = probes.probe(vendor, largest)
         return found[key]
@@ -113,9 +114,9 @@ def test_a_bad_document_from_the_start(text: str | None) -> None:
 
 def test_problems_have_line_path_and_hint() -> None:
     """The same messages as offline; the lines are those of the document."""
-    found = outcome(mapping("acme", vendor("acme", wrods="{}")))
+    found = outcome(mapping("acme", vendor("acme", kesy="{}")))
     assert told(found) == {
-        "acme": "configmap/acme/mapping.yaml:8: wrods: unknown key 'wrods' (did you mean `words`?) → nothing of it"
+        "acme": "configmap/acme/mapping.yaml:8: kesy: unknown key 'kesy' (did you mean `keys`?) → nothing of it"
     }
     found = outcome(mapping("ours", "extends: nvidia\nplaec: {}\n"))
     assert told(found)["ours"].endswith("→ the built-in mapping of nvidia")
@@ -140,7 +141,7 @@ def test_the_older_of_two_wins() -> None:
 
 def test_a_bad_older_one_does_not_stand_in_the_way() -> None:
     """It has never described the vendor."""
-    found = outcome(mapping("z", vendor("acme", wrods="{}"), 1), mapping("a", vendor("acme", about="a"), 2))
+    found = outcome(mapping("z", vendor("acme", kesy="{}"), 1), mapping("a", vendor("acme", about="a"), 2))
     assert abouts(found)["acme"] == "a"
     assert told(found)["z"].endswith("→ configmap/a/mapping.yaml")
 
@@ -169,11 +170,11 @@ def test_changes_that_need_each_other() -> None:
         ]
         found = outcome(*changed, last_good=before.accepted)
         assert set(told(found)) == {"c"}
-        assert found.policy.vendors["two"].words["gpu"].spellings[0].text == "x.example/gpu"
-    needed = mapping("c", vendor("three", domain="nvidia.com", standby="true"), 3)
+        assert found.policy.vendors["two"].keys["gpu"].spellings[0].text == "x.example/gpu"
+    needed = mapping("c", vendor("three", domain="nvidia.com", inactive="true"), 3)
     found = outcome(needed, settings("owners: {nvidia.com/gpu: three}"))
     assert not told(found)
-    assert found.policy.vendors["nvidia"].standby
+    assert found.policy.vendors["nvidia"].inactive
 
 
 def test_bad_settings() -> None:
@@ -245,14 +246,16 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
         return []
 
     monkeypatch.setattr(load, "probe", probe)
-    memo = Memo()
+    memo = DocumentCache()
     one, two = mapping("one", vendor("one"), 1), mapping("two", vendor("two"), 2)
     first = outcome(one, two, memo=memo)
     assert sorted(probed) == ["one", "two"]
     changed = outcome(one, mapping("two", vendor("two", about="x"), 2), last_good=first.accepted, memo=memo)
     assert sorted(probed) == ["one", "two", "two"]
     outcome(one, mapping("two", "[", 2), last_good=changed.accepted, memo=memo)
-    outcome(one, mapping("two", vendor("two", about="x"), 2), last_good=changed.accepted, memo=Memo(changed.marks))
+    outcome(
+        one, mapping("two", vendor("two", about="x"), 2), last_good=changed.accepted, memo=DocumentCache(changed.marks)
+    )
     assert sorted(probed) == ["one", "two", "two"]
 
 
@@ -285,7 +288,7 @@ def test_one_among_a_thousand(monkeypatch: pytest.MonkeyPatch, domain: str) -> N
     monkeypatch.setattr(load, "probe", lambda vendor, largest: [])
     many = [mapping(f"m{number}", vendor(f"v{number}"), number % 60) for number in range(1000)]
     bad = mapping("n", vendor("bad" if domain == "v7.example" else "v7", domain=domain), 59)
-    memo = Memo()
+    memo = DocumentCache()
     began = time.process_time()
     found = outcome(*many, bad, memo=memo)
     assert time.process_time() - began < 10
@@ -302,7 +305,7 @@ VENDOR = {"a": "acme", "b": "beta", "n": "nvidia"}
 WRONG = [
     None,
     "vendor: [",
-    "vendor: {0}\nwords: x\n",
+    "vendor: {0}\nkeys: x\n",
     "extends: {0}x\n",
     vendor("zeta", domain="vcuda").replace("vcuda/gpu", "tencent.com/vcuda-core"),
     vendor("zeta", defaults="{cores: 50}"),
@@ -324,7 +327,7 @@ def test_newest_good_or_last_good(steps: list[tuple[str, str, int]], ages: list[
     there: dict[str, ConfigMap] = {}
     expected: dict[str, str] = {}
     last_good: Mapping[str, str] = {}
-    memo = Memo()
+    memo = DocumentCache()
     for name, what, pick in steps:
         if what == "gone":
             there.pop(name, None)
@@ -349,7 +352,7 @@ def test_newest_good_or_last_good(steps: list[tuple[str, str, int]], ages: list[
 
 QUARRELS = st.builds(
     lambda name, domain, target, standby, number: vendor(
-        name, domain=domain, about=f"version {number}", standby=standby, **({"translateTo": target} if target else {})
+        name, domain=domain, about=f"version {number}", inactive=standby, **({"translateTo": target} if target else {})
     ),
     st.sampled_from(["one", "two", "nvidia"]),
     st.sampled_from(["x.example", "y.example", "nvidia.com"]),
@@ -377,7 +380,7 @@ def test_what_is_rejected_changes_nothing(moves: list[tuple[str, str]]) -> None:
     """Among documents that are at odds with each other in any way, a rejected change leaves everything as it was."""
     there: dict[str, ConfigMap] = {}
     before = outcome()
-    memo = Memo()
+    memo = DocumentCache()
     for name, text in moves:
         there[name] = settings(text) if name == "s" else mapping(name, text, "cab".index(name))
         found = outcome(*there.values(), last_good=before.accepted, memo=memo)
@@ -398,13 +401,13 @@ def described(one: ConfigMap) -> str:
     return one.data.get(MAPPING_KEY, "vendor: -").split()[1]
 
 
-def in_force(found: Outcome) -> list[object]:
+def in_force(found: PolicyOutcome) -> list[object]:
     """What decides: the documents and the settings."""
     documents = sorted((name, one.document.model_dump_json()) for name, one in found.policy.vendors.items())
     return [*documents, found.policy.settings]
 
 
-def everything(found: Outcome) -> Iterator[str]:
+def everything(found: PolicyOutcome) -> Iterator[str]:
     """What is told of all ConfigMaps."""
     for verdict in found.verdicts:
         yield from verdict.lines()

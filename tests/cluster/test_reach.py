@@ -8,17 +8,17 @@ import yaml
 from tests.cluster.asking import Pod, asking_pods, keys_of, many_vendors, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy
 from tests.test_cases import CASES, decided, policy_in
-from webhook.cluster.reach import Reach, reach, reach_of
+from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of, names_set
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 
 MANY = many_vendors()
-REACH = reach_of(MANY)
+REACH = matched_names_of(MANY)
 NEVER = {"windows", "mirror"}
 """Ordinary pods that other conditions keep back."""
 
 
-def let_through(let: Reach, pod: Pod) -> bool:
+def let_through(let: MatchedNames, pod: Pod) -> bool:
     """Whether a pod is let through by its names."""
     return let.has_pod(resources_of(pod), keys_of(pod))
 
@@ -42,7 +42,7 @@ def test_whatever_is_decided_comes(folder: Path) -> None:
     pod = yaml.safe_load((folder / "pod.yaml").read_text())
     decision = decided(pod, folder)
     if decision.patch or decision.denial is not None or decision.warnings or decision.reason is Reason.ALREADY_RIGHT:
-        assert let_through(reach_of(policy_in(folder)), pod)
+        assert let_through(matched_names_of(policy_in(folder)), pod)
 
 
 def test_misspelt_words_come() -> None:
@@ -59,13 +59,13 @@ def test_request_words_come_in_any_place() -> None:
     assert REACH.has_resource("tensor-fusion.ai/vram-limit")
 
 
-def test_words_of_a_vendor_on_standby_come() -> None:
+def test_keys_of_a_vendor_on_standby_come() -> None:
     """They are refused with the setting that would put the vendor in force."""
-    text = "extends: nvidia\nvendor: spare\nstandby: true\nwords:\n" + "".join(
+    text = "extends: nvidia\nvendor: spare\ninactive: true\nkeys:\n" + "".join(
         f"  {word}: {{resource: spare.example/{word}}}\n"
         for word in ("gpu", "gpumem", "gpumem-percentage", "gpucores", "priority")
     )
-    let = reach_of(policy(text))
+    let = matched_names_of(policy(text))
     assert let.has_resource("spare.example/gpumem")
     assert not let.has_key("spare.example/gpumem")
 
@@ -86,7 +86,7 @@ def test_match_of_a_mapping() -> None:
         ACME
         + "owned: [acme.com/mark]\nmatch: {resources: [acme.com/g], keys: [acme.com/own-*, acme.com/x, 'other.com/*']}\n"
     )
-    let = reach_of(policy(text))
+    let = matched_names_of(policy(text))
     assert [let.has_resource(name) for name in ("acme.com/gpus", "acme.com/mem", "acme.com/mems")] == [
         True,
         True,
@@ -99,7 +99,7 @@ def test_match_of_a_mapping() -> None:
 def test_a_variable_domain_is_a_pattern() -> None:
     """Where the domain varies there is no prefix."""
     text = ACME.replace("acme.com/mem", "'{zone}.acme.com/mem'") + "variables: {zone: {values: '[a-z]+'}}\n"
-    let = reach_of(policy(text))
+    let = matched_names_of(policy(text))
     assert let.name_patterns == {"*.acme.com/mem"}
     assert let.has_resource("north.acme.com/mem")
     assert not let.has_resource("north.acme.com/memo")
@@ -107,19 +107,23 @@ def test_a_variable_domain_is_a_pattern() -> None:
 
 def test_names_that_no_pod_can_have_are_left_out() -> None:
     """They could only break the expression that they would stand in."""
-    assert reach(prefixes=["a'b/", "", "a*/"], names=["a b", "/"], keys=["*", "x'", "a\n"]) == Reach()
+    assert names_set(prefixes=["a'b/", "", "a*/"], names=["a b", "/"], keys=["*", "x'", "a\n"]) == MatchedNames()
 
 
 def test_nothing_stands_twice() -> None:
     """A name under a prefix and a prefix under a domain are left out, so that equal sets are equal."""
-    let = reach(prefixes=["a.com/", "a.com/gpu", "b.com/g", "b.com/gpu-"], names=["a.com/x", "b.com/gpu", "b.com/x"])
-    assert let == Reach(domains=frozenset({"a.com"}), prefixes=frozenset({"b.com/g"}), names=frozenset({"b.com/x"}))
+    let = names_set(
+        prefixes=["a.com/", "a.com/gpu", "b.com/g", "b.com/gpu-"], names=["a.com/x", "b.com/gpu", "b.com/x"]
+    )
+    assert let == MatchedNames(
+        domains=frozenset({"a.com"}), prefixes=frozenset({"b.com/g"}), names=frozenset({"b.com/x"})
+    )
 
 
 def test_union_and_what_lacks() -> None:
     """A union lets through what either does; what one lacks is told as people write it."""
-    one = reach(prefixes=["a.com/gpu"], names=["b.com/x"], keys=["k"])
-    two = reach(prefixes=["a.com/", "b.com/g"], keys=["k", "m-*"])
+    one = names_set(prefixes=["a.com/gpu"], names=["b.com/x"], keys=["k"])
+    two = names_set(prefixes=["a.com/", "b.com/g"], keys=["k", "m-*"])
     both = one | two
     assert both.covers(one)
     assert both.covers(two)
@@ -132,13 +136,13 @@ def test_union_and_what_lacks() -> None:
 
 def test_the_domains_are_those_of_the_words() -> None:
     """Nothing else is a domain: not that of a mark, a hint or a label, nor one that is shared with CPU pods."""
-    let = reach_of(load_policy())
+    let = matched_names_of(load_policy())
     vendors = load_policy().vendors.values()
     assert let.domains == {
         template.text.partition("/")[0]
         for vendor in vendors
         if not vendor.document.match.resources
-        for word in vendor.words.values()
+        for word in vendor.keys.values()
         if word.place == "resource"
         for template in word.spellings
     }

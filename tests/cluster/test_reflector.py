@@ -12,14 +12,14 @@ import pytest
 import structlog
 from structlog.testing import CapturingLogger
 
-from webhook.cluster.api import Answer, SilenceError, StatusError, UnreachableError
-from webhook.cluster.reflector import Pace, Reflector
+from webhook.cluster.client.api import Answer, SilenceError, StatusError, UnreachableError
+from webhook.cluster.client.reflector import Reflector, WatchConfig
 
 from .fake_api import END, FakeApi
 from .things import LIST_PATH, bookmark, event, page, refusal, status, thing
 
 GONE = status(410, "Expired", "too old resource version: 1 (9)")
-PACE = Pace(settled=3600.0)
+PACE = WatchConfig(settled=3600.0)
 
 
 class Metadata(msgspec.Struct):
@@ -45,9 +45,9 @@ def scripted(lists: Iterable[Answer | Exception], watches: Iterable[Exception | 
 class Scene:
     """A reflector that runs, and what it did."""
 
-    def __init__(self, api: FakeApi, pace: Pace) -> None:
+    def __init__(self, api: FakeApi, pace: WatchConfig) -> None:
         self.api = api
-        self.said = CapturingLogger()
+        self.key_values = CapturingLogger()
         self.changes: list[set[str]] = []
         self.pauses: list[float] = []
         self.reflector = Reflector(
@@ -55,7 +55,9 @@ class Scene:
             LIST_PATH,
             Thing,
             lambda found: found.value,
-            structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)),
+            structlog.wrap_logger(
+                self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
+            ),
             changed=self._changed,
             query={"labelSelector": "a=b"},
             pace=pace,
@@ -73,7 +75,7 @@ class Scene:
 
     @property
     def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.said.calls]
+        return [call.kwargs["event"] for call in self.key_values.calls]
 
     def _changed(self, keys: Collection[str]) -> None:
         self.changes.append(set(keys))
@@ -85,7 +87,7 @@ class Scene:
 
 @asynccontextmanager
 async def running(
-    lists: Iterable[Answer | Exception], watches: Iterable[Exception | list[Any]] = (), pace: Pace = PACE
+    lists: Iterable[Answer | Exception], watches: Iterable[Exception | list[Any]] = (), pace: WatchConfig = PACE
 ) -> AsyncIterator[Scene]:
     """Run a reflector until the script has been played, and through the block."""
     scene = Scene(scripted(lists, watches), pace)
@@ -221,7 +223,7 @@ async def test_silence_is_no_trouble_yet() -> None:
     refused = UnreachableError("refused")
     async with running([page(5)], [[SilenceError("silent")], [SilenceError("silent")], refused]) as scene:
         assert scene.told == ["watch_silent", "watch_silent", "watch_failed"]
-        assert [call.method_name for call in scene.said.calls] == ["debug", "debug", "warning"]
+        assert [call.method_name for call in scene.key_values.calls] == ["debug", "debug", "warning"]
 
 
 async def test_an_empty_list_is_synced() -> None:
@@ -236,8 +238,8 @@ async def test_pauses_grow_up_to_a_bound() -> None:
     async with running([UnreachableError("refused")] * 100) as scene:
         assert scene.pauses[:8] == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 15.0]
         assert set(scene.pauses[7:]) == {15.0}
-    assert Pace().pause(3, 0.0) == 0.8
-    assert Pace().pause(10**9, 1.0) == 15.0
+    assert WatchConfig().pause(3, 0.0) == 0.8
+    assert WatchConfig().pause(10**9, 1.0) == 15.0
 
 
 async def test_watches_that_end_at_once_are_not_hammered() -> None:
@@ -248,7 +250,7 @@ async def test_watches_that_end_at_once_are_not_hammered() -> None:
 
 async def test_a_watch_that_held_ends_the_growth() -> None:
     """After a watch that has held for a while the next pause is the first again, and the end of trouble is told once."""
-    slow = Pace(settled=0.05)
+    slow = WatchConfig(settled=0.05)
     lists: list[Answer | Exception] = [*[UnreachableError("refused")] * 5, page(5)]
     async with running(lists, [], slow) as scene:
         assert scene.told == ["watch_failed"]
@@ -277,7 +279,7 @@ async def test_trouble_is_told_once_for_each_change() -> None:
     ]
     async with running(lists) as scene:
         assert scene.told == ["watch_refused", "watch_failed", "watch_refused"]
-        first = scene.said.calls[0]
+        first = scene.key_values.calls[0]
         assert first.method_name == "error"
         assert first.kwargs == {"event": "watch_refused", "resource": LIST_PATH, "status": 403, "error": "no"}
 

@@ -12,18 +12,18 @@ from typing import Any
 import pytest
 
 from tests.cluster.keeping import ONE, Keeping
-from webhook.cluster.amendment import Change
-from webhook.cluster.api import Answer, UnreachableError
-from webhook.cluster.compared import KEEP_SELECTORS
-from webhook.cluster.notice import Kind, Notice
-from webhook.cluster.reach import reach
-from webhook.cluster.registrar import Mode, Registrar, Timing
-from webhook.cluster.registration import ENFORCE, NAME, WRITTEN_BY, Service, Site, Wanted, registration
+from webhook.cluster.client.api import Answer, UnreachableError
+from webhook.cluster.registration.desired import ENFORCE, NAME, Desired, Service, Site, registration
+from webhook.cluster.registration.matched_names import names_set
+from webhook.cluster.registration.reconciler import Mode, ReconcileConfig, Reconciler
+from webhook.cluster.registration.report import Report, ReportKind
+from webhook.cluster.registration.update import Change
+from webhook.labels import KEEP_SELECTORS, WRITTEN_BY
 
 SITE = Site(Service("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
-OLD = Wanted("0" * 12, reach(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
-NEW = Wanted("1" * 12, reach(prefixes=["a.com/", "c.com/"], keys=["a.com/x", "c.com/y"]))
-BOTH = OLD.reach | NEW.reach
+OLD = Desired("0" * 12, names_set(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
+NEW = Desired("1" * 12, names_set(prefixes=["a.com/", "c.com/"], keys=["a.com/x", "c.com/y"]))
+BOTH = OLD.matched_names | NEW.matched_names
 QUIET = 60.0
 
 
@@ -40,19 +40,19 @@ class Clock:
 class Replica:
     """A registrar and what it has told."""
 
-    def __init__(self, api: Keeping, clock: Clock, want: Wanted = OLD, **options: Any) -> None:
-        self.told: list[Notice] = []
-        timing = Timing(quiet=QUIET)
-        self.registrar = Registrar(
+    def __init__(self, api: Keeping, clock: Clock, want: Desired = OLD, **options: Any) -> None:
+        self.told: list[Report] = []
+        timing = ReconcileConfig(quiet=QUIET)
+        self.registrar = Reconciler(
             api, options.pop("site", SITE), want, self.told.append, timing=timing, clock=clock, **options
         )
 
     async def look(self) -> float:
         """One look; seconds until the next."""
-        return await self.registrar.once()
+        return await self.registrar.reconcile()
 
     @property
-    def kinds(self) -> list[Kind]:
+    def kinds(self) -> list[ReportKind]:
         """What was told, without its words."""
         return [notice.kind for notice in self.told]
 
@@ -69,12 +69,12 @@ def clock() -> Clock:
     return Clock()
 
 
-def standing(api: Keeping) -> Wanted | None:
+def standing(api: Keeping) -> Desired | None:
     """What stands in the cluster was made from."""
-    from webhook.cluster.registered import read_registered
+    from webhook.cluster.registration.observed import read_observed
 
     assert api.stored is not None
-    return read_registered(api.stored).wanted
+    return read_observed(api.stored).desired
 
 
 async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> None:
@@ -88,7 +88,7 @@ async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> 
     assert api.stored is not None
     assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
     assert api.stored["metadata"]["annotations"][WRITTEN_BY].endswith(f" {OLD.digest}")
-    assert replica.told == [Notice(Kind.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")]
+    assert replica.told == [Report(ReportKind.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")]
     assert 480 <= rest <= 600
 
 
@@ -106,7 +106,7 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
     api.stored = None
     await replica.look()
     assert api.stored is not None
-    assert replica.kinds == [Kind.WRITTEN, Kind.REPAIRED, Kind.WRITTEN]
+    assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
     assert replica.told[1].warning
     assert replica.told[1].message == f"the webhook configuration {NAME} was deleted, and was repaired"
     assert replica.registrar.repairs[Change.CREATED] == 1
@@ -162,7 +162,7 @@ async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> No
     for _ in range(3):
         await replica.look()
     assert api.writes == 1
-    assert replica.kinds == [Kind.WRITTEN, Kind.FOREIGN]
+    assert replica.kinds == [ReportKind.WRITTEN, ReportKind.FOREIGN]
     assert not replica.told[-1].warning
     assert "control-plane DoesNotExist" in replica.told[-1].message
     replica.registrar.adopt(NEW)
@@ -179,11 +179,11 @@ async def test_widening_at_once_and_narrowing_after_quiet(api: Keeping, clock: C
     clock.now += 500
     replica.registrar.adopt(NEW)
     rest = await replica.look()
-    assert standing(api) == replace(NEW, reach=BOTH)
+    assert standing(api) == replace(NEW, matched_names=BOTH)
     assert rest == QUIET
     clock.now += QUIET - 1
     assert await replica.look() == 1.0
-    assert standing(api) == replace(NEW, reach=BOTH)
+    assert standing(api) == replace(NEW, matched_names=BOTH)
     clock.now += 1
     await replica.look()
     assert standing(api) == NEW
@@ -200,7 +200,7 @@ async def test_two_replicas_with_policies_a_second_apart(api: Keeping, clock: Cl
     first.registrar.adopt(NEW)
     await first.look()
     await second.look()
-    assert standing(api) == replace(NEW, reach=BOTH)
+    assert standing(api) == replace(NEW, matched_names=BOTH)
     clock.now += 1
     second.registrar.adopt(NEW)
     await second.look()
@@ -221,7 +221,7 @@ async def test_a_replica_behind_does_not_take_words_away(api: Keeping, clock: Cl
     await ahead.look()
     assert standing(api) == NEW
     await behind.look()
-    assert standing(api) == replace(NEW, reach=BOTH)
+    assert standing(api) == replace(NEW, matched_names=BOTH)
     assert behind.told[-1].message.endswith("was widened")
 
 
@@ -242,10 +242,10 @@ async def test_a_policy_that_nobody_holds_any_more_is_taken_over(api: Keeping, c
     await left.look()
     await Replica(api, clock, NEW).look()
     await left.look()
-    assert standing(api) == replace(NEW, reach=BOTH)
+    assert standing(api) == replace(NEW, matched_names=BOTH)
     clock.now += QUIET
     await left.look()
-    assert standing(api) == replace(OLD, reach=BOTH)
+    assert standing(api) == replace(OLD, matched_names=BOTH)
     clock.now += QUIET
     await left.look()
     assert standing(api) == OLD
@@ -260,10 +260,10 @@ async def test_replicas_that_disagree_for_ever_end_wide(api: Keeping, clock: Clo
         clock.now += QUIET
     there = standing(api)
     assert there is not None
-    assert there.reach == BOTH
+    assert there.matched_names == BOTH
     # Within 40 minutes each narrows after 1, 2, 4, 8 and 16 of them, the other widens, and both take the name over.
     assert api.writes <= 30
-    assert any(Kind.CONTESTED in replica.kinds for replica in replicas)
+    assert any(ReportKind.CONTESTED in replica.kinds for replica in replicas)
 
 
 async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Clock) -> None:
@@ -273,12 +273,12 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
     await newer.look()
     assert api.stored is not None
     assert api.stored["metadata"]["annotations"][WRITTEN_BY] == f"1.10.0 {NEW.digest}"
-    older.registrar.adopt(replace(OLD, reach=reach(prefixes=["d.com/"])))
+    older.registrar.adopt(replace(OLD, matched_names=names_set(prefixes=["d.com/"])))
     for _ in range(3):
         await older.look()
         clock.now += QUIET
     assert api.writes == 2
-    assert older.kinds == [Kind.WRITTEN, Kind.NEWER]
+    assert older.kinds == [ReportKind.WRITTEN, ReportKind.NEWER]
     assert older.told[-1].warning
     assert "d.com/" in older.told[-1].message
     api.stored = None
@@ -304,7 +304,7 @@ async def test_a_lost_race_is_thought_over(api: Keeping, clock: Clock) -> None:
     await replica.look()
     assert api.stored is not None
     assert api.stored["webhooks"][0]["namespaceSelector"]["matchExpressions"][-1] == term
-    assert standing(api) == replace(NEW, reach=BOTH)
+    assert standing(api) == replace(NEW, matched_names=BOTH)
 
 
 async def test_created_by_another_meanwhile(api: Keeping, clock: Clock) -> None:
@@ -354,8 +354,8 @@ async def test_somebody_who_keeps_changing_it_never_has_the_last_word(
     assert pauses[5] > 10 > pauses[1]
     assert max(pauses) <= 61
     assert min(pauses[8:]) >= 59
-    assert replica.kinds[:3] == [Kind.WRITTEN, Kind.REPAIRED, Kind.WRITTEN]
-    assert replica.kinds.count(Kind.REPAIRED) == replica.kinds.count(Kind.CONTESTED) == 1
+    assert replica.kinds[:3] == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
+    assert replica.kinds.count(ReportKind.REPAIRED) == replica.kinds.count(ReportKind.CONTESTED) == 1
     assert sum(replica.registrar.repairs.values()) in {len(repaired) - 1, len(repaired)}
 
 
@@ -430,12 +430,12 @@ async def test_what_keeps_opted_in_namespaces_out_is_a_fault(
     static = Replica(api, clock, mode=Mode.STATIC, opted_in=lambda: [TEAM])
     await static.look()
     assert static.registrar.as_desired is False
-    assert static.kinds == [Kind.LACKING]
+    assert static.kinds == [ReportKind.LACKING]
     await replica.look()
     assert api.stored is not None
     assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
-    assert Kind.REPAIRED in replica.kinds
-    assert ENFORCE in next(one.message for one in replica.told if one.kind is Kind.REPAIRED)
+    assert ReportKind.REPAIRED in replica.kinds
+    assert ENFORCE in next(one.message for one in replica.told if one.kind is ReportKind.REPAIRED)
     await static.look()
     assert static.registrar.as_desired
 
@@ -464,7 +464,7 @@ async def test_terms_that_an_administrator_wants_are_kept(api: Keeping, clock: C
     api.change(lambda found: found["metadata"]["annotations"].update({KEEP_SELECTORS: "true"}))
     await replica.look()
     assert api.writes == 1
-    assert replica.kinds == [Kind.WRITTEN, Kind.FOREIGN]
+    assert replica.kinds == [ReportKind.WRITTEN, ReportKind.FOREIGN]
     assert replica.registrar.as_desired
 
 
@@ -475,7 +475,7 @@ async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
         replica.registrar.adopt((OLD, NEW)[number % 2])
         await replica.look()
     assert api.writes == 100
-    assert Kind.CONTESTED not in replica.kinds
+    assert ReportKind.CONTESTED not in replica.kinds
 
 
 async def test_new_authorities_are_written(api: Keeping, clock: Clock) -> None:
@@ -517,11 +517,11 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     await replica.look()
     await replica.look()
     assert api.stored is None
-    assert replica.kinds == [Kind.WRITTEN, Kind.REMOVED]
+    assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REMOVED]
     assert not replica.told[-1].warning
     api.role = "uid-2"
     await replica.look()
-    assert replica.kinds[-1] is Kind.WRITTEN
+    assert replica.kinds[-1] is ReportKind.WRITTEN
     assert api.stored is not None
     assert api.stored["metadata"]["ownerReferences"][0]["uid"] == "uid-2"
 
@@ -532,7 +532,7 @@ async def test_trouble_is_told_once_and_tried_again(api: Keeping, clock: Clock) 
     body = json.dumps({"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}).encode()
     api.trouble = Answer(403, body)
     rests = [await replica.look() for _ in range(12)]
-    assert replica.kinds == [Kind.FAILED]
+    assert replica.kinds == [ReportKind.FAILED]
     assert "403 Forbidden: may not" in replica.told[0].message
     assert 0.5 <= rests[0] <= 2
     assert 30 <= rests[-1] <= 60
@@ -541,7 +541,7 @@ async def test_trouble_is_told_once_and_tried_again(api: Keeping, clock: Clock) 
     assert "nobody there" in replica.told[-1].message
     api.trouble = None
     await replica.look()
-    assert replica.kinds == [Kind.FAILED, Kind.FAILED, Kind.WRITTEN]
+    assert replica.kinds == [ReportKind.FAILED, ReportKind.FAILED, ReportKind.WRITTEN]
     api.trouble = Answer(200, b"<html>")
     await replica.look()
     assert "no JSON object" in replica.told[-1].message
@@ -557,7 +557,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     ]
     api.stored = registration(OLD, SITE)
     await replica.look()
-    assert replica.kinds == [Kind.LACKING]
+    assert replica.kinds == [ReportKind.LACKING]
     replica.registrar.adopt(NEW)
     await replica.look()
     assert "does not let pods through for c.com/, c.com/y" in replica.told[-1].message
@@ -588,7 +588,7 @@ async def test_what_is_registered_is_known(api: Keeping, clock: Clock) -> None:
 
 async def test_it_runs_and_looks_when_told(api: Keeping) -> None:
     """At once, at every check, and not in between."""
-    registrar = Registrar(api, SITE, OLD, lambda _: None)
+    registrar = Reconciler(api, SITE, OLD, lambda _: None)
     async with asyncio.timeout(60):
         task = asyncio.create_task(registrar.run())
         try:
@@ -609,7 +609,7 @@ async def test_it_runs_and_looks_when_told(api: Keeping) -> None:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
-    assert standing(api) == replace(NEW, reach=BOTH)
+    assert standing(api) == replace(NEW, matched_names=BOTH)
     assert api.writes == 3
 
 
@@ -748,4 +748,4 @@ async def test_new_authorities_are_no_repairs_and_no_new_policy(api: Keeping, cl
     there = standing(api)
     assert there is not None
     assert there.digest == NEW.digest
-    assert Kind.CONTESTED not in replica.kinds
+    assert ReportKind.CONTESTED not in replica.kinds

@@ -9,29 +9,26 @@ import pytest
 
 from tests.mapping.vendors import policy
 from webhook.admission import eligibility
-from webhook.cluster.compared import Severity, differences, other_writers
-from webhook.cluster.registered import Version, read_registered
-from webhook.cluster.registration import (
+from webhook.cluster.registration.comparison import Severity, differences, other_writers
+from webhook.cluster.registration.desired import (
+    AUDIT,
+    AUDIT_MODES,
     ENFORCE,
-    MODE,
     NAME,
-    OPT_IN,
-    OPTED_IN,
-    TELL,
-    TELLING_MODES,
-    WRITTEN_BY,
+    Desired,
     Service,
     Site,
     Terms,
-    Wanted,
+    desired_from,
     registration,
-    wanted,
 )
+from webhook.cluster.registration.observed import Version, read_observed
+from webhook.labels import INJECT, MODE, WRITTEN_BY
 from webhook.mapping.load import load_policy
 
 CA = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 SITE = Site(Service("gpu", "webhook"), CA, "gpu")
-WANT = wanted(load_policy())
+WANT = desired_from(load_policy())
 ZONE = {"key": "zone", "operator": "NotIn", "values": ["edge"]}
 
 
@@ -79,7 +76,7 @@ def test_where_they_differ() -> None:
     """Namespaces that enforce wait for an answer, those that want to be told do not."""
     enforce, tell = made()["webhooks"]
     assert (enforce["name"], enforce["failurePolicy"]) == (ENFORCE, "Fail")
-    assert (tell["name"], tell["failurePolicy"]) == (TELL, "Ignore")
+    assert (tell["name"], tell["failurePolicy"]) == (AUDIT, "Ignore")
     for webhook, operator in ((enforce, "NotIn"), (tell, "In")):
         assert webhook["namespaceSelector"]["matchExpressions"] == [
             {"key": "vgpu-webhook.io/inject", "operator": "In", "values": ["enabled"]},
@@ -88,7 +85,7 @@ def test_where_they_differ() -> None:
                 "operator": "NotIn",
                 "values": ["gpu", "kube-node-lease", "kube-system"],
             },
-            {"key": "vgpu-webhook.io/mode", "operator": operator, "values": ["observe", "warn"]},
+            {"key": "vgpu-webhook.io/mode", "operator": operator, "values": ["audit", "warn"]},
         ]
     assert {key: value for key, value in enforce.items() if tell[key] != value}.keys() == {
         *("name", "failurePolicy", "namespaceSelector")
@@ -97,10 +94,8 @@ def test_where_they_differ() -> None:
 
 def test_names_are_those_of_the_engine() -> None:
     """The labels by which namespaces are selected are those that decisions look at."""
-    assert (OPT_IN, MODE) == (eligibility.INJECT, eligibility.MODE)
-    assert load_policy().settings.opt_in_label == OPT_IN
-    assert set(TELLING_MODES) == {mode.value for mode in eligibility.Mode} - {"enforce"}
-    assert OPTED_IN == "enabled"
+    assert load_policy().settings.opt_in_label == INJECT
+    assert set(AUDIT_MODES) == {mode.value for mode in eligibility.Mode} - {"enforce"}
 
 
 def test_by_url_without_authority() -> None:
@@ -112,7 +107,7 @@ def test_by_url_without_authority() -> None:
 
 def test_settings_of_the_policy() -> None:
     """The opt-in label and the time-out are the settings'."""
-    want = wanted(policy(settings="optInLabel: team.example/gpu\ntimeoutSeconds: 9\n"))
+    want = desired_from(policy(settings="optInLabel: team.example/gpu\ntimeoutSeconds: 9\n"))
     configuration = registration(want, SITE)
     assert selector(configuration)["matchExpressions"][0]["key"] == "team.example/gpu"
     assert configuration["webhooks"][0]["timeoutSeconds"] == 9
@@ -120,23 +115,23 @@ def test_settings_of_the_policy() -> None:
 
 def test_read_back() -> None:
     """Everything that it was made from."""
-    read = read_registered(made())
-    assert (read.version, read.digest, read.wanted, read.foreign) == (Version("1.2.0"), WANT.digest, WANT, {})
+    read = read_observed(made())
+    assert (read.version, read.digest, read.desired, read.foreign) == (Version("1.2.0"), WANT.digest, WANT, {})
 
 
 def test_one_without_a_writer_is_kept_by_hand() -> None:
     """Nobody would keep its digest up to date."""
     configuration = registration(WANT, SITE)
     assert "annotations" not in configuration["metadata"]
-    assert read_registered(configuration).digest is None
+    assert read_observed(configuration).digest is None
 
 
 def test_another_opt_in_label_is_no_foreign_term() -> None:
     """A reader whose policy has another label knows the writer's."""
     other = registration(replace(WANT, opt_in="team.example/gpu"), SITE, version="1.2.0")
-    read = read_registered(other)
-    assert read.wanted is not None
-    assert read.wanted.opt_in == "team.example/gpu"
+    read = read_observed(other)
+    assert read.desired is not None
+    assert read.desired.opt_in == "team.example/gpu"
     assert read.foreign == {}
 
 
@@ -146,19 +141,19 @@ def test_foreign_terms_are_kept() -> None:
     selector(configuration, 0)["matchExpressions"].insert(0, ZONE)
     selector(configuration, 0)["matchLabels"] = {"b": "1", "a": "2"}
     selector(configuration, 1)["matchExpressions"].append({"key": "x", "operator": "In", "values": ["enabled"]})
-    read = read_registered(configuration)
-    assert read.wanted == WANT
+    read = read_observed(configuration)
+    assert read.desired == WANT
     assert read.foreign[ENFORCE] == Terms({"b": "1", "a": "2"}, [ZONE])
     assert str(read.foreign[ENFORCE]) == "a=2 and b=1 and zone NotIn (edge)"
     again = made(foreign=read.foreign)
     assert selector(again)["matchExpressions"][-1] == ZONE
-    assert read_registered(again).foreign == read.foreign
+    assert read_observed(again).foreign == read.foreign
 
 
 @pytest.mark.parametrize(
     "term",
     [
-        {"key": OPT_IN, "operator": "DoesNotExist"},
+        {"key": INJECT, "operator": "DoesNotExist"},
         {"key": MODE, "operator": "NotIn", "values": ["enforce"]},
         {
             "key": "kubernetes.io/metadata.name",
@@ -172,14 +167,14 @@ def test_terms_about_our_labels_are_not_foreign(term: dict[str, Any]) -> None:
     configuration = made()
     terms = selector(configuration)["matchExpressions"]
     terms[:] = [one for one in terms if one["key"] != term["key"]] + [term]
-    assert read_registered(configuration).foreign == {}
+    assert read_observed(configuration).foreign == {}
 
 
 def test_a_longer_list_of_spared_namespaces_is_foreign() -> None:
     """Somebody has added to ours: it is kept beside it."""
     configuration = made()
     selector(configuration)["matchExpressions"][1]["values"] += ["team"]
-    (term,) = read_registered(configuration).foreign[ENFORCE].expressions
+    (term,) = read_observed(configuration).foreign[ENFORCE].expressions
     assert "team" in term["values"]
 
 
@@ -209,7 +204,7 @@ def damaged(**changes: Any) -> dict[str, Any]:
 )
 def test_what_was_not_made_by_us_says_nothing(configuration: dict[str, Any]) -> None:
     """It is read without complaint, and replaced."""
-    assert read_registered(configuration).wanted is None
+    assert read_observed(configuration).desired is None
 
 
 def test_versions() -> None:
@@ -232,7 +227,7 @@ def test_versions() -> None:
     assert not Version("1.0.0") < Version("1.0")
 
 
-def told(configuration: dict[str, Any] | None, want: Wanted = WANT, site: Site = SITE) -> list[str]:
+def told(configuration: dict[str, Any] | None, want: Desired = WANT, site: Site = SITE) -> list[str]:
     """What `differences` says, as text."""
     return [str(one) for one in differences(configuration, want, site, [])]
 
@@ -248,12 +243,12 @@ def test_no_differences() -> None:
 
 def test_differences_that_keep_pods_out() -> None:
     """Each webhook, with what it does not let through, and authorities that are not ours."""
-    text = "vendor: acme\nfamily: acme\nwords: {gpu: {resource: acme.com/gpu, is: devices}}\n"
-    more = wanted(policy(text + "forms: [{name: card, memory: all, cores: 100}]\n"))
+    text = "vendor: acme\nfamily: acme\nkeys: {gpu: {resource: acme.com/gpu, is: devices}}\n"
+    more = desired_from(policy(text + "forms: [{name: card, memory: all, cores: 100}]\n"))
     missing = "does not let pods through for acme.com/, acme.com/gpu"
-    assert told(made(), more) == [f"{ENFORCE} {missing}", f"{TELL} {missing}"]
+    assert told(made(), more) == [f"{ENFORCE} {missing}", f"{AUDIT} {missing}"]
     assert told(None) == ["there is none"]
-    assert told({**made(), "webhooks": []}) == [f"{ENFORCE} is missing", f"{TELL} is missing"]
+    assert told({**made(), "webhooks": []}) == [f"{ENFORCE} is missing", f"{AUDIT} is missing"]
     other = damaged(clientConfig={"url": "https://x/y"}, matchConditions=[{"name": "mine", "expression": "true"}])
     assert [fault.partition(" ")[2] for fault in told(other)] == [
         "has a match condition of others, mine",

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.cluster.api import UnreachableError
-from webhook.cluster.whole_lines import whole_lines
+from webhook.cluster.client.api import UnreachableError
+from webhook.cluster.client.whole_lines import whole_lines
 
 
 async def chunks(*parts: bytes) -> AsyncIterator[bytes]:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from webhook.cluster.registration import COLLECTION, NAME
+from webhook.cluster.registration.desired import COLLECTION, NAME
 
 from .plane import ControlPlane
 from .processes import Process, free_ports

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from tests.others.pod import DeniedThereError, StandIn
 
 from .client import Object
@@ -38,7 +38,7 @@ def called(plane: ControlPlane, folder: Path, name: str, stand_in: StandIn, sele
             """Say nothing."""
 
     now = dt.datetime.now(dt.UTC)
-    authority = make_authority("stand-in", now)
+    authority = make_ca("stand-in", now)
     leaf = issue(authority, ["127.0.0.1"], now)
     file = folder / "stand-in.pem"
     file.write_bytes(leaf.key_pem + leaf.certificate_pem)

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.kept import Kept, decode, fingerprint
+from certs.state import State, decode, fingerprint
 
 from .client import Answer
 from .in_cluster import serve_command
@@ -57,7 +57,7 @@ class Site:
             assert "PRIVATE" not in log.read_text()
 
     @property
-    def kept(self) -> Kept | None:
+    def kept(self) -> State | None:
         """What the Secret holds."""
         answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
         data = answer.body.get("data") or {} if answer.status == 200 else {}
@@ -162,15 +162,15 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         plane.wait_until(site.treated, "treated", 20)
         kept = site.kept
         assert kept is not None
-        assert kept.authority is not None
+        assert kept.ca is not None
         assert kept.leaf is not None
         assert site.served() == kept.leaf.certificate
-        assert site.registered() == {kept.authority.certificate}
+        assert site.registered() == {kept.ca.certificate}
 
         site.ask("leaf")
         plane.wait_until(lambda: site.served() != kept.leaf.certificate, "another leaf")  # type: ignore[union-attr]
         assert site.treated()
-        assert site.registered() == {kept.authority.certificate}
+        assert site.registered() == {kept.ca.certificate}
 
         site.ask("authority")
         plane.wait_until(lambda: len(site.registered() or ()) == 2, "another authority published")
@@ -180,9 +180,9 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         assert site.treated()
         new = site.kept
         assert new is not None
-        assert new.authority is not None
-        assert new.authority.certificate != kept.authority.certificate
-        assert [retired.certificate for retired in new.retired] == [kept.authority.certificate]
+        assert new.ca is not None
+        assert new.ca.certificate != kept.ca.certificate
+        assert [retired.certificate for retired in new.retired] == [kept.ca.certificate]
 
         before = site.served()
         site.change(tls_crt=b"garbage")
@@ -211,11 +211,11 @@ def test_processes_that_start_together(site: Site, count: int) -> None:
         site.plane.wait_until(lambda: all(replica.ready() for replica in replicas), "all ready", 180)
         kept = site.kept
         assert kept is not None
-        assert kept.authority is not None
+        assert kept.ca is not None
         assert kept.leaf is not None
         assert not kept.retired
         site.plane.wait_until(site.registered, "registered", 20)
-        assert site.registered() == {kept.authority.certificate}
+        assert site.registered() == {kept.ca.certificate}
         served = f"leaf {fingerprint(kept.leaf.certificate)[:16]}"
         for replica in replicas:
             assert served in replica.get("/readyz?verbose")

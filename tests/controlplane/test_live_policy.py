@@ -14,11 +14,13 @@ from click.testing import CliRunner
 from structlog.testing import CapturingLogger
 
 from tests.cluster.config_maps import told, vendor
-from webhook.cluster.api import Api, connect
-from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, MAPPING_LABEL, SETTINGS_KEY, SETTINGS_NAME
-from webhook.cluster.live import LivePolicy
+from webhook.cluster.client.api import Api
+from webhook.cluster.client.connect import connect
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
+from webhook.cluster.configuration.live import LivePolicy
+from webhook.labels import MAPPING
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 
 from .client import Object
 from .plane import ControlPlane
@@ -45,7 +47,7 @@ class Place:
 
     def manifest(self, name: str, text: str, key: str = MAPPING_KEY) -> Object:
         """A ConfigMap with a document."""
-        labels = {MAPPING_LABEL: "true"} if key == MAPPING_KEY else {}
+        labels = {MAPPING: "true"} if key == MAPPING_KEY else {}
         return {
             "apiVersion": "v1",
             "kind": "ConfigMap",
@@ -76,10 +78,12 @@ class Replica:
     """A live policy that runs, and what it told."""
 
     def __init__(self, api: Api, namespace: str) -> None:
-        self.said = CapturingLogger()
+        self.key_values = CapturingLogger()
         self.policies: list[Policy] = []
         self.verdicts: list[dict[str, bool]] = []
-        log = structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        log = structlog.wrap_logger(
+            self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
+        )
         self.live = LivePolicy(
             api,
             namespace,
@@ -100,7 +104,7 @@ class Replica:
 
     @property
     def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.said.calls]
+        return [call.kwargs["event"] for call in self.key_values.calls]
 
     @property
     def rejected(self) -> set[str]:

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from tests.cluster.config_maps import vendor
-from webhook.cluster.config_maps import LAST_GOOD_NAME, SETTINGS_KEY, SETTINGS_NAME
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_KEY, SETTINGS_NAME
 from webhook.mapping.load import load_policy
 
 from .plane import ControlPlane

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from certs.authority import make_authority
+from certs.ca import make_ca
 from tests.certs.made import NOW
 
 from .plane import ControlPlane
@@ -20,7 +20,7 @@ __all__ = ["places", "site"]
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
 SETTLE = ("--ca-settle", "600")
-STRANGER = base64.b64encode(make_authority("stranger", NOW).certificate_pem).decode()
+STRANGER = base64.b64encode(make_ca("stranger", NOW).certificate_pem).decode()
 
 
 def bundle(*each: str | None) -> Callable[[dict[str, Any]], None]:

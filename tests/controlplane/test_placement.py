@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.test_any_to_any import VENDORS, policy_for, requests, translated
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.vendor import Vendor
 
 from .client import Object
 from .plane import ControlPlane
@@ -46,7 +46,7 @@ def names_in(pod: Object) -> set[str]:
 
 def in_resources(vendor: Vendor) -> bool:
     """Whether a vendor's scheduler goes by resource names."""
-    return any(word.place == "resource" for word in vendor.words.values())
+    return any(key.place == "resource" for key in vendor.keys.values())
 
 
 def samples() -> Iterator[Sample]:
@@ -55,8 +55,8 @@ def samples() -> Iterator[Sample]:
     pairs = [
         (source, target)
         for source, target in itertools.permutations(VENDORS, 2)
-        if in_resources(policy.vendors[target]) and not policy.vendors[target].standby
-        if in_resources(policy.vendors[source]) and not policy.vendors[source].standby
+        if in_resources(policy.vendors[target]) and not policy.vendors[target].inactive
+        if in_resources(policy.vendors[source]) and not policy.vendors[source].inactive
     ]
     random.Random(SEED).shuffle(pairs)
     numbers = itertools.count()

@@ -16,16 +16,17 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from benchmarks import namespaces
-from webhook.cluster.api import Api, StatusError, connect
+from webhook.cluster.client.api import Api, StatusError
+from webhook.cluster.client.connect import connect
+from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.cluster.namespaces import Namespaces
-from webhook.cluster.reflector import Pace, Reflector
 
 from .own_plane import OwnPlane, Relay, relayed
 from .plane import ControlPlane
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
-PACE = Pace(longest=1.0, settled=0.5)
+PACE = WatchConfig(longest=1.0, settled=0.5)
 PLACE = "reflected"
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
 SELECTOR = {"labelSelector": "watched=true"}
@@ -57,10 +58,12 @@ def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
 class Follower:
     """A reflector of ConfigMaps that runs, and what it told."""
 
-    def __init__(self, api: Api, pace: Pace) -> None:
-        self.said = CapturingLogger()
+    def __init__(self, api: Api, pace: WatchConfig) -> None:
+        self.key_values = CapturingLogger()
         self.changes: list[set[str]] = []
-        log = structlog.wrap_logger(self.said, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
+        log = structlog.wrap_logger(
+            self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
+        )
         self.reflector = Reflector(
             api,
             MAPS,
@@ -78,14 +81,14 @@ class Follower:
 
     @property
     def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.said.calls]
+        return [call.kwargs["event"] for call in self.key_values.calls]
 
     def _changed(self, keys: Collection[str]) -> None:
         self.changes.append(set(keys))
 
 
 @asynccontextmanager
-async def following(kubeconfig: Path, pace: Pace = PACE) -> AsyncIterator[Follower]:
+async def following(kubeconfig: Path, pace: WatchConfig = PACE) -> AsyncIterator[Follower]:
     """Run a reflector of the ConfigMaps that are watched."""
     api = await connect(kubeconfig)
     follower = Follower(api, pace)
@@ -224,7 +227,7 @@ def _forget(plane: OwnPlane) -> None:
 async def test_a_connection_goes_silent(plane: OwnPlane, tmp_path: Path) -> None:
     """A watch through which nothing comes any more, though nobody ends it, is given up and opened again."""
     write(plane, "stays", "0")
-    pace = Pace(longest=1.0, settled=0.5, silence=2.0)
+    pace = WatchConfig(longest=1.0, settled=0.5, silence=2.0)
     async with (
         relayed(plane) as relay,
         following(kubeconfig(plane, tmp_path / "relayed", port=relay.port), pace) as follower,
@@ -305,7 +308,7 @@ async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path
         await until(lambda: follower.held == {"stays": "2"}, "permitted again")
         await until(lambda: follower.told[-1] == "watch_restored", "told again")
         assert follower.told.count("watch_refused") == 2
-        refused = next(call for call in follower.said.calls if call.kwargs["event"] == "watch_refused")
+        refused = next(call for call in follower.key_values.calls if call.kwargs["event"] == "watch_refused")
         assert refused.kwargs["status"] == 403
         assert "cannot list resource" in refused.kwargs["error"]
     remove(plane, "stays")

@@ -9,13 +9,14 @@ from typing import TypeVar
 import pytest
 import structlog
 
-from webhook.cluster.api import Api, connect
-from webhook.cluster.notice import Kind, Notice
-from webhook.cluster.reach import reach, reach_of
-from webhook.cluster.registered import Registered, read_registered
-from webhook.cluster.registrar import Mode, Registrar, Timing
-from webhook.cluster.registration import API_VERSION, NAME, Site, Wanted, registration
-from webhook.cluster.registration_watch import watch_registration
+from webhook.cluster.client.api import Api
+from webhook.cluster.client.connect import connect
+from webhook.cluster.registration.desired import API_VERSION, NAME, Desired, Site, registration
+from webhook.cluster.registration.matched_names import matched_names_of, names_set
+from webhook.cluster.registration.observed import Observed, read_observed
+from webhook.cluster.registration.reconciler import Mode, ReconcileConfig, Reconciler
+from webhook.cluster.registration.report import Report, ReportKind
+from webhook.cluster.registration.watch import watch_registration
 from webhook.mapping.load import load_policy
 
 from .client import Object
@@ -25,8 +26,8 @@ from .test_registration import CONFIGURATIONS, DEAD, OWN_LABEL
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
 SITE = Site(DEAD, b"-----BEGIN CERTIFICATE-----\n", "registrar-own")
-OLD = Wanted("0" * 12, reach_of(load_policy()), OWN_LABEL)
-NEW = Wanted("1" * 12, reach(prefixes=["c.example/"], keys=["c.example/y"]), OWN_LABEL)
+OLD = Desired("0" * 12, matched_names_of(load_policy()), OWN_LABEL)
+NEW = Desired("1" * 12, names_set(prefixes=["c.example/"], keys=["c.example/y"]), OWN_LABEL)
 QUIET = 1.0
 NOTICED = 30.0
 """Seconds within which what a hand does is undone."""
@@ -40,8 +41,8 @@ T = TypeVar("T")
 class Replica:
     """A registrar that runs, and what it has told."""
 
-    registrar: Registrar
-    told: list[Notice]
+    registrar: Reconciler
+    told: list[Report]
 
 
 class Cluster:
@@ -56,9 +57,9 @@ class Cluster:
         found = None if answer.status == 404 else answer.accepted()
         return found if found is not None and found.get("webhooks") else None
 
-    def read(self) -> Registered:
+    def read(self) -> Observed:
         """What can be told of it."""
-        return read_registered(self.found() or {}, OWN_LABEL)
+        return read_observed(self.found() or {}, OWN_LABEL)
 
     def delete(self) -> None:
         """By hand."""
@@ -111,12 +112,12 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
 
 @contextlib.asynccontextmanager
 async def running(
-    api: Api, want: Wanted, *, owner: str | None = None, mode: Mode = Mode.MANAGED, pace: float = 60.0
+    api: Api, want: Desired, *, owner: str | None = None, mode: Mode = Mode.MANAGED, pace: float = 60.0
 ) -> AsyncIterator[Replica]:
     """A replica: a registrar, and the watch that wakes it."""
-    told: list[Notice] = []
-    registrar = Registrar(
-        api, SITE, want, told.append, owner=owner, mode=mode, timing=Timing(quiet=QUIET, repair_at_most=pace)
+    told: list[Report] = []
+    registrar = Reconciler(
+        api, SITE, want, told.append, owner=owner, mode=mode, timing=ReconcileConfig(quiet=QUIET, repair_at_most=pace)
     )
     watch = watch_registration(api, registrar.check, structlog.get_logger())
     tasks = [asyncio.create_task(one) for one in (registrar.run(), watch.run())]
@@ -167,7 +168,7 @@ async def test_a_foreign_selector_term_stays(api: Api, cluster: Cluster) -> None
     async with running(api, OLD) as one, running(api, OLD) as other:
         await until(cluster.found, "created")
         await asyncio.to_thread(cluster.change, add)
-        await until(lambda: Kind.FOREIGN in {notice.kind for notice in (*one.told, *other.told)}, "told")
+        await until(lambda: ReportKind.FOREIGN in {notice.kind for notice in (*one.told, *other.told)}, "told")
         changed = await asyncio.to_thread(cluster.found)
         await asyncio.sleep(0.5)
         assert await asyncio.to_thread(cluster.found) == changed
@@ -179,15 +180,18 @@ async def test_a_foreign_selector_term_stays(api: Api, cluster: Cluster) -> None
 async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
     """Both policies are served at once; when both replicas hold the new one and all is quiet, it stands alone."""
     async with running(api, OLD) as one, running(api, OLD) as other:
-        await until(lambda: cluster.read().wanted == OLD, "created")
+        await until(lambda: cluster.read().desired == OLD, "created")
         one.registrar.adopt(NEW)
-        await until(lambda: cluster.read().wanted == replace(NEW, reach=OLD.reach | NEW.reach), "widened")
+        await until(
+            lambda: cluster.read().desired == replace(NEW, matched_names=OLD.matched_names | NEW.matched_names),
+            "widened",
+        )
         await asyncio.sleep(0.5)
         other.registrar.adopt(NEW)
-        await until(lambda: cluster.read().wanted == NEW, "narrowed", QUIET + NOTICED)
+        await until(lambda: cluster.read().desired == NEW, "narrowed", QUIET + NOTICED)
         # What is written is seen a moment before its writer hears of it.
         await until(lambda: len([*one.told, *other.told]) == 3, "told")
-    assert {notice.kind for notice in (*one.told, *other.told)} == {Kind.WRITTEN}
+    assert {notice.kind for notice in (*one.told, *other.told)} == {ReportKind.WRITTEN}
 
 
 async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) -> None:
@@ -211,14 +215,14 @@ async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) 
             await asyncio.to_thread(cluster.change, loosen)
             await until(right, f"repaired, {number}")
         kinds = [notice.kind for notice in replica.told]
-    assert kinds.count(Kind.CONTESTED) >= 1
-    assert kinds.index(Kind.REPAIRED) == 1
+    assert kinds.count(ReportKind.CONTESTED) >= 1
+    assert kinds.index(ReportKind.REPAIRED) == 1
     assert sum(replica.registrar.repairs.values()) >= 50
 
 
 def reported(replica: Replica) -> list[str]:
     """What was said of repairs."""
-    return [notice.message for notice in replica.told if notice.kind is Kind.REPAIRED]
+    return [notice.message for notice in replica.told if notice.kind is ReportKind.REPAIRED]
 
 
 async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: Cluster) -> None:
@@ -279,7 +283,7 @@ async def test_static_tells_what_is_missing(api: Api, cluster: Cluster, control_
     """A registration kept by hand is compared whenever it changes, and never written."""
     async with running(api, OLD, mode=Mode.STATIC) as replica:
         await until(lambda: [notice.message for notice in replica.told], "told that there is none")
-        kept = registration(replace(OLD, reach=reach(keys=["x"])), SITE)
+        kept = registration(replace(OLD, matched_names=names_set(keys=["x"])), SITE)
         await asyncio.to_thread(control_plane.client.create, kept)
         await until(lambda: "does not let pods through for" in replica.told[-1].message, "told what is missing")
         found = await asyncio.to_thread(cluster.found)

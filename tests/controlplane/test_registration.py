@@ -7,13 +7,23 @@ from typing import TypeAlias
 import pytest
 
 from tests.cluster.asking import asking_pods, keys_of, many_vendors, ordinary_pods, pod, resources_of
-from webhook.cluster.match import LONGEST, conditions
-from webhook.cluster.match import WORDS as CONDITION
-from webhook.cluster.reach import reach, reach_of
-from webhook.cluster.registration import API_VERSION, ENFORCE, NAME, TELL, Service, Site, Wanted, registration, wanted
-from webhook.mapping.lets_through import MOST, Room
+from webhook.cluster.registration.desired import (
+    API_VERSION,
+    AUDIT,
+    ENFORCE,
+    NAME,
+    Desired,
+    Service,
+    Site,
+    desired_from,
+    registration,
+)
+from webhook.cluster.registration.match_conditions import LONGEST, conditions
+from webhook.cluster.registration.match_conditions import WORDS as CONDITION
+from webhook.cluster.registration.matched_names import matched_names_of, names_set
 from webhook.mapping.load import load_policy
-from webhook.mapping.vendor import LetsThrough
+from webhook.mapping.model.match_names import MOST, Room
+from webhook.mapping.model.vendor import LetsThrough
 
 from .client import Answer, Client, Object
 from .plane import ControlPlane
@@ -47,7 +57,7 @@ def refused_by(answer: Answer) -> str | None:
     if answer.status == 201:
         return None
     assert answer.status == 500, answer.message
-    return next(name for name in (ENFORCE, TELL) if f'failed calling webhook "{name}"' in answer.message)
+    return next(name for name in (ENFORCE, AUDIT) if f'failed calling webhook "{name}"' in answer.message)
 
 
 def replace_registration(client: Client, configuration: Object) -> None:
@@ -57,13 +67,13 @@ def replace_registration(client: Client, configuration: Object) -> None:
 
 
 @pytest.fixture(scope="module")
-def many() -> Wanted:
+def many() -> Desired:
     """What a policy of many vendors wants."""
-    return replace(wanted(many_vendors()), opt_in=OWN_LABEL, timeout=1)
+    return replace(desired_from(many_vendors()), opt_in=OWN_LABEL, timeout=1)
 
 
 @pytest.fixture(scope="module")
-def create(control_plane: ControlPlane, many: Wanted) -> Iterator[Create]:
+def create(control_plane: ControlPlane, many: Desired) -> Iterator[Create]:
     """Creates pods (as dry runs) in an enforcing namespace, while the registration calls nobody."""
     where = namespace(control_plane, "dead-enforce")
     client = control_plane.client
@@ -108,13 +118,13 @@ def test_misspelt_words_are_held_back(create: Create) -> None:
         *("nvidia.com", "gpu-memory", "gpu-memory-x", "tensor-fusion.ai/vram-limit", "tensor-fusion.ai/x"),
     ],
 )
-def test_the_api_server_reads_the_reach_as_we_do(create: Create, many: Wanted, key: str) -> None:
+def test_the_api_server_reads_the_reach_as_we_do(create: Create, many: Desired, key: str) -> None:
     """What the expression lets through is what the reach says, for labels, annotations and resources."""
     for manifest in (pod(labels={key: "1"}), pod(annotations={key: "1"})):
-        assert (refused_by(create(manifest)) == ENFORCE) is many.reach.has_pod([], keys_of(manifest))
+        assert (refused_by(create(manifest)) == ENFORCE) is many.matched_names.has_pod([], keys_of(manifest))
     if "/" in key:
         manifest = pod(limits={key: "1"}, requests={key: "1"})
-        assert (refused_by(create(manifest)) == ENFORCE) is many.reach.has_pod(resources_of(manifest), [])
+        assert (refused_by(create(manifest)) == ENFORCE) is many.matched_names.has_pod(resources_of(manifest), [])
 
 
 def test_the_refusal_says_why(create: Create) -> None:
@@ -140,7 +150,7 @@ def test_the_largest_pods_are_within_the_budget(create: Create) -> None:
     "name, labels, expected",
     [
         ("dead-warn", {"mode": "warn"}, None),
-        ("dead-observe", {"mode": "observe"}, None),
+        ("dead-audit", {"mode": "audit"}, None),
         ("dead-said", {"mode": "enforce"}, ENFORCE),
         ("dead-rollout", {"rollout": "10"}, ENFORCE),
         ("dead-misread", {"mode": "warning"}, ENFORCE),
@@ -183,7 +193,7 @@ def test_only_new_pods_are_asked_about(create: Create, control_plane: ControlPla
     client.delete("v1", "pods", "running", where).accepted()
 
 
-def test_what_is_stored_is_what_was_written(create: Create, control_plane: ControlPlane, many: Wanted) -> None:
+def test_what_is_stored_is_what_was_written(create: Create, control_plane: ControlPlane, many: Desired) -> None:
     """The API server fills nothing in, so that what is read back can be compared."""
     site = Site(DEAD, own_namespace="dead-own")
     stored = control_plane.client.get(API_VERSION, CONFIGURATIONS, NAME).accepted()
@@ -193,12 +203,12 @@ def test_what_is_stored_is_what_was_written(create: Create, control_plane: Contr
 @pytest.mark.parametrize("address", [DEAD, Service("gpu", "vgpu-webhook")], ids=["url", "service"])
 def test_many_names_are_accepted(create: Create, control_plane: ControlPlane, address: Service | str) -> None:
     """36 vendors with 500 names, and some patterns, are no matter for the API server."""
-    let = reach(
+    let = names_set(
         prefixes=[f"vendor-{number}.example/" for number in range(36)],
         keys=[f"vendor-{number % 36}.example/word-{number}" for number in range(500)]
         + [f"vendor-{number}.example/container-*.memory" for number in range(36)],
     )
-    want = Wanted("0" * 12, reach_of(load_policy()) | let, OWN_LABEL)
+    want = Desired("0" * 12, matched_names_of(load_policy()) | let, OWN_LABEL)
     client = control_plane.client
     configuration = registration(want, Site(address), version="0.1.0")
     configuration["metadata"]["name"] = "00-many-names"
@@ -223,8 +233,8 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
     assert room.take(LetsThrough(prefixes=tuple(prefixes), keys=tuple(patterns))) == ""
     while not room.take(LetsThrough(keys=(f"vendor-{len(names):04}.example/word",))):
         names.append(f"vendor-{len(names):04}.example/word")
-    want = Wanted("0" * 12, reach(prefixes=prefixes, names=names, keys=[*names, *patterns]), "much.example/inject")
-    (text,) = (one["expression"] for one in conditions(want.reach) if one["name"] == CONDITION)
+    want = Desired("0" * 12, names_set(prefixes=prefixes, names=names, keys=[*names, *patterns]), "much.example/inject")
+    (text,) = (one["expression"] for one in conditions(want.matched_names) if one["name"] == CONDITION)
     assert LONGEST * 0.9 < len(text) <= LONGEST
     client = control_plane.client
     configuration = registration(want, Site(DEAD), version="0.1.0")

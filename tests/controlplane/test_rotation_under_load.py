@@ -21,15 +21,15 @@ from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from certs.kept import Asked, Kept, decode
+from certs.state import RotationRequest, State, decode
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer
 from tests.controlplane.in_cluster import serve_command, wait_ready
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.product import PROGRAM
-from webhook.cli.certs_kept import Cluster, ask
 from webhook.cluster.secret import NAME as SECRET
+from webhook.doctor.stored_certificates import Cluster, ask
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -85,7 +85,7 @@ class Place:
             serve_command(self.plane, self.port, *options), self.folder / f"replica-{next(self.numbers)}.log"
         )
 
-    def kept(self) -> Kept | None:
+    def kept(self) -> State | None:
         """What the Secret holds, if it can be used whole."""
         answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
         data = answer.body.get("data") or {} if answer.status == 200 else {}
@@ -239,7 +239,7 @@ def test_nobody_notices(place: Place, course: Course) -> None:
         with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
             for number in range(course.leaves):
                 before = len(seen.leaves)
-                ask(cluster, Asked.LEAF)
+                ask(cluster, RotationRequest.LEAF)
                 wait(lambda before=before: len(seen.leaves) > before, f"leaf {number}")
                 load.more()
                 if number in course.authorities:
@@ -275,7 +275,7 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     """Ask as a person would, and wait until a leaf under the new authority is seen and the old one is still trusted."""
     before, old = len(seen.authorities), place.kept()
     assert old is not None
-    assert old.authority is not None
+    assert old.ca is not None
     command = [*PROGRAM, "certs", "rotate", "--authority", "--release-namespace", OWN]
     asked = subprocess.run(
         [*command, "--kubeconfig", str(cluster.kubeconfig)], check=True, capture_output=True, text=True
@@ -284,8 +284,8 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     wait(lambda: len(seen.authorities) > before, "a leaf under a new authority", 60)
     kept = place.kept()
     assert kept is not None
-    assert old.authority.certificate in kept.authorities
-    assert all(old.authority.certificate_pem.strip() in bundle for bundle in place.bundles())
+    assert old.ca.certificate in kept.authorities
+    assert all(old.ca.certificate_pem.strip() in bundle for bundle in place.bundles())
 
 
 def check_shown(place: Place, authorities: int) -> None:
@@ -297,7 +297,7 @@ def check_shown(place: Place, authorities: int) -> None:
     assert told["served"].get("stored") is True, told["served"]
     states = [one["state"] for one in told["authorities"]]
     assert (states.count("current"), states.count("retired")) == (1, authorities)
-    both = ["enforce.vgpu-webhook.io", "tell.vgpu-webhook.io"]
+    both = ["enforce.vgpu-webhook.io", "audit.vgpu-webhook.io"]
     assert all(one["trustedBy"] == both for one in told["authorities"])
     assert "PRIVATE KEY" not in shown.stdout
 

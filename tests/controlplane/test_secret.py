@@ -10,16 +10,17 @@ from pathlib import Path
 import pytest
 import structlog
 
-from certs.asking import ask
-from certs.keeper import Keeper
-from certs.kept import Asked, decode
-from certs.notice import Notice
 from certs.plan import Rules
 from certs.problem import StoreError
+from certs.report import Report
+from certs.rotation_request import ask
+from certs.rotator import Rotator
 from certs.serving import Serving
+from certs.state import RotationRequest, decode
 from certs.trust import Trust
-from webhook.cluster.api import Api, connect
-from webhook.cluster.reflector import Pace
+from webhook.cluster.client.api import Api
+from webhook.cluster.client.connect import connect
+from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.secret import NAME, SecretStore
 
 from .client import Object
@@ -29,7 +30,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
 PLACE = "certificates"
 RBAC = "rbac.authorization.k8s.io/v1"
-PACE = Pace(first=0.02, longest=0.5)
+PACE = WatchConfig(first=0.02, longest=0.5)
 
 
 @pytest.fixture(scope="module")
@@ -113,9 +114,9 @@ class Replica:
     def __init__(self, api: Api) -> None:
         self.store = store(api)
         self.serving = Serving()
-        self.told: list[Notice] = []
+        self.told: list[Report] = []
         self.trust = Trust(0).observed(None, 0)
-        self.keeper = Keeper(
+        self.keeper = Rotator(
             self.store,
             self.serving,
             Rules("test", ["webhook.gpu.svc"]),
@@ -198,7 +199,7 @@ async def test_ten_that_start_together_end_with_one_authority(api: Api, secret: 
     for _ in range(3):
         await asyncio.to_thread(secret.delete)
         replicas = [Replica(api) for _ in range(10)]
-        await asyncio.gather(*(replica.keeper.once() for replica in replicas))
+        await asyncio.gather(*(replica.keeper.reconcile() for replica in replicas))
         found = decode((await replicas[0].store.read()).files)
         assert not found.problems
         assert found.kept is not None
@@ -219,8 +220,8 @@ async def test_deleted_and_asked_for(api: Api, secret: Secret) -> None:
         while (found := await asyncio.to_thread(secret.found)) is None or not found["data"]["tls.crt"]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         assert {replica.serving.leaf for replica in replicas} == {first}
-        await ask(store(api), Asked.LEAF)
+        await ask(store(api), RotationRequest.LEAF)
         while {replica.serving.leaf for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
             await asyncio.sleep(0.02)
         assert replicas[0].serving.leaf == replicas[1].serving.leaf
-        assert len({one for replica in replicas if (one := replica.keeper.authority) is not None}) == 1
+        assert len({one for replica in replicas if (one := replica.keeper.ca) is not None}) == 1

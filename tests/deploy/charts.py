@@ -36,7 +36,7 @@ webhooks:
 WHOLE: Object = {
     "vendor": "acme",
     "family": "acme",
-    "words": {"card": {"resource": "acme.example/card", "is": "devices"}},
+    "keys": {"card": {"resource": "acme.example/card", "is": "devices"}},
     "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "free"}}],
 }
 

@@ -10,10 +10,11 @@ import yaml
 
 from tests.controlplane.client import Object
 from tests.controlplane.product import PROGRAM
-from webhook.cluster.config_maps import LAST_GOOD_NAME, MAPPING_KEY, MAPPING_LABEL, SETTINGS_KEY, SETTINGS_NAME
-from webhook.cluster.registration import NAME as REGISTRATION
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
+from webhook.cluster.registration.desired import NAME as REGISTRATION
+from webhook.labels import MAPPING
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.strict_yaml import parse
 
 from .charts import CHART, NAMESPACE, PROXY, VALUES, WHOLE, Chart, HelmError, one, pod_of
 
@@ -105,7 +106,7 @@ def test_bad_values_are_refused(helm: Chart, given: Object, said: str) -> None:
 
 def documents(objects: list[Object]) -> dict[str, str]:
     """Return the mapping documents, by the name of their ConfigMap."""
-    maps = [each for each in objects if each["metadata"]["labels"].get(MAPPING_LABEL) == "true"]
+    maps = [each for each in objects if each["metadata"]["labels"].get(MAPPING) == "true"]
     return {each["metadata"]["name"]: each["data"][MAPPING_KEY] for each in maps}
 
 

@@ -128,7 +128,7 @@ def test_steps_in_a_clean_environment(tmp_path_factory: pytest.TempPathFactory) 
         assert wheel_a == wheel_b
         assert {name for name in first if first[name] != second.get(name)} == set()
         assert first.keys() == second.keys()
-        assert any(name.endswith("webhook/cli/__pycache__/serve.cpython-" + name[-7:]) for name in first)
+        assert any(name.endswith("webhook/cli/commands/__pycache__/serve.cpython-" + name[-7:]) for name in first)
         assert not [name for name in first if "/pip/" in name or name.endswith("direct_url.json")]
     finally:
         for path in (folder, *folder.rglob("*")):

@@ -80,7 +80,7 @@ def mapping_comes_and_goes_bad(scene: Scene) -> None:
     good = {
         "vendor": "acme",
         "family": "acme",
-        "words": {"card": {"resource": "acme.example/card", "is": "devices"}},
+        "keys": {"card": {"resource": "acme.example/card", "is": "devices"}},
         "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "free"}}],
     }
     scene.client.create(config_map(json.dumps(good))).accepted()

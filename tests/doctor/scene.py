@@ -8,14 +8,15 @@ from typing import Any
 
 import msgspec
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from certs.pair import Pair
 from webhook import __version__
 from webhook.admission.context import Namespace
-from webhook.cluster.config_maps import ConfigMap
-from webhook.cluster.documents import Memo
-from webhook.cluster.policies import Outcome, policy_of
-from webhook.cluster.registration import Object, Service, Site, registration, wanted
+from webhook.cluster.client.api import Object
+from webhook.cluster.configuration.config_maps import ConfigMap
+from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
+from webhook.cluster.registration.desired import Service, Site, desired_from, registration
 from webhook.doctor.checks import CHECKS
 from webhook.doctor.facts import DaemonSet, Facts, Node, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Missing, Result
@@ -28,25 +29,25 @@ REFUSED = Missing('things is forbidden: User "u" cannot list resource "things"')
 SHIM = "/usr/local/vgpu-shim"
 PLUGINS = "/var/lib/kubelet/device-plugins"
 
-AUTHORITY = make_authority("one", NOW - dt.timedelta(days=10))
-OTHER = make_authority("other", NOW - dt.timedelta(days=10))
+AUTHORITY = make_ca("one", NOW - dt.timedelta(days=10))
+OTHER = make_ca("other", NOW - dt.timedelta(days=10))
 LEAF = issue(AUTHORITY, ["webhook.example"], NOW - dt.timedelta(days=10))
 
 
-def outcome(**texts: str) -> Outcome:
+def outcome(**texts: str) -> PolicyOutcome:
     """What ConfigMaps come to: `settings`, and mappings by name."""
     settings = texts.pop("settings", "target: nvidia\n")
     maps = [ConfigMap("vgpu-webhook-settings", {"settings.yaml": settings}, {})]
     label = {"vgpu-webhook.io/mapping": "true"}
     maps += [ConfigMap(name, {"mapping.yaml": text}, label) for name, text in texts.items()]
-    return policy_of(maps, {}, Memo())
+    return policy_of(maps, {}, DocumentCache())
 
 
-def registered(made: Outcome, authority: Pair = AUTHORITY, *, service: bool = False) -> Object:
+def registered(made: PolicyOutcome, authority: Pair = AUTHORITY, *, service: bool = False) -> Object:
     """The registration as the webhook writes it."""
     address = Service("gpu", "vgpu-webhook") if service else URL
     site = Site(address, authority.certificate_pem, "gpu")
-    return registration(wanted(made.policy), site, version=__version__)
+    return registration(desired_from(made.policy), site, version=__version__)
 
 
 def configuration(name: str, **changes: Any) -> Object:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from tests.cluster.config_maps import vendor
 from tests.doctor.scene import (
     ADDRESS,
@@ -31,9 +31,9 @@ from tests.doctor.scene import (
     told,
 )
 from webhook.admission.context import Namespace
-from webhook.cluster.documents import Memo
-from webhook.cluster.policies import policy_of
-from webhook.cluster.registration import ENFORCE
+from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.policies import policy_of
+from webhook.cluster.registration.desired import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.facts import Backend, Choice, DeviceClass, Facts, Node, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Level, Missing
@@ -42,8 +42,8 @@ GPU = {"nvidia.com/gpu": "1"}
 DAY = dt.timedelta(days=1)
 OLD = issue(AUTHORITY, ["webhook.example"], NOW - 80 * DAY)
 ENDED = issue(AUTHORITY, ["webhook.example"], NOW - 100 * DAY)
-SHORT = make_authority("short", NOW - DAY, 20 * DAY)
-GONE = make_authority("gone", NOW - 20 * DAY, 10 * DAY)
+SHORT = make_ca("short", NOW - DAY, 20 * DAY)
+GONE = make_ca("gone", NOW - 20 * DAY, 10 * DAY)
 CALLED_FIRST = configuration("00-first", reinvocationPolicy="Never")
 SCHEDULERS = configuration("00-first", clientConfig={"service": {"namespace": "x", "name": "hami-scheduler"}})
 LEASE = Scheduler(0, 2, 0, 10.0)
@@ -65,7 +65,7 @@ SHARED = Node("n1", frozenset(GPU), {"nvidia.com/gpu.product": "Tesla-T4-SHARED"
 PRODUCT, REPLICAS = SHARED.labels
 TURNS = outcome(
     settings="owners: {nvidia.com/gpu: timeslicing}",
-    turns="extends: timeslicing\nwords: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n",
+    turns="extends: timeslicing\nkeys: {gpu: {resource: [nvidia.com/gpu, nvidia.com/gpu.shared]}}\n",
 )
 CLAIMING = pod("claiming", {**GPU, "deviceclass.resource.kubernetes.io/gpu.example": "1"})
 BESIDE = pod("beside", {**GPU, "b.example/nic": "1"})
@@ -266,12 +266,12 @@ CASES: list[tuple[str, Level, str, Facts]] = [
 
 
 @pytest.mark.parametrize(
-    "name,level,words,facts", CASES, ids=[f"{name}-{number}" for number, (name, *_) in enumerate(CASES)]
+    "name,level,text,facts", CASES, ids=[f"{name}-{number}" for number, (name, *_) in enumerate(CASES)]
 )
-def test_ends(name: str, level: Level, words: str, facts: Facts) -> None:
+def test_ends(name: str, level: Level, text: str, facts: Facts) -> None:
     """The level, and the words that say why; what is not well has a hint."""
     result = told(facts, name)
-    assert (result.level, words in result.message) == (level, True), result
+    assert (result.level, text in result.message) == (level, True), result
     assert bool(result.hint) is (level is not OK)
 
 
@@ -312,7 +312,7 @@ def test_nobody_answers() -> None:
 
 NOTHING: dict[str, Any] = {
     "configurations": [configuration("later")],
-    "outcome": policy_of([], {}, Memo()),
+    "outcome": policy_of([], {}, DocumentCache()),
     "stored": None,
     "deployed": False,
     "namespaces": [space("team"), Namespace("gpu")],

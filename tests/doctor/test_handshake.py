@@ -10,14 +10,14 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from certs.pair import Pair
 from webhook.doctor.handshake import handshake
 
 NOW = dt.datetime.now(dt.UTC)
 DAY = dt.timedelta(days=1)
-AUTHORITY = make_authority("one", NOW - DAY)
-OTHER = make_authority("other", NOW - DAY)
+AUTHORITY = make_ca("one", NOW - DAY)
+OTHER = make_ca("other", NOW - DAY)
 NAME = "webhook.gpu.svc"
 
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from tests.cluster.fake_api import reading
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
 from tests.doctor.test_handshake import server
-from webhook.cluster.api import UnreachableError
+from webhook.cluster.client.api import UnreachableError
 from webhook.doctor.facts import Backend, DeviceClass, Node, Scheduler, Shown
 from webhook.doctor.look import look
 from webhook.doctor.read import SecretObject, one_of
@@ -97,7 +97,7 @@ async def test_a_service_without_ready_endpoints() -> None:
 
 async def test_a_service_with_endpoints(tmp_path: Path) -> None:
     """Each endpoint is connected to, by the port of its slice and the Service's name; one that is not ready is not."""
-    authority = make_authority("now", dt.datetime.now(dt.UTC))
+    authority = make_ca("now", dt.datetime.now(dt.UTC))
     ours = registered(OUTCOME, authority, service=True)
     endpoints = [
         {"addresses": ["127.0.0.1"], "conditions": {"ready": True}},

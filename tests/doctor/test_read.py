@@ -6,7 +6,7 @@ import sys
 AT_ONCE = """
 import asyncio, sys
 import msgspec
-from webhook.cluster.api import Answer
+from webhook.cluster.client.api import Answer
 from webhook.doctor.read import all_of
 
 PAGE = b'{"metadata": {}, "items": [{"inner": {"text0": "x"}, "more1": [{"text3": "y"}]}]}'

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from certs.authority import make_authority
+from certs.ca import make_ca
 from tests.controlplane.client import Object
 from tests.deploy import before
 from tests.deploy.before import NoVersionBeforeError, unpack
@@ -54,7 +54,7 @@ def namespace_lost(scene: Scene) -> Iterator[None]:
 @contextmanager
 def strangers_bundle(scene: Scene) -> Iterator[None]:
     """While no replica runs the Secret is lost, and somebody writes an authority of his own into caBundle; then all start."""
-    stranger = make_authority("a stranger", dt.datetime.now(dt.UTC))
+    stranger = make_ca("a stranger", dt.datetime.now(dt.UTC))
     bundle = base64.b64encode(stranger.certificate_pem).decode()
 
     def change(found: Object) -> None:

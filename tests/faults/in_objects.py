@@ -185,7 +185,7 @@ def mapping(vendor: str) -> Object:
     return {
         "vendor": vendor,
         "family": vendor,
-        "words": {"device": {"resource": f"{vendor}.example/gpu", "is": "devices"}},
+        "keys": {"device": {"resource": f"{vendor}.example/gpu", "is": "devices"}},
         "forms": [{"name": "devices", "absent": {"memory": "all", "cores": "free"}}],
     }
 

@@ -39,7 +39,7 @@ class Outcome:
     counts: Counter[Fate]
     recovered: float | None
     told: Told
-    said: str
+    key_values: str
 
 
 @pytest.mark.parametrize(
@@ -57,12 +57,12 @@ def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.Captur
     numbers = ", ".join(f"{counts[fate]} {fate.value}" for fate in Fate)
     back = "never" if recovered is None else f"{recovered:.1f} s"
     with capsys.disabled():
-        print(f"\n{fault.name}: {numbers}, well after {back}\n    {told}\n    {outcome.said}", flush=True)  # noqa: T201
+        print(f"\n{fault.name}: {numbers}, well after {back}\n    {told}\n    {outcome.key_values}", flush=True)  # noqa: T201
     assert told or fault.harmless, "nobody was told"
     assert not (fault.harmless and told.alerts), "somebody was called, and nothing is wrong"
     assert not missing(fault.told, told)
     assert fault.untreated or not counts[Fate.UNTREATED], "pods were created untreated"
-    assert fault.denied or not counts[Fate.DENIED], f"pods were denied: {outcome.said}"
+    assert fault.denied or not counts[Fate.DENIED], f"pods were denied: {outcome.key_values}"
     assert recovered is not None
     assert recovered <= fault.recovers
     assert counts[Fate.TREATED]
@@ -96,7 +96,7 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
 
     # In a tuple: that nobody is told is an answer, too, of which `until` would think that there is none yet.
     enough = until(lambda: (told,) if not missing(fault.told, told := heard()) else None, HEARD)
-    return Outcome(stream.counts(), recovered, enough[0] if enough else heard(), stream.said)
+    return Outcome(stream.counts(), recovered, enough[0] if enough else heard(), stream.key_values)
 
 
 def missing(promised: Told, told: Told) -> dict[str, set[str]]:

@@ -13,8 +13,8 @@ from tests.fuzz.oracle.meaning import (
     MOST_DEVICES,
     Amount,
     Amounts,
+    Denied,
     Meaning,
-    Refused,
     at_least,
     percent,
 )
@@ -237,7 +237,7 @@ def defaults_of(trial: Trial, vendor: str, dimension: str) -> list[int | Amount]
     if text is not None:
         try:
             namespace = _namespace_default(dimension, text)
-        except (UnreadableError, Refused, ValueError):
+        except (UnreadableError, Denied, ValueError):
             return found
         return found if namespace is None else [namespace, *found]
     return found

@@ -84,7 +84,7 @@ def _treatment(draw: Draw) -> dict[str, str]:
     labels = {f"{PREFIX}inject": "enabled"}
     odd = draw.random()
     if odd < 0.04:
-        labels[f"{PREFIX}mode"] = draw.pick(("warn", "observe", "audit", "enforce", "wrong"))
+        labels[f"{PREFIX}mode"] = draw.pick(("warn", "audit", "observe", "enforce", "wrong"))
     elif odd < 0.05:
         labels[f"{PREFIX}rollout"] = draw.pick(("0", "50", "100", "x"))
     elif odd < 0.06:

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
+from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.meaning import ALL, GIB, MIB, Amount
-from tests.fuzz.oracle.words import Cluster
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.strict_yaml import parse
+from webhook.mapping.model.policy import Policy
 
 Defaults = Mapping[str, int | Amount]
 
@@ -22,7 +22,7 @@ CONFIGURED = """
 ---
 {extends: ascend, variables: {chip: {write: 910B2}}}
 ---
-{extends: cambricon, words: {vmemory: {unit: 256Mi}}}
+{extends: cambricon, keys: {vmemory: {unit: 256Mi}}}
 """
 """What makes targets of the vendors that need a cluster's word for it."""
 NVIDIA_DEFAULTS: Defaults = {"devices": 1, "memory": ("size", 5000 * MIB)}
@@ -85,7 +85,7 @@ SETUPS: tuple[Setup, ...] = (
     Setup(
         "gpushare active in MiB, nvidia's defaults large",
         mappings=CONFIGURED
-        + "---\n{extends: gpushare, words: {gpu-mem: {unit: 1Mi}}, drop: [cores]}\n"
+        + "---\n{extends: gpushare, keys: {gpu-mem: {unit: 1Mi}}, drop: [cores]}\n"
         + "---\n{extends: nvidia, defaults: {devices: 2, memory: all, cores: 30}}\n",
         settings="{owners: {aliyun.com/gpu-mem: gpushare}}",
         cluster=_owned("aliyun.com/gpu-mem", "gpushare", gpushare=MIB),

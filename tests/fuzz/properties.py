@@ -10,7 +10,7 @@ from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.trial import Finding, Trial, all_containers
 from tests.strict_patch import PatchError
 from webhook.finding import MAX_WARNING
-from webhook.reasons import Kind
+from webhook.reasons import ReasonKind
 from webhook.response import MAX_DENIAL
 
 Json = dict[str, Any]
@@ -44,7 +44,7 @@ def _shape(trial: Trial) -> Iterator[Finding]:
         yield Finding("decision agrees with itself", f"allowed {decision.allowed}, denial {decision.denial}")
     if decision.denial is not None:
         denial = decision.denial
-        if denial.reason.value.kind is not Kind.DENIAL:
+        if denial.reason.value.kind is not ReasonKind.DENIAL:
             yield Finding("a denial's reason is one", denial.text)
         if "\n" in denial.sentence or len(denial.sentence) > MAX_DENIAL:
             yield Finding("a message is one bounded line", denial.sentence)
@@ -59,7 +59,7 @@ def _shape(trial: Trial) -> Iterator[Finding]:
     mode = trial.case.labels.get(f"{PREFIX}mode", "enforce")
     if (mode != "enforce" or trial.skipped) and (decision.patch_json or not decision.allowed):
         yield Finding("who is not to be touched is not", f"mode {mode}, {decision.reason.name}")
-    if mode == "observe" and decision.warnings:
+    if mode == "audit" and decision.warnings:
         yield Finding("who is only observed is not told", decision.warnings[0].text)
 
 

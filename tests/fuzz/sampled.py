@@ -8,12 +8,12 @@ from dataclasses import replace
 from typing import Any
 
 from tests.fuzz.generate import PREFIX, Case
-from tests.fuzz.oracle.meaning import FREE, Amounts
+from tests.fuzz.oracle.meaning import ALL, FREE, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import Decision, decide
-from webhook.cli.manifest import Manifest
-from webhook.cli.treatment import Treated, Wishes, treat
+from webhook.cli.manifests.manifest import Manifest
+from webhook.cli.manifests.simulate import SimulateOptions, Treated, treat
 from webhook.explanation.model import ContainerExplained
 from webhook.explanation.pods import explain
 from webhook.pod import decode_pod
@@ -85,16 +85,18 @@ def _without_defaults(trial: Trial) -> Iterator[Finding]:
     denial = trial.decision.denial
     if denial is not None:
         # A default may make a share of whole devices, and a share needs more: a scheduler, no privilege.
-        # What has no limit because the pod specifies so cannot be written where the default would give it one.
-        if denial.reason.code < "VGW500" and not (denial.reason is Reason.NO_EQUIVALENT and _specifies_no_limit(trial)):
+        # What has no limit because the pod specifies so, or all memory, cannot be written by leaving a key out where a
+        # default would take its place.
+        if denial.reason.code < "VGW500" and not (denial.reason is Reason.NO_EQUIVALENT and _specifies_all(trial)):
             yield Finding("a namespace's default stops no pod", denial.text)
         return
     if trial.decision.patch_json or other.decision.patch_json:
         yield from _specified(trial, other)
 
 
-def _specifies_no_limit(trial: Trial) -> bool:
-    return any(read.meaning is not None and FREE in (read.meaning.memory, read.meaning.cores) for read in trial.before)
+def _specifies_all(trial: Trial) -> bool:
+    meanings = (read.meaning for read in trial.before)
+    return any(found is not None and (FREE in (found.memory, found.cores) or found.memory == ALL) for found in meanings)
 
 
 def _specified(trial: Trial, other: Trial) -> Iterator[Finding]:
@@ -148,7 +150,7 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         for data in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, pod)
     ]
     try:
-        outcome = called(treat, manifests, lambda one, context: decide(one, context, trial.policy), Wishes())
+        outcome = called(treat, manifests, lambda one, context: decide(one, context, trial.policy), SimulateOptions())
     except RaisedError as error:
         yield Finding("mutate prints what the server stores", str(error))
         return

@@ -13,7 +13,7 @@ from tests.fuzz.oracle.reading import Read, read_pod
 from tests.fuzz.policies import SETUPS, Setup, policy_of
 from tests.strict_patch import apply_in_place
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 
 Json = dict[str, Any]

@@ -7,14 +7,14 @@ from typing import Any
 from hypothesis import event
 from hypothesis import strategies as st
 
+from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.meaning import Amounts
 from tests.fuzz.oracle.reading import Read, read_pod
-from tests.fuzz.oracle.words import Cluster
 from tests.generators.pods import pods, sound_pods
 from tests.generators.policies import Configured, contexts, policies
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, decide
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 
@@ -47,9 +47,9 @@ class Admitted:
     def read(self, pod: dict[str, Any], container: dict[str, Any]) -> Read:
         """What the container asks for by the vendors' documentation."""
         gpushare = self.policy.vendors["gpushare"]
-        unit = gpushare.words["gpu-mem"].unit
+        unit = gpushare.keys["gpu-mem"].unit
         assert isinstance(unit, int)
-        owners = {} if gpushare.standby else {"aliyun.com/gpu-mem": "gpushare"}
+        owners = {} if gpushare.inactive else {"aliyun.com/gpu-mem": "gpushare"}
         reads = read_pod(pod, Cluster(owners, {"gpushare": unit}))
         return next(one for one in reads if one.name == container["name"])
 

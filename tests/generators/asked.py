@@ -7,8 +7,8 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from webhook.mapping.refusal import spelling
-from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Vendor
+from webhook.mapping.requests.denials import spelling
 from webhook.quantity import Number, simplest
 
 MIB = 1024**2
@@ -52,8 +52,8 @@ def drawn(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Numbe
     """A number or text for some of the words, as the form's conditions ask for."""
     devices = random_.choice([1, 1, 1, 2, 2, 3, 4, 8])
     found: dict[str, Number | str] = {}
-    for name, word in form.words.items():
-        condition = next((one for one in form.when if one.words == (name,)), None)
+    for name, word in form.keys.items():
+        condition = next((one for one in form.when if one.keys == (name,)), None)
         wanted = random_.random() < 0.6 if condition is None else _wanted(condition, random_)
         if not wanted:
             continue
@@ -65,7 +65,7 @@ def drawn(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Numbe
             found[name] = _number(word, form, condition, devices, random_)
     derived = form.devices
     if isinstance(derived, Derived):
-        found[derived.word] = devices * derived.per
+        found[derived.key] = devices * derived.per
     return found
 
 
@@ -75,7 +75,7 @@ def _wanted(condition: Condition, random_: random.Random) -> bool:
     return not condition.absent or random_.random() < 0.5
 
 
-def _number(word: Word, form: Form, condition: Condition | None, devices: int, random_: random.Random) -> Number:
+def _number(word: Key, form: Form, condition: Condition | None, devices: int, random_: random.Random) -> Number:
     legal = word.values if condition is None or condition.numbers is None else condition.numbers
     if "devices" in word.dimensions:
         return devices if legal is None or devices in legal else legal.ceil(devices) or 1
@@ -85,7 +85,7 @@ def _number(word: Word, form: Form, condition: Condition | None, devices: int, r
     return simplest(number * devices) if word.total and form.devices != 1 else number
 
 
-def _amount(word: Word, random_: random.Random) -> Number:
+def _amount(word: Key, random_: random.Random) -> Number:
     unit = word.unit or 1
     if word.written == "decimal":
         return simplest(Fraction(random_.randrange(1, 10_000), 10_000))
@@ -103,14 +103,14 @@ def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Ran
     for name, variable in vendor.document.variables.items():
         listed = [*(variable.values if isinstance(variable.values, list) else []), *(variable.rows or {})]
         binding[name] = random_.choice(listed) if listed else PATTERNED[name]
-    if any("{" not in word.spellings[0].text for word in vendor.words.values()) and random_.random() < 0.5:
+    if any("{" not in word.spellings[0].text for word in vendor.keys.values()) and random_.random() < 0.5:
         binding = {"container": "main"}
     idle: list[Json] = [{"name": "idle"}] if random_.random() < 0.3 else []
     regular: list[Json] = [*idle, {"name": "main"}] if random_.random() < 0.5 else [{"name": "main"}, *idle]
     side: dict[str, str] = {}
     labels, annotations = {"app": "a"}, {"team.example/a": "b"}
     for name, number in numbers.items():
-        word = vendor.words[name]
+        word = vendor.keys[name]
         text = _text(word, number)
         key = spelling(word, binding)
         if word.place == "resource":
@@ -122,7 +122,7 @@ def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Ran
             annotations[key] = whole
             if word.twin is not None and random_.random() < 0.5:
                 annotations[word.twin.render(binding) or ""] = text
-    asks = next((word for word in vendor.words.values() if word.kind == "container"), None)
+    asks = next((word for word in vendor.keys.values() if word.kind == "container"), None)
     if asks is not None and len(regular) > 1:
         annotations[asks.spellings[0].text] = "main"
     for container in regular:
@@ -134,7 +134,7 @@ def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Ran
     }
 
 
-def _text(word: Word, number: Number | str) -> str:
+def _text(word: Key, number: Number | str) -> str:
     if isinstance(number, str):
         return number
     return f"{float(number):.4f}" if word.written == "decimal" else str(int(number))

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from tests.generators.asked import Json, drawn, pod_of
-from webhook.mapping.vendor import Derived, Vendor, Word
+from webhook.mapping.model.vendor import Derived, Key, Vendor
 from webhook.quantity import QuantityError, parse_quantity
 
 COUNTS = (1, 2, 3, 4, 8, 4095, 4096)
@@ -24,7 +24,7 @@ _RULES = {
     "devices",
     "step",
     "rows",
-    "words",
+    "keys",
     "forms",
     "variables",
     "absent",
@@ -41,7 +41,7 @@ def boundary_pods(source: Vendor, target: Vendor, random_: random.Random) -> Ite
         counts = [*COUNTS, *(int(one) + by for one in (*_written(source), *_written(target)) for by in (-1, 0, 1))]
         devices = random_.choice([1, random_.choice([count for count in counts if 1 <= count <= COUNTS[-1]])])
         derived = form.devices
-        for name, word in form.words.items():
+        for name, word in form.keys.items():
             if name not in numbers or word.kind != "amount":
                 continue
             if "devices" in word.dimensions:
@@ -49,12 +49,12 @@ def boundary_pods(source: Vendor, target: Vendor, random_: random.Random) -> Ite
             elif random_.random() < 0.8:
                 numbers[name] = _number(word, source, target, devices, random_)
         if isinstance(derived, Derived) and (derived.rounding != "up" or random_.random() < 0.1):
-            numbers[derived.word] = devices * derived.per
+            numbers[derived.key] = devices * derived.per
         if numbers:
             yield pod_of(source, numbers, random_)
 
 
-def _number(word: Word, source: Vendor, target: Vendor, devices: int, random_: random.Random) -> Fraction | int:
+def _number(word: Key, source: Vendor, target: Vendor, devices: int, random_: random.Random) -> Fraction | int:
     unit = Fraction(word.unit or 1)
     amounts = [one for vendor in (source, target) for one in _amounts(vendor, sized=word.sized)]
     amount = random_.choice(amounts) / random_.choice([1, 1, devices])
@@ -72,10 +72,7 @@ def _number(word: Word, source: Vendor, target: Vendor, devices: int, random_: r
 def _amounts(vendor: Vendor, *, sized: bool) -> list[Fraction]:
     """Bytes, or percent of a card."""
     units = {
-        Fraction(word.unit)
-        for form in vendor.forms
-        for word in form.words.values()
-        if word.unit and word.sized == sized
+        Fraction(word.unit) for form in vendor.forms for word in form.keys.values() if word.unit and word.sized == sized
     }
     most = Fraction(2**40 if sized else 100)
     found = {number * unit for number in _written(vendor) for unit in units} | {most}

@@ -11,10 +11,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME
-from webhook.mapping.json_schema import mapping_json_schema
+from webhook.mapping.document.json_schema import mapping_json_schema
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin
-from webhook.mapping.settings import Settings
-from webhook.mapping.strict_yaml import parse
 
 SCHEMA = mapping_json_schema()
 SETTINGS_SCHEMA = Settings.model_json_schema(by_alias=True)
@@ -115,10 +115,10 @@ def named(draw: st.DrawFn) -> dict[str, Any]:
     key = st.one_of(
         st.sampled_from(["acme.com/{x}-n", "acme.com/{x}-{y}", "acme.com/{y}", "acme.com/{x}*"]), st.sampled_from(KEYS)
     )
-    data["words"]["gpu"]["resource"] = draw(st.one_of(st.just("acme.com/{x}-gpu"), key))
+    data["keys"]["gpu"]["resource"] = draw(st.one_of(st.just("acme.com/{x}-gpu"), key))
     for what in draw(st.sets(st.sampled_from(["owned", "hints", "known", "twin", "match"]))):
         if what == "twin":
-            data["words"]["more"] = {"label": "acme.com/more", "twin": draw(key), "is": "other"}
+            data["keys"]["more"] = {"label": "acme.com/more", "twin": draw(key), "is": "other"}
         elif what == "match":
             data["match"] = {draw(st.sampled_from(["keys", "resources"])): [draw(key)]}
         else:

@@ -7,10 +7,10 @@ from typing import Any
 from hypothesis import strategies as st
 
 from webhook.admission import Context, Namespace
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.problem import MappingError
-from webhook.mapping.strict_yaml import Document
+from webhook.mapping.model.policy import Policy
 
 SETTINGS = st.fixed_dictionaries(
     {},
@@ -31,14 +31,14 @@ CHANGES: dict[str, list[dict[str, Any]]] = {
         {"shim": {"unmet": "deny"}, "privileged": "allow"},
         {"guard": [{"env": ["CUDA_DEVICE_*_LIMIT*", "CUDA_REDIRECT"], "unless": [], "action": "strip"}]},
         {"translateTo": "aliyun", "place": {"conflict": "deny"}},
-        {"words": {"gpu": {"resource": ["nvidia.com/gpu", "example.com/vgpu"]}}},
+        {"keys": {"gpu": {"resource": ["nvidia.com/gpu", "example.com/vgpu"]}}},
     ],
     "iluvatar": [
         {"defaults": {"devices": 1, "memory": "5000Mi", "cores": 7}},
         {"defaults": {"devices": 2}, "translateTo": "nvidia"},
     ],
     "aliyun": [{"defaults": {"cores": 33}}, {"translateTo": "nvidia"}, {"drop": ["cores"]}],
-    "gpushare": [{"drop": ["cores"]}, {"words": {"gpu-mem": {"unit": "128Mi"}}}],
+    "gpushare": [{"drop": ["cores"]}, {"keys": {"gpu-mem": {"unit": "128Mi"}}}],
     "vcuda": [{"defaults": {"memory": "4Gi"}}, {"defaults": {"memory": "1Mi", "cores": 10}}, {"translateTo": "nvidia"}],
 }
 

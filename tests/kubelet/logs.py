@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Final
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 
 PORT: Final = 10250
 
@@ -39,7 +39,7 @@ class Logs(BaseHTTPRequestHandler):
 def serve_logs(address: str, folder: Path, scratch: Path) -> None:
     """Serve the logs below a folder in a thread, under a certificate that nobody checks."""
     now = dt.datetime.now(dt.UTC)
-    leaf = issue(make_authority("node", now), [address], now)
+    leaf = issue(make_ca("node", now), [address], now)
     pem = scratch / "kubelet.pem"
     pem.write_bytes(leaf.key_pem + leaf.certificate_pem)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

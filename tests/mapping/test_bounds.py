@@ -10,14 +10,14 @@ import pytest
 
 from tests.cluster.config_maps import mapping, outcome, vendor
 from tests.mapping.vendors import ACME, problems
-from webhook.mapping.compile import compile_vendor
-from webhook.mapping.json_schema import mapping_json_schema
+from webhook.mapping.compile.mapping import compile_vendor
+from webhook.mapping.compile.probes import combinations
+from webhook.mapping.document.json_schema import mapping_json_schema
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.schema import Mapping as Schema
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import build_policy, builtin
-from webhook.mapping.probes import combinations
-from webhook.mapping.problem import MappingError
-from webhook.mapping.schema import Mapping as Schema
-from webhook.mapping.settings import Settings
-from webhook.mapping.strict_yaml import Document, parse
 
 BOUNDS = {
     "array": {"maxItems"},
@@ -84,13 +84,13 @@ def test_a_twin_is_checked_like_a_key(twin: str) -> None:
     """Variables that are not there, or twice."""
     text = ACME.replace("resource: acme.com/gpu", f"label: acme.com/gpu, twin: '{twin}'")
     (found,) = problems(text + "variables: {a: {values: '[a-z]'}}\n")
-    assert (found.path, found.line) == (("words", "gpu", "twin"), 4)
+    assert (found.path, found.line) == (("keys", "gpu", "twin"), 4)
 
 
 @pytest.mark.parametrize(
     "more",
     [
-        {"words": {"gpu": {"resource": "w.example/{v0}{v1}{v2}", "is": "devices"}}},
+        {"keys": {"gpu": {"resource": "w.example/{v0}{v1}{v2}", "is": "devices"}}},
         {"owned": ["w.example/{v0}{v1}{v2}"]},
         {"match": {"keys": ["w.example/{v0}{v1}{v2}"]}},
     ],
@@ -113,26 +113,26 @@ NUMBERS = [f"{n * 10}..{n * 10 + 7} by 3" for n in range(64)]
 MEANT: dict[str, Any] = {"absent": {"devices": 1, "memory": "all", "cores": "free"}}
 WORST: dict[str, dict[str, Any]] = {
     "words with forms": {
-        "words": {f"w{n}": {"resource": f"w.example/w{n}", "is": "devices", "values": NUMBERS} for n in range(32)},
+        "keys": {f"w{n}": {"resource": f"w.example/w{n}", "is": "devices", "values": NUMBERS} for n in range(32)},
         "forms": [{"name": f"f{n}", "when": {f"w{n % 32}": n + 1}, **MEANT} for n in range(64)],
     },
     "words that say nothing": {
-        "words": {f"w{n}": {"resource": f"w.example/w{n}", "is": "other"} for n in range(32)},
+        "keys": {f"w{n}": {"resource": f"w.example/w{n}", "is": "other"} for n in range(32)},
         "variables": {f"v{n}": {"values": [f"x{m}" for m in range(512)]} for n in range(32)},
         "forms": [{"name": f"f{n}", "devices": 1, "memory": "all", "cores": "free"} for n in range(64)],
     },
     "rows": {
         "variables": {"v": {"rows": {f"x{n}": {"memory": "1Gi", "values": {"gpu": NUMBERS}} for n in range(512)}}},
-        "words": {"gpu": {"resource": "w.example/{v}", "is": "devices"}},
+        "keys": {"gpu": {"resource": "w.example/{v}", "is": "devices"}},
         "forms": [{"name": f"f{n}", "when": {"gpu": n + 1}, **MEANT} for n in range(64)],
     },
     "guard": {"guard": [{"env": [f"A{n}*B{m}*C*D*E*" for m in range(32)], "unless": ["x"]} for n in range(64)]},
     "marks": {what: [f"w.example/{n}" for n in range(250)] for what in ("owned", "hints", "known")},
     "unknown keys": {f"key{n}": 1 for n in range(30_000)},
-    "mistakes": {"words": {f"w{n}": {"a": 1, "b": [], "is": "x"} for n in range(5000)}},
+    "mistakes": {"keys": {f"w{n}": {"a": 1, "b": [], "is": "x"} for n in range(5000)}},
     "expressions": {
         "variables": {"v": {"values": "[a-z]{300}"}},
-        "words": {
+        "keys": {
             f"w{k}": {"resource": [f"w.example/{{v}}-{n}-{k}" for n in range(32)], "is": "devices"} for k in range(32)
         },
     },
@@ -171,4 +171,4 @@ def test_the_probes_of_many_forms() -> None:
 def test_documents_without_lines_are_told() -> None:
     """Data that was not read from a text has no lines: nothing breaks."""
     with pytest.raises(MappingError):
-        build_policy([Document("data", {"extends": "nvidia", "words": 5}, {})])
+        build_policy([Document("data", {"extends": "nvidia", "keys": 5}, {})])

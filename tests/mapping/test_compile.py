@@ -3,10 +3,10 @@
 import pytest
 
 from tests.mapping.vendors import ACME, problems
+from webhook.mapping.compile.probes import probe
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, load_policy
-from webhook.mapping.probes import probe
-from webhook.mapping.problem import MappingError
-from webhook.mapping.strict_yaml import parse
 
 Mistake = tuple[str, str, int, str, str, str]
 """What is replaced by what; then line, path, a part of the message and a part of the hint."""
@@ -17,13 +17,13 @@ SCHEMA: list[Mistake] = [
     ("family: acme\n", "", 1, "family", "the key 'family' is missing", ""),
     ("vendor: acme", "vendor: Acme", 1, "vendor", "not 'Acme'", ""),
     ("vendor: acme", "vendor: ", 1, "vendor", "string", ""),
-    ("is: devices", "is: device", 4, "words.gpu.is", "'device' is not one of", ""),
-    ("is: devices", "is: [cores, x]", 4, "words.gpu.is[1]", "'x' is not one of", ""),
-    ("is: devices", "what: devices", 4, "words.gpu.what", "unknown key 'what'", "known keys are"),
-    ("is: cores", "is: cores, valus: 1..", 6, "words.core.valus", "unknown key", "did you mean `values`"),
-    ("is: cores", "is: cores, round: near", 6, "words.core.round", "'near' is not one of", ""),
-    ("is: cores", "is: cores, total: 1", 6, "words.core.total", "boolean", ""),
-    ("is: cores", "is: cores, list: maybe", 6, "words.core.list", "boolean", ""),
+    ("is: devices", "is: device", 4, "keys.gpu.is", "'device' is not one of", ""),
+    ("is: devices", "is: [cores, x]", 4, "keys.gpu.is[1]", "'x' is not one of", ""),
+    ("is: devices", "what: devices", 4, "keys.gpu.what", "unknown key 'what'", "known keys are"),
+    ("is: cores", "is: cores, valus: 1..", 6, "keys.core.valus", "unknown key", "did you mean `values`"),
+    ("is: cores", "is: cores, round: near", 6, "keys.core.round", "'near' is not one of", ""),
+    ("is: cores", "is: cores, total: 1", 6, "keys.core.total", "boolean", ""),
+    ("is: cores", "is: cores, list: maybe", 6, "keys.core.list", "boolean", ""),
     (f"forms:\n{FORMS}", "forms: []\n", 7, "forms", "is an empty list", "one entry"),
     ("name: share", "nam: share", 8, "forms[0].nam", "unknown key", "did you mean `name`"),
     ("devices: 1", "devices: 0", 8, "forms[0].absent.devices", "greater than or equal to 1", ""),
@@ -36,30 +36,30 @@ SCHEMA: list[Mistake] = [
     ("forms:", "privileged: maybe\nforms:", 7, "privileged", "'maybe' is not one of", ""),
     ("forms:", "initContainers: no-way\nforms:", 7, "initContainers", "is not one of", ""),
     ("forms:", "init_containers: served\nforms:", 7, "init_containers", "unknown key", "did you mean `initContainers`"),
-    ("forms:", "standby: 1\nforms:", 7, "standby", "boolean", ""),
+    ("forms:", "inactive: 1\nforms:", 7, "inactive", "boolean", ""),
     ("forms:", "known: all\nforms:", 7, "known", "list", ""),
     ("forms:", "variables: {m: {value: [a]}}\nforms:", 7, "variables.m.value", "unknown key", "did you mean `values`"),
 ]
 WORDS: list[Mistake] = [
-    ("resource: acme.com/gpu,", "", 4, "words.gpu", "stands in exactly one place", "write one of `resource`, `label`"),
-    ("resource: acme.com/gpu", "resource: a.b/c, label: a.b/d", 4, "words.gpu", "exactly one place", ""),
-    ("resource: acme.com/gpu", "resource: []", 4, "words.gpu.resource", "is an empty list", "one entry"),
-    ("acme.com/gpu,", '"acme.com/{chip}",', 4, "words.gpu.resource", "variable {chip} is not defined", "`variables`"),
-    ("  core:", "  cores:", 6, "words.cores", "may not be called like a dimension", "cores-word"),
-    ("unit: 1Mi", "unit: 1Zi", 5, "words.mem.unit", "Zi", "write a size"),
-    ("unit: 1Mi", "unit: 0", 5, "words.mem.unit", "0 is not above 0", ""),
-    ("unit: 1Mi", "unit: -1Mi", 5, "words.mem.unit", "not above 0", ""),
-    ("unit: 1Mi", "unit: much%", 5, "words.mem.unit", "'much' is not", ""),
-    ("unit: 1Mi", "unit: null", 5, "words.mem", "`unit: null` needs `why`", ""),
-    (", unit: 1Mi", "", 5, "words.mem", "a memory word needs a `unit`", "`1Mi`"),
-    ("is: cores", "is: cores, unit: 1Mi", 6, "words.core.unit", "only memory has a size", "`1%`"),
-    ("is: cores", "is: cores, values: 5...9", 6, "words.core.values", "is no set of numbers", ""),
-    ("is: cores", "is: cores, values: 9..5", 6, "words.core.values", "'9..5' holds no number", ""),
-    ("is: cores", "is: cores, values: 1..9 by 0", 6, "words.core.values", "holds no number", ""),
-    ("is: cores", "is: cores, step: 0", 6, "words.core.step", "not above 0", ""),
-    ("is: cores", "is: cores, step: x", 6, "words.core.step", "not a Kubernetes quantity", ""),
-    ("is: devices", "is: text, picks: profile", 4, "words.gpu.picks", "variable 'profile' is not defined", ""),
-    ("is: devices", "is: container", 4, "words.gpu", "says who asks", "`absent: first`"),
+    ("resource: acme.com/gpu,", "", 4, "keys.gpu", "stands in exactly one place", "write one of `resource`, `label`"),
+    ("resource: acme.com/gpu", "resource: a.b/c, label: a.b/d", 4, "keys.gpu", "exactly one place", ""),
+    ("resource: acme.com/gpu", "resource: []", 4, "keys.gpu.resource", "is an empty list", "one entry"),
+    ("acme.com/gpu,", '"acme.com/{chip}",', 4, "keys.gpu.resource", "variable {chip} is not defined", "`variables`"),
+    ("  core:", "  cores:", 6, "keys.cores", "may not be called like a dimension", "cores-word"),
+    ("unit: 1Mi", "unit: 1Zi", 5, "keys.mem.unit", "Zi", "write a size"),
+    ("unit: 1Mi", "unit: 0", 5, "keys.mem.unit", "0 is not above 0", ""),
+    ("unit: 1Mi", "unit: -1Mi", 5, "keys.mem.unit", "not above 0", ""),
+    ("unit: 1Mi", "unit: much%", 5, "keys.mem.unit", "'much' is not", ""),
+    ("unit: 1Mi", "unit: null", 5, "keys.mem", "`unit: null` needs `why`", ""),
+    (", unit: 1Mi", "", 5, "keys.mem", "a memory word needs a `unit`", "`1Mi`"),
+    ("is: cores", "is: cores, unit: 1Mi", 6, "keys.core.unit", "only memory has a size", "`1%`"),
+    ("is: cores", "is: cores, values: 5...9", 6, "keys.core.values", "is no set of numbers", ""),
+    ("is: cores", "is: cores, values: 9..5", 6, "keys.core.values", "'9..5' holds no number", ""),
+    ("is: cores", "is: cores, values: 1..9 by 0", 6, "keys.core.values", "holds no number", ""),
+    ("is: cores", "is: cores, step: 0", 6, "keys.core.step", "not above 0", ""),
+    ("is: cores", "is: cores, step: x", 6, "keys.core.step", "not a Kubernetes quantity", ""),
+    ("is: devices", "is: text, picks: profile", 4, "keys.gpu.picks", "variable 'profile' is not defined", ""),
+    ("is: devices", "is: container", 4, "keys.gpu", "says who asks", "`absent: first`"),
 ]
 VARIABLES: list[Mistake] = [
     ("forms:", "variables: {m: {}}\nforms:", 7, "variables.m", "needs `values` or `rows`", ""),
@@ -83,18 +83,18 @@ IN_FORMS: list[Mistake] = [
     ("name: share", "when: {gpus: 1}", 8, "forms[0].when.gpus", "no word is called 'gpus'", "words are gpu, mem, core"),
     ("name: share", "when: {memory: 5}", 8, "forms[0].when.memory", "can be `absent` or `present`", "name the word"),
     ("name: share", "when: {gpu: many}", 8, "forms[0].when.gpu", "'many' is no set of numbers", ""),
-    ("name: share", "devices: {word: gpus, per: 1}", 8, "forms[0].devices.word", "no word is called 'gpus'", "gpu"),
-    ("name: share", "devices: {word: core, per: 0}", 8, "forms[0].devices.per", "greater than or equal to 1", ""),
+    ("name: share", "devices: {key: gpus, per: 1}", 8, "forms[0].devices.word", "no word is called 'gpus'", "gpu"),
+    ("name: share", "devices: {key: core, per: 0}", 8, "forms[0].devices.per", "greater than or equal to 1", ""),
     ("name: share", "devices: 0", 8, "forms[0].devices", "one device or more", ""),
     ("name: share", "memory: most", 8, "forms[0].memory", "'most' is not", "write `all`"),
     ("name: share", "memory: -1", 8, "forms[0].memory", "below zero", ""),
     ("name: share", "cores: 101", 8, "forms[0].cores", "101 is no percentage", ""),
     ("memory: all", "memory: some", 8, "forms[0].absent.memory", "'some' is not", ""),
     ("cores: free", "cores: none", 8, "forms[0].absent.cores", "'none' is not", ""),
-    ("name: share", "words: {gpus: {}}", 8, "forms[0].words.gpus", "no word is called 'gpus'", "gpu, mem, core"),
-    ("name: share", "words: {mem: {unit: 0}}", 8, "forms[0].words.mem.unit", "not above 0", ""),
-    ("name: share", "words: {mem: {values: x}}", 8, "forms[0].words.mem.values", "no set of numbers", ""),
-    ("name: share", "words: {mem: {step: 0}}", 8, "forms[0].words.mem.step", "not above 0", ""),
+    ("name: share", "keys: {gpus: {}}", 8, "forms[0].keys.gpus", "no word is called 'gpus'", "gpu, mem, core"),
+    ("name: share", "keys: {mem: {unit: 0}}", 8, "forms[0].keys.mem.unit", "not above 0", ""),
+    ("name: share", "keys: {mem: {values: x}}", 8, "forms[0].keys.mem.values", "no set of numbers", ""),
+    ("name: share", "keys: {mem: {step: 0}}", 8, "forms[0].keys.mem.step", "not above 0", ""),
     ("forms:", "forms:\n- {name: share, when: {gpu: 9}}", 7, "forms", "two forms are called 'share'", ""),
     ("forms:", "forms:\n- {when: {gpu: 9}, deny: 'not {gpus}'}", 8, "forms[0].deny", "no word is called 'gpus'", "gpu"),
     ("forms:", "forms:\n- {when: {gpu: 9}, deny: x, devices: 1}", 8, "forms[0]", "says nothing else", "keep `when`"),
@@ -187,14 +187,14 @@ def where(path: tuple[str | int, ...]) -> str:
 def test_all_mistakes_at_once() -> None:
     """Whoever writes a document is not sent back for each mistake."""
     text = ACME.replace("unit: 1Mi", "unit: 0").replace("is: cores", "is: cores, values: x")
-    assert [where(one.path) for one in problems(text)] == ["words.mem.unit", "words.core.values"]
+    assert [where(one.path) for one in problems(text)] == ["keys.mem.unit", "keys.core.values"]
 
 
 def test_mistakes_of_all_documents_at_once() -> None:
     """One bad document does not hide another's mistakes."""
     found = problems(ACME.replace("unit: 1Mi", "unit: 0"), "extends: nvidia\ndefault: {}\n", settings="targets: x\n")
     assert sorted((one.source, where(one.path)) for one in found) == [
-        ("0.yaml", "words.mem.unit"),
+        ("0.yaml", "keys.mem.unit"),
         ("1.yaml", "default"),
         ("settings.yaml", "targets"),
     ]
@@ -224,7 +224,7 @@ def test_patterns_of_labels_of_nodes_are_checked() -> None:
         ("defaults: {memory: free}", "not a Kubernetes quantity"),
         ("defaults: {memory: 2Ti}", "no card has 2 TiB"),
         ("defaults: {devices: 5000}", "no node has 5000 devices"),
-        ("words: {gpumem: {resource: nvidia.com/gpu}}", "is the word 'gpu' already"),
+        ("keys: {gpumem: {resource: nvidia.com/gpu}}", "is the word 'gpu' already"),
         ('place: {scheduler: ""}', "at least 1 character"),
     ],
 )

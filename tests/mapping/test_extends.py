@@ -5,9 +5,9 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.extends import resolve
+from webhook.mapping.document.extends import resolve
+from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.strict_yaml import Document
 from webhook.request import Size
 
 BASE = Document(
@@ -51,14 +51,14 @@ def test_maps_merge_lists_are_replaced_null_removes(
 
 def test_three_lines_survive_an_upgrade() -> None:
     """Another default, renamed words, another scheduler: the rest is the built-in document's."""
-    text = "extends: nvidia\nwords: {gpumem: {resource: corp.example/mem}}\ndefaults: {memory: 8000Mi}\n"
+    text = "extends: nvidia\nkeys: {gpumem: {resource: corp.example/mem}}\ndefaults: {memory: 8000Mi}\n"
     changed = policy(text).vendors["nvidia"]
     plain = load_policy().vendors["nvidia"]
-    assert changed.words["gpumem"].spellings[0].text == "corp.example/mem"
-    assert changed.words["gpumem"].unit == plain.words["gpumem"].unit
+    assert changed.keys["gpumem"].spellings[0].text == "corp.example/mem"
+    assert changed.keys["gpumem"].unit == plain.keys["gpumem"].unit
     assert changed.defaults["memory"].value == Size(8000 * 1024**2)
     assert changed.defaults["devices"] == plain.defaults["devices"]
-    assert changed.overridden == {("words", "gpumem", "resource"), ("defaults", "memory")}
+    assert changed.overridden == {("keys", "gpumem", "resource"), ("defaults", "memory")}
     assert changed.place == plain.place
 
 
@@ -70,7 +70,7 @@ def test_three_lines_survive_an_upgrade() -> None:
         ("extends: xyzzy\n", "'xyzzy' is no built-in mapping", "known are aliyun, amd, "),
         ("extends: vcuda\nvendor: mine\n", "still claims the resource names of vcuda-core, vcuda-memory", "`null`"),
         (
-            "extends: vcuda\nvendor: mine\nwords: {vcuda-core: {resource: a.b/c}}\n",
+            "extends: vcuda\nvendor: mine\nkeys: {vcuda-core: {resource: a.b/c}}\n",
             "still claims the resource names of vcuda-memory",
             "leave `vendor` out",
         ),
@@ -88,11 +88,11 @@ def test_what_cannot_be_extended(text: str, message: str, hint: str) -> None:
 def test_a_removed_word_is_gone() -> None:
     """Under a name of its own a word may be renamed or removed."""
     text = (
-        "extends: nvidia\nvendor: mine\nwords: {gpu: {resource: a.b/g}, gpumem: {resource: a.b/m}, "
+        "extends: nvidia\nvendor: mine\nkeys: {gpu: {resource: a.b/g}, gpumem: {resource: a.b/m}, "
         "gpumem-percentage: null, gpucores: null, priority: null}\ndefaults: {cores: null}\n"
     )
     found = policy(text)
-    resources = {word.name for word in found.vendors["mine"].words.values() if word.place == "resource"}
+    resources = {key.name for key in found.vendors["mine"].keys.values() if key.place == "resource"}
     assert resources == {"gpu", "gpumem"}
     assert found.resources.owners("nvidia.com/gpumem-percentage")[0].vendor == "nvidia"
 
@@ -104,5 +104,5 @@ def test_built_in_documents_extend_nothing() -> None:
 
 def test_problems_are_placed_in_the_own_document() -> None:
     """A mistake that shows in an inherited part is told at the line of the key under which it was written."""
-    (problem,) = problems("# mine\nextends: nvidia\nwords:\n  gpumem:\n    unit: 1Zi\n")
-    assert (problem.source, problem.line, problem.path) == ("0.yaml", 5, ("words", "gpumem", "unit"))
+    (problem,) = problems("# mine\nextends: nvidia\nkeys:\n  gpumem:\n    unit: 1Zi\n")
+    assert (problem.source, problem.line, problem.path) == ("0.yaml", 5, ("keys", "gpumem", "unit"))

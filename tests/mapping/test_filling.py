@@ -5,10 +5,10 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, LARGEST, said, vendor
-from webhook.finding import Refused
-from webhook.mapping.filling import fewer
-from webhook.mapping.reading import Reading, read
-from webhook.mapping.vendor import Default
+from webhook.finding import Denied
+from webhook.mapping.model.vendor import Default
+from webhook.mapping.requests.defaults import fewer
+from webhook.mapping.requests.reading import Reading, read
 from webhook.request import ALL, FREE, Dimension, Percent, Request, Size
 
 MIB = 1024**2
@@ -93,7 +93,7 @@ def test_filled(
     assert set(reading.filled) == names
     assert set(reading.passed_over) == defaults.keys() - names - reading.specified
     if home:
-        words = vendor(text).words
+        words = vendor(text).keys
         assert {dimension for name in reading.added for dimension in words[name].dimensions} == names
 
 
@@ -110,7 +110,7 @@ def test_filled(
 )
 def test_denied_for_what_is_missing(keys: dict[str, int], defaults: dict[Dimension, Any], *, home: bool) -> None:
     """A default that would make another request of the keys does not complete them: the vendor's own denial stays."""
-    with pytest.raises(Refused, match=r"write acme\.com/mem and acme\.com/core"):
+    with pytest.raises(Denied, match=r"write acme\.com/mem and acme\.com/core"):
         filled(NEEDS_BOTH, keys, defaults, home=home)
 
 
@@ -136,7 +136,7 @@ def test_all_of_a_card_needs_no_key_where_it_is_meant() -> None:
 KINDS = """\
 vendor: acme
 family: acme
-words:
+keys:
   gpu: {resource: acme.com/gpu, is: devices}
   mem: {resource: acme.com/mem, is: memory, unit: 1Mi}
   core: {resource: acme.com/core, is: cores}
@@ -162,20 +162,20 @@ def test_no_completion_that_changes_what_is_specified(
     keys: dict[str, int], defaults: dict[Dimension, Any], *, home: bool
 ) -> None:
     """The keys are denied as they are without the default."""
-    with pytest.raises(Refused, match=r"write acme\.com/mem and acme\.com/core"):
+    with pytest.raises(Denied, match=r"write acme\.com/mem and acme\.com/core"):
         filled(KINDS, keys, defaults, home=home)
 
 
 WHOLE_CARDS = """\
 vendor: acme
 family: acme
-words:
+keys:
   gpu: {resource: acme.com/gpu, is: devices}
   mem: {resource: acme.com/mem, is: memory, unit: 1Mi, values: 2.. by 2, round: up}
   core: {resource: acme.com/core, is: cores}
 forms:
 - {when: {gpu: absent}, deny: "write {gpu}"}
-- {name: whole, when: {mem: absent}, memory: all, words: {core: {values: [100], round: up}}, absent: {cores: 100}}
+- {name: whole, when: {mem: absent}, memory: all, keys: {core: {values: [100], round: up}}, absent: {cores: 100}}
 - {name: share, absent: {cores: free}}
 """
 
@@ -184,5 +184,5 @@ forms:
 def test_no_completion_by_a_form_that_corrects(*, home: bool) -> None:
     """What the vendor corrects in every form is completed; what only the completed form corrects is not: it was less."""
     assert filled(WHOLE_CARDS, {"acme.com/mem": 3}, {"devices": 1}, home=home).request.memory == Size(4 * MIB)
-    with pytest.raises(Refused, match=r"write acme\.com/gpu"):
+    with pytest.raises(Denied, match=r"write acme\.com/gpu"):
         filled(WHOLE_CARDS, {"acme.com/core": 6}, {"devices": 1}, home=home)

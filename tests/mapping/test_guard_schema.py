@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.mapping import schema
-from webhook.mapping.compile import compile_vendor
-from webhook.mapping.glob import glob_pattern
-from webhook.mapping.guard import Guards, compile_guards
-from webhook.mapping.guard_lists import guard_lists
-from webhook.mapping.guard_rule import PLACES, truthy
-from webhook.mapping.owned import Owned, compile_owned, union
-from webhook.mapping.problem import MappingError, Path, Problem
-from webhook.mapping.shim import Shim, compile_shim
+from webhook.mapping.compile.mapping import compile_vendor
+from webhook.mapping.document import schema
+from webhook.mapping.document.guard_lists import guard_lists
+from webhook.mapping.document.problem import MappingError, Path, Problem
+from webhook.mapping.model.guard import Guards, compile_guards
+from webhook.mapping.model.guard_rule import PLACES, truthy
+from webhook.mapping.model.owned import Owned, compile_owned, union
+from webhook.mapping.model.shim import Shim, compile_shim
+from webhook.mapping.notation.glob import glob_pattern
 
 
 def shim(**env: str) -> Shim:
@@ -417,7 +417,7 @@ def test_a_word_is_not_guarded() -> None:
         document = {
             "vendor": "acme",
             "family": "acme",
-            "words": {"gpu": {"annotation": "acme.io/gpu", "is": "devices"}},
+            "keys": {"gpu": {"annotation": "acme.io/gpu", "is": "devices"}},
             "forms": [{"name": "share", "memory": "1Gi", "cores": 10}],
             "place": {"labels": {"acme.io/on": "yes"}},
             "guard": [rule],

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from webhook.mapping.json_schema import mapping_json_schema
+from webhook.mapping.document.json_schema import mapping_json_schema
 from webhook.mapping.load import builtin
 
 SCHEMA = mapping_json_schema()
@@ -27,7 +27,7 @@ def test_built_in_documents_are_valid(vendor: str) -> None:
     "document",
     [
         {"extends": "nvidia", "defaults": {"memory": "8000Mi"}},
-        {"extends": "nvidia", "words": {"gpumem": {"unit": "10Mi"}, "priority": None}, "shim": None},
+        {"extends": "nvidia", "keys": {"gpumem": {"unit": "10Mi"}, "priority": None}, "shim": None},
         {"extends": "iluvatar", "place": {"scheduler": "other"}},
         {"extends": "mig", "variables": {"profile": {"write": ["1g.10gb"], "model": ["H100-80", "A100-80"]}}},
         {
@@ -46,7 +46,7 @@ def test_extension_writes_only_what_differs(document: dict[str, Any]) -> None:
     [
         {"vendor": "x"},
         {"extends": "nvidia", "defalts": {}},
-        {"extends": "nvidia", "words": {"gpumem": {"unt": "1Mi"}}},
+        {"extends": "nvidia", "keys": {"gpumem": {"unt": "1Mi"}}},
         {"extends": "mig", "variables": {"profile": {"modl": "H100-80"}}},
         {"extends": "mig", "variables": {"profile": {"rows": {"1g.10gb": {"memory": {"H100-80": {"A": "9Gi"}}}}}}},
         {**builtin()["vcuda"].data, "unknown": 1},

@@ -7,17 +7,17 @@ import pytest
 
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.explanation.pods import explain
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
-from webhook.mapping.policy import Policy
-from webhook.mapping.problem import MappingError
-from webhook.mapping.strict_yaml import parse
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 
 CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), pod_security_default="privileged")
 ELSEWHERE = """
 vendor: elsewhere
 family: nvidia
-words:
+keys:
   card:  {resource: elsewhere.example/card, is: devices, perhaps: "elsewhere.example/*card*"}
   vram:  {resource: elsewhere.example/vram, is: memory, unit: 1Mi}
   cloud: {nodeSelector: [cloud.example/sharing, cloud.example/cut], is: text}
@@ -129,13 +129,13 @@ variables:
     rows:
       small: {values: {vram: {part: [4, 8], several: 8}}, all: {vram: 8}}
       large: {values: {vram: [4, 8, 16]}, all: {vram: 16}}
-words:
+keys:
   card: {resource: "rows.example/{chip}", is: devices}
   vram: {resource: "rows.example/{chip}-vram", is: memory, unit: 1Gi, round: up}
 forms:
 - {when: {card: absent}, deny: "{card} is missing"}
 - {name: part, when: {card: 1}, absent: {memory: all, cores: free}}
-- {name: several, words: {vram: {round: null}}, absent: {memory: all, cores: free}}
+- {name: several, keys: {vram: {round: null}}, absent: {memory: all, cores: free}}
 """
 
 

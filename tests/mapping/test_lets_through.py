@@ -6,10 +6,10 @@ import pytest
 
 from tests.cluster.asking import keys_of, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy, problems
-from webhook.mapping.lets_through import MOST, Room
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import LetsThrough
+from webhook.mapping.model.match_names import MOST, Room
+from webhook.mapping.model.vendor import LetsThrough
 
 (ORDINARY,) = parse((resources.files("webhook.mapping") / "ordinary.yaml").read_text(), "")
 NATIVE = ["cpu", "memory", "ephemeral-storage", "pods", "hugepages-2Mi", "attachable-volumes-csi-x"]
@@ -47,7 +47,7 @@ def test_no_device(name: str) -> None:
 def test_no_pattern_without_a_domain(key: str, place: str) -> None:
     """What a variable may be in the place of the domain is not known."""
     text = ACME.replace("resource: acme.com/gpu", f"{place}: '{key}'") + "variables: {x: {values: '[a-z./]+'}}\n"
-    assert {(problem.path[:2], problem.line) for problem in problems(text)} == {(("words", "gpu"), 4)}
+    assert {(problem.path[:2], problem.line) for problem in problems(text)} == {(("keys", "gpu"), 4)}
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_no_key_of_ordinary_pods(key: str, place: str) -> None:
         ACME.replace("resource: acme.com/gpu", f"{place}: {key}"),
         ACME.replace("resource: acme.com/gpu", f"{place}: acme.com/gpu, twin: {key}"),
     ):
-        assert [(problem.path, problem.line) for problem in problems(text)] == [(("words", "gpu", place), 4)]
+        assert [(problem.path, problem.line) for problem in problems(text)] == [(("keys", "gpu", place), 4)]
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ def test_no_domain_of_other_devices(name: str) -> None:
     """Nor a prefix that takes them in; beside them a mapping may be, with `match`."""
     domain = name.partition("/")[0]
     (found,) = problems(ACME.replace("acme.com/gpu", f"{domain}/new-gpu"))
-    assert (found.path, found.line) == (("words", "gpu", "resource"), 4)
+    assert (found.path, found.line) == (("keys", "gpu", "resource"), 4)
     assert f"{domain}/* would hold back pods" in found.message
     assert "match: {resources:" in str(found.hint)
     policy(ACME.replace("acme.com/gpu", f"{domain}/new-gpu") + f"match: {{resources: [{domain}/new-, acme.com/]}}\n")

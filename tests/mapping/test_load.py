@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.mapping.vendors import ACME
-from webhook.mapping.guard_lists import guard_lists
+from webhook.mapping.document.guard_lists import guard_lists
+from webhook.mapping.document.problem import MappingError
 from webhook.mapping.load import builtin, documents_in, load_policy, settings_in
-from webhook.mapping.problem import MappingError
 
 
 def test_a_folder_in_the_order_of_its_names(tmp_path: Path) -> None:
@@ -51,7 +51,7 @@ def test_mistakes_name_the_file_and_line(tmp_path: Path) -> None:
     path.write_text(ACME.replace("unit: 1Mi", "unit: 0"))
     with pytest.raises(MappingError) as caught:
         load_policy(tmp_path)
-    assert str(caught.value) == f"{path}:5: words.mem.unit: 0 is not above 0"
+    assert str(caught.value) == f"{path}:5: keys.mem.unit: 0 is not above 0"
 
 
 def test_unreadable_files_are_the_callers_business(tmp_path: Path) -> None:
@@ -71,5 +71,5 @@ def test_built_in_documents() -> None:
     folder = resources.files("webhook.mapping") / "builtin"
     assert {file.name for file in folder.iterdir() if file.is_file()} == {f"{vendor}.yaml" for vendor in builtin()}
     assert {file.name for file in (folder / "guards").iterdir()} == {f"{name}.yaml" for name in guard_lists()}
-    standby = [vendor.name for vendor in load_policy().vendors.values() if vendor.standby]
+    standby = [vendor.name for vendor in load_policy().vendors.values() if vendor.inactive]
     assert standby == ["gpushare", "mig-single", "mps", "whole"]

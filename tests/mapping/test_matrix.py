@@ -7,15 +7,15 @@ from dataclasses import replace
 import pytest
 
 from tests.mapping.vendors import vendor
-from webhook.cli.matrix_pages import cell_table, sign
-from webhook.finding import Refused
-from webhook.mapping.fates import Cell, Outcome
+from webhook.cli.output.matrix_pages import cell_table, sign
+from webhook.finding import Denied
 from webhook.mapping.load import load_policy
-from webhook.mapping.matrix import Matrix
-from webhook.mapping.reading import read
-from webhook.mapping.said import Said
-from webhook.mapping.vendor import Vendor
-from webhook.mapping.writing import NoEquivalent, write
+from webhook.mapping.matrix.outcomes import Cell, Rendering
+from webhook.mapping.matrix.rows import Matrix
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.key_values import KeyValue
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.request import FREE, Percent, Request, Size
 
 MIB, GIB = 1024**2, 1024**3
@@ -23,28 +23,28 @@ CARD = 12 * MIB
 POLICY = load_policy()
 DOCUMENTS = {
     "plain": """
-words:
+keys:
   gpu:  {resource: plain.example/gpu, is: devices}
   mem:  {resource: plain.example/mem, is: memory, unit: 1Mi}
   core: {resource: plain.example/core, is: cores, unit: 10%}
 forms: [{name: share, absent: {devices: 1, memory: all, cores: free}}]
 """,
     "listed": """
-words:
+keys:
   gpu:  {resource: listed.example/gpu, is: devices, values: [1, 2, 4]}
   mem:  {resource: listed.example/mem, is: memory, unit: 2Mi, values: [1, 2, 4]}
   core: {resource: listed.example/core, is: cores, unit: 10%, values: 2..8 by 3}
 forms: [{name: share, when: {gpu: present, mem: present}, absent: {cores: free}}]
 """,
     "paired": """
-words:
+keys:
   gpu:  {resource: paired.example/gpu, is: devices, values: [1, 2.. by 2]}
   mem:  {resource: paired.example/mem, is: memory, unit: 1Mi}
   core: {resource: paired.example/core, is: cores, unit: 10%}
 forms: [{name: share, when: {gpu: present, mem: present}, absent: {cores: free}}]
 """,
     "totals": """
-words:
+keys:
   gpu:  {resource: totals.example/gpu, is: devices}
   mem:  {resource: totals.example/mem, is: memory, unit: 1Mi, total: true, round: down}
   core: {resource: totals.example/core, is: cores, unit: 10%, total: true}
@@ -54,20 +54,20 @@ forms:
 - {name: much, when: {gpu: present, mem: present}, absent: {cores: free}}
 """,
     "derived": """
-words:
+keys:
   core: {resource: derived.example/core, is: cores, unit: 10%, total: true}
   mem:  {resource: derived.example/mem, is: memory, unit: 3Mi}
 forms:
-- {name: whole, when: {core: 10.. by 10, mem: absent}, devices: {word: core, per: 10}, memory: all}
+- {name: whole, when: {core: 10.. by 10, mem: absent}, devices: {key: core, per: 10}, memory: all}
 - {name: one, when: {core: 1..9, mem: present}, devices: 1}
-- {name: split, when: {core: 11.., mem: present}, devices: {word: core, per: 10, round: up}}
+- {name: split, when: {core: 11.., mem: present}, devices: {key: core, per: 10, round: up}}
 """,
     "both": """
-words: {part: {resource: both.example/part, is: [memory, cores], unit: 10%, values: 1..10}}
+keys: {part: {resource: both.example/part, is: [memory, cores], unit: 10%, values: 1..10}}
 forms: [{name: share, when: {part: present}, devices: 1}]
 """,
     "stepped": """
-words:
+keys:
   gpu:  {resource: stepped.example/gpu, is: devices}
   mem:  {resource: stepped.example/mem, is: memory, unit: 1Mi, values: 2..9, step: 2, round: up}
   core: {resource: stepped.example/core, is: cores, unit: 5%, values: [4, 8, 20], round: up}
@@ -78,11 +78,11 @@ forms:
     "rows": """
 variables: {slice: {rows: {small: {memory: 2Mi, cores: 20}, middle: {memory: 5Mi, cores: 30}, large: {memory: 9Mi, cores: 90}},
   write: [small, large]}}
-words: {slices: {resource: "rows.example/{slice}", is: devices}}
+keys: {slices: {resource: "rows.example/{slice}", is: devices}}
 forms: [{name: slice, when: {slices: 1}}]
 """,
     "dropping": """
-words:
+keys:
   gpu:  {resource: dropping.example/gpu, is: devices}
   mem:  {resource: dropping.example/mem, is: memory, unit: 1Mi}
 forms: [{name: share, when: {mem: present}, absent: {devices: 1, cores: free}}]
@@ -96,35 +96,35 @@ MATRIX = Matrix(replace(POLICY, vendors=VENDORS, largest_card=CARD))
 def every_request(source: Vendor) -> Iterator[tuple[str, Request]]:
     """All that a pod can request in a small document's terms on up to four devices, with the form."""
     numbers: list[list[tuple[str, int, tuple[tuple[str, str], ...]] | None]] = []
-    for word in source.words.values():
-        devices = "devices" in word.dimensions
-        most = 5 if devices else 13 * (4 if word.total else 2)
+    for key in source.keys.values():
+        devices = "devices" in key.dimensions
+        most = 5 if devices else 13 * (4 if key.total else 2)
         rows: list[tuple[tuple[str, str], ...]] = [
             (("slice", name),) for variable in source.variables.values() for name in variable.rows
         ]
-        numbers.append([None, *((word.name, number, row) for number in range(1, most) for row in rows or [()])])
+        numbers.append([None, *((key.name, number, row) for number in range(1, most) for row in rows or [()])])
     for chosen in itertools.product(*numbers):
-        said = {one[0]: Said(one[0], one[0], str(one[1]), one[1], one[2]) for one in chosen if one is not None}
+        said = {one[0]: KeyValue(one[0], one[0], str(one[1]), one[1], one[2]) for one in chosen if one is not None}
         if not said:
             continue
         try:
             reading = read(source, said, source.defaults, CARD, "main")
-        except Refused:
+        except Denied:
             continue
         if (reading.request.devices or 1) <= 4:
             yield reading.form.name, reading.request
 
 
-def became(target: Vendor, request: Request) -> Outcome:
+def became(target: Vendor, request: Request) -> Rendering:
     """What the engine makes of a request."""
     try:
         got = write(target, request, target.defaults, CARD, "main").reading.request
     except NoEquivalent:
         if target.drop and request.cores is not FREE:
             without = became(target, replace(request, cores=FREE))
-            return Outcome.REFUSED if without is Outcome.REFUSED else Outcome.DROPS
-        return Outcome.REFUSED
-    return Outcome.EXACT if got == request else Outcome.ROUNDS
+            return Rendering.REFUSED if without is Rendering.REFUSED else Rendering.DROPS
+        return Rendering.REFUSED
+    return Rendering.EXACT if got == request else Rendering.ROUNDS
 
 
 @pytest.mark.parametrize("source", VENDORS)
@@ -137,7 +137,7 @@ def test_every_request_is_as_its_cell_says(source: str, target: str) -> None:
     shown: set[object] = set()
     for form, request in dict.fromkeys(every_request(VENDORS[source])):
         outcome, what = cell.of(form, request), became(VENDORS[target], request)
-        assert outcome is what or (outcome is Outcome.ROUNDS and what is Outcome.EXACT), (form, request, cell)
+        assert outcome is what or (outcome is Rendering.ROUNDS and what is Rendering.EXACT), (form, request, cell)
         shown |= {(part, what) for part in cell.parts if part.holds(form, request)}
     for part in cell.parts:
         assert part.devices[0] > 4 or (part, part.outcome) in shown, part
@@ -152,8 +152,8 @@ def test_counts_that_no_request_has_divide_nothing() -> None:
 
 def test_a_target_may_drop_cores() -> None:
     """What is dropped is neither exact nor denied."""
-    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), Percent(10))) is Outcome.DROPS
-    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), FREE)) is Outcome.EXACT
+    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), Percent(10))) is Rendering.DROPS
+    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), FREE)) is Rendering.EXACT
     assert sign(MATRIX.cell("listed", "dropping")) == "!"
 
 
@@ -166,10 +166,10 @@ def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
     cell = BUILT_IN.cell(source, "kunlun")
     for percent, least, most in ((25, 0, 24), (50, 24, 48), (100, 48, 96)):
         cores = Percent(percent)
-        assert cell.of(form, Request(1, Size(most * GIB), cores)) is Outcome.ROUNDS
-        assert cell.of(form, Request(1, Size((most + 1) * GIB), cores)) is Outcome.REFUSED
-        assert least == 0 or cell.of(form, Request(1, Size(least * GIB), cores)) is Outcome.REFUSED
-    assert cell.of(form, Request(1, Size(GIB), Percent(30))) is Outcome.REFUSED
+        assert cell.of(form, Request(1, Size(most * GIB), cores)) is Rendering.ROUNDS
+        assert cell.of(form, Request(1, Size((most + 1) * GIB), cores)) is Rendering.REFUSED
+        assert least == 0 or cell.of(form, Request(1, Size(least * GIB), cores)) is Rendering.REFUSED
+    assert cell.of(form, Request(1, Size(GIB), Percent(30))) is Rendering.REFUSED
     assert sign(cell) == "?"
 
 
@@ -186,8 +186,8 @@ def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
 def test_mthreads_ends_at_48_gib(source: str, form: str, cores: Percent) -> None:
     """A bound of the target stands in the cell; the first were said to be rounded, the last to be exact."""
     cell = BUILT_IN.cell(source, "mthreads")
-    assert cell.of(form, Request(1, Size(48 * GIB), cores)) is Outcome.ROUNDS
-    assert cell.of(form, Request(1, Size(49 * GIB), cores)) is Outcome.REFUSED
+    assert cell.of(form, Request(1, Size(48 * GIB), cores)) is Rendering.ROUNDS
+    assert cell.of(form, Request(1, Size(49 * GIB), cores)) is Rendering.REFUSED
     assert sign(cell) == "~ ≤ 48 GiB"
 
 
@@ -210,5 +210,5 @@ def test_of_two_that_share_a_name_one_is_active() -> None:
 def test_a_source_that_has_to_be_configured() -> None:
     """Nothing can be said of it."""
     assert BUILT_IN.cell("mig-single", "nvidia") == Cell(
-        Outcome.REFUSED, (), ("none of its words can be read until it is configured",)
+        Rendering.REFUSED, (), ("none of its words can be read until it is configured",)
     )

@@ -1,6 +1,6 @@
 """What a policy remembers is bounded."""
 
-from webhook.mapping.memo import MAX_BYTES, MAX_RESULTS, MAX_SEEN, MAX_SEEN_ONCE, Memo
+from webhook.mapping.model.memo import MAX_BYTES, MAX_RESULTS, MAX_SEEN, MAX_SEEN_ONCE, Memo
 
 
 def test_too_many_results_are_dropped_at_once() -> None:

@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import LARGEST, policy, problems, reading
-from webhook.finding import Refused
+from webhook.finding import Denied
+from webhook.mapping.document.problem import path_text
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.problem import path_text
-from webhook.mapping.reading import read
-from webhook.mapping.said import Said
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Row, Vendor
-from webhook.mapping.writing import NoEquivalent, write
+from webhook.mapping.model.vendor import Row, Vendor
+from webhook.mapping.requests.key_values import KeyValue
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.request import FREE, Percent, Request, Size
 
 MIB = 1024**2
@@ -29,7 +29,7 @@ variables:
       a: {memory: {one: 4Gi, two: [5Gi, 6Gi]}, cores: {one: 50, two: 25}}
       b: {memory: {two: 8Gi}, cores: 50}
       c: {memory: 10Gi, cores: 100}
-words: {slice: {resource: "slices.example/{size}", is: devices}}
+keys: {slice: {resource: "slices.example/{size}", is: devices}}
 forms: [{name: slice, when: {slice: present}}]
 """
 
@@ -101,11 +101,11 @@ def test_what_is_written_holds_the_request_on_every_model() -> None:
     """Without a model the least counts, of memory and of cores; with one its own."""
     asked = Request(1, size(4), Percent(50))
     assert (
-        next(iter(write(vendor_of_slices(write=["a", "c"]), asked, {}, LARGEST, "main").words.values())).key
+        next(iter(write(vendor_of_slices(write=["a", "c"]), asked, {}, LARGEST, "main").keys.values())).key
         == "slices.example/c"
     )
     with_model = write(vendor_of_slices(write=["a", "c"], model="one"), asked, {}, LARGEST, "main")
-    assert next(iter(with_model.words.values())).key == "slices.example/a"
+    assert next(iter(with_model.keys.values())).key == "slices.example/a"
     assert with_model.reading.request == asked
 
 
@@ -134,7 +134,7 @@ def test_every_profile_of_a_model_may_be_written() -> None:
             row = vendor.variables["profile"].rows[name]
             assert isinstance(row.least, Size)
             found = write(vendor, Request(1, row.least, row.cores), {}, LARGEST, "main")
-            assert [one.key for one in found.words.values()] == [f"nvidia.com/mig-{name}"]
+            assert [one.key for one in found.keys.values()] == [f"nvidia.com/mig-{name}"]
 
 
 MISTAKES = [
@@ -269,7 +269,7 @@ def test_written_where_nothing_is_written(values: Any) -> None:
 
 def test_an_inherited_variable_that_is_no_longer_used() -> None:
     """Where the key loses its variable part, the hint says how the variable goes, too."""
-    text = {"extends": "intel", "words": {"cards": {"resource": "gpu.example/any"}}}
+    text = {"extends": "intel", "keys": {"cards": {"resource": "gpu.example/any"}}}
     (problem,) = problems(json.dumps(text))
     assert problem.hint == "put it into a key, or leave the variable out (with `extends`: `driver: null`)"
     assert "driver" not in policy(json.dumps({**text, "variables": {"driver": None}})).vendors["intel"].variables
@@ -349,14 +349,14 @@ def test_mistakes_of_type(variable: dict[str, Any], path: str, message: str, hin
 def test_a_profile_of_other_models() -> None:
     """Told with the models that have it, and those that the cluster has."""
     vendor = configured("mig", model=["H100-80", "A30"])
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Denied) as caught:
         reading(vendor, {"nvidia.com/mig-1g.18gb": 1})
     assert caught.value.finding.message.startswith(
         "nvidia.com/mig-1g.18gb: 1: 1g.18gb is not of H100-80, A30; it is of H200, GH200-144: "
         "if the cluster has such a card, add it to `model`; else write one of "
     )
-    unknown = Said("slices", "nvidia.com/mig-1g.34gb", "1", 1, (("profile", "1g.34gb"),))
-    with pytest.raises(Refused, match="what that holds is not known; known are"):
+    unknown = KeyValue("slices", "nvidia.com/mig-1g.34gb", "1", 1, (("profile", "1g.34gb"),))
+    with pytest.raises(Denied, match="what that holds is not known; known are"):
         read(vendor, {"slices": unknown}, {}, LARGEST, "main")
 
 
@@ -373,7 +373,7 @@ def test_one_profile_for_every_device() -> None:
     vendor = configured("mig-single", write="3g.40gb", model="H100-80")
     assert reading(vendor, {"nvidia.com/gpu": 1}).request == Request(1, Size(40448 * MIB), Percent(42))
     found = write(vendor, Request(1, Size(40192 * MIB), FREE), {}, LARGEST, "main")
-    assert [str(one) for one in found.words.values()] == ["nvidia.com/gpu: 1"]
+    assert [str(one) for one in found.keys.values()] == ["nvidia.com/gpu: 1"]
     for asked in (
         Request(1, Size(40193 * MIB), FREE),  # more than the least that was seen
         Request(1, Size(MIB), Percent(43)),

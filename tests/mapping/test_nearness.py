@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME, policy
 from webhook.mapping.load import load_policy
-from webhook.mapping.nearness import NearMiss, distance
+from webhook.mapping.model.near_misses import NearMiss, distance
 
 
 @pytest.mark.parametrize(

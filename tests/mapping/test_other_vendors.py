@@ -14,7 +14,7 @@ from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.load import load_policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
-from webhook.reasons import Kind, Reason
+from webhook.reasons import Reason, ReasonKind
 
 POLICY = load_policy(Path(__file__).with_name("documents"))
 CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), pod_security_default="privileged")
@@ -294,7 +294,7 @@ def check(pod: Any, asked: Meaning, target: str) -> Any | None:
     """The pod translated, if it can be, after checking what must hold; None where it is refused with a reason."""
     stored, decision = translated(pod, target)
     if decision.denial is not None:
-        assert decision.reason.value.kind is Kind.DENIAL
+        assert decision.reason.value.kind is ReasonKind.DENIAL
         return None
     got = meant(decision)
     assert got[0] == asked[0]

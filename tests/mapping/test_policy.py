@@ -21,7 +21,7 @@ FAMILY = OTHER.replace("family: acme", "family: nvidia")
             (ACME, OTHER.replace("other.com/gpu,", "acme.com/gpu,")),
             "",
             "0.yaml",
-            "words.gpu.resource",
+            "keys.gpu.resource",
             "acme.com/gpu is owned by more than one vendor: acme, other",
             "`owners: {acme.com/gpu: acme}`",
         ),
@@ -116,7 +116,7 @@ def test_names_that_two_patterns_match_are_refused() -> None:
     """Patterns of two vendors may meet; a pod that asks by a name of both is refused, naming them."""
     document = (
         "vendor: {0}\nfamily: x\nvariables: {{m: {{values: '{1}'}}}}\n"
-        "words: {{w: {{resource: 'x.io/{{m}}-gpu', is: devices}}}}\nforms: [{{name: whole, memory: all, cores: 100}}]\n"
+        "keys: {{w: {{resource: 'x.io/{{m}}-gpu', is: devices}}}}\nforms: [{{name: whole, memory: all, cores: 100}}]\n"
     )
     found = policy(document.format("one", "[a-m]+"), document.format("two", "[m-z]+"))
     outcomes = {}
@@ -141,30 +141,30 @@ def test_owner_decides_who_is_in_force() -> None:
     """The setting puts one vendor in force and the other on standby; its remaining words are known as such."""
     usual = load_policy()
     assert usual.resources.owners("aliyun.com/gpu-mem")[0].vendor == "aliyun"
-    assert usual.standby == {}
+    assert usual.inactive == {}
     chosen = policy(settings="owners: {aliyun.com/gpu-mem: gpushare}\n")
     assert chosen.resources.owners("aliyun.com/gpu-mem")[0].vendor == "gpushare"
     assert chosen.labels.owners("aliyun.com/gpu-count") == ()
-    owner, disputed = chosen.standby["aliyun.com/gpu-core.percentage"]
+    owner, disputed = chosen.inactive["aliyun.com/gpu-core.percentage"]
     assert (owner.vendor, disputed) == ("aliyun", "aliyun.com/gpu-mem")
-    assert {owner.vendor for owner, _ in chosen.standby.values()} == {"aliyun"}
+    assert {owner.vendor for owner, _ in chosen.inactive.values()} == {"aliyun"}
 
 
 def test_who_stands_by_without_a_dispute_owns_nothing() -> None:
     """A name that nobody in force uses is nobody's word, and no near miss of itself."""
-    renamed = policy("extends: nvidia\nwords: {gpu: {resource: a.example/gpu}}\n")
-    assert "nvidia.com/gpu" not in renamed.standby
+    renamed = policy("extends: nvidia\nkeys: {gpu: {resource: a.example/gpu}}\n")
+    assert "nvidia.com/gpu" not in renamed.inactive
     assert renamed.near.look("nvidia.com/gpu") is None
     chosen = policy(settings="owners: {nvidia.com/gpu: whole}\n")
-    assert {name for _, name in chosen.standby.values()} == {"nvidia.com/gpu"}
-    assert chosen.standby["nvidia.com/gpumem"][0].vendor == "nvidia"
+    assert {name for _, name in chosen.inactive.values()} == {"nvidia.com/gpu"}
+    assert chosen.inactive["nvidia.com/gpumem"][0].vendor == "nvidia"
 
 
 def test_names_with_variables_are_looked_up() -> None:
     """Listed names by dictionary, patterns below their prefix; each binds what its variables stand for."""
     found = policy(
         "vendor: m\nfamily: x\nvariables: {model: {values: '[a-z0-9]+_[0-9]+g', write: a10_24g}}\n"
-        "words: {c: {resource: 'm.io/{model}_cgpu', is: devices}}\nforms: [{name: whole, memory: all, cores: 100}]\n"
+        "keys: {c: {resource: 'm.io/{model}_cgpu', is: devices}}\nforms: [{name: whole, memory: all, cores: 100}]\n"
     )
     assert found.resources.owners("m.io/v100_16g_cgpu")[0].binding == (("model", "v100_16g"),)
     assert found.resources.owners("m.io/v100_cgpu") == ()

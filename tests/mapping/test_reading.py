@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.mapping.vendors import ACME, reading, vendor
-from webhook.finding import Refused
+from webhook.finding import Denied
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 from webhook.request import ALL, FREE, Cores, Memory, Percent, Request, Size
@@ -81,23 +81,23 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
 ]
 
 
-@pytest.mark.parametrize("name, words, expected", READ, ids=str)
-def test_read_by_the_vendors_rules(name: str, words: dict[str, str | int], expected: Request) -> None:
+@pytest.mark.parametrize("name, keys, expected", READ, ids=str)
+def test_read_by_the_vendors_rules(name: str, keys: dict[str, str | int], expected: Request) -> None:
     """Units, totals, whole cards, and what a missing dimension means there."""
-    assert reading(load_policy().vendors[name], words).request == expected
+    assert reading(load_policy().vendors[name], keys).request == expected
 
 
-@pytest.mark.parametrize("name, words, reason, text", REFUSED, ids=str)
-def test_refused_by_the_vendors_rules(name: str, words: dict[str, str | int], reason: Reason, text: str) -> None:
+@pytest.mark.parametrize("name, keys, reason, text", REFUSED, ids=str)
+def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], reason: Reason, text: str) -> None:
     """With what to write instead."""
-    with pytest.raises(Refused, match=text) as caught:
-        reading(load_policy().vendors[name], words)
+    with pytest.raises(Denied, match=text) as caught:
+        reading(load_policy().vendors[name], keys)
     assert caught.value.finding.reason is reason
     assert caught.value.finding.container == "main"
 
 
 @pytest.mark.parametrize(
-    "name, words, defaults, expected, filled",
+    "name, keys, defaults, expected, filled",
     [
         (
             "nvidia",
@@ -145,10 +145,10 @@ def test_refused_by_the_vendors_rules(name: str, words: dict[str, str | int], re
     ids=str,
 )
 def test_defaults_fill_what_is_not_said(
-    name: str, words: dict[str, str | int], defaults: dict[Any, Any], expected: Request, filled: str
+    name: str, keys: dict[str, str | int], defaults: dict[Any, Any], expected: Request, filled: str
 ) -> None:
     """Only what is missing, never what makes a whole card smaller; and they come before a refusal for what is missing."""
-    found = reading(load_policy().vendors[name], words, defaults.items())
+    found = reading(load_policy().vendors[name], keys, defaults.items())
     assert (found.request, set(found.filled)) == (expected, set(filled.split()))
 
 
@@ -159,7 +159,7 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
 
 
 @pytest.mark.parametrize(
-    "text, words, expected, corrections, reasons",
+    "text, keys, expected, corrections, reasons",
     [
         (CORRECTING, {"acme.com/core": 10}, request(1, ALL, Percent(10)), {}, []),
         (CORRECTING, {"acme.com/core": 11}, request(1, ALL, Percent(50)), {"core": 50}, [Reason.CORRECTED]),
@@ -188,16 +188,16 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
     ids=str,
 )
 def test_what_a_vendor_rounds_is_told(
-    text: str, words: dict[str, str | int], expected: Request, corrections: dict[str, int], reasons: list[Reason]
+    text: str, keys: dict[str, str | int], expected: Request, corrections: dict[str, int], reasons: list[Reason]
 ) -> None:
     """Up is a correction that is written, down is what was asked; a word without effect is named."""
-    found = reading(vendor(text), words)
+    found = reading(vendor(text), keys)
     assert (found.request, found.corrections) == (expected, corrections)
     assert [finding.reason for finding in found.findings] == reasons
 
 
 @pytest.mark.parametrize(
-    "text, words, reason",
+    "text, keys, reason",
     [
         (FLOORING, {"acme.com/gpu": 40, "acme.com/mem": 31}, Reason.NOT_DIVISIBLE),
         (FLOORING, {"acme.com/core": 3}, Reason.NOT_LEGAL),
@@ -209,20 +209,20 @@ def test_what_a_vendor_rounds_is_told(
         (ACME.replace("memory: all, ", ""), {"acme.com/gpu": 1}, Reason.DIMENSION_MISSING),
         (ACME.replace("{name: share,", "{name: share, when: {gpu: 1..4},"), {"acme.com/gpu": 5}, Reason.NO_FORM),
         (
-            ACME.replace("name: share", "devices: {word: core, per: 100}").replace("devices: 1, ", ""),
+            ACME.replace("name: share", "devices: {key: core, per: 100}").replace("devices: 1, ", ""),
             {"acme.com/core": 150},
             Reason.NOT_DIVISIBLE,
         ),
         (
-            ACME.replace("name: share", "devices: {word: core, per: 100, round: down}").replace("devices: 1, ", ""),
+            ACME.replace("name: share", "devices: {key: core, per: 100, round: down}").replace("devices: 1, ", ""),
             {"acme.com/core": 50},
             Reason.NOT_LEGAL,
         ),
     ],
     ids=str,
 )
-def test_what_makes_no_request(text: str, words: dict[str, str | int], reason: Reason) -> None:
+def test_what_makes_no_request(text: str, keys: dict[str, str | int], reason: Reason) -> None:
     """Each has a reason of its own."""
-    with pytest.raises(Refused) as caught:
-        reading(vendor(text), words)
+    with pytest.raises(Denied) as caught:
+        reading(vendor(text), keys)
     assert caught.value.finding.reason is reason

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from webhook.mapping import schema
-from webhook.mapping.problem import Path, Problem
-from webhook.mapping.shim import NO_DELIVERY, Shim, compile_shim
+from webhook.mapping.document import schema
+from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.model.shim import NO_DELIVERY, Shim, compile_shim
 from webhook.request import ALL, FREE, Percent, Request, Size
 
 MIB = 1024**2
@@ -113,7 +113,7 @@ def test_forms_say_who_is_served() -> None:
 
 
 @pytest.mark.parametrize(
-    "changes, path, words",
+    "changes, path, keys",
     [
         ({("limit",): None}, ("limit",), "who carries it"),
         ({("mountedBy",): "a b"}, ("mountedBy",), "is no label with its value"),
@@ -166,11 +166,11 @@ def test_forms_say_who_is_served() -> None:
         ({("limit",): "plugin", ("delivery",): ["none"]}, ("state",), "no effect"),
     ],
 )
-def test_mistake_is_told_with_its_place(changes: dict[Path, Any], path: Path, words: str) -> None:
+def test_mistake_is_told_with_its_place(changes: dict[Path, Any], path: Path, keys: str) -> None:
     """Every rule that types cannot express is one problem at its place in the document."""
     _, problems = compiled(changes)
     assert [problem.path for problem in problems] == [("shim", *path)]
-    assert words in problems[0].message
+    assert keys in problems[0].message
 
 
 def test_all_mistakes_are_told_at_once() -> None:

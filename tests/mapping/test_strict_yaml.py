@@ -8,9 +8,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from webhook.mapping import strict_yaml
-from webhook.mapping.problem import MappingError, Problem
-from webhook.mapping.strict_yaml import MAX_BYTES, MAX_PROBLEMS, parse
+from webhook.mapping.document import strict_yaml
+from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.document.strict_yaml import MAX_BYTES, MAX_PROBLEMS, parse
 
 
 @pytest.fixture(params=["fast", "pure"], autouse=True)
@@ -92,15 +92,15 @@ def test_keys_that_look_like_numbers_are_text() -> None:
 
 def test_lines_of_every_key_and_element() -> None:
     """Each key and element is found again."""
-    text = "# comment\nwords:\n  gpu: {is: devices,\n    unit: 1}\nforms:\n- name: share\n  when: {}\n- deny: x\n"
+    text = "# comment\nkeys:\n  gpu: {is: devices,\n    unit: 1}\nforms:\n- name: share\n  when: {}\n- deny: x\n"
     (document,) = parse(text, "a.yaml")
     assert document.source == "a.yaml"
     assert document.lines == {
         (): 2,
-        ("words",): 2,
-        ("words", "gpu"): 3,
-        ("words", "gpu", "is"): 3,
-        ("words", "gpu", "unit"): 4,
+        ("keys",): 2,
+        ("keys", "gpu"): 3,
+        ("keys", "gpu", "is"): 3,
+        ("keys", "gpu", "unit"): 4,
         ("forms",): 5,
         ("forms", 0): 6,
         ("forms", 0, "name"): 6,

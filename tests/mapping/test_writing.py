@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from tests.mapping.vendors import ACME, LARGEST, vendor
 from webhook.mapping.load import load_policy
-from webhook.mapping.vendor import Default, Vendor
-from webhook.mapping.writing import NoEquivalent, Written, write
+from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.request import ALL, FREE, Cores, Dimension, Memory, Percent, Request, Size
 
 GIB = 1024**3
@@ -23,9 +23,9 @@ def written(target: Vendor, request: Request, **defaults: Any) -> Written:
     return write(target, request, filled, LARGEST, "main")
 
 
-def words(target: str, request: Request, **defaults: Any) -> dict[str, str]:
+def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
     """The words of a built-in vendor, by key."""
-    said = written(load_policy().vendors[target], request, **defaults).words.values()
+    said = written(load_policy().vendors[target], request, **defaults).keys.values()
     return {one.key: one.text for one in said}
 
 
@@ -75,7 +75,7 @@ def words(target: str, request: Request, **defaults: Any) -> dict[str, str]:
 )
 def test_written_in_built_in_words(target: str, request_: Request, defaults: Any, expected: dict[str, str]) -> None:
     """Rounded up per card to what the target can say, then multiplied; whole cards said explicitly where a default waits."""
-    assert words(target, request_, **defaults) == expected
+    assert keys(target, request_, **defaults) == expected
 
 
 @pytest.mark.parametrize(
@@ -104,11 +104,11 @@ def test_written_in_built_in_words(target: str, request_: Request, defaults: Any
 def test_refused_where_nothing_says_it(target: str, request_: Request, defaults: Any, why: str) -> None:
     """Not approximated, and never left to a default that means something else."""
     with pytest.raises(NoEquivalent, match=why):
-        words(target, request_, **defaults)
+        keys(target, request_, **defaults)
 
 
 STEPPED = vendor(
-    "vendor: kai\nfamily: x\nwords:\n"
+    "vendor: kai\nfamily: x\nkeys:\n"
     "  fraction: {annotation: a.io/f, is: memory, unit: 100%, written: decimal, values: 0.0001..0.9999, step: 0.01}\n"
     "forms: [{name: one, devices: 1, absent: {cores: free}}]\n"
 )
@@ -118,14 +118,14 @@ LEGAL = vendor(ACME.replace("unit: 1Mi", "unit: 512Mi, values: [2, 4, 8]"))
 @pytest.mark.parametrize("percent, text", [(50, "0.5"), (1, "0.01"), (33, "0.33")])
 def test_decimals_are_multiples_of_their_step(percent: int, text: str) -> None:
     """More may be read than is written."""
-    (said,) = written(STEPPED, Request(1, Percent(percent), FREE)).words.values()
+    (said,) = written(STEPPED, Request(1, Percent(percent), FREE)).keys.values()
     assert said.text == text
 
 
 @pytest.mark.parametrize("mib, text", [(1, "2"), (1024, "2"), (1025, "4"), (4096, "8")])
 def test_the_least_legal_number_that_holds(mib: int, text: str) -> None:
     """Never less than asked."""
-    assert written(LEGAL, Request(1, Size(mib * MIB), FREE)).words["mem"].text == text
+    assert written(LEGAL, Request(1, Size(mib * MIB), FREE)).keys["mem"].text == text
     with pytest.raises(NoEquivalent, match="cannot say"):
         written(LEGAL, Request(1, Size(4097 * MIB), FREE))
 
@@ -152,8 +152,8 @@ def test_what_is_written_is_read_back(target: str, request_: Request) -> None:
     # Several of one vendor's cards are whole cards: 100 is the least that can be said there.
     assert less_than_a_unit_more(request_.cores, got.cores, 100 if target == "iluvatar" else 5)
     again = written(vendor_, got)
-    assert {name: one.number for name, one in again.words.items()} == {
-        name: one.number for name, one in found.words.items()
+    assert {name: one.number for name, one in again.keys.items()} == {
+        name: one.number for name, one in found.keys.items()
     }
 
 

@@ -5,21 +5,21 @@ from typing import Any
 
 import pytest
 
-from webhook.mapping.extends import Merged
+from webhook.mapping.document.extends import Merged
+from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, vendor_of
-from webhook.mapping.policy import Policy
-from webhook.mapping.problem import MappingError, Problem
-from webhook.mapping.reading import Reading, read
-from webhook.mapping.said import Said
-from webhook.mapping.strict_yaml import parse
-from webhook.mapping.vendor import Default, Vendor
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.requests.key_values import KeyValue
+from webhook.mapping.requests.reading import Reading, read
 from webhook.quantity import Number, number_text, parse_quantity
 from webhook.request import Dimension
 
 ACME = """\
 vendor: acme
 family: acme
-words:
+keys:
   gpu:  {resource: acme.com/gpu, is: devices}
   mem:  {resource: acme.com/mem, is: memory, unit: 1Mi}
   core: {resource: acme.com/core, is: cores}
@@ -48,19 +48,19 @@ def problems(*texts: str, settings: str = "") -> list[Problem]:
     return list(caught.value.problems)
 
 
-def said(vendor: Vendor, words: Mapping[str, str | int]) -> dict[str, Said]:
+def said(vendor: Vendor, keys: Mapping[str, str | int]) -> dict[str, KeyValue]:
     """Words of a vendor by their keys, as one container carries them."""
-    found: dict[str, Said] = {}
-    for key, value in words.items():
+    found: dict[str, KeyValue] = {}
+    for key, value in keys.items():
         word, binding = _word_of(vendor, key)
         text = str(value)
-        number: Number = 0 if vendor.words[word].kind == "text" else parse_quantity(text)
-        found[word] = Said(word, key, number_text(number) if number else text, number, binding)
+        number: Number = 0 if vendor.keys[word].kind == "text" else parse_quantity(text)
+        found[word] = KeyValue(word, key, number_text(number) if number else text, number, binding)
     return found
 
 
 def _word_of(vendor: Vendor, key: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    for word in vendor.words.values():
+    for word in vendor.keys.values():
         for template in word.spellings:
             for name, binding in template.names(vendor.document.variables):
                 if name == key:
@@ -68,7 +68,7 @@ def _word_of(vendor: Vendor, key: str) -> tuple[str, tuple[tuple[str, str], ...]
     raise KeyError(key)
 
 
-def reading(vendor: Vendor, words: Mapping[str, str | int], defaults: Iterable[tuple[Dimension, Any]] = ()) -> Reading:
+def reading(vendor: Vendor, keys: Mapping[str, str | int], defaults: Iterable[tuple[Dimension, Any]] = ()) -> Reading:
     """What words mean in a container called ``main``."""
     filled = {dimension: Default(value, "namespace") for dimension, value in defaults}
-    return read(vendor, said(vendor, words), filled, LARGEST, "main")
+    return read(vendor, said(vendor, keys), filled, LARGEST, "main")

@@ -1,6 +1,6 @@
 """Ours and the mutating webhooks of other systems on one pod, in every order that an API server may call them in.
 
-The pods are those of `tests/words`: whatever is allowed without another webhook is allowed beside it, ours changes
+The pods are those of `tests/keys`: whatever is allowed without another webhook is allowed beside it, ours changes
 nothing any more when it is called again, and what the other one wrote for its own pod is still there.
 """
 
@@ -15,18 +15,18 @@ import yaml
 from tests.depth import few_or_all, partners
 from tests.strict_patch import apply_strictly
 from tests.test_any_to_any import CONTEXT, STANDBY, TARGET, VENDORS, policy_for
-from tests.test_words import WORDS, pod_of
+from tests.test_keys import WORDS, pod_of
 from webhook.admission import decide
 from webhook.finding import Finding
-from webhook.mapping.memo import Memo
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.memo import Memo
+from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 from .pod import DeniedThereError, Json, StandIn, containers, with_defaults
 from .stand_ins import nobody, stand_ins
 
-ORDERS = ("oTo", "ToTo", "SoSo", "oSTo", "SToSTo")
+OVERRIDES = ("oTo", "ToTo", "SoSo", "oSTo", "SToSTo")
 """`o` is ours, `S` the webhook of the pod's own system, `T` that of the target's: with `IfNeeded` a second round follows."""
 NOT_THERE = {Reason.NO_EQUIVALENT, Reason.READ_BACK_DIFFERS, Reason.GUARDED, Reason.TWINS_DIFFER}
 """Why a pod is not translated that its own system's webhook saw first: it asks for something else now, such as a whole card,
@@ -158,7 +158,7 @@ def faults(source: str, most: int) -> Iterator[tuple[str, str]]:
             for first, second in pairs(at_home, there):
                 webhooks = {"S": at_home.get(first, nobody), "T": there.get(second, nobody)}
                 beside = Beside(ours, target is None, webhooks)
-                for order in ORDERS:
+                for order in OVERRIDES:
                     scheduler = ours.policy.vendors[source].place.scheduler if order[0] != "o" else None
                     if fault := beside.fault(ordered(sent, target, scheduler), order):
                         yield f"{source} to {target}: {order}, S {first!r}, T {second!r}", fault

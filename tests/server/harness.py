@@ -12,24 +12,24 @@ from typing import Any, TypeAlias, cast
 
 import msgspec
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from certs.serving import Serving
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.finding import Finding
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
-from webhook.server.certificates import Certificates
+from webhook.replica.certificates import Certificates
+from webhook.replica.run import Addresses, Options, Service, running
 from webhook.server.limits import Limits
 from webhook.server.listener import Endpoint
 from webhook.server.logs import make_logger
 from webhook.server.mutate import Current, Decide, Namespaces
 from webhook.server.namespaces import Described
-from webhook.server.run import Addresses, Options, Service, running
 
 NOW = dt.datetime.now(dt.UTC)
-AUTHORITY = make_authority("test", NOW)
+AUTHORITY = make_ca("test", NOW)
 LEAF = issue(AUTHORITY, ["localhost", "127.0.0.1"], NOW)
 ANY = Endpoint("127.0.0.1", 0)
 POLICY = cast("Policy", object())

@@ -10,16 +10,16 @@ from typing import Any
 import pytest
 from cryptography import x509
 
-from certs.authority import issue, make_authority
+from certs.ca import issue, make_ca
 from certs.directory import Directory
-from certs.kept import der
-from certs.notice import Kind
-from certs.outside import Outside
 from certs.plan import Rules
 from certs.problem import StoreError
+from certs.provided import Outside
+from certs.report import ReportKind
 from certs.serving import Serving
+from certs.state import der
 from tests.certs.made import Memory
-from webhook.server.certificates import Certificates
+from webhook.replica.certificates import Certificates
 from webhook.server.logs import make_logger
 
 RULES = Rules("test", ["localhost"])
@@ -96,7 +96,7 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
 async def test_what_was_deleted_is_told_though_it_is_restored() -> None:
     """Somebody deletes what is kept: nothing fails, and somebody hears of it."""
     told = Told()
-    troubles: list[Kind] = []
+    troubles: list[ReportKind] = []
     told.certificates.troubled = lambda notice: troubles.append(notice.kind)
     store = Memory()
     told.certificates.keep(store, RULES)
@@ -107,7 +107,7 @@ async def test_what_was_deleted_is_told_though_it_is_restored() -> None:
             while not store.files:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
             store.files = {}
-            while Kind.RESTORED not in troubles:
+            while ReportKind.RESTORED not in troubles:
                 assert told.certificates.upkeep is not None
                 told.certificates.upkeep.check()
                 await asyncio.sleep(0.01)
@@ -159,7 +159,7 @@ async def test_the_end_is_warned_of(tmp_path: Path, days: int, *, warned: bool) 
 async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
     """A leaf that ends keeps nobody from hearing that its authority does; another leaf brings no more of that, but its own."""
     moment = dt.datetime.now(dt.UTC)
-    authority = make_authority("theirs", moment, dt.timedelta(days=8))
+    authority = make_ca("theirs", moment, dt.timedelta(days=8))
     told = Told()
     told.certificates.follow(Directory(tmp_path), ["localhost"], trusting=True)
     outside = told.certificates.upkeep
@@ -175,7 +175,7 @@ async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
         for name, content in (("ca.crt", authority.certificate_pem), ("tls.crt", leaf.certificate_pem)):
             (tmp_path / name).write_bytes(content)
         (tmp_path / "tls.key").write_bytes(leaf.key_pem)
-        await outside.once()
+        await outside.reconcile()
         if hours == 0:
             assert warned_after(5) == []
             assert warned_after(6.5) == ["leaf", "authority"]
@@ -186,7 +186,7 @@ async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
 
 async def test_trouble_with_authorities_of_clients_stands_for_itself(tmp_path: Path) -> None:
     """It is counted and shown beside that of the pair, and takes nobody's certificate for bad."""
-    file, first = tmp_path / "clients.pem", make_authority("clients", dt.datetime.now(dt.UTC)).certificate_pem
+    file, first = tmp_path / "clients.pem", make_ca("clients", dt.datetime.now(dt.UTC)).certificate_pem
     file.write_bytes(first)
     told = Told(clients=first)
     told.certificates.follow_clients(file)

@@ -14,7 +14,7 @@ from webhook.admission import decide
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.mapping.load import load_policy
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.server.limits import Limits
 

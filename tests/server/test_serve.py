@@ -16,12 +16,12 @@ import pytest
 from click.testing import CliRunner, Result
 from cryptography import x509
 
-from certs.kept import fingerprint
+from certs.state import fingerprint
 from tests.certs.made import root, rsa_leaf
 from tests.server.harness import connected, pod, request, review
 from tests.server.process import Process, started
-from webhook.cli.serve import serve
-from webhook.cli.serving import names_of
+from webhook.cli.commands.serve import serve
+from webhook.replica.start import names_of
 from webhook.server.listener import Endpoint
 
 OPTIONS = [
@@ -247,9 +247,9 @@ async def _connect(endpoint: Endpoint) -> None:
 
 def test_nothing_heavy_is_imported() -> None:
     """The start pays for no Kubernetes client and no JSON Patch."""
-    code = "import sys, webhook.server.run, certs.keeper; print(*sys.modules)"
+    code = "import sys, webhook.replica.run, certs.rotator; print(*sys.modules)"
     modules = set(subprocess.check_output([sys.executable, "-c", code], text=True).split())
-    assert {"aiohttp", "webhook.server.run"} <= modules
+    assert {"aiohttp", "webhook.replica.run"} <= modules
     assert not modules & {"kubernetes", "jsonpatch", "requests"}
 
 

@@ -4,7 +4,7 @@ from typing import Any, Final
 
 import msgspec
 
-from webhook.finding import refuse
+from webhook.finding import deny
 from webhook.reasons import Reason
 
 MAX_BYTES: Final = 256 * 1024
@@ -25,7 +25,7 @@ def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
         message = (
             f"spec.nodeName cannot become a part of an affinity of more than {MAX_BYTES} bytes: remove one of the two"
         )
-        raise refuse(Reason.TOO_MANY, message, field="spec.affinity")
+        raise deny(Reason.TOO_MANY, message, field="spec.affinity")
     try:
         pinned = _members(msgspec.json.decode(affinity) if bytes(affinity) else None)
     except RecursionError as error:

@@ -8,8 +8,8 @@ from typing import Final, Literal, NamedTuple
 
 import msgspec
 
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.pod import Pod, View, present
 from webhook.quantity import bytes_text
 from webhook.request import Memory, Percent, Size
@@ -149,7 +149,7 @@ def missing_card(target: Vendor, memory: Memory | None, said: tuple[Card, ...], 
 
 def _says_only(target: Vendor, *, sized: bool) -> bool:
     """Whether the target's memory is in sizes only, or in percentages only."""
-    kinds = {target.words[name].sized for name in target.by_dimension["memory"]}
+    kinds = {target.keys[name].sized for name in target.by_dimension["memory"]}
     rows = [row for variable in target.variables.values() for row in variable.rows.values()]
     kinds |= {True for row in rows if isinstance(row.memory, Size)}
     return kinds == {sized}

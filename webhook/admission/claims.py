@@ -8,9 +8,9 @@ would each have a GPU of their own.
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from webhook.admission.work import Work
-from webhook.finding import Finding, refuse
-from webhook.mapping.policy import Policy
+from webhook.admission.plan import Plan
+from webhook.finding import Finding, deny
+from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
 from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity
@@ -58,7 +58,7 @@ def nothing_requested(pod: Pod) -> Reason:
     return Reason.RESOURCE_CLAIMS if claimed else Reason.NO_GPU_WORDS
 
 
-def check_claims(work: Work) -> None:
+def check_claims(work: Plan) -> None:
     """Denies a claim beside a GPU request in one container; elsewhere in the pod claims are reported, once.
 
     Raises:
@@ -76,7 +76,7 @@ def check_claims(work: Work) -> None:
                 f"{requesting[slot.path]} and the resource claim {_shown(claim)} in one container: two systems would each "
                 "account for a GPU. Keep one of them; if the claim is for other hardware, set `resourceClaims: warn`"
             )
-            raise refuse(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{claim}]")
+            raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{claim}]")
     work.findings.append(Finding(Reason.CLAIM_LEFT_ALONE, _left_alone(claiming), field="spec.resourceClaims"))
 
 
@@ -87,9 +87,9 @@ def _left_alone(claiming: Sequence[tuple[Slot, str]]) -> str:
     return f"the pod's resource claims ({named}) are left as they are: what they hold is not counted here"
 
 
-def _requesting(work: Work) -> Iterator[tuple[str, str]]:
+def _requesting(work: Plan) -> Iterator[tuple[str, str]]:
     """The containers that request a GPU in the keys of a mapping, by path, with what says so."""
-    for holding in work.holdings:
+    for holding in work.allocations:
         yield (
             holding.slot.path,
             requested_key(holding.slot.container, work.policy) or f"a GPU in the keys of {holding.source.name}",

@@ -34,7 +34,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     patch_json: bytes = b""
     warnings: tuple[Finding, ...] = ()
     denial: Finding | None = None
-    account_json: str = ""
+    status_json: str = ""
     audit: Mapping[str, str] = msgspec.field(default_factory=dict)
     vendors: tuple[str, ...] = ()
 
@@ -57,7 +57,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     @property
     def account(self) -> dict[str, Any]:
         """The account as plain data."""
-        return msgspec.json.decode(self.account_json, type=dict[str, Any]) if self.account_json else {}
+        return msgspec.json.decode(self.status_json, type=dict[str, Any]) if self.status_json else {}
 
 
 def untouched(reason: Reason, warnings: tuple[Finding, ...] = ()) -> Decision:

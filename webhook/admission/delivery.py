@@ -6,17 +6,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook.admission.work import Work
-from webhook.finding import Finding, refuse
-from webhook.mapping.shim import NO_DELIVERY, Delivery, Entry, Shim
-from webhook.mapping.shim_rules import inside
+from webhook import labels
+from webhook.admission.plan import Plan
+from webhook.finding import Finding, deny
+from webhook.mapping.model.shim import NO_DELIVERY, Delivery, Entry, Shim
+from webhook.mapping.model.shim_rules import inside
 from webhook.patch import Slot
 from webhook.pod import Volume, VolumeMount, decode_mounts, decode_volumes
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 
-SHIM_ANNOTATION: Final = "vgpu-webhook.io/shim"
-"""Annotation of a namespace: the delivery for its pods, whatever its Pod Security level permits."""
 ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 """Label of a namespace: the Pod Security level that its pods must keep to."""
 MAX_EMPTY_DIR: Final = 1024
@@ -33,7 +32,7 @@ class Choice(NamedTuple):
     why: str
 
 
-def choose_delivery(work: Work, shim: Shim) -> Choice:
+def choose_delivery(work: Plan, shim: Shim) -> Choice:
     """The way by which a shim reaches the containers of this pod.
 
     The namespace's annotation decides; without one the only delivery of the mapping; of several the first that the
@@ -41,7 +40,7 @@ def choose_delivery(work: Work, shim: Shim) -> Choice:
     """
     ordered = _ordered(work)
     if ordered == "none":
-        return Choice(NO_DELIVERY, f"annotation {SHIM_ANNOTATION} of the namespace says none")
+        return Choice(NO_DELIVERY, f"annotation {labels.SHIM} of the namespace says none")
     if ordered is not None:
         for delivery in shim.deliveries:
             if delivery.kind == ordered:
@@ -56,18 +55,18 @@ def choose_delivery(work: Work, shim: Shim) -> Choice:
     return Choice(NO_DELIVERY, f"Pod Security {level} of the namespace permits no delivery of the mapping")
 
 
-def _ordered(work: Work) -> str | None:
+def _ordered(work: Plan) -> str | None:
     """What the namespace's annotation says; told once for a pod, and passed over, where it is not known."""
-    value = work.context.namespace.annotations.get(SHIM_ANNOTATION)
+    value = work.context.namespace.annotations.get(labels.SHIM)
     if value is None or value in KINDS:
         return value
     shown = value if len(value) <= 40 else f"{value[:39]}…"  # noqa: PLR2004
-    message = f"annotation {SHIM_ANNOTATION} of the namespace is {shown}: write {' or '.join(KINDS)}"
-    work.tell_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, SHIM_ANNOTATION, value))
+    message = f"annotation {labels.SHIM} of the namespace is {shown}: write {' or '.join(KINDS)}"
+    work.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, labels.SHIM, value))
     return None
 
 
-def _pod_security(work: Work) -> str:
+def _pod_security(work: Plan) -> str:
     """The level that the namespace enforces; one that is not known counts as restricted, as for the API server."""
     level = work.context.namespace.labels.get(ENFORCE_LABEL)
     if level is not None:
@@ -75,7 +74,7 @@ def _pod_security(work: Work) -> str:
     return work.policy.settings.pod_security_default or work.context.pod_security_default
 
 
-def deliver(work: Work, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
+def deliver(work: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     """Adds the volumes of deliveries to the pod and their mounts to containers, as far as they are not there yet.
 
     Raises:
@@ -101,7 +100,7 @@ def deliver(work: Work, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
             work.edits.container(slot).mounts.extend(own.mounts)
 
 
-def _mount_beside(work: Work, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
+def _mount_beside(work: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
     """Mounts a delivery where something of its names, or at its paths, may already stand."""
     mounts = decode_mounts(slot.container.volume_mounts)
     _check_unwritable(slot, mounts, libraries)
@@ -118,14 +117,14 @@ def _normal(path: str) -> str:
     return path
 
 
-def _add_volume(work: Work, there: list[Volume], entry: Entry) -> None:
+def _add_volume(work: Plan, there: list[Volume], entry: Entry) -> None:
     name = entry["name"]
     if len(there) > 1:
-        raise refuse(Reason.COLLISION, f"volume {name} stands there {len(there)} times", field=f"spec.volumes[{name}]")
+        raise deny(Reason.COLLISION, f"volume {name} stands there {len(there)} times", field=f"spec.volumes[{name}]")
     added = next((volume for volume in work.edits.volumes if volume["name"] == name), None)
     if not all(_same_volume(volume, entry) for volume in there) or added not in (None, entry):
         message = f"volume {name} has another content than the shim's, {_content(entry)}: rename the pod's own"
-        raise refuse(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
+        raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
     if not there and added is None:
         work.edits.volumes.append(entry)
 
@@ -161,7 +160,7 @@ def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: froz
     for mount in mounts:
         if mount.name in libraries and not mount.read_only:
             message = f"mount of volume {mount.name}, the shim's, is writable: remove it, or make it readOnly"
-            raise refuse(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
+            raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
 
 
 def _stands(slot: Slot, there: Sequence[tuple[str, VolumeMount]], entry: Entry, delivery: Delivery) -> bool:
@@ -176,7 +175,7 @@ def _stands(slot: Slot, there: Sequence[tuple[str, VolumeMount]], entry: Entry, 
         if path == wanted and _same_mount(mount, entry):
             stands = True
         elif path == wanted or (wanted == delivery.mount_path and inside(path, wanted)):
-            raise refuse(
+            raise deny(
                 Reason.COLLISION,
                 f"volume {mount.name} is mounted at {path}, the place of the shim's {entry['name']}: move it",
                 container=slot.name,

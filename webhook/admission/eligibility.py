@@ -6,16 +6,12 @@ import re
 from typing import Final, NamedTuple
 
 from webhook.admission.context import Context, Namespace
-from webhook.admission.orders import PREFIX
 from webhook.finding import Finding
-from webhook.mapping.policy import Policy
+from webhook.labels import INJECT, MODE, OPT_OUT, ROLLOUT
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 
-INJECT: Final = f"{PREFIX}inject"
-OPT_OUT: Final = f"{PREFIX}opt-out"
-MODE: Final = f"{PREFIX}mode"
-ROLLOUT: Final = f"{PREFIX}rollout"
 MIRROR: Final = "kubernetes.io/config.mirror"
 _TEMPLATE_HASH: Final = re.compile(r"-[a-z0-9]{1,10}$")
 _DIGITS: Final = re.compile(r"-[0-9]+$")
@@ -27,13 +23,13 @@ class Mode(enum.Enum):
 
     ENFORCE = "enforce"
     WARN = "warn"
-    OBSERVE = "observe"
+    AUDIT = "audit"
 
 
 _MODES: Final = {mode.value: mode for mode in Mode}
 
 
-class Firmness(NamedTuple):
+class Enforcement(NamedTuple):
     """The mode that applies to one pod, and what is to be told about how it came about."""
 
     mode: Mode
@@ -45,7 +41,7 @@ class Firmness(NamedTuple):
         return self.mode is Mode.ENFORCE and not self.findings
 
 
-_PLAIN: Final = Firmness(Mode.ENFORCE)
+_PLAIN: Final = Enforcement(Mode.ENFORCE)
 
 
 def opted_in(namespace: Namespace, policy: Policy) -> bool:
@@ -74,7 +70,7 @@ def skip_reason(pod: Pod, context: Context, policy: Policy) -> Reason | None:
     return None
 
 
-def firmness(pod: Pod, context: Context) -> Firmness:
+def enforcement_of(pod: Pod, context: Context) -> Enforcement:
     """The mode of a pod: its namespace's, or only warnings for what is outside the namespace's roll-out.
 
     A mode that cannot be read counts as `warn`: whoever writes one at all nearly always wants less than the default.
@@ -87,19 +83,19 @@ def firmness(pod: Pod, context: Context) -> Firmness:
     mode = Mode.ENFORCE if written is None else _MODES.get(written)
     if mode is None:
         message = (
-            f"the namespace's label {MODE}: {written!r} is not a mode: treated as warn; write enforce, warn or observe"
+            f"the namespace's label {MODE}: {written!r} is not a mode: treated as warn; write enforce, warn or audit"
         )
         unreadable = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=MODE, value=written)
-        return Firmness(Mode.WARN, (unreadable,))
+        return Enforcement(Mode.WARN, (unreadable,))
     if mode is not Mode.ENFORCE or rollout is None:
-        return Firmness(mode)
+        return Enforcement(mode)
     if _PERCENT.fullmatch(rollout) is None:
         message = f"the namespace's label {ROLLOUT}: {rollout!r} was passed over: write a number from 0 to 100"
-        return Firmness(mode, (Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=ROLLOUT, value=rollout),))
+        return Enforcement(mode, (Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=ROLLOUT, value=rollout),))
     if bucket(workload(pod, context.namespace.name)) < int(rollout):
-        return Firmness(mode)
+        return Enforcement(mode)
     message = f"the namespace enforces for {rollout} % of its workloads, and this one is not among them"
-    return Firmness(Mode.WARN, (Finding(Reason.OUTSIDE_ROLLOUT, message, field=ROLLOUT, value=rollout),))
+    return Enforcement(Mode.WARN, (Finding(Reason.OUTSIDE_ROLLOUT, message, field=ROLLOUT, value=rollout),))
 
 
 def workload(pod: Pod, namespace: str) -> str:

@@ -4,23 +4,24 @@ from typing import Final
 
 import msgspec
 
+from webhook import labels
 from webhook.admission.claims import check_claims, claims_of, nothing_requested
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
-from webhook.admission.eligibility import Mode, firmness, skip_reason
+from webhook.admission.eligibility import Mode, enforcement_of, skip_reason
 from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
-from webhook.admission.orders import orders
-from webhook.admission.place import place_pod
+from webhook.admission.overrides import overrides_of
+from webhook.admission.placement import place_pod
 from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
-from webhook.admission.record import STATUS, account, account_text
+from webhook.admission.plan import Allocation, Plan
 from webhook.admission.resolve import Resolution, resolve
 from webhook.admission.settle import Settled
 from webhook.admission.shim import inject_shim
+from webhook.admission.status import status_of, status_text
 from webhook.admission.survey import Survey, survey
-from webhook.admission.work import Holding, Work
-from webhook.finding import Finding, Refused
-from webhook.mapping.policy import Policy
+from webhook.finding import Denied, Finding
+from webhook.mapping.model.policy import Policy
 from webhook.patch import PodEdits, Slot
 from webhook.pod import Pod
 from webhook.reasons import Reason
@@ -55,8 +56,8 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if not seen.asks:
         return _untouched(nothing_requested(pod), pod, context, seen)
     try:
-        resolution = resolve(seen.words, orders(pod, context, policy), policy, remember=facts is not None)
-    except Refused as refusal:
+        resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy, remember=facts is not None)
+    except Denied as refusal:
         return _as_wanted(_denied(refusal.finding, seen.findings), pod, context)
     if not resolution.settled and not any(
         vendor.guard.concerns(slot.container.env) or claims_of(slot.container)
@@ -70,20 +71,20 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
 
 
 def _untouched(reason: Reason, pod: Pod, context: Context, seen: Survey) -> Decision:
-    if seen.findings and firmness(pod, context).mode is Mode.OBSERVE:
+    if seen.findings and enforcement_of(pod, context).mode is Mode.AUDIT:
         return untouched(reason)
     return untouched(reason, seen.findings)
 
 
 def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Decision:
     """Writes a resolution and does everything that a share needs besides: the decision where a namespace enforces."""
-    work = begin(pod, context, policy, seen, resolution)
+    work = make_plan(pod, context, policy, seen, resolution)
     try:
-        carry_out(work, resolution)
-    except Refused as refusal:
+        apply_plan(work, resolution)
+    except Denied as refusal:
         return _denied(refusal.finding, tuple(work.findings), resolution.vendor_names)
-    text = account_text(account(work, resolution))
-    operations = work.edits.operations(lambda: (STATUS, text))
+    text = status_text(status_of(work, resolution))
+    operations = work.edits.operations(lambda: (labels.STATUS, text))
     findings = tuple(work.findings)
     audit = {"account": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
@@ -91,27 +92,27 @@ def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resoluti
         reason=_outcome(work, changed=bool(operations)),
         patch_json=msgspec.json.encode(operations) if operations else b"",
         warnings=findings,
-        account_json=text,
+        status_json=text,
         audit={**audit, **_reasons(findings)},
         vendors=resolution.vendor_names,
     )
 
 
-def _outcome(work: Work, *, changed: bool) -> Reason:
+def _outcome(work: Plan, *, changed: bool) -> Reason:
     if changed:
         return Reason.CHANGED
-    return Reason.ALREADY_RIGHT if work.holdings else nothing_requested(work.pod)
+    return Reason.ALREADY_RIGHT if work.allocations else nothing_requested(work.pod)
 
 
-def begin(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Work:
+def make_plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
     """A pod on its way: what its containers will hold, with the words of the resolution written."""
-    work = Work(
+    work = Plan(
         pod,
         context,
         policy,
         PodEdits(pod),
         seen.slots,
-        holdings=tuple(_holding(seen.slots[one.asking.position], one, resolution) for one in resolution.settled),
+        allocations=tuple(_holding(seen.slots[one.requested.position], one, resolution) for one in resolution.settled),
         left_alone=left_alone(seen, resolution, policy),
         findings=[*seen.findings, *resolution.findings],
     )
@@ -119,19 +120,19 @@ def begin(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: 
     return work
 
 
-def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Holding:
+def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Allocation:
     *_, last = resolution.passes(one)
-    owner = one.target if last is one else last.asking.vendor
-    copy = one.asking.copy if last.target is one.asking.vendor else None
+    owner = one.target if last is one else last.requested.vendor
+    copy = one.requested.copy if last.target is one.requested.vendor else None
     vendor = None if copy is None else copy.vendor
-    return Holding(slot, one.asking.vendor, owner, last.target, one.request, last.form, vendor)
+    return Allocation(slot, one.requested.vendor, owner, last.target, one.request, last.form, vendor)
 
 
-def carry_out(work: Work, resolution: Resolution) -> None:
+def apply_plan(work: Plan, resolution: Resolution) -> None:
     """Everything that a share needs besides its words: claims, guard, placement, shim, what programs read.
 
     Raises:
-        Refused: one of them is impossible; what was found until then is in `Work.findings`.
+        Refused: one of them is impossible; what was found until then is in `Plan.findings`.
     """
     check_claims(work)
     guard_pod(work)
@@ -141,18 +142,18 @@ def carry_out(work: Work, resolution: Resolution) -> None:
     _tell_hints(work)
 
 
-def _write(work: Work, resolution: Resolution) -> None:
+def _write(work: Plan, resolution: Resolution) -> None:
     edits = work.edits
-    for holding, one in zip(work.holdings, resolution.settled, strict=True):
+    for holding, one in zip(work.allocations, resolution.settled, strict=True):
         if one.resources:
             edits.container(holding.slot).resources.update(one.resources)
     edits.labels.values.update(resolution.labels)
     edits.annotations.values.update(resolution.annotations)
 
 
-def _tell_hints(work: Work) -> None:
+def _tell_hints(work: Plan) -> None:
     """Hints of a source's scheduler mean nothing to another target; they are left where they stand, and told."""
-    pairs = {(one.source.name, one.vendor.name): one for one in work.holdings if one.vendor is not one.source}
+    pairs = {(one.source.name, one.vendor.name): one for one in work.allocations if one.vendor is not one.source}
     if not pairs:
         return
     there = sorted(work.policy.marks.hints.among(work.pod.metadata.annotations or ()))
@@ -172,7 +173,7 @@ def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, 
 
 def _as_wanted(decision: Decision, pod: Pod, context: Context) -> Decision:
     """A decision as the pod's namespace wants it: done, told as warnings, or only written down."""
-    firm = firmness(pod, context)
+    firm = enforcement_of(pod, context)
     if firm.plain:
         return decision
     findings = (*firm.findings, *decision.warnings)
@@ -183,8 +184,8 @@ def _as_wanted(decision: Decision, pod: Pod, context: Context) -> Decision:
     return Decision(
         allowed=True,
         reason=Reason.WOULD_CHANGE if decision.reason is Reason.CHANGED else decision.reason,
-        warnings=() if firm.mode is Mode.OBSERVE else told,
-        account_json=decision.account_json,
+        warnings=() if firm.mode is Mode.AUDIT else told,
+        status_json=decision.status_json,
         audit=audit,
         vendors=decision.vendors,
     )

@@ -3,18 +3,16 @@
 from collections.abc import Iterable
 from typing import Final, Literal, TypeAlias, cast
 
-from webhook.admission.work import Work
-from webhook.finding import Finding, Refused, refuse
-from webhook.mapping.guard_rule import GuardPlace, GuardRule
-from webhook.mapping.owned import Keys, Owned
-from webhook.mapping.vendor import Vendor
+from webhook.admission.plan import Plan
+from webhook.finding import Denied, Finding, deny
+from webhook.labels import GUARD
+from webhook.mapping.model.guard_rule import GuardPlace, GuardRule
+from webhook.mapping.model.owned import Keys, Owned
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import MapEdits, Slot
 from webhook.pod import EnvVar, decode_env, present, value_source
 from webhook.reasons import Reason
 from webhook.request import Request
-
-GUARD_ANNOTATION: Final = "vgpu-webhook.io/guard"
-"""Annotation of a namespace: what becomes of all that lifts a limit there, whatever the mapping says."""
 
 MAX_MARKS: Final = 256
 """Marks of schedulers, and variables, that are taken from one pod: an honest copy has a handful."""
@@ -22,7 +20,7 @@ MAX_MARKS: Final = 256
 Action: TypeAlias = Literal["deny", "strip", "allow"]
 
 
-def guard_pod(work: Work) -> None:
+def guard_pod(work: Plan) -> None:
     """Strips what schedulers own; treats what lifts a limit as the mapping under which a container runs says.
 
     To be run once the holdings are known, and before the shim is injected: a stripped variable may be one that the shim
@@ -35,7 +33,7 @@ def guard_pod(work: Work) -> None:
     for edits, place in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
         if edits.there:
             _guard_keys(work, edits, cast("GuardPlace", place))
-    for holding in work.holdings:
+    for holding in work.allocations:
         _guard_container(work, holding.slot, holding.vendor, holding.request)
         if holding.copy is not None:
             _guard_container(work, holding.slot, holding.copy, holding.request)
@@ -43,16 +41,16 @@ def guard_pod(work: Work) -> None:
         _guard_container(work, slot, vendor, None)
 
 
-def _strip_owned(work: Work) -> None:
+def _strip_owned(work: Plan) -> None:
     """Takes away the marks of every concerned vendor's scheduler, unless one of them writes the pod."""
-    vendors = {vendor.name: vendor for holding in work.holdings for vendor in holding.vendors}
+    vendors = {vendor.name: vendor for holding in work.allocations for vendor in holding.vendors}
     for edits, what in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
         if not edits.there:
             continue
         marks = _marks(work.policy.marks, what).among(edits.there)
         if len(marks) > MAX_MARKS:
             message = f"{len(marks)} {what}s belong to schedulers: leave them out of manifests"
-            raise refuse(Reason.TOO_MANY, message, field=f"metadata.{what}s")
+            raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
         for key in marks:
             its = [vendor for vendor in vendors.values() if key in _marks(vendor.owned, what)]
             if its and not any(work.context.user in vendor.owned_by for vendor in its):
@@ -63,16 +61,16 @@ def _marks(owned: Owned, what: str) -> Keys:
     return owned.annotations if what == "annotation" else owned.labels
 
 
-def _strip(work: Work, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
+def _strip(work: Plan, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
     edits.values[key] = None
     names = " and ".join(vendor.name for vendor in owners)
     message = f"{what} {_shown(key)} belongs to the scheduler of {names} and was removed: leave it out of manifests"
     work.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
-def _guard_keys(work: Work, edits: MapEdits, place: GuardPlace) -> None:
+def _guard_keys(work: Plan, edits: MapEdits, place: GuardPlace) -> None:
     """Looks at annotations or labels of the pod, for every vendor under which some of its containers run."""
-    vendors = {(one.vendor.name, one.share): one for one in work.holdings if place in one.vendor.guard.places}
+    vendors = {(one.vendor.name, one.share): one for one in work.allocations if place in one.vendor.guard.places}
     for holding in vendors.values():
         for key, value in (edits.there or {}).items():
             # What was taken away, as a source's key or a scheduler's mark, lifts nothing.
@@ -85,7 +83,7 @@ def _guard_keys(work: Work, edits: MapEdits, place: GuardPlace) -> None:
             field = f"metadata.{place}s[{key}]"
             if action == "deny":
                 message = f"the value of the {place} {_shown(key)} {_effect(share=holding.share)}: {_remedy(rule)}"
-                raise refuse(Reason.GUARDED, message, field=field, value=value)
+                raise deny(Reason.GUARDED, message, field=field, value=value)
             if action == "strip":
                 _count_stripped(work)
                 edits.values[key] = None
@@ -93,7 +91,7 @@ def _guard_keys(work: Work, edits: MapEdits, place: GuardPlace) -> None:
                 work.findings.append(Finding(Reason.GUARD_STRIPPED, message, None, field, value))
 
 
-def _guard_container(work: Work, slot: Slot, vendor: Vendor, request: Request | None) -> None:
+def _guard_container(work: Plan, slot: Slot, vendor: Vendor, request: Request | None) -> None:
     """Looks at the variables of one container; a request of None is for nothing: only what shows devices matters then."""
     container = slot.container
     if not vendor.guard.rules or not work.concerns(slot, vendor):
@@ -120,22 +118,22 @@ def _guard_container(work: Work, slot: Slot, vendor: Vendor, request: Request | 
         work.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
 
 
-def _count_stripped(work: Work) -> None:
+def _count_stripped(work: Plan) -> None:
     work.stripped += 1
     if work.stripped > MAX_MARKS:
         message = f"more than {MAX_MARKS} variables, annotations and labels have to be removed: leave them out"
-        raise refuse(Reason.TOO_MANY, message)
+        raise deny(Reason.TOO_MANY, message)
 
 
-def _ordered(work: Work) -> Action | None:
+def _ordered(work: Plan) -> Action | None:
     """What the namespace's annotation says is to become of what lifts; told, and passed over, where unknown."""
-    value = work.context.namespace.annotations.get(GUARD_ANNOTATION)
+    value = work.context.namespace.annotations.get(GUARD)
     if value is None:
         return None
     if value in {"deny", "strip", "allow"}:
         return cast("Action", value)
-    message = f"annotation {GUARD_ANNOTATION} of the namespace is {_shown(value)}: write deny, strip or allow"
-    work.tell_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD_ANNOTATION, value))
+    message = f"annotation {GUARD} of the namespace is {_shown(value)}: write deny, strip or allow"
+    work.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD, value))
     return None
 
 
@@ -155,7 +153,7 @@ def _effect(*, share: bool) -> str:
     return "lifts the limit of the share" if share else "shows devices that the container did not request"
 
 
-def _denial(slot: Slot, entry: EnvVar, value: str | None, rule: GuardRule, ours: str | None, *, share: bool) -> Refused:
+def _denial(slot: Slot, entry: EnvVar, value: str | None, rule: GuardRule, ours: str | None, *, share: bool) -> Denied:
     name = f"env {_shown(entry.name)}"
     if value is None:
         effect = _effect(share=share).replace("lifts", "lift").replace("shows", "show")
@@ -166,7 +164,7 @@ def _denial(slot: Slot, entry: EnvVar, value: str | None, rule: GuardRule, ours:
         remedy = _remedy(rule)
     if ours is not None:
         remedy = f"remove it (the limit that was asked for is {ours})"
-    return refuse(
+    return deny(
         Reason.GUARDED,
         f"{message}{remedy}",
         container=slot.name,

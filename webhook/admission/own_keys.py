@@ -5,11 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
-from webhook.admission.delivery import SHIM_ANNOTATION
-from webhook.admission.eligibility import INJECT, MODE, OPT_OUT, ROLLOUT
-from webhook.admission.guard import GUARD_ANNOTATION
-from webhook.admission.orders import ORDERS, PREFIX, TARGET
-from webhook.admission.record import STATUS
+from webhook.labels import DISABLED, ENABLED, INJECT, PREFIX, keys_of
 
 Kind: TypeAlias = Literal["namespace", "pod"]
 
@@ -19,9 +15,7 @@ MOST: Final = 8
 LETTERS: Final = 100
 """Of a key or value that is shown."""
 
-_LABELS: Final = {"namespace": (INJECT, OPT_OUT, MODE, ROLLOUT), "pod": (INJECT,)}
-_ANNOTATIONS: Final = {"namespace": (*ORDERS, SHIM_ANNOTATION, GUARD_ANNOTATION), "pod": (TARGET, STATUS)}
-_INJECT: Final = {"namespace": ("enabled", "disabled"), "pod": ("disabled",)}
+_INJECT: Final = {"namespace": (ENABLED, DISABLED), "pod": (DISABLED,)}
 
 
 def unread_keys(
@@ -36,7 +30,7 @@ def unread_keys(
         opt_in: the label by which a namespace opts in.
     """
     own = opt_in if kind == "namespace" else INJECT
-    known = {"label": {*_LABELS[kind], own}, "annotation": {*_ANNOTATIONS[kind]}}
+    known = {"label": {*keys_of(kind, "label"), own}, "annotation": {*keys_of(kind, "annotation")}}
     for place, texts in (("label", labels), ("annotation", annotations)):
         for key in islice((key for key in texts if key.startswith(PREFIX) and key not in known[place]), MOST):
             yield f"{place} {key[:LETTERS]} means nothing on a {kind}: {_meant(key, place, known)}"

@@ -9,17 +9,17 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from webhook import labels
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
-from webhook.admission.delivery import ENFORCE_LABEL, SHIM_ANNOTATION
-from webhook.admission.guard import GUARD_ANNOTATION
-from webhook.admission.orders import ORDERS
+from webhook.admission.delivery import ENFORCE_LABEL
+from webhook.admission.overrides import OVERRIDES
 from webhook.admission.resolve import Resolution
 from webhook.admission.survey import Survey
-from webhook.mapping.guard import Guards
-from webhook.mapping.memo import Memo
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.guard import Guards
+from webhook.mapping.model.memo import Memo
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot, container_count
 from webhook.pod import NO_METADATA, Container, Pod, present
 
@@ -27,7 +27,7 @@ MAX_CONTAINERS: Final = 32
 MAX_FACTS: Final = 16 * 1024
 """Bytes. Honest pods have less; of others a few could take all the memory there is."""
 
-_ANNOTATIONS: Final = (*ORDERS, SHIM_ANNOTATION, GUARD_ANNOTATION)
+_ANNOTATIONS: Final = (*OVERRIDES, labels.SHIM, labels.GUARD)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -66,7 +66,7 @@ class Remembered(NamedTuple):
 
     decision: Decision
     marks: tuple[bytes, ...]
-    asking: tuple[Asker, ...]
+    requested: tuple[Asker, ...]
 
     def serves(self, pod: Pod) -> bool:
         """Whether a pod with the same facts is plain, but for its variables."""
@@ -79,11 +79,11 @@ class Remembered(NamedTuple):
 
     def variables(self, pod: Pod) -> tuple[bytes, ...]:
         """Those of the containers that ask, undecoded."""
-        return tuple([one.variables(pod) for one in self.asking])
+        return tuple([one.variables(pod) for one in self.requested])
 
     def harmless(self, variables: tuple[bytes, ...]) -> bool:
         """Whether none of these matters."""
-        return all(one.harmless(text) for one, text in zip(self.asking, variables, strict=True))
+        return all(one.harmless(text) for one, text in zip(self.requested, variables, strict=True))
 
     @property
     def size(self) -> int:
@@ -149,9 +149,9 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
 
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
     """The containers with resources of a vendor that a resolution says nothing of."""
-    held = {one.asking.position for one in resolution.settled}
-    found = {one.asking.position: one.asking.vendor for one in resolution.left}
-    for position, container in enumerate(seen.words.containers):
+    held = {one.requested.position for one in resolution.settled}
+    found = {one.requested.position: one.requested.vendor for one in resolution.left}
+    for position, container in enumerate(seen.keys.containers):
         if container.resources and position not in held and position not in found:
             found[position] = policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor]
     return tuple((seen.slots[position], vendor) for position, vendor in sorted(found.items()))
@@ -159,15 +159,15 @@ def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tu
 
 def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy: Policy) -> Remembered:
     """A decision to be remembered."""
-    before = sum(container.init for container in seen.words.containers)
+    before = sum(container.init for container in seen.keys.containers)
     asking = [
         Asker(slot.kind == "initContainers", slot.position, vendor.guard, keeps=False)
         for slot, vendor in left_alone(seen, resolution, policy)
     ]
     for one in resolution.settled:
-        position, init = one.asking.position, one.asking.words.init
+        position, init = one.requested.position, one.requested.keys.init
         passes = resolution.passes(one)
-        keeps = any(each.translated and bool(each.asking.vendor.document.environment) for each in passes)
+        keeps = any(each.translated and bool(each.requested.vendor.document.environment) for each in passes)
         asking.append(Asker(init, position if init else position - before, passes[-1].target.guard, keeps))
     return Remembered(decision, resolution.marks, tuple(asking))
 

@@ -7,16 +7,17 @@ from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
-from webhook.admission.asking import collect
-from webhook.admission.left import Left
-from webhook.admission.orders import DEFAULT, Orders
+from webhook import labels
+from webhook.admission.collect import collect
+from webhook.admission.left_alone import Left
+from webhook.admission.overrides import Overrides
 from webhook.admission.settle import Settled, settle
 from webhook.admission.several import check_several
-from webhook.admission.survey import PodWords
-from webhook.finding import Finding, Refused, refuse
-from webhook.mapping.filling import fewer
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Default, Vendor, Word
+from webhook.admission.survey import PodKeys
+from webhook.finding import Denied, Finding, deny
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Default, Key, Vendor
+from webhook.mapping.requests.defaults import fewer
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
 from webhook.request import Dimension
@@ -46,7 +47,7 @@ class Resolution:
     def vendors(self) -> tuple[Vendor, ...]:
         """The vendors in whose words is asked or written, each once."""
         every = (*self.settled, *self.elsewhere.values())
-        found = {vendor.name: vendor for one in every for vendor in (one.asking.vendor, one.target)}
+        found = {vendor.name: vendor for one in every for vendor in (one.requested.vendor, one.target)}
         return tuple(found.values())
 
     @cached_property
@@ -58,11 +59,11 @@ class Resolution:
     @cached_property
     def vendor_names(self) -> tuple[str, ...]:
         """The vendors in whose words is asked."""
-        return tuple(dict.fromkeys(one.asking.vendor.name for one in self.settled))
+        return tuple(dict.fromkeys(one.requested.vendor.name for one in self.settled))
 
     def passes(self, one: Settled) -> tuple[Settled, ...]:
         """A container of `settled`, and what a second pass makes of it where that is another vendor's."""
-        again = self.elsewhere.get(one.asking.position)
+        again = self.elsewhere.get(one.requested.position)
         return (one,) if again is None else (one, again)
 
     @property
@@ -71,55 +72,55 @@ class Resolution:
         return bool(self.labels or self.annotations or any(one.resources for one in self.settled))
 
 
-def resolve(words: PodWords, given: Orders, policy: Policy, *, remember: bool = True) -> Resolution:
+def resolve(keys: PodKeys, given: Overrides, policy: Policy, *, remember: bool = True) -> Resolution:
     """The resolution of a pod's words; remembered, the same object for the same words.
 
     Raises:
         Refused: a container is refused, or what would be written would be read differently.
     """
-    key = (words, given)
+    key = (keys, given)
     known: Resolution | Finding | None = policy.memo.get(key)
     if known is None:
         try:
-            known = _resolve(words, given, policy)
-        except Refused as refusal:
+            known = _resolve(keys, given, policy)
+        except Denied as refusal:
             known = refusal.finding
         if remember:
-            policy.memo.keep(key, known, _size(words))
+            policy.memo.keep(key, known, _size(keys))
     if isinstance(known, Finding):
-        raise Refused(known)
+        raise Denied(known)
     return known
 
 
-def _size(words: PodWords) -> int:
+def _size(keys: PodKeys) -> int:
     """Bytes that a resolution takes, about; measured."""
-    texts = sum(len(key) + len(text) for key, text in (*words.labels, *words.annotations, *words.node_selector))
-    return 1024 + texts + sum(len(one.name) + (4096 if one.resources else 128) for one in words.containers)
+    texts = sum(len(key) + len(text) for key, text in (*keys.labels, *keys.annotations, *keys.node_selector))
+    return 1024 + texts + sum(len(one.name) + (4096 if one.resources else 128) for one in keys.containers)
 
 
-def _resolve(words: PodWords, given: Orders, policy: Policy) -> Resolution:
-    settled, left = _settle_all(words, given, policy)
+def _resolve(keys: PodKeys, given: Overrides, policy: Policy) -> Resolution:
+    settled, left = _settle_all(keys, given, policy)
     try:
-        return _checked(settled, left, words, given, policy)
-    except Refused as refusal:
-        shared = {one.asking.position: _shared_defaults(one) for one in settled}
+        return _checked(settled, left, keys, given, policy)
+    except Denied as refusal:
+        shared = {one.requested.position: _shared_defaults(one) for one in settled}
         for kept in fewer({name: default for defaults in shared.values() for name, default in defaults.items()}):
             without = {position: defaults.keys() - kept.keys() for position, defaults in shared.items()}
             if not any(without.values()):
                 continue
             try:
-                resolution = _checked(*_settle_all(words, given, policy, without), words, given, policy)
-            except Refused:
+                resolution = _checked(*_settle_all(keys, given, policy, without), keys, given, policy)
+            except Denied:
                 continue
             told = [
                 Finding(
                     Reason.DEFAULT_NOT_APPLIED,
-                    f"{shared[one.asking.position][dimension].named(dimension)} was not applied: {refusal.finding.message}",
-                    one.asking.name,
-                    f"{DEFAULT}{dimension}",
+                    f"{shared[one.requested.position][dimension].named(dimension)} was not applied: {refusal.finding.message}",
+                    one.requested.name,
+                    f"{labels.DEFAULT_PREFIX}{dimension}",
                 )
                 for one in resolution.settled
-                for dimension in sorted(without[one.asking.position])
+                for dimension in sorted(without[one.requested.position])
             ]
             return replace(resolution, findings=(*resolution.findings, *told))
         raise
@@ -127,23 +128,23 @@ def _resolve(words: PodWords, given: Orders, policy: Policy) -> Resolution:
 
 def _elsewhere(first: Resolution, second: Resolution) -> dict[int, Settled]:
     return {
-        again.asking.position: again
+        again.requested.position: again
         for one, again in zip(first.settled, second.settled, strict=True)
-        if again.asking.vendor is not one.target or again.target is not one.target
+        if again.requested.vendor is not one.target or again.target is not one.target
     }
 
 
 def _shared_defaults(one: Settled) -> dict[Dimension, Default]:
     """The namespace's defaults of a container that writes labels or annotations, which hold for the whole pod."""
-    return {name: default for name, default in one.filled.items() if one.words and default.origin == "namespace"}
+    return {name: default for name, default in one.filled.items() if one.keys and default.origin == "namespace"}
 
 
 def _settle_all(
-    words: PodWords, given: Orders, policy: Policy, without: Mapping[int, Container[Dimension]] | None = None
+    keys: PodKeys, given: Overrides, policy: Policy, without: Mapping[int, Container[Dimension]] | None = None
 ) -> tuple[list[Settled], tuple[Left, ...]]:
     """Every asking container by itself; `without` the namespace's defaults of some dimensions, by position."""
     every = [
-        settle(asking, given, policy, (without or {}).get(asking.position, ())) for asking in collect(words, policy)
+        settle(asking, given, policy, (without or {}).get(asking.position, ())) for asking in collect(keys, policy)
     ]
     settled = [one for one in every if isinstance(one, Settled)]
     left = tuple(one for one in every if isinstance(one, Left))
@@ -151,7 +152,7 @@ def _settle_all(
         _check_init(one)
         _check_stays(one, left)
     check_several(settled, policy)
-    regular = [container.name for container in words.containers if not container.init]
+    regular = [container.name for container in keys.containers if not container.init]
     for one in settled:
         if one.translated:
             _name_asker(one, regular)
@@ -159,13 +160,13 @@ def _settle_all(
 
 
 def _check_init(one: Settled) -> None:
-    if not one.asking.words.init:
+    if not one.requested.keys.init:
         return
-    source, target = one.asking.vendor, one.target
+    source, target = one.requested.vendor, one.target
     if source.refuses_init or (one.translated and not target.serves_init):
         name = source.name if source.refuses_init else target.name
         message = f"{name} does not serve init containers: move the request to a container"
-        raise one.asking.refuse(Reason.INIT_NOT_SERVED, message)
+        raise one.requested.deny(Reason.INIT_NOT_SERVED, message)
 
 
 def _check_stays(one: Settled, left: tuple[Left, ...]) -> None:
@@ -174,66 +175,68 @@ def _check_stays(one: Settled, left: tuple[Left, ...]) -> None:
     Raises:
         Refused: it would be, and the other one could then not be served.
     """
-    stays = next((other for other in left if other.placed and other.asking.vendor is one.asking.vendor), None)
+    stays = next((other for other in left if other.placed and other.requested.vendor is one.requested.vendor), None)
     if one.translated and stays is not None:
-        message = f"container {stays.asking.name} is left as it stands ({stays.why}), and this one would be written for"
-        raise one.asking.refuse(
+        message = (
+            f"container {stays.requested.name} is left as it stands ({stays.why}), and this one would be written for"
+        )
+        raise one.requested.deny(
             Reason.CONTAINERS_DISAGREE, f"{message} {one.target.name}: make two pods of them, or order no target"
         )
 
 
 def _checked(
-    settled: list[Settled], left: tuple[Left, ...], words: PodWords, given: Orders, policy: Policy
+    settled: list[Settled], left: tuple[Left, ...], keys: PodKeys, given: Overrides, policy: Policy
 ) -> Resolution:
-    first = _merged(settled, left, words)
+    first = _merged(settled, left, keys)
     if first.changes or any(one.translated for one in first.settled):
-        second = _second_pass(first, words, given, policy)
+        second = _second_pass(first, keys, given, policy)
         return replace(first, elsewhere=_elsewhere(first, second))
     return first
 
 
-def _merged(settled: list[Settled], left: tuple[Left, ...], words: PodWords) -> Resolution:
+def _merged(settled: list[Settled], left: tuple[Left, ...], keys: PodKeys) -> Resolution:
     findings = [finding for one in settled for finding in one.findings]
     findings.extend(_one_card_lost(settled))
     labels: dict[str, str | None] = {}
     annotations: dict[str, str | None] = {key: None for one in settled for key in one.dropped}
-    _merge_pod_words(settled, words, labels, annotations)
+    _merge_pod_words(settled, keys, labels, annotations)
     return Resolution(tuple(settled), labels, annotations, tuple(findings), left)
 
 
 def _name_asker(one: Settled, regular: list[str]) -> None:
     """Says which container asks, where the target's words hold for the pod and would be taken for another one's."""
-    word = next((word for word in one.target.words.values() if word.kind == "container"), None)
-    if word is None or (regular[:1] == [one.asking.name] and (word.absent == "first" or len(regular) == 1)):
+    word = next((word for word in one.target.keys.values() if word.kind == "container"), None)
+    if word is None or (regular[:1] == [one.requested.name] and (word.absent == "first" or len(regular) == 1)):
         return
-    one.words.append((word, word.spellings[0].text, one.asking.name))
+    one.keys.append((word, word.spellings[0].text, one.requested.name))
 
 
 def _one_card_lost(settled: list[Settled]) -> Iterable[Finding]:
     """Containers that the source puts on one card, and the target anywhere."""
-    together = [one for one in settled if one.asking.vendor.together and not one.target.together]
+    together = [one for one in settled if one.requested.vendor.together and not one.target.together]
     if len(together) > 1:
-        names = ", ".join(one.asking.name for one in together)
-        source, target = together[0].asking.vendor.name, together[0].target.name
+        names = ", ".join(one.requested.name for one in together)
+        source, target = together[0].requested.vendor.name, together[0].target.name
         yield Finding(Reason.ONE_CARD_LOST, f"{source} puts {names} on one card; {target} may use one for each")
 
 
 def _merge_pod_words(
-    settled: list[Settled], words: PodWords, labels: dict[str, str | None], annotations: dict[str, str | None]
+    settled: list[Settled], keys: PodKeys, labels: dict[str, str | None], annotations: dict[str, str | None]
 ) -> None:
     """Labels and annotations that the targets need: one value for the pod, or a list by position."""
-    there = {"label": dict(words.labels), "annotation": dict(words.annotations)}
-    wanted: dict[tuple[str, str], tuple[Word, list[tuple[Settled, str]]]] = {}
+    there = {"label": dict(keys.labels), "annotation": dict(keys.annotations)}
+    wanted: dict[tuple[str, str], tuple[Key, list[tuple[Settled, str]]]] = {}
     for one in settled:
-        for word, key, text in one.words:
+        for word, key, text in one.keys:
             wanted.setdefault((word.place, key), (word, []))[1].append((one, text))
     for (place, key), (word, texts) in wanted.items():
-        text = _listed(words, texts) if word.listed else _agreed(key, texts)
+        text = _listed(keys, texts) if word.listed else _agreed(key, texts)
         before = there[place].get(key)
         changes = labels if place == "label" else annotations
         if before is not None and before != text and (place == "label" or key not in annotations):
             message = f"the {place} {key} is {before!r}, {text!r} is needed: remove it or write that"
-            raise texts[0][0].asking.refuse(Reason.LABEL_CONFLICT, message)
+            raise texts[0][0].requested.deny(Reason.LABEL_CONFLICT, message)
         if before == text:
             changes.pop(key, None)
         else:
@@ -245,63 +248,63 @@ def _merge_pod_words(
 
 def _check_spare_counts(one: Settled, there: dict[str, dict[str, str]], wanted: Iterable[tuple[str, str]]) -> None:
     """A count of the user's that the target would read although none is needed."""
-    for word in one.target.words.values():
+    for word in one.target.keys.values():
         if "devices" not in word.dimensions or word.place == "resource":
             continue
         for template in word.spellings:
             text = there[word.place].get(template.text)
             if text is not None and (word.place, template.text) not in wanted and text != str(one.request.devices):
                 message = f"the {word.place} {template.text} is {text!r}, {one.request.devices} is needed: remove it"
-                raise one.asking.refuse(Reason.LABEL_CONFLICT, message)
+                raise one.requested.deny(Reason.LABEL_CONFLICT, message)
 
 
-def _listed(words: PodWords, texts: list[tuple[Settled, str]]) -> str:
-    by_name = {one.asking.name: text for one, text in texts}
-    return ",".join(by_name.get(container.name, "0") for container in words.containers if not container.init)
+def _listed(keys: PodKeys, texts: list[tuple[Settled, str]]) -> str:
+    by_name = {one.requested.name: text for one, text in texts}
+    return ",".join(by_name.get(container.name, "0") for container in keys.containers if not container.init)
 
 
 def _agreed(key: str, texts: list[tuple[Settled, str]]) -> str:
     different = {text for _, text in texts}
     if len(different) > 1:
         message = f"{key} holds for the whole pod, and its containers need {' and '.join(sorted(different))}"
-        raise texts[0][0].asking.refuse(Reason.CONTAINERS_DISAGREE, message)
+        raise texts[0][0].requested.deny(Reason.CONTAINERS_DISAGREE, message)
     return different.pop()
 
 
-def _second_pass(first: Resolution, words: PodWords, given: Orders, policy: Policy) -> Resolution:
+def _second_pass(first: Resolution, keys: PodKeys, given: Overrides, policy: Policy) -> Resolution:
     """What will be written, read by whoever owns the names then.
 
     Raises:
         Refused: it would be changed again, or mean something else.
     """
-    after = words_after(first, words)
+    after = words_after(first, keys)
     try:
         second = _merged(*_settle_all(after, given, policy), after)
-    except Refused as refusal:
+    except Denied as refusal:
         message = f"what would be written would then be refused: {refusal.finding.message}"
-        raise refuse(Reason.READ_BACK_DIFFERS, message, container=refusal.finding.container) from None
-    meant = {one.asking.position: one for one in first.settled}
+        raise deny(Reason.READ_BACK_DIFFERS, message, container=refusal.finding.container) from None
+    meant = {one.requested.position: one for one in first.settled}
     for one in second.settled:
-        before = meant.pop(one.asking.position, None)
+        before = meant.pop(one.requested.position, None)
         # For an inactive target, what the active vendor reads may differ although it is written again as it stands.
         if before is None or {one.reading.request, one.request} != {before.request} or _moves(one, after):
             asked = before.request if before is not None else "nothing"
             message = f"what would be written would be read as {one.reading.request} instead of {asked}"
-            raise one.asking.refuse(Reason.READ_BACK_DIFFERS, message)
+            raise one.requested.deny(Reason.READ_BACK_DIFFERS, message)
     if meant:
         lost = next(iter(meant.values()))
-        raise lost.asking.refuse(Reason.READ_BACK_DIFFERS, f"what {lost.target.name} would get would ask for nothing")
+        raise lost.requested.deny(Reason.READ_BACK_DIFFERS, f"what {lost.target.name} would get would ask for nothing")
     there = dict(after.annotations)
     changed = {key for key, text in second.annotations.items() if there.get(key) != text}
     if second.labels or changed:
         message = f"what would be written would be changed again: {', '.join([*second.labels, *changed])}"
-        raise refuse(Reason.READ_BACK_DIFFERS, message)
+        raise deny(Reason.READ_BACK_DIFFERS, message)
     return second
 
 
-def _moves(one: Settled, words: PodWords) -> bool:
+def _moves(one: Settled, keys: PodKeys) -> bool:
     """Whether a second pass would write numbers other than those that stand there."""
-    there = {name: (limit, request) for name, limit, request in words.containers[one.asking.position].resources}
+    there = {name: (limit, request) for name, limit, request in keys.containers[one.requested.position].resources}
     for name, number in one.resources.items():
         limit, request = there.get(name, (None, None))
         if number is None:
@@ -319,20 +322,20 @@ def _number(text: str | None) -> Number | None:
         return None
 
 
-def words_after(resolution: Resolution, words: PodWords) -> PodWords:
+def words_after(resolution: Resolution, keys: PodKeys) -> PodKeys:
     """The words as they will stand once the resolution is written."""
-    containers = list(words.containers)
+    containers = list(keys.containers)
     for one in resolution.settled:
-        position = one.asking.position
+        position = one.requested.position
         container = containers[position]
         kept = [entry for entry in container.resources if entry[0] not in one.resources]
         added = [(name, str(number), str(number)) for name, number in one.resources.items() if number is not None]
         containers[position] = container._replace(resources=(*kept, *added))
-    return PodWords(
+    return PodKeys(
         tuple(containers),
-        _after(words.labels, resolution.labels),
-        _after(words.annotations, resolution.annotations),
-        words.node_selector,
+        _after(keys.labels, resolution.labels),
+        _after(keys.annotations, resolution.annotations),
+        keys.node_selector,
     )
 
 

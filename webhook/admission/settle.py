@@ -3,19 +3,20 @@
 from collections.abc import Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
-from webhook.admission.asking import Asking
-from webhook.admission.left import Left, left_several, perhaps_counted, several_bindings
-from webhook.admission.orders import DEFAULT, Orders, defaults_for, namespace_defaults, target_of
+from webhook import labels
+from webhook.admission.collect import ContainerRequest
+from webhook.admission.left_alone import Left, left_several, perhaps_counted, several_bindings
+from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults, target_of
 from webhook.admission.translate import Translator
-from webhook.finding import Finding, Refused, Step
-from webhook.mapping.conversion import step_between
-from webhook.mapping.filling import Defaults, fewer
-from webhook.mapping.policy import Policy
-from webhook.mapping.reading import Reading, read
-from webhook.mapping.refusal import LeftAlone, spelling
-from webhook.mapping.said import Said, spoken
-from webhook.mapping.vendor import Default, Vendor, Word
-from webhook.mapping.writing import Written
+from webhook.finding import Denied, Finding, Step
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Default, Key, Vendor
+from webhook.mapping.requests.conversion import step_between
+from webhook.mapping.requests.defaults import Defaults, fewer
+from webhook.mapping.requests.denials import LeftAlone, spelling
+from webhook.mapping.requests.key_values import KeyValue, format_value
+from webhook.mapping.requests.reading import Reading, read
+from webhook.mapping.requests.writing import Written
 from webhook.quantity import Number
 from webhook.reasons import Reason
 from webhook.request import FREE, Dimension, Memory, Request, Size
@@ -38,24 +39,26 @@ class Settled:
         findings: what is told.
     """
 
-    asking: Asking
+    requested: ContainerRequest
     target: Vendor
     request: Request
     form: str
     filled: Defaults
     reading: Reading
     resources: dict[str, Number | None] = field(default_factory=dict)
-    words: list[tuple[Word, str, str]] = field(default_factory=list)
+    keys: list[tuple[Key, str, str]] = field(default_factory=list)
     dropped: list[str] = field(default_factory=list)
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def translated(self) -> bool:
         """Whether it is written in another vendor's words."""
-        return self.target is not self.asking.vendor
+        return self.target is not self.requested.vendor
 
 
-def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimension] = ()) -> Settled | Left:
+def settle(
+    one: ContainerRequest, given: Overrides, policy: Policy, without: Container[Dimension] = ()
+) -> Settled | Left:
     """Reads and writes one container, or leaves it.
 
     Args:
@@ -84,19 +87,19 @@ def settle(one: Asking, given: Orders, policy: Policy, without: Container[Dimens
     return settled
 
 
-def _check_promises(one: Asking, target: Vendor, policy: Policy) -> None:
+def _check_promises(one: ContainerRequest, target: Vendor, policy: Policy) -> None:
     """A copy means what it copies; and only at home may a container be given more than it is guaranteed."""
     copy = one.copy
     if copy is not None:
-        both = [read(each.vendor, each.said, {}, policy.largest_card, one.name).request for each in (one, copy)]
+        both = [read(each.vendor, each.key_values, {}, policy.largest_card, one.name).request for each in (one, copy)]
         if both[0] != both[1]:
-            listed = " and ".join(", ".join(str(said) for said in each.said.values()) for each in (one, copy))
+            listed = " and ".join(", ".join(str(said) for said in each.key_values.values()) for each in (one, copy))
             message = f"{listed}: the keys of {copy.vendor.name} copy those of {one.vendor.name}, and mean {both[1]}"
-            raise one.refuse(Reason.TWO_VENDORS, f"{message} instead of {both[0]}: write the same to both")
+            raise one.deny(Reason.TWO_VENDORS, f"{message} instead of {both[0]}: write the same to both")
     if target is not one.vendor:
         for low, high in (pair for each in (one, copy) if each is not None for pair in each.apart):
             message = f"{low} is guaranteed and {high} the most, and nobody but {one.vendor.name} can do both"
-            raise one.refuse(Reason.TWINS_DIFFER, f"{message}: write one value to both", high)
+            raise one.deny(Reason.TWINS_DIFFER, f"{message}: write one value to both", high)
 
 
 class _Settler:
@@ -104,7 +107,7 @@ class _Settler:
 
     __slots__ = ("_given", "_one", "_policy", "_target")
 
-    def __init__(self, one: Asking, target: Vendor, given: Orders, policy: Policy) -> None:
+    def __init__(self, one: ContainerRequest, target: Vendor, given: Overrides, policy: Policy) -> None:
         self._one = one
         self._target = target
         self._given = given
@@ -112,12 +115,12 @@ class _Settler:
 
     def settle(self, namespace: Mapping[Dimension, Default | None]) -> Settled:
         """With as many of the namespace's defaults as can be written and change nothing that is specified."""
-        refusal: Refused | None = None
+        refusal: Denied | None = None
         why = ""
         for kept in fewer(namespace):
             try:
                 settled = self._settle(kept)
-            except Refused as refused:
+            except Denied as refused:
                 refusal = refused
                 why = why or refused.finding.message
                 continue
@@ -138,11 +141,11 @@ class _Settler:
         counted = perhaps_counted(one, self._target)
         uncounted = defaults.pop("devices", None) if counted is not None else None
         reading = read(
-            one.vendor, one.said, defaults, self._policy.largest_card, one.name, home=self._target is one.vendor
+            one.vendor, one.key_values, defaults, self._policy.largest_card, one.name, home=self._target is one.vendor
         )
         settled = self._kept(reading) if self._target is one.vendor else self._translated(reading)
         for dimension in reading.passed_over:
-            specified = ", ".join(str(said) for said in one.said.values())
+            specified = ", ".join(str(said) for said in one.key_values.values())
             self._pass_over(settled, dimension, defaults[dimension], f"it cannot be added to {specified}")
         if uncounted is not None:
             self._pass_over(settled, "devices", uncounted, f"{counted} may be the count")
@@ -154,7 +157,7 @@ class _Settler:
         named = default.named(dimension) if default is not None else f"the namespace's default-{dimension}: 0"
         message = f"{named} was not applied: {why}"
         settled.findings.insert(
-            0, Finding(Reason.DEFAULT_NOT_APPLIED, message, self._one.name, f"{DEFAULT}{dimension}")
+            0, Finding(Reason.DEFAULT_NOT_APPLIED, message, self._one.name, f"{labels.DEFAULT_PREFIX}{dimension}")
         )
 
     def _changed(self, settled: Settled) -> str | None:
@@ -170,7 +173,7 @@ class _Settler:
         given = self._given._replace(defaults=(None, None, None))
         try:
             alone = _Settler(self._one, self._target, given, self._policy).settle({}).request
-        except Refused:
+        except Denied:
             return None
         for dimension in rounded:
             without, filled = getattr(alone, dimension), getattr(settled.request, dimension)
@@ -186,42 +189,44 @@ class _Settler:
         )
         settled.findings.extend(reading.findings)
         for name, number in reading.corrections.items():
-            self._put(settled, reading.form.words[name], number)
+            self._put(settled, reading.form.keys[name], number)
         for key in one.promoted:
-            said = next(said for said in one.all_said.values() if said.key == key)
+            said = next(said for said in one.all_key_values.values() if said.key == key)
             settled.resources.setdefault(key, said.number)
         for name, said in reading.added.items():
-            self._fill(settled, reading, reading.form.words[name], said.number)
+            self._fill(settled, reading, reading.form.keys[name], said.number)
         return settled
 
-    def _fill(self, settled: Settled, reading: Reading, word: Word, number: Number) -> None:
+    def _fill(self, settled: Settled, reading: Reading, word: Key, number: Number) -> None:
         key = self._put(settled, word, number)
         for dimension in word.dimensions:
             default = reading.filled.get(dimension)
             if default is None:
                 continue
-            said = f"{key}: {spoken(number)}" + (f" ({default.value})" if isinstance(default.value, Size) else "")
+            said = f"{key}: {format_value(number)}" + (f" ({default.value})" if isinstance(default.value, Size) else "")
             message = f"{dimension} not said: {said} filled in, the {default.origin}'s default"
             given = getattr(settled.request, dimension)
             step: Step | None = None
             if given != default.value and not isinstance(default.value, int):
                 message = f"{message} of {default.value} rounded up to {given}"
                 step = step_between(dimension, default.value, given)
-            settled.findings.append(Finding(Reason.DEFAULT_FILLED, message, self._one.name, key, spoken(number), step))
+            settled.findings.append(
+                Finding(Reason.DEFAULT_FILLED, message, self._one.name, key, format_value(number), step)
+            )
 
-    def _put(self, settled: Settled, word: Word, number: Number) -> str:
+    def _put(self, settled: Settled, word: Key, number: Number) -> str:
         """Writes a word in the spelling that the container uses."""
-        said = self._one.all_said.get(word.name)
+        said = self._one.all_key_values.get(word.name)
         binding: dict[str, str] = {"container": self._one.name}
-        for other in self._one.all_said.values():
+        for other in self._one.all_key_values.values():
             binding |= dict(other.binding)
         key = said.key if said is not None else spelling(word, binding)
         if "{" in key:
-            raise self._one.refuse(Reason.REFUSED_BY_VENDOR, f"{key} is missing, and nothing says which one: write it")
+            raise self._one.deny(Reason.REFUSED_BY_VENDOR, f"{key} is missing, and nothing says which one: write it")
         if word.place == "resource":
             settled.resources[key] = number
         else:
-            settled.words.append((word, key, spoken(number)))
+            settled.keys.append((word, key, format_value(number)))
         return key
 
     def _translated(self, reading: Reading) -> Settled:
@@ -242,29 +247,29 @@ class _Settler:
             if word.kind == "other" and word.place != "nodeSelector":
                 message = f"{said} means nothing to {target.name} and was removed"
                 settled.findings.append(Finding(Reason.WORD_NOT_CARRIED, message, one.name, said.key, said.text))
-        for name, said in written.words.items():
-            word = target.words[name]
+        for name, said in written.keys.items():
+            word = target.keys[name]
             if word.retired is not None:
                 message = f"{said} was written: {' '.join(word.retired.split())}"
                 settled.findings.append(Finding(Reason.WORD_RETIRED, message, one.name, said.key, said.text))
             if word.place == "resource":
                 if not self._policy.resources.owners(said.key):
                     message = f"{said.key} would be written, which nobody reads here: {target.name} is on standby"
-                    raise one.refuse(Reason.READ_BACK_DIFFERS, message)
+                    raise one.deny(Reason.READ_BACK_DIFFERS, message)
                 settled.resources[said.key] = said.number
             else:
                 keys = self._both_keys(word, said) if word.twin is not None else [said.key]
-                settled.words.extend((word, key, said.text) for key in keys)
+                settled.keys.extend((word, key, said.text) for key in keys)
         return settled
 
-    def _leaving(self) -> Iterator[tuple[Said, Word]]:
+    def _leaving(self) -> Iterator[tuple[KeyValue, Key]]:
         """The keys of the source as they stand, and those that copy them."""
         for one in (self._one, self._one.copy):
             if one is not None:
-                for said in one.all_said.values():
-                    yield said, one.vendor.words[said.word]
+                for said in one.all_key_values.values():
+                    yield said, one.vendor.keys[said.word]
 
-    def _both_keys(self, word: Word, said: Said) -> list[str]:
+    def _both_keys(self, word: Key, said: KeyValue) -> list[str]:
         """The key that a word is written under and its twin's."""
         binding = {**dict(said.binding), "container": self._one.name}
         keys = [template.render(binding) for template in (word.spellings[0], *([word.twin] if word.twin else []))]
@@ -272,9 +277,7 @@ class _Settler:
 
     def _tell_filled(self, settled: Settled, reading: Reading, written: Written) -> None:
         for dimension, default in reading.filled.items():
-            keys = [
-                f"{said}" for name, said in written.words.items() if dimension in self._target.words[name].dimensions
-            ]
+            keys = [f"{said}" for name, said in written.keys.items() if dimension in self._target.keys[name].dimensions]
             message = f"{dimension} not said: {default.value} filled in, the {default.origin}'s default"
             if keys:
                 message = f"{message}; written as {', '.join(keys)}"

@@ -5,25 +5,25 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from webhook.finding import Refused, refuse
-from webhook.mapping.reading import read
-from webhook.mapping.said import Said, spoken
-from webhook.mapping.vendor import Vendor
+from webhook.finding import Denied, deny
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.key_values import KeyValue, format_value
+from webhook.mapping.requests.reading import read
 from webhook.quantity import simplest
 from webhook.reasons import Reason
 
 if TYPE_CHECKING:
-    from webhook.admission.asking import Asking
+    from webhook.admission.collect import ContainerRequest
     from webhook.admission.settle import Settled
-    from webhook.admission.survey import PodWords
-    from webhook.mapping.names import Owner
-    from webhook.mapping.policy import Policy
+    from webhook.admission.survey import PodKeys
+    from webhook.mapping.model.names import Owner
+    from webhook.mapping.model.policy import Policy
 
 
 def join_copies(
     holders: dict[str, list[int]],
     carried: "Mapping[str, list[tuple[int, Owner, str, str]]]",
-    words: "PodWords",
+    keys: "PodKeys",
     policy: "Policy",
 ) -> None:
     """A copy is for the container of what it copies; where that one names none, the copy's key does.
@@ -31,7 +31,7 @@ def join_copies(
     Args:
         holders: by vendor, the containers that its labels and annotations hold for; changed in place.
         carried: by vendor, what those are.
-        words: the pod's.
+        keys: the pod's.
         policy: the vendors in force.
 
     Raises:
@@ -43,20 +43,20 @@ def join_copies(
         if not copied or not original or original == copied:
             continue
         source = policy.vendors[vendor.copies or ""]
-        if any(source.words[owner.word].kind == "container" for _, owner, _, _ in carried[source.name]):
-            first, second = (", ".join(words.containers[at].name for at in found) for found in (original, copied))
+        if any(source.keys[owner.word].kind == "container" for _, owner, _, _ in carried[source.name]):
+            first, second = (", ".join(keys.containers[at].name for at in found) for found in (original, copied))
             message = f"the request in keys of {source.name} is for {first}, its copy in keys of {name} for {second}"
-            raise refuse(Reason.TWO_VENDORS, f"{message}: name one container", container=second)
+            raise deny(Reason.TWO_VENDORS, f"{message}: name one container", container=second)
         holders[source.name] = copied
 
 
-def check_askers(found: "Iterable[Asking]") -> None:
+def check_askers(found: "Iterable[ContainerRequest]") -> None:
     """What can be told before anything is read: who may ask at all, and whose a count is.
 
     Raises:
         Refused: the vendor serves one container, or a count holds for nobody in particular.
     """
-    by_vendor: dict[str, list[Asking]] = {}
+    by_vendor: dict[str, list[ContainerRequest]] = {}
     for one in found:
         by_vendor.setdefault(one.vendor.name, []).append(one)
     for group in by_vendor.values():
@@ -66,14 +66,14 @@ def check_askers(found: "Iterable[Asking]") -> None:
         names = ", ".join(one.name for one in group)
         if vendor.containers == "one":
             message = f"{vendor.name} serves one container of a pod, and {names} ask: let one ask"
-            raise refuse(Reason.ONE_CONTAINER_ONLY, message)
+            raise deny(Reason.ONE_CONTAINER_ONLY, message)
         if vendor.containers == "shared":
             continue  # a count of the pod is for all of them
-        for said in group[0].said.values():
-            word = vendor.words[said.word]
-            if "devices" in word.dimensions and word.place != "resource" and not (word.per_container or word.listed):
+        for said in group[0].key_values.values():
+            key = vendor.keys[said.word]
+            if "devices" in key.dimensions and key.place != "resource" and not (key.per_container or key.listed):
                 message = f"{said.key}: {said.text!r} counts the cards of one container, and {names} ask: let one ask"
-                raise refuse(Reason.AMBIGUOUS_COUNT, message, field=said.key, value=said.text)
+                raise deny(Reason.AMBIGUOUS_COUNT, message, field=said.key, value=said.text)
 
 
 def check_several(settled: "Sequence[Settled]", policy: "Policy") -> None:
@@ -84,14 +84,14 @@ def check_several(settled: "Sequence[Settled]", policy: "Policy") -> None:
     """
     if len(settled) == 1:
         return
-    for vendor, group in _grouped((one.asking.vendor, one) for one in settled):
+    for vendor, group in _grouped((one.requested.vendor, one) for one in settled):
         if vendor.containers == "equal":
             _check_equal(vendor, [(one, str(one.reading.request)) for one in group], Reason.ONE_CONTAINER_ONLY)
             _check_sum(vendor, group, policy)
         moved = next((one for one in group if one.translated), None)
         if vendor.containers == "shared" and moved is not None:
             message = f"{vendor.name} gives {_names(group)} together what {moved.target.name} would give to each"
-            raise moved.asking.refuse(Reason.NO_EQUIVALENT, f"{message}: let one container request it")
+            raise moved.requested.deny(Reason.NO_EQUIVALENT, f"{message}: let one container request it")
     for vendor, group in _grouped((one.target, one) for one in settled):
         moved = next((one for one in group if one.translated), None)
         if moved is None:
@@ -100,7 +100,7 @@ def check_several(settled: "Sequence[Settled]", policy: "Policy") -> None:
             _check_equal(vendor, [(one, str(one.request)) for one in group], Reason.NO_EQUIVALENT)
         if vendor.containers == "shared":
             message = f"{vendor.name} would give {_names(group)} together what each of them requests"
-            raise moved.asking.refuse(Reason.NO_EQUIVALENT, f"{message}: let one container request it")
+            raise moved.requested.deny(Reason.NO_EQUIVALENT, f"{message}: let one container request it")
 
 
 def _grouped(pairs: "Iterable[tuple[Vendor, Settled]]") -> "list[tuple[Vendor, list[Settled]]]":
@@ -112,7 +112,7 @@ def _grouped(pairs: "Iterable[tuple[Vendor, Settled]]") -> "list[tuple[Vendor, l
 
 
 def _names(group: "Iterable[Settled]") -> str:
-    return ", ".join(one.asking.name for one in group)
+    return ", ".join(one.requested.name for one in group)
 
 
 def _check_equal(vendor: Vendor, requests: "Sequence[tuple[Settled, str]]", reason: Reason) -> None:
@@ -122,24 +122,24 @@ def _check_equal(vendor: Vendor, requests: "Sequence[tuple[Settled, str]]", reas
     if other is not None:
         message = (
             f"{vendor.name} sums what the containers of a pod request, and each gets the same: "
-            f"{first[0].asking.name} requests {first[1]}, {other[0].asking.name} {other[1]}: "
+            f"{first[0].requested.name} requests {first[1]}, {other[0].requested.name} {other[1]}: "
             "let one request, or write the same to each"
         )
-        raise other[0].asking.refuse(reason, message)
+        raise other[0].requested.deny(reason, message)
 
 
 def _check_sum(vendor: Vendor, group: "Sequence[Settled]", policy: "Policy") -> None:
     """The sum over the containers that run side by side has to be a request of the vendor, too."""
-    regular = [one for one in group if not one.asking.words.init]
+    regular = [one for one in group if not one.requested.keys.init]
     if len(regular) < 2:  # noqa: PLR2004  (one alone was read already)
         return
-    summed: dict[str, Said] = {}
-    for said in itertools.chain.from_iterable(one.asking.said.values() for one in regular):
+    summed: dict[str, KeyValue] = {}
+    for said in itertools.chain.from_iterable(one.requested.key_values.values() for one in regular):
         before = summed.get(said.word)
         number = simplest(said.number + before.number) if before is not None else said.number
-        summed[said.word] = replace(said, number=number, text=spoken(number))
+        summed[said.word] = replace(said, number=number, text=format_value(number))
     try:
-        read(vendor, summed, vendor.defaults, policy.largest_card, regular[0].asking.name)
-    except Refused as refusal:
+        read(vendor, summed, vendor.defaults, policy.largest_card, regular[0].requested.name)
+    except Denied as refusal:
         message = f"{vendor.name} sums what {_names(regular)} request: {refusal.finding.message}"
-        raise refuse(Reason.ONE_CONTAINER_ONLY, f"{message}; or let one request") from None
+        raise deny(Reason.ONE_CONTAINER_ONLY, f"{message}; or let one request") from None

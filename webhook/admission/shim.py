@@ -9,9 +9,9 @@ from itertools import count
 from typing import Final
 
 from webhook.admission.delivery import choose_delivery, deliver
-from webhook.admission.work import Holding, Work
-from webhook.finding import Finding, refuse
-from webhook.mapping.loader import (
+from webhook.admission.plan import Allocation, Plan
+from webhook.finding import Finding, deny
+from webhook.mapping.model.dynamic_loader import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,
     LD_PRELOAD,
@@ -21,7 +21,7 @@ from webhook.mapping.loader import (
     resolved,
     search_path,
 )
-from webhook.mapping.shim import NO_DELIVERY, Delivery, Need, Shim
+from webhook.mapping.model.shim import NO_DELIVERY, Delivery, Need, Shim
 from webhook.patch import ContainerEdits, Slot
 from webhook.pod import EnvVar, decode_env, present
 from webhook.reasons import Reason
@@ -36,10 +36,10 @@ MAX_SAME: Final = 16
 _NOTHING: Final[Found] = {}
 
 
-def inject_shim(work: Work) -> None:
+def inject_shim(work: Plan) -> None:
     """Gives every container with a share the shim of the mapping under which it runs.
 
-    To be run after the guard, which may take a variable away that is then written here. Fills `Work.deliveries`:
+    To be run after the guard, which may take a variable away that is then written here. Fills `Plan.deliveries`:
     ``plugin`` where the shim is the device plugin's business, else the delivery's name.
 
     Raises:
@@ -47,7 +47,7 @@ def inject_shim(work: Work) -> None:
             or ``LD_PRELOAD`` comes from elsewhere.
     """
     delivered: list[tuple[Slot, Delivery]] = []
-    for holding in work.holdings:
+    for holding in work.allocations:
         shim = holding.vendor.shim
         if shim is None or not holding.share or not shim.serves(holding.form):
             continue
@@ -58,7 +58,7 @@ def inject_shim(work: Work) -> None:
         deliver(work, delivered)
 
 
-def _inject(work: Work, holding: Holding, shim: Shim) -> Delivery:
+def _inject(work: Plan, holding: Allocation, shim: Shim) -> Delivery:
     """Edits the environment of one container, and returns what is to bring the library into it."""
     container = holding.slot.name
     if shim.mode == "plugin":
@@ -87,12 +87,12 @@ def _inject(work: Work, holding: Holding, shim: Shim) -> Delivery:
     return delivery
 
 
-def _leave_to_plugin(work: Work, holding: Holding, shim: Shim, unmet: Need) -> None:
+def _leave_to_plugin(work: Plan, holding: Allocation, shim: Shim, unmet: Need) -> None:
     container = holding.slot.name
     message = f"{_said(holding.request, unmet)}, so the shim cannot be given a limit before the card is known"
     remedy = "ask for memory as a size" if unmet == "memory" else "ask for cores in percent"
     if shim.refuse_unmet:
-        raise refuse(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
+        raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
     work.deliveries[container] = "plugin"
     message = f"{message}; it is left to the device plugin: {remedy} if the shim is wanted"
     work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
@@ -102,7 +102,7 @@ def _said(request: Request, dimension: Need) -> str:
     return f"{dimension} is {request.memory if dimension == 'memory' else request.cores}"
 
 
-def _find(work: Work, holding: Holding, shim: Shim, edits: ContainerEdits) -> Found:
+def _find(work: Plan, holding: Allocation, shim: Shim, edits: ContainerEdits) -> Found:
     """The variables of the container that the shim may write, without those that the guard has taken away."""
     if not work.concerns(holding.slot, holding.vendor):
         return _NOTHING
@@ -112,11 +112,11 @@ def _find(work: Work, holding: Holding, shim: Shim, edits: ContainerEdits) -> Fo
             found.setdefault(entry.name, []).append((index, entry))
             if len(found[entry.name]) > MAX_SAME:
                 message = f"env {entry.name} stands there more than {MAX_SAME} times: write it once"
-                raise refuse(Reason.TOO_MANY, message, container=holding.slot.name, field=f"env[{entry.name}]")
+                raise deny(Reason.TOO_MANY, message, container=holding.slot.name, field=f"env[{entry.name}]")
     return found
 
 
-def _lead_search_path(work: Work, edits: ContainerEdits, shim: Shim, found: Found) -> None:
+def _lead_search_path(work: Plan, edits: ContainerEdits, shim: Shim, found: Found) -> None:
     """Puts the shim's directories first in ``LD_LIBRARY_PATH``, keeping what the user has there."""
     entries = found.get(LD_LIBRARY_PATH)
     if entries is None:
@@ -159,7 +159,7 @@ def _learn(values: dict[str, str], name: str, value: str | None) -> None:
         values[name] = value
 
 
-def _add_search_path(work: Work, edits: ContainerEdits, shim: Shim) -> None:
+def _add_search_path(work: Plan, edits: ContainerEdits, shim: Shim) -> None:
     if b"{" in bytes(edits.slot.container.env_from):
         # Where none of the sources has it, the reference stays literal: a directory that does not exist.
         edits.env_appended.append(shim.path_before_env_from)
@@ -188,7 +188,7 @@ def _lead_preload(edits: ContainerEdits, shim: Shim, found: Found) -> None:
         return
     for index, entry in entries:
         if present(entry.value_from):
-            raise refuse(
+            raise deny(
                 Reason.PRELOAD_FROM_ELSEWHERE,
                 "env LD_PRELOAD takes its value from elsewhere, so that the shim cannot be put before it: "
                 "write the value itself, or remove it",
@@ -215,7 +215,7 @@ def _set_variables(edits: ContainerEdits, shim: Shim, values: Mapping[str, str],
         for _, entry in entries:
             if present(entry.value_from) or (entry.value or "") != value:
                 theirs = "takes its value from elsewhere" if present(entry.value_from) else "has another value"
-                raise refuse(
+                raise deny(
                     Reason.COLLISION,
                     f"env {name} of the pod {theirs}, and the shim needs {name}={value}: remove it",
                     container=edits.slot.name,

@@ -4,13 +4,13 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
-from webhook.finding import Finding, Refused, refuse
-from webhook.mapping.names import Names
-from webhook.mapping.policy import Policy
+from webhook.finding import Denied, Finding, deny
+from webhook.mapping.model.names import Names
+from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, container_count, slots
 from webhook.pod import Pod, QuantityText
 from webhook.quantity import canonical
-from webhook.reasons import Kind, Reason
+from webhook.reasons import Reason, ReasonKind
 
 MAX_CONTAINERS: Final = 1024
 """Containers of a pod: a node runs some hundred pods, and no pod is made of more than some dozens."""
@@ -31,7 +31,7 @@ MAX_UNKNOWN: Final = 64
 """Unknown resource names of a pod that are looked at for near misses: an honest pod has none or one."""
 
 
-class ContainerWords(NamedTuple):
+class ContainerKeys(NamedTuple):
     """The GPU resources of one container.
 
     Attributes:
@@ -47,7 +47,7 @@ class ContainerWords(NamedTuple):
     perhaps: tuple[str, ...] = ()
 
 
-class PodWords(NamedTuple):
+class PodKeys(NamedTuple):
     """Everything of a pod that says what GPUs it asks for. Pods that come from one template are equal here.
 
     Attributes:
@@ -56,7 +56,7 @@ class PodWords(NamedTuple):
         node_selector: such keys of the nodeSelector; they say what others mean, and never ask.
     """
 
-    containers: tuple[ContainerWords, ...]
+    containers: tuple[ContainerKeys, ...]
     labels: tuple[tuple[str, str], ...] = ()
     annotations: tuple[tuple[str, str], ...] = ()
     node_selector: tuple[tuple[str, str], ...] = ()
@@ -73,7 +73,7 @@ class Survey(NamedTuple):
         refusal: a name for which the pod is refused: nearly a known word, or a word of a vendor on standby.
     """
 
-    words: PodWords
+    keys: PodKeys
     slots: tuple[Slot, ...]
     asks: bool
     findings: tuple[Finding, ...] = ()
@@ -84,19 +84,19 @@ def survey(pod: Pod, policy: Policy) -> Survey:
     """The GPU words of a pod; how many and how long they are is looked at before anything else of them."""
     try:
         return _survey(pod, policy)
-    except Refused as refusal:
-        return Survey(PodWords(()), (), asks=False, refusal=refusal.finding)
+    except Denied as refusal:
+        return Survey(PodKeys(()), (), asks=False, refusal=refusal.finding)
 
 
 def _survey(pod: Pod, policy: Policy) -> Survey:
     count = container_count(pod)
     if count > MAX_CONTAINERS:
         message = f"the pod has {count} containers: more than {MAX_CONTAINERS} are not looked through"
-        raise refuse(Reason.TOO_MANY, message)
+        raise deny(Reason.TOO_MANY, message)
     all_slots = slots(pod)
     findings: list[Finding] = []
     unknown, room = MAX_UNKNOWN, MAX_WORDS
-    containers: list[ContainerWords] = []
+    containers: list[ContainerKeys] = []
     for slot in all_slots:
         found, strange = _resource_words(slot, policy, unknown, room)
         unknown -= len(strange)
@@ -104,7 +104,7 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
         for key in strange:
             findings.extend(_unknown(key, slot, policy))
         perhaps = tuple(key for key in strange if any(one.fullmatch(key) for one in policy.perhaps)) if found else ()
-        containers.append(ContainerWords(slot.name, slot.kind == "initContainers", found, perhaps))
+        containers.append(ContainerKeys(slot.name, slot.kind == "initContainers", found, perhaps))
     asks = room < MAX_WORDS
     labels = _read_keys(pod.metadata.labels, policy.labels, room)
     annotations = _read_keys(pod.metadata.annotations, policy.annotations, room - len(labels))
@@ -114,8 +114,8 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
     for place, there in (("label", pod.metadata.labels), ("annotation", pod.metadata.annotations)):
         if there and not policy.request_keys.isdisjoint(there):
             findings.extend(_misplaced(place, there, policy))
-    words = PodWords(tuple(containers), labels, annotations, selector)
-    refusal = next((finding for finding in findings if finding.reason.value.kind is Kind.DENIAL), None)
+    words = PodKeys(tuple(containers), labels, annotations, selector)
+    refusal = next((finding for finding in findings if finding.reason.value.kind is ReasonKind.DENIAL), None)
     told = tuple(finding for finding in findings if finding is not refusal)
     return Survey(words, all_slots, asks or bool(annotations), told, refusal)
 
@@ -163,24 +163,24 @@ def _read_keys(there: Mapping[str, str] | None, names: Names, room: int) -> tupl
 def _check_word(key: str, value: str, room: int) -> None:
     """Refuses words that are more or longer than any pod needs: all that follows is made of them."""
     if room <= 0:
-        raise refuse(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU words: leave out what it does not need")
+        raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU keys: leave out what it does not need")
     for text, most, what in ((key, MAX_KEY, "name"), (value, MAX_VALUE, "value")):
         if len(text) > most:
             message = (
                 f"the {what} of a GPU word has {len(text)} characters, and {text[:40]!r} begins it: no honest one has"
             )
-            raise refuse(Reason.TOO_MANY, f"{message} more than {most}")
+            raise deny(Reason.TOO_MANY, f"{message} more than {most}")
 
 
 def _check_names(all_slots: tuple[Slot, ...]) -> None:
     for slot in all_slots:
         if len(slot.name) > MAX_NAME:
             message = f"the name of a container has {len(slot.name)} characters: write at most {MAX_NAME}"
-            raise refuse(Reason.TOO_MANY, message, field="name")
+            raise deny(Reason.TOO_MANY, message, field="name")
 
 
 def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
-    disputed = policy.standby.get(key)
+    disputed = policy.inactive.get(key)
     field_name = f"limits[{key}]"
     if disputed is not None:
         owner, name = disputed

@@ -2,15 +2,15 @@
 
 from dataclasses import replace
 
-from webhook.admission.asking import Asking
 from webhook.admission.cards import card_under, missing_card, too_large
-from webhook.admission.orders import Orders, defaults_for, namespace_defaults
+from webhook.admission.collect import ContainerRequest
+from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults
 from webhook.finding import Finding
-from webhook.mapping.conversion import by_card, step_between
-from webhook.mapping.filling import Defaults
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
-from webhook.mapping.writing import NoEquivalent, Written, write
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.conversion import by_card, step_between
+from webhook.mapping.requests.defaults import Defaults
+from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import bytes_text
 from webhook.reasons import Reason
 from webhook.request import FREE, Dimension, Memory, Request, Size
@@ -21,7 +21,7 @@ class Translator:
 
     __slots__ = ("_given", "_one", "_policy", "_target")
 
-    def __init__(self, one: Asking, target: Vendor, given: Orders, policy: Policy) -> None:
+    def __init__(self, one: ContainerRequest, target: Vendor, given: Overrides, policy: Policy) -> None:
         self._one = one
         self._target = target
         self._given = given
@@ -32,7 +32,7 @@ class Translator:
         one, target = self._one, self._target
         namespace, _ = namespace_defaults(self._given, self._policy)
         # An inactive target is read again by whoever owns its keys: only the check of the whole pod knows with what defaults.
-        later = {} if target.standby else defaults_for(target, target, namespace)[0]
+        later = {} if target.inactive else defaults_for(target, target, namespace)[0]
         asked_memory = request.memory
         try:
             return self._write_one(request, later, findings)
@@ -53,12 +53,12 @@ class Translator:
             )
             findings.append(Finding(Reason.DIMENSION_DROPPED, message, one.name))
             return written_as, written
-        asked = ", ".join(str(said) for said in one.said.values())
+        asked = ", ".join(str(said) for said in one.key_values.values())
         remedy = self._missing_card(asked_memory)
         # What to write instead comes first: a message has room for little more.
         said, nearest = (f"{asked} ({request})", "") if remedy is None else (asked, f"{remedy}; ")
         message = f"{target.name} cannot express {said}: {nearest}{_first_reasons(refusal)}"
-        raise one.refuse(Reason.NO_EQUIVALENT, message)
+        raise one.deny(Reason.NO_EQUIVALENT, message)
 
     def _write_one(self, request: Request, later: Defaults, findings: list[Finding]) -> tuple[Request, Written]:
         """As it is asked, or else with memory in the other unit, where the pod says its card; what is read back is that."""

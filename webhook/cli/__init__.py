@@ -28,16 +28,18 @@ class Entry:
 
 
 COMMANDS: Final[Mapping[str, Entry]] = {
-    "serve": Entry("webhook.cli.serve", "serve", "Serve admission reviews over TLS."),
-    "mutate": Entry("webhook.cli.mutate", "mutate", "Print manifests as the cluster would store them."),
-    "explain": Entry("webhook.cli.explain", "explain", "Explain what becomes of manifests and why, or a word."),
-    "vendors": Entry("webhook.cli.vendors", "vendors", "Show the mappings in force: words, units, targets."),
-    "check": Entry("webhook.cli.check", "check", "Check an installation, or mapping and settings documents."),
-    "registration": Entry(
-        "webhook.cli.registration", "registration", "Print the registration of a policy, for GitOps."
+    "serve": Entry("webhook.cli.commands.serve", "serve", "Serve admission reviews over TLS."),
+    "mutate": Entry("webhook.cli.commands.mutate", "mutate", "Print manifests as the cluster would store them."),
+    "explain": Entry(
+        "webhook.cli.commands.explain", "explain", "Explain what becomes of manifests and why, or a word."
     ),
-    "certs": Entry("webhook.cli.certs", "certs", "Show the certificates, or ask for new ones."),
-    "codes": Entry("webhook.cli.codes", "codes", "Explain the reason codes (VGW###)."),
+    "vendors": Entry("webhook.cli.commands.vendors", "vendors", "Show the mappings in force: words, units, targets."),
+    "check": Entry("webhook.cli.commands.check", "check", "Check an installation, or mapping and settings documents."),
+    "registration": Entry(
+        "webhook.cli.commands.registration", "registration", "Print the registration of a policy, for GitOps."
+    ),
+    "certs": Entry("webhook.cli.commands.certs", "certs", "Show the certificates, or ask for new ones."),
+    "codes": Entry("webhook.cli.commands.codes", "codes", "Explain the reason codes (VGW###)."),
 }
 
 

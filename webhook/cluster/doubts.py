@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from webhook.cluster.api import StatusError, UnreachableError
+from webhook.cluster.client.api import StatusError, UnreachableError
 from webhook.cluster.namespaces import NamespaceView
 
 APART: Final = 0.25

@@ -18,14 +18,11 @@ from urllib.parse import quote
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from webhook.cluster.api import Api, StatusError, UnreachableError
-from webhook.cluster.reflector import Pace, Reflector
-from webhook.cluster.registration import OPTED_IN
+from webhook.cluster.client.api import Api, StatusError, UnreachableError
+from webhook.cluster.client.reflector import Reflector, WatchConfig
+from webhook.labels import ENABLED, PREFIX
 
 PATH: Final = "/api/v1/namespaces"
-
-OURS: Final = "vgpu-webhook.io/"
-"""Annotations with this prefix are read; others, often long, are not."""
 
 LONGEST: Final = 256
 """Characters of an annotation that are kept: no value that means something is longer, and a mistake stays one."""
@@ -83,7 +80,7 @@ class Namespaces:
         api: Api,
         log: FilteringBoundLogger,
         *,
-        pace: Pace | None = None,
+        pace: WatchConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
@@ -97,7 +94,7 @@ class Namespaces:
 
     def opted_in(self, label: str) -> list[Mapping[str, str]]:
         """The labels of each namespace that opts in by a label of this key."""
-        return [one.labels for one in self.reflector.objects.values() if one.labels.get(label) == OPTED_IN]
+        return [one.labels for one in self.reflector.objects.values() if one.labels.get(label) == ENABLED]
 
     def lookup(self, name: str) -> NamespaceView | None:
         """What is known of a namespace, None if nothing is: `fetch` it."""
@@ -167,7 +164,7 @@ class Namespaces:
 
 def _view(namespace: _Namespace) -> NamespaceView:
     metadata = namespace.metadata
-    ours = {key: value[:LONGEST] for key, value in (metadata.annotations or {}).items() if key.startswith(OURS)}
+    ours = {key: value[:LONGEST] for key, value in (metadata.annotations or {}).items() if key.startswith(PREFIX)}
     return NamespaceView(metadata.name, _shared(metadata.labels, metadata.name), _shared(ours, metadata.name))
 
 

@@ -15,13 +15,12 @@ from typing import Final
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
-from certs.kept import CERTIFICATE, FILES, KEY
 from certs.problem import StoreError
+from certs.state import CERTIFICATE, FILES, KEY
 from certs.store import Snapshot
-from webhook.cluster.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, StatusError
-from webhook.cluster.owner import owner_reference
-from webhook.cluster.reflector import Pace, Reflector
-from webhook.cluster.registration import Object
+from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, Object, StatusError
+from webhook.cluster.client.owner import owner_reference
+from webhook.cluster.client.reflector import Reflector, WatchConfig
 
 NAME: Final = "vgpu-webhook-certificates"
 TYPE: Final = "kubernetes.io/tls"
@@ -66,7 +65,7 @@ class SecretStore:
         log: FilteringBoundLogger,
         *,
         owner: str | None = None,
-        pace: Pace | None = None,
+        pace: WatchConfig | None = None,
     ) -> None:
         self._api = api
         self._owner = owner

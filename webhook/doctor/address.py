@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Final
 from urllib.parse import urlsplit
 
-from webhook.cluster.api import Api, ApiError
-from webhook.cluster.bundles import bundle_of
-from webhook.cluster.registered import webhooks_of
-from webhook.cluster.registration import ENFORCE, TELL, Object, Service
+from webhook.cluster.client.api import Api, ApiError, Object
+from webhook.cluster.registration.ca_bundles import bundle_of
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, Service
+from webhook.cluster.registration.observed import webhooks_of
 from webhook.doctor.facts import NOT_TRIED, Backend, Shown, address_of
 from webhook.doctor.handshake import handshake
 from webhook.doctor.read import EndpointSlice, ServiceObject, all_of, one_of
@@ -24,7 +24,7 @@ _HTTPS: Final = 443
 async def look_there(api: Api, registered: Object | None) -> tuple[Backend | Missing | None, Sequence[Shown] | Missing]:
     """What is behind the registration's address, and what it shows."""
     webhooks = {} if registered is None else webhooks_of(registered)
-    webhook = webhooks.get(ENFORCE) or webhooks.get(TELL)
+    webhook = webhooks.get(ENFORCE) or webhooks.get(AUDIT)
     address = None if webhook is None else address_of(webhook)
     if webhook is None or address is None:
         return None, NOT_TRIED

@@ -6,9 +6,10 @@ from typing import Final
 
 from cryptography import x509
 
-from webhook.cluster.bundles import bundle_of
-from webhook.cluster.registered import webhooks_of
-from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Service
+from webhook.cluster.client.api import Object
+from webhook.cluster.registration.ca_bundles import bundle_of
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, Service
+from webhook.cluster.registration.observed import webhooks_of
 from webhook.cluster.secret import NAME as SECRET
 from webhook.doctor.facts import Facts, Shown, address_of
 from webhook.doctor.registration import LOGS, NEEDS
@@ -26,7 +27,7 @@ def bundle(facts: Facts) -> Result:
     if isinstance(facts.configurations, Missing):
         return unread("the registrations", facts.configurations, NEEDS)
     ours = {} if facts.registered is None else webhooks_of(facts.registered)
-    ours = {name: ours[name] for name in (ENFORCE, TELL) if name in ours}
+    ours = {name: ours[name] for name in (ENFORCE, AUDIT) if name in ours}
     if not ours:
         return warning("not looked at: there is no registration", hint="see above")
     logs = f"is a replica running? {LOGS.format(release=facts.release)}"

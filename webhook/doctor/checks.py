@@ -56,7 +56,7 @@ CHECKS: Final = (
         "registration",
         "does every name of the policy let a pod through",
         "`list` `mutatingwebhookconfigurations`",
-        registration.reach,
+        registration.matched_names,
     ),
     Check(
         "order",

@@ -10,14 +10,14 @@ from collections.abc import Iterable, Iterator
 import msgspec
 import yaml
 
-from webhook.cluster.api import Api
+from webhook.cluster.client.api import Api
 from webhook.doctor.facts import Choice, Facts, Node
 from webhook.doctor.read import Stamped, all_of
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread
 from webhook.doctor.targets import targets
-from webhook.mapping.guard_lists import Chosen, guard_lists
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.document.guard_lists import ListChoice, guard_lists
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.reasons import Reason
 
 
@@ -40,7 +40,7 @@ async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> 
     return [choice for some in found for choice in some]
 
 
-async def _chosen_at(api: Api, place: Chosen) -> list[Choice]:
+async def _chosen_at(api: Api, place: ListChoice) -> list[Choice]:
     maps = await all_of(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
     found = []
     for one in maps:

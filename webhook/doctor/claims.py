@@ -6,7 +6,7 @@ from typing import Final
 from webhook.admission.claims import claims_of, requested_key
 from webhook.doctor.facts import DeviceClass, Facts, Node
 from webhook.doctor.result import Missing, Result, counted, ok, unread, warning
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 

@@ -9,11 +9,12 @@ from typing import Final, Literal, TypeAlias
 from cryptography import x509
 
 from webhook.admission.context import Namespace
-from webhook.cluster.policies import Outcome
-from webhook.cluster.registration import NAME, Object, Service
+from webhook.cluster.client.api import Object
+from webhook.cluster.configuration.policies import PolicyOutcome
+from webhook.cluster.registration.desired import NAME, Service
 from webhook.doctor.result import Missing
 from webhook.mapping.load import load_policy
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
 NOT_TRIED: Final = Missing("not tried")
@@ -177,7 +178,7 @@ class Facts:
     now: dt.datetime
     release: str
     server: str | Missing
-    outcome: Outcome | Missing = NOT_TRIED
+    outcome: PolicyOutcome | Missing = NOT_TRIED
     configurations: Sequence[Object] | Missing = NOT_TRIED
     backend: Backend | Missing | None = NOT_TRIED
     shown: Sequence[Shown] | Missing = NOT_TRIED

@@ -45,6 +45,15 @@ async def handshake(host: str, port: int, name: str, authorities: bytes, seconds
         return Shown(address, "unreachable", error.strerror or str(error))
 
 
+async def shown_at(host: str, port: int) -> Shown:
+    """What a server shows, whether it can be trusted or not: one connection."""
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    try:
+        return Shown(address, "untrusted", "", await _connect(host, port, host, _unverified(), SECONDS))
+    except OSError as error:
+        return Shown(address, "unreachable", error.strerror or str(error))
+
+
 async def _leaf(host: str, port: int, name: str, seconds: float) -> x509.Certificate | None:
     """The certificate that is shown, unverified: only its dates are looked at."""
     try:

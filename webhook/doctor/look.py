@@ -13,11 +13,10 @@ import msgspec
 from cryptography import x509
 
 from webhook.admission.context import Namespace
-from webhook.admission.record import STATUS
-from webhook.cluster.api import Api, StatusError, UnreachableError
-from webhook.cluster.registration import COLLECTION, Object
+from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError
+from webhook.cluster.configuration.snapshot import policy_now
+from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.secret import NAME as SECRET
-from webhook.cluster.snapshot import policy_now
 from webhook.doctor.address import look_there
 from webhook.doctor.choices import choices
 from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Node, Scheduler, Stored, Trial
@@ -41,7 +40,8 @@ from webhook.doctor.read import (
 from webhook.doctor.result import Missing
 from webhook.doctor.targets import targets, treated
 from webhook.doctor.trial import candidate
-from webhook.mapping.policy import Policy
+from webhook.labels import STATUS
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
@@ -50,7 +50,7 @@ INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
 WEBHOOK: Final = "app.kubernetes.io/component=webhook"
 """The label of the Deployment that serves reviews."""
 
-PATIENCE: Final = dt.timedelta(minutes=1)
+PENDING_FOR: Final = dt.timedelta(minutes=1)
 """A pod that is younger may just not have been placed yet."""
 
 DEVICE_CLASSES: Final = ("v1", "v1beta2", "v1beta1")
@@ -230,7 +230,7 @@ async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:
         if not pod.spec.node_name
         and pod.status.phase not in _ENDED
         and pod.status.scheduling() != "SchedulingGated"
-        and now - _moment(pod.metadata.creation_timestamp, now) > PATIENCE
+        and now - _moment(pod.metadata.creation_timestamp, now) > PENDING_FOR
     ]
     considered = sum(pod.status.scheduling() == "Unschedulable" for pod in waiting)
     return Scheduler(sum(bool(pod.spec.node_name) for pod in pods), len(waiting), considered, leases)

@@ -6,10 +6,10 @@ from typing import Final
 from webhook.doctor.facts import NOT_TRIED, DaemonSet, Facts, Node, Scheduler
 from webhook.doctor.result import Level, Missing, Result, counted, error, listed, ok, unread, warning
 from webhook.doctor.targets import resources_of, targets
-from webhook.mapping.pattern import expression
-from webhook.mapping.schema import Unrenamed
-from webhook.mapping.shim import Shim
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.document.schema import Unrenamed
+from webhook.mapping.model.shim import Shim
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.notation.pattern import expression
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
 """Where the kubelet's socket for device plugins is: whoever mounts it is one."""
@@ -39,7 +39,7 @@ def resources(facts: Facts) -> Result:
         names = sorted({name for node in having for name in resources_of(vendor, node.resources)})
         if having:
             found.append(f"{listed(names)} on {len(having)} of {counted(len(facts.nodes), 'node')}")
-        elif any(word.place == "resource" for word in vendor.words.values()):
+        elif any(key.place == "resource" for key in vendor.keys.values()):
             absent.append(vendor.name)
     if absent:
         return warning(

@@ -6,17 +6,17 @@ from typing import Final
 import msgspec
 
 from webhook.admission import Context, Namespace, decide
-from webhook.admission.eligibility import MODE, Mode
+from webhook.admission.eligibility import Mode
 from webhook.admission.own_keys import unread_keys
-from webhook.admission.record import STATUS
-from webhook.cluster.reach import Reach, reach_of
-from webhook.cluster.registration import ENFORCE, TELL
+from webhook.cluster.registration.desired import AUDIT, ENFORCE
+from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of
 from webhook.doctor.facts import Facts
 from webhook.doctor.registration import LOGS
 from webhook.doctor.result import Missing, Result, counted, error, listed, ok, unread, warning
 from webhook.doctor.targets import opted_in_namespaces
-from webhook.mapping.owned import Keys
-from webhook.mapping.policy import Policy
+from webhook.labels import MODE, STATUS
+from webhook.mapping.model.owned import Keys
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 
@@ -68,7 +68,7 @@ def untouched(facts: Facts) -> Result:
     chosen = opted_in_namespaces(facts)
     if isinstance(chosen, Missing):
         return unread("the namespaces", chosen, "list namespaces")
-    let_through = reach_of(facts.policy)
+    let_through = matched_names_of(facts.policy)
     missed, unseen, seen = [], [], 0
     for space in chosen:
         pods = facts.pods.get(space.name, Missing("not tried"))
@@ -109,7 +109,7 @@ def dry_run(facts: Facts) -> Result:
             f"{what} is created as it is: the webhook is not called", hint=f"see the registration above; {logs}"
         )
     # The status of these answers is that of anybody's refusal; only their text says whose it is.
-    if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, TELL)):
+    if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, AUDIT)):
         return error(
             "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs}"
         )
@@ -140,7 +140,7 @@ def _titled(namespace: Namespace) -> str:
     return namespace.name if mode in {None, Mode.ENFORCE.value} else f"{namespace.name} ({mode})"
 
 
-def _carries(pod: Pod, let_through: Reach) -> bool:
+def _carries(pod: Pod, let_through: MatchedNames) -> bool:
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
     sides = [side for one in containers if one.resources for side in (one.resources.limits, one.resources.requests)]
     names = (name for side in sides for name in side or ())

@@ -5,7 +5,7 @@ from typing import Final
 
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
-from webhook.mapping.said import unreadable
+from webhook.mapping.requests.key_values import unreadable
 
 OLDEST: Final = (1, 30)
 """Match conditions of webhooks are stable since this version of Kubernetes; without them an outage holds back all pods."""

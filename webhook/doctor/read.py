@@ -6,7 +6,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
-from webhook.cluster.api import Api, ApiError, StatusError, UnreachableError
+from webhook.cluster.client.api import Api, ApiError, StatusError, UnreachableError
 from webhook.doctor.result import Missing
 from webhook.pod import Metadata, PodSpec
 

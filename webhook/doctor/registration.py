@@ -3,8 +3,8 @@
 from typing import Final
 
 from webhook import __version__
-from webhook.cluster.compared import (
-    KEEP_SELECTORS,
+from webhook.cluster.client.api import Object
+from webhook.cluster.registration.comparison import (
     Difference,
     Severity,
     creates_pods,
@@ -12,13 +12,14 @@ from webhook.cluster.compared import (
     keeps_selectors,
     other_writers,
 )
-from webhook.cluster.match import WORDS
-from webhook.cluster.registered import reach_in, read_registered, webhooks_of
-from webhook.cluster.registration import ENFORCE, NAME, TELL, Object, Service, Site, wanted
-from webhook.cluster.selector import selects
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, Service, Site, desired_from
+from webhook.cluster.registration.match_conditions import WORDS
+from webhook.cluster.registration.observed import matched_names_in, read_observed, webhooks_of
+from webhook.cluster.registration.selector import selects
 from webhook.doctor.facts import Facts, address_of
 from webhook.doctor.result import Missing, Result, error, listed, ok, unread, warning
 from webhook.doctor.targets import opted_in_namespaces
+from webhook.labels import KEEP_SELECTORS
 
 NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
 LOGS: Final = "kubectl logs --namespace {release} --selector app.kubernetes.io/component=webhook"
@@ -41,13 +42,13 @@ def registered(facts: Facts) -> Result:
     found, logs = facts.registered, LOGS.format(release=facts.release)
     if found is None:
         return error(f"there is no {NAME}: no pod is sent to the webhook", hint=f"is a replica running? {logs}")
-    missing = [name for name in (ENFORCE, TELL) if name not in webhooks_of(found)]
+    missing = [name for name in (ENFORCE, AUDIT) if name not in webhooks_of(found)]
     if missing:
         return error(
             f"{NAME} has no webhook {' and none '.join(missing)}",
             hint=f"kubectl delete mutatingwebhookconfiguration {NAME}: a replica writes it anew",
         )
-    read = read_registered(found, facts.policy.settings.opt_in_label)
+    read = read_observed(found, facts.policy.settings.opt_in_label)
     if read.version is None:
         return ok(f"{NAME} is there, kept by hand")
     if read.digest != facts.policy.digest and not isinstance(facts.outcome, Missing):
@@ -64,7 +65,7 @@ def selectors(facts: Facts) -> Result:
     found = _whole(facts)
     if not isinstance(found, dict):
         return found
-    want = wanted(facts.policy)
+    want = desired_from(facts.policy)
     spaces = opted_in_namespaces(facts)
     labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
     site = Site("", own_namespace=facts.release)
@@ -75,7 +76,7 @@ def selectors(facts: Facts) -> Result:
     if serious:
         hint = f"compare with {_printed(facts)}{f'; written by {by}' if by else ''}"
         return error("it does not concern what it should", *serious, *slight, hint=hint)
-    foreign = read_registered(found, want.opt_in).foreign
+    foreign = read_observed(found, want.opt_in).foreign
     if slight or foreign:
         why = f", as its annotation {KEEP_SELECTORS} says" if keeps_selectors(found) else ""
         kept = [f"{name}: others narrow its namespaces: {terms}{why}" for name, terms in foreign.items()]
@@ -84,23 +85,23 @@ def selectors(facts: Facts) -> Result:
     return ok(f"it concerns namespaces with {want.opt_in}=enabled, and spares the cluster's and {facts.release}")
 
 
-def reach(facts: Facts) -> Result:
+def matched_names(facts: Facts) -> Result:
     """Whether every name of the policy lets a pod through."""
     found = _whole(facts)
     if not isinstance(found, dict):
         return found
-    want, ours = wanted(facts.policy), webhooks_of(found)
+    want, ours = desired_from(facts.policy), webhooks_of(found)
     lacking, more = [], []
-    for name in (ENFORCE, TELL):
+    for name in (ENFORCE, AUDIT):
         if not ours[name].get("matchConditions"):
             more.append(f"{name}: every pod, for it has no match conditions")
             continue
-        through = reach_in(ours[name])
+        through = matched_names_in(ours[name])
         if through is None:
             lacking.append(f"{name}: its condition {WORDS} is not one that this version writes: it cannot be compared")
             continue
-        lacking += [f"{name}: {one}" for one in through.lacks(want.reach)]
-        more += [f"{name}: {one}" for one in want.reach.lacks(through)]
+        lacking += [f"{name}: {one}" for one in through.lacks(want.matched_names)]
+        more += [f"{name}: {one}" for one in want.matched_names.lacks(through)]
     if lacking:
         return error("pods with these names are not sent to the webhook", *lacking, hint=_after_change(facts))
     if more:
@@ -133,7 +134,7 @@ def order(facts: Facts) -> Result:
     if once:
         return warning(
             f"called before ours, and not again after: {listed([_name(one) for one in once])}",
-            hint=f"if it acts on GPU words: set reinvocationPolicy: IfNeeded, or a name after {NAME}",
+            hint=f"if it acts on GPU keys: set reinvocationPolicy: IfNeeded, or a name after {NAME}",
         )
     after = [one for one in facts.configurations if _name(one) > NAME and _concerns(one, facts)]
     return ok(
@@ -148,7 +149,7 @@ def _whole(facts: Facts) -> Object | Result:
     if isinstance(facts.configurations, Missing):
         return unread("the registrations", facts.configurations, NEEDS)
     found = facts.registered
-    if found is None or not {ENFORCE, TELL} <= webhooks_of(found).keys():
+    if found is None or not {ENFORCE, AUDIT} <= webhooks_of(found).keys():
         return warning("not looked at: the registration is not whole", hint="see above")
     return found
 

@@ -4,13 +4,13 @@ from collections.abc import Iterable, Iterator
 
 from webhook.admission.context import Namespace
 from webhook.admission.eligibility import opted_in
-from webhook.admission.orders import Orders, target_of
+from webhook.admission.overrides import Overrides, target_of
 from webhook.doctor.facts import Facts, Node
 from webhook.doctor.result import Missing
-from webhook.finding import Refused
-from webhook.mapping.names import index
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
+from webhook.finding import Denied
+from webhook.mapping.model.names import index
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 
 
 def targets(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
@@ -27,8 +27,8 @@ def targets(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
 
 def resources_of(vendor: Vendor, names: Iterable[str]) -> Iterator[str]:
     """Those of the resource names that are words of a vendor."""
-    words = index([vendor], "resource")
-    return (name for name in names if words.owners(name))
+    keys = index([vendor], "resource")
+    return (name for name in names if keys.owners(name))
 
 
 def opted_in_namespaces(facts: Facts) -> list[Namespace] | Missing:
@@ -46,6 +46,6 @@ def treated(namespaces: Iterable[Namespace], policy: Policy, release: str) -> li
 
 def _target(vendor: Vendor, policy: Policy) -> Vendor | None:
     try:
-        return target_of(vendor, Orders(), policy)[0]
-    except Refused:
+        return target_of(vendor, Overrides(), policy)[0]
+    except Denied:
         return None

@@ -7,12 +7,12 @@ from typing import Final
 import msgspec
 
 from webhook.admission import Context, Namespace, decide
-from webhook.cluster.registration import Object
+from webhook.cluster.client.api import Object
 from webhook.doctor.facts import Node
 from webhook.doctor.result import Missing
 from webhook.doctor.targets import targets
-from webhook.mapping.policy import Policy
-from webhook.mapping.vendor import Vendor
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
@@ -74,8 +74,8 @@ def _requests(policy: Policy, nodes: Iterable[Node] | Missing) -> Iterator[dict[
 
 def _names(vendor: Vendor) -> Iterator[str]:
     """One name of each resource word; devices first, for they are asked for most."""
-    words = [word for word in vendor.words.values() if word.place == "resource" and word.kind == "amount"]
-    for word in sorted(words, key=lambda word: "devices" not in word.dimensions):
+    keys = [word for word in vendor.keys.values() if word.place == "resource" and word.kind == "amount"]
+    for word in sorted(keys, key=lambda word: "devices" not in word.dimensions):
         listed = (key for spelling in word.spellings for key, _ in spelling.names(vendor.document.variables))
         first = next(listed, None)
         if first is not None:

@@ -10,13 +10,13 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 
+from webhook import labels
 from webhook.admission.context import Context
 from webhook.admission.engine import decide
-from webhook.admission.orders import TARGET
 from webhook.explanation.model import Correction
 from webhook.explanation.numbers import renamed, with_other_numbers
 from webhook.finding import Finding
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.patch import Slot, slots
 from webhook.pod import Container, Pod, QuantityText, View, decode_env
 from webhook.reasons import Reason
@@ -60,7 +60,7 @@ def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> C
                 if tries > MAX_TRIES:
                     return None
                 decision = decide(candidate, context, policy)
-                if decision.denial is None and decision.account_json:
+                if decision.denial is None and decision.status_json:
                     return _difference(pod, candidate, policy)
                 if decision.denial is not None and decision.denial != why:
                     next_ones.append((candidate, decision.denial))
@@ -77,10 +77,10 @@ def _candidates(pod: Pod, policy: Policy, denial: Finding) -> Iterator[Pod]:
         yield _with_spec(pod, node_name=None, node_selector=selector)
     elif reason is Reason.SCHEDULER_CONFLICT:
         yield _with_spec(pod, scheduler_name=None)
-    elif reason is Reason.UNKNOWN_TARGET and denial.field == TARGET and denial.value:
+    elif reason is Reason.UNKNOWN_TARGET and denial.field == labels.TARGET and denial.value:
         names = [vendor.name for vendor in policy.vendors.values() if vendor.target]
         for name in difflib.get_close_matches(denial.value, names, n=1):
-            annotations = {**(pod.metadata.annotations or {}), TARGET: name}
+            annotations = {**(pod.metadata.annotations or {}), labels.TARGET: name}
             yield _replace(pod, metadata=_replace(pod.metadata, annotations=annotations))
     for slot in slots(pod):
         if slot.name == denial.container:
@@ -131,7 +131,7 @@ def _difference(before: Pod, after: Pod, policy: Policy) -> Correction:
     without: list[str] = []
     annotations = after.metadata.annotations or {}
     if annotations != (before.metadata.annotations or {}):
-        manifest["metadata"] = {"annotations": {TARGET: annotations[TARGET]}}
+        manifest["metadata"] = {"annotations": {labels.TARGET: annotations[labels.TARGET]}}
     spec: dict[str, Any] = {}
     if after.spec.node_name != before.spec.node_name:
         without.append("spec.nodeName")
@@ -162,8 +162,8 @@ def _container_difference(before: Slot, after: Slot, policy: Policy, without: li
     for side in ("limits", "requests"):
         was = getattr(old.resources, side) or {}
         now = getattr(new.resources, side) or {}
-        words = {key: value for key, value in now.items() if policy.resources.owners(key)}
-        if words:
-            shown[side] = words
+        keys = {key: value for key, value in now.items() if policy.resources.owners(key)}
+        if keys:
+            shown[side] = keys
         without.extend(f"{key} of container {old.name}" for key in was if key not in now)
     return {"resources": shown} if shown else {}

@@ -5,22 +5,22 @@ from typing import Any
 
 import msgspec
 
-from webhook.admission.place import DEFAULT_SCHEDULER
-from webhook.admission.record import STATUS
-from webhook.admission.work import Holding, Work
+from webhook.admission.placement import DEFAULT_SCHEDULER
+from webhook.admission.plan import Allocation, Plan
 from webhook.explanation.model import Placed, ShimShown, Variable
+from webhook.labels import STATUS
 from webhook.patch import ContainerEdits
 from webhook.pod import decode_env
 
 
-def placed(work: Work) -> tuple[Placed, ...]:
+def placed(work: Plan) -> tuple[Placed, ...]:
     """What changes of where the pod runs, and of its labels and annotations; the scheduler is always among it."""
     return tuple(_placed(work))
 
 
-def _placed(work: Work) -> Iterator[Placed]:
+def _placed(work: Plan) -> Iterator[Placed]:
     spec, fields = work.pod.spec, work.edits.fields
-    if work.holdings:
+    if work.allocations:
         before = spec.scheduler_name or DEFAULT_SCHEDULER
         yield Placed("schedulerName", before, fields.get("schedulerName", before))
     if "runtimeClassName" in fields:
@@ -45,10 +45,10 @@ def _json(data: Any) -> str:
     return msgspec.json.encode(data).decode()
 
 
-def shim_shown(work: Work, position: int) -> ShimShown | None:
+def shim_shown(work: Plan, position: int) -> ShimShown | None:
     """The shim of one container, by its position; None for one that holds nothing."""
     slot = work.slots[position]
-    holding = next((one for one in work.holdings if one.slot is slot), None)
+    holding = next((one for one in work.allocations if one.slot is slot), None)
     if holding is None:
         return None
     edits = work.edits.container(slot)
@@ -58,7 +58,7 @@ def shim_shown(work: Work, position: int) -> ShimShown | None:
     return ShimShown(delivery, _why(holding, delivery, changes=bool(variables or mounts)), mounts, variables)
 
 
-def _why(holding: Holding, delivery: str | None, *, changes: bool) -> str:
+def _why(holding: Allocation, delivery: str | None, *, changes: bool) -> str:
     vendor, shim = holding.vendor, holding.vendor.shim
     if shim is None:
         return f"{vendor.name} has none: what its device plugin or driver does is all that keeps the share"
@@ -77,7 +77,7 @@ def _why(holding: Holding, delivery: str | None, *, changes: bool) -> str:
     return "the library comes from the node, finds its limit in variables and is loaded first"
 
 
-def _volume(work: Work, mount: Any) -> str:
+def _volume(work: Plan, mount: Any) -> str:
     volume = next((one for one in work.edits.volumes if one["name"] == mount["name"]), None)
     if volume is None:
         return f"volume {mount['name']}"

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 from webhook.explanation.worth import amount_in_words, unit_text
-from webhook.mapping.glob import glob_pattern
-from webhook.mapping.names import Owner, index
-from webhook.mapping.nearness import distance
-from webhook.mapping.policy import Policy
-from webhook.mapping.refusal import PLACEHOLDER
-from webhook.mapping.said import unset
-from webhook.mapping.vendor import Condition, Derived, Form, Vendor, Word, WordPlace
+from webhook.mapping.model.names import Owner, index
+from webhook.mapping.model.near_misses import distance
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Vendor, WordPlace
+from webhook.mapping.notation.glob import glob_pattern
+from webhook.mapping.requests.denials import PLACEHOLDER
+from webhook.mapping.requests.key_values import unset
 from webhook.pod import DEVICE_CLASS
 from webhook.quantity import number_text
 from webhook.request import Dimension, Memory
@@ -98,7 +98,7 @@ def look_up(policy: Policy, name: str) -> Entry:
     """What the vendors of a policy take a name for: a key, or the spelling of one with its variables (``a/{chip}.vMem``)."""
     if name.startswith(DEVICE_CLASS):
         return Entry(name, None, None, device_class=name.removeprefix(DEVICE_CLASS))
-    vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.standby)
+    vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.inactive)
     uses = [use for vendor in vendors for use in _uses(vendor, name)]
     owners = policy.resources.owners(name)
     marks = [(vendor.name, mark) for vendor in vendors for mark in _marks(vendor, name)] if not uses else []
@@ -114,24 +114,24 @@ def _uses(vendor: Vendor, name: str) -> Iterator[Use]:
     for place in _PLACES:
         owners = index([vendor], place).owners(name) or _templates(vendor, place, name)
         for owner in {one.word: one for one in owners}.values():
-            yield _use(vendor, vendor.words[owner.word], owner)
+            yield _use(vendor, vendor.keys[owner.word], owner)
 
 
 def _templates(vendor: Vendor, place: WordPlace, name: str) -> tuple[Owner, ...]:
     return tuple(
         Owner(vendor.name, word.name)
-        for word in vendor.words.values()
+        for word in vendor.keys.values()
         if word.place == place and any(template.text == name for template in (*word.spellings, word.twin) if template)
     )
 
 
-def _use(vendor: Vendor, word: Word, owner: Owner) -> Use:
+def _use(vendor: Vendor, word: Key, owner: Owner) -> Use:
     sizes = {"memory", "cores"} & set(word.dimensions)
     return Use(
         vendor=vendor.name,
         family=vendor.family,
         about=vendor.document.about,
-        in_force=not vendor.standby,
+        in_force=not vendor.inactive,
         place=word.place,
         word=word.name,
         keys=tuple(template.text for template in (*word.spellings, word.twin) if template is not None),
@@ -146,7 +146,7 @@ def _use(vendor: Vendor, word: Word, owner: Owner) -> Use:
     )
 
 
-def _unit(vendor: Vendor, word: Word, owner: Owner) -> str:
+def _unit(vendor: Vendor, word: Key, owner: Owner) -> str:
     """What 1 is worth, with what the name itself says, or what the cluster says of every device."""
     chosen = dict(owner.binding)
     for variable in vendor.variables.values():
@@ -162,7 +162,7 @@ def _unit(vendor: Vendor, word: Word, owner: Owner) -> str:
     return one if why is None else f"{one}; what it holds has to be configured: {why}"
 
 
-def _legal(word: Word) -> str:
+def _legal(word: Key) -> str:
     if word.kind in {"text", "container"}:
         return "text"
     said = (
@@ -179,12 +179,12 @@ def _legal(word: Word) -> str:
     return f"{said}; written in multiples of {number_text(word.step)}" if word.step != 1 else said
 
 
-def _missing(vendor: Vendor, word: Word) -> Iterator[str]:
+def _missing(vendor: Vendor, word: Key) -> Iterator[str]:
     """What it means for each dimension that the word says that it is not there."""
     for dimension in word.dimensions:
         if dimension == "devices" and vendor.counts_parts(word):
             continue
-        others = [vendor.words[name].spellings[0].text for name in vendor.by_dimension[dimension] if name != word.name]
+        others = [vendor.keys[name].spellings[0].text for name in vendor.by_dimension[dimension] if name != word.name]
         are = "is" if len(others) == 1 else "are"
         beside = f", if {' and '.join(others)} {are} missing too" if others else ""
         default = vendor.defaults.get(dimension)
@@ -196,11 +196,11 @@ def _missing(vendor: Vendor, word: Word) -> Iterator[str]:
         yield from (f"{dimension}: {meaning}{beside}" for meaning in meanings)
 
 
-def _meanings(vendor: Vendor, word: Word, dimension: Dimension) -> Iterator[str]:
+def _meanings(vendor: Vendor, word: Key, dimension: Dimension) -> Iterator[str]:
     """What the forms that can hold without the word take the dimension for, each meaning once."""
     found: dict[str, list[str]] = {}
     for form in vendor.forms:
-        about = [condition for condition in form.when if word.name in condition.words]
+        about = [condition for condition in form.when if word.name in condition.keys]
         if any(not condition.absent for condition in about):
             continue
         decides = len(about) == len(form.when)
@@ -231,7 +231,7 @@ def _rules(vendor: Vendor) -> Iterator[str]:
 
 
 def _condition(vendor: Vendor, condition: Condition) -> str:
-    keys = " or ".join(vendor.words[name].spellings[0].text for name in condition.words)
+    keys = " or ".join(vendor.keys[name].spellings[0].text for name in condition.keys)
     values = ["absent"] * condition.absent + ["present"] * condition.present + sorted(condition.texts)
     if condition.numbers is not None:
         values.append(str(condition.numbers))
@@ -242,13 +242,13 @@ def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
     """What a form says that makes no request."""
     does = "refused" if form.deny is not None else "left as it stands"
     shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
-    shown |= {word.name: word.spellings[0].text for word in vendor.words.values()}
+    shown |= {word.name: word.spellings[0].text for word in vendor.keys.values()}
     sentence = PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or form.leave or "")
     return f"{does} {where}: {sentence}" if where else f"{does}: {sentence}"
 
 
-def _traps(vendor: Vendor, word: Word) -> Iterator[str]:
-    note = vendor.document.words[word.name].note
+def _traps(vendor: Vendor, word: Key) -> Iterator[str]:
+    note = vendor.document.keys[word.name].note
     if note is not None:
         yield " ".join(note.split())
     if word.retired is not None:
@@ -263,27 +263,27 @@ def _traps(vendor: Vendor, word: Word) -> Iterator[str]:
     if word.per_container:
         yield "The key names the container that it is meant for."
     for form in vendor.forms:
-        if form.words[word.name].total != word.total:
+        if form.keys[word.name].total != word.total:
             yield f"In the form {form.name!r} it counts {'over all cards together' if not word.total else 'per card'}."
 
 
-def _not_counting(vendor: Vendor, word: Word, dimension: Dimension) -> Iterator[str]:
+def _not_counting(vendor: Vendor, word: Key, dimension: Dimension) -> Iterator[str]:
     """Where the word has no effect for a dimension; one that counts parts of a card says no number of cards anywhere."""
     if dimension == "devices" and vendor.counts_parts(word):
         return
     first, *_ = vendor.by_dimension[dimension]
     if first != word.name:
-        yield f"Beside {vendor.words[first].spellings[0].text} it has no effect: that one counts."
+        yield f"Beside {vendor.keys[first].spellings[0].text} it has no effect: that one counts."
     used = [form for form in vendor.forms if form.literal(dimension) and not _decides(form, word)]
     if used and len(used) < len(vendor.forms):
         names = " and ".join(repr(form.name) for form in used)
         yield f"In the form {names} it is ignored: {dimension} is what the form says."
 
 
-def _decides(form: Form, word: Word) -> bool:
+def _decides(form: Form, word: Key) -> bool:
     """Whether the word leads to the form, so that it is not ignored there."""
-    derives = isinstance(form.devices, Derived) and form.devices.word == word.name
-    return derives or any(word.name in condition.words for condition in form.when)
+    derives = isinstance(form.devices, Derived) and form.devices.key == word.name
+    return derives or any(word.name in condition.keys for condition in form.when)
 
 
 def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
@@ -325,6 +325,6 @@ def _rank(name: str, key: str) -> int | None:
 
 
 def _open_ended(vendor: Vendor, place: WordPlace) -> Iterator[str]:
-    for word in vendor.words.values():
+    for word in vendor.keys.values():
         if word.place == place:
             yield from (template.text for template in word.spellings if template.variables)

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from webhook.mapping.vendor import WordPlace
+from webhook.mapping.model.vendor import WordPlace
 from webhook.request import Dimension
 
 From: TypeAlias = Literal["pod", "namespace", "mapping", "form", "name", "absent"]
@@ -30,7 +30,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class WordShown:
+class ShownKey:
     """A word with its value, and what that says.
 
     Attributes:
@@ -46,7 +46,7 @@ class WordShown:
 
 @dataclass(frozen=True, slots=True)
 class WordWritten:
-    """A word that is written, as in `WordShown`.
+    """A word that is written, as in `ShownKey`.
 
     Attributes:
         why: what made it necessary.
@@ -158,7 +158,7 @@ class ContainerExplained:
     name: str
     init: bool
     vendor: str
-    asked: tuple[WordShown, ...]
+    asked: tuple[ShownKey, ...]
     form: str | None = None
     meaning: tuple[Amount, ...] = ()
     request: Share | None = None
@@ -215,7 +215,7 @@ class PodExplained:
 
     Attributes:
         namespace: where it is created.
-        mode: ``enforce``, ``warn`` or ``observe``, with the namespace's roll-out in it.
+        mode: ``enforce``, ``warn`` or ``audit``, with the namespace's roll-out in it.
         code, outcome, meaning: the decision in a few words, and in a sentence.
         allowed: whether it is created.
         policy: the digest of the documents that this follows from.

@@ -7,11 +7,11 @@ from fractions import Fraction
 import msgspec
 
 from webhook.finding import Finding
-from webhook.mapping.advice import gibibytes_meant, share_keys, share_meant, sizes_meant
-from webhook.mapping.policy import Policy
-from webhook.mapping.refusal import spelling
-from webhook.mapping.said import Said, form_of
-from webhook.mapping.vendor import Condition, Form, Vendor, Word
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Condition, Form, Key, Vendor
+from webhook.mapping.requests.advice import gibibytes_meant, share_keys, share_meant, sizes_meant
+from webhook.mapping.requests.denials import spelling
+from webhook.mapping.requests.key_values import KeyValue, form_of
 from webhook.pod import Container, Pod, QuantityText, Resources
 from webhook.quantity import Number, QuantityError, ceil_to, parse_quantity, simplest
 from webhook.reasons import Reason
@@ -22,28 +22,28 @@ class _Words:
     """The words of one vendor in a container.
 
     Attributes:
-        said: its resources.
+        key_values: its resources.
         labels: the pod's labels that hold for it: counts of cards.
     """
 
     vendor: Vendor
-    said: dict[str, Said]
-    labels: dict[str, Said]
+    key_values: dict[str, KeyValue]
+    labels: dict[str, KeyValue]
 
     @property
-    def all(self) -> dict[str, Said]:
+    def all(self) -> dict[str, KeyValue]:
         """Those that are set."""
-        return {name: said for name, said in {**self.labels, **self.said}.items() if said.number}
+        return {name: said for name, said in {**self.labels, **self.key_values}.items() if said.number}
 
     @property
     def counts(self) -> tuple[Number, ...]:
         """The numbers of cards that they say."""
-        return tuple(one.number for one in self.all.values() if "devices" in self.vendor.words[one.word].dimensions)
+        return tuple(one.number for one in self.all.values() if "devices" in self.vendor.keys[one.word].dimensions)
 
 
 def _words(pod: Pod, container: Container, policy: Policy) -> _Words | None:
     resources = container.resources or Resources()
-    said: dict[str, Said] = {}
+    key_values: dict[str, KeyValue] = {}
     vendor: Vendor | None = None
     for key, quantity in {**(resources.requests or {}), **(resources.limits or {})}.items():
         owners = policy.resources.owners(key)
@@ -56,15 +56,15 @@ def _words(pod: Pod, container: Container, policy: Policy) -> _Words | None:
             number = parse_quantity(str(quantity))
         except QuantityError:
             continue
-        said[owners[0].word] = Said(owners[0].word, key, str(quantity), number, owners[0].binding)
+        key_values[owners[0].word] = KeyValue(owners[0].word, key, str(quantity), number, owners[0].binding)
     if vendor is None:
         return None
-    labels: dict[str, Said] = {}
+    labels: dict[str, KeyValue] = {}
     for key, text in (pod.metadata.labels or {}).items():
         for owner in policy.labels.owners(key):
             if owner.vendor == vendor.name and text.isdigit() and text.isascii():
-                labels[owner.word] = Said(owner.word, key, text, int(text[:9]), owner.binding)
-    return _Words(vendor, said, labels)
+                labels[owner.word] = KeyValue(owner.word, key, text, int(text[:9]), owner.binding)
+    return _Words(vendor, key_values, labels)
 
 
 def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: Finding) -> Iterator[Container]:
@@ -78,31 +78,31 @@ def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: F
     too_large = denial.reason is Reason.TOO_LARGE
     yield from _as_share(container, words, denial)
     if not by_form or "{above}" in ((refusing.deny if refusing else None) or ""):
-        for said in sorted(words.said.values(), key=lambda one: one.key != denial.field):
+        for said in sorted(words.key_values.values(), key=lambda one: one.key != denial.field):
             for number in _numbers(vendor, said, words, policy.largest_card, too_large=too_large):
                 yield _with_number(container, said.key, number)
     missing = denial.reason is Reason.ZERO_DEVICES
     conditions: tuple[Condition, ...] = refusing.when if by_form and refusing is not None else ()
     for name in vendor.by_dimension["devices"]:
-        word = vendor.words[name]
+        word = vendor.keys[name]
         if word.place == "resource" and (missing or any(_needs(condition, name) for condition in conditions)):
-            binding = {key: value for said in words.said.values() for key, value in said.binding}
-            key = words.said[name].key if name in words.said else spelling(word, binding)
+            binding = {key: value for said in words.key_values.values() for key, value in said.binding}
+            key = words.key_values[name].key if name in words.key_values else spelling(word, binding)
             yield _with_number(container, key, 1)
     for condition in conditions:
-        for name in condition.words:
-            if name in words.said and condition.present:
-                yield _with_number(container, words.said[name].key, None)
+        for name in condition.keys:
+            if name in words.key_values and condition.present:
+                yield _with_number(container, words.key_values[name].key, None)
 
 
 def _as_share(container: Container, words: _Words, denial: Finding) -> Iterator[Container]:
     """The container with one device in place of a fraction of one, and that fraction in the keys that take it."""
-    for said in words.said.values():
+    for said in words.key_values.values():
         if said.key != denial.field or denial.reason is not Reason.NOT_WHOLE or not 0 < said.number < 1:
             continue
-        if words.vendor.words[said.word].dimensions == ("devices",):
+        if words.vendor.keys[said.word].dimensions == ("devices",):
             sizes = {"memory", "cores"}
-            specified = any(sizes & set(words.vendor.words[one.word].dimensions) for one in words.all.values())
+            specified = any(sizes & set(words.vendor.keys[one.word].dimensions) for one in words.all.values())
             keys = () if specified else share_keys(words.vendor, said)
             container = _with_number(container, said.key, 1)
             for key, number in keys:
@@ -111,19 +111,19 @@ def _as_share(container: Container, words: _Words, denial: Finding) -> Iterator[
 
 
 def _needs(condition: Condition, word: str) -> bool:
-    return word in condition.words and condition.absent and not condition.present
+    return word in condition.keys and condition.absent and not condition.present
 
 
-def _numbers(vendor: Vendor, said: Said, words: _Words, largest_card: int, *, too_large: bool) -> list[Number]:
+def _numbers(vendor: Vendor, said: KeyValue, words: _Words, largest_card: int, *, too_large: bool) -> list[Number]:
     """Other numbers of a word that could have been meant: never less, unless its unit was taken for another."""
-    word = vendor.words[said.word]
+    word = vendor.keys[said.word]
     share = share_meant(word, said.number)
     if share is not None and word.written != "decimal":
         return [share]
     found: set[Number] = set()
     for form in vendor.forms:
         if form.reads:
-            found.update(_legal(form, form.words[said.word], said.number, words.counts))
+            found.update(_legal(form, form.keys[said.word], said.number, words.counts))
     found = {number for number in found if number > said.number}
     if not too_large:
         size = gibibytes_meant(word, said.number) if word.written != "decimal" else None
@@ -134,10 +134,10 @@ def _numbers(vendor: Vendor, said: Said, words: _Words, largest_card: int, *, to
     return [number for number in dict.fromkeys([*likely, *sorted(found)]) if number != said.number]
 
 
-def _legal(form: Form, word: Word, number: Number, counts: tuple[Number, ...]) -> Iterator[Number]:
+def _legal(form: Form, word: Key, number: Number, counts: tuple[Number, ...]) -> Iterator[Number]:
     """The nearest numbers above that a form takes."""
     for condition in form.when:
-        if condition.words == (word.name,) and condition.numbers is not None:
+        if condition.keys == (word.name,) and condition.numbers is not None:
             above = condition.numbers.ceil(number)
             if above is not None:
                 yield above

@@ -7,40 +7,40 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
-from webhook.admission.asking import Asking, collect
+from webhook.admission.collect import ContainerRequest, collect
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
-from webhook.admission.eligibility import MODE, ROLLOUT, firmness, skip_reason
-from webhook.admission.engine import begin, carry_out, decide
-from webhook.admission.left import Left
-from webhook.admission.orders import (
-    TARGET,
-    Orders,
+from webhook.admission.eligibility import enforcement_of, skip_reason
+from webhook.admission.engine import apply_plan, decide, make_plan
+from webhook.admission.left_alone import Left
+from webhook.admission.overrides import (
+    Overrides,
     defaults_for,
     namespace_defaults,
-    ordered_by,
-    orders,
+    override_source,
+    overrides_of,
     target_of,
 )
+from webhook.admission.plan import Plan
 from webhook.admission.resolve import resolve
 from webhook.admission.settle import Settled, settle
-from webhook.admission.survey import ContainerWords, Survey, survey
-from webhook.admission.work import Work
+from webhook.admission.survey import ContainerKeys, Survey, survey
 from webhook.explanation.correction import correction
 from webhook.explanation.edits import placed, shim_shown
+from webhook.explanation.keys import meaning, rounded, share_of, word_shown, written
 from webhook.explanation.model import (
     ContainerExplained,
     PodExplained,
     Refusal,
+    ShownKey,
     Told,
-    WordShown,
 )
-from webhook.explanation.words import meaning, rounded, share_of, word_shown, written
 from webhook.explanation.worth import worth
-from webhook.finding import Finding, Refused
-from webhook.mapping.policy import Policy
-from webhook.mapping.reading import Reading, read
-from webhook.mapping.vendor import Vendor
+from webhook.finding import Denied, Finding
+from webhook.labels import MODE, ROLLOUT, TARGET
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.reading import Reading, read
 from webhook.pod import Pod
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
@@ -77,7 +77,7 @@ def explain(pod: Pod, context: Context, policy: Policy, ordered: str = POD_TARGE
         ordered: what to call the pod's order of a target, where the manifest has none (an option, say).
     """
     decision = decide(pod, context, policy)
-    firm = firmness(pod, context)
+    firm = enforcement_of(pod, context)
     rollout = context.namespace.labels.get(ROLLOUT)
     explained = PodExplained(
         namespace=context.namespace.name,
@@ -90,7 +90,7 @@ def explain(pod: Pod, context: Context, policy: Policy, ordered: str = POD_TARGE
     )
     if skip_reason(pod, context, policy) is not None:
         return explained
-    # In `warn` and `observe` nothing is written; what would be is what there is to explain.
+    # In `warn` and `audit` nothing is written; what would be is what there is to explain.
     labels = {key: value for key, value in context.namespace.labels.items() if key not in {MODE, ROLLOUT}}
     enforced = replace(context, namespace=replace(context.namespace, labels=labels))
     would = decide(pod, enforced, policy)
@@ -127,23 +127,23 @@ def _told(finding: Finding) -> Told:
 
 def _containers(
     pod: Pod, context: Context, policy: Policy, ordered: str
-) -> tuple[Work | None, tuple[ContainerExplained, ...]]:
+) -> tuple[Plan | None, tuple[ContainerExplained, ...]]:
     """The containers that ask, and the work on the pod if it came to its end."""
     seen = survey(pod, policy)
-    given = orders(pod, context, policy)
+    given = overrides_of(pod, context, policy)
     try:
-        asking = collect(seen.words, policy)
-    except Refused:
+        asking = collect(seen.keys, policy)
+    except Denied:
         return None, tuple(_unread(seen, policy))
     settled: dict[int, Settled] = {}
-    work: Work | None = None
+    work: Plan | None = None
     if seen.refusal is None and seen.asks:
         try:
-            resolution = resolve(seen.words, given, policy)
-            settled = {one.asking.position: one for one in resolution.settled}
-            work = begin(pod, context, policy, seen, resolution)
-            carry_out(work, resolution)
-        except Refused:
+            resolution = resolve(seen.keys, given, policy)
+            settled = {one.requested.position: one for one in resolution.settled}
+            work = make_plan(pod, context, policy, seen, resolution)
+            apply_plan(work, resolution)
+        except Denied:
             work = None
     teller = _Teller(given, policy, ordered)
     return work, tuple(teller.container(one, settled.get(one.position), work) for one in asking)
@@ -151,25 +151,25 @@ def _containers(
 
 def _unread(seen: Survey, policy: Policy) -> Iterator[ContainerExplained]:
     """Containers with words that cannot even be collected: two vendors', or no quantities."""
-    for container in seen.words.containers:
+    for container in seen.keys.containers:
         asked = tuple(_unread_words(container, policy))
         vendors = dict.fromkeys(policy.resources.owners(one.key)[0].vendor for one in asked)
         if asked:
             yield ContainerExplained(container.name, container.init, " and ".join(vendors), asked)
 
 
-def _unread_words(container: ContainerWords, policy: Policy) -> Iterator[WordShown]:
+def _unread_words(container: ContainerKeys, policy: Policy) -> Iterator[ShownKey]:
     for key, limit, request in container.resources:
         owner = policy.resources.owners(key)[0]
         text = limit if limit is not None else request or ""
         try:
             vendor = policy.vendors[owner.vendor]
-            says = worth(vendor, vendor.words[owner.word], parse_quantity(text))
+            says = worth(vendor, vendor.keys[owner.word], parse_quantity(text))
         except QuantityError as error:
             says = error.why
         if request is not None and limit is not None and request != limit:
             text = f"{limit} in limits, {request} in requests"
-        yield WordShown(key, text, "resource", says)
+        yield ShownKey(key, text, "resource", says)
 
 
 class _Teller:
@@ -177,12 +177,12 @@ class _Teller:
 
     __slots__ = ("_given", "_ordered", "_policy")
 
-    def __init__(self, given: Orders, policy: Policy, ordered: str) -> None:
+    def __init__(self, given: Overrides, policy: Policy, ordered: str) -> None:
         self._given = given
         self._policy = policy
         self._ordered = ordered
 
-    def container(self, one: Asking, settled: Settled | None, work: Work | None) -> ContainerExplained:
+    def container(self, one: ContainerRequest, settled: Settled | None, work: Plan | None) -> ContainerExplained:
         """What became of one container, as far as it got."""
         left: str | None = None
         if settled is None:
@@ -192,15 +192,15 @@ class _Teller:
                     left = found.why
                 else:
                     settled = found
-            except Refused:
+            except Denied:
                 pass
         reading = settled.reading if settled is not None else None if left is not None else self._reading(one)
-        words = reading.form.words if reading is not None else one.vendor.words
+        keys = reading.form.keys if reading is not None else one.vendor.keys
         explained = ContainerExplained(
             one.name,
-            one.words.init,
+            one.keys.init,
             one.vendor.name,
-            tuple(word_shown(one.vendor, words[said.word], said) for said in one.all_said.values()),
+            tuple(word_shown(one.vendor, keys[said.word], said) for said in one.all_key_values.values()),
             left=left,
         )
         if reading is None:
@@ -221,19 +221,19 @@ class _Teller:
             shim=shim_shown(work, one.position),
         )
 
-    def _reading(self, one: Asking) -> Reading | None:
+    def _reading(self, one: ContainerRequest) -> Reading | None:
         """What the words mean, where they mean something that the target cannot say."""
         try:
             target, _ = target_of(one.vendor, self._given, self._policy)
             namespace, _ = namespace_defaults(self._given, self._policy)
             defaults, _ = defaults_for(one.vendor, target, namespace)
             home = target is one.vendor
-            return read(one.vendor, one.said, defaults, self._policy.largest_card, one.name, home=home)
-        except Refused:
+            return read(one.vendor, one.key_values, defaults, self._policy.largest_card, one.name, home=home)
+        except Denied:
             return None
 
     def _because(self, vendor: Vendor) -> str:
-        origin = ordered_by(vendor, self._given, self._policy)
+        origin = override_source(vendor, self._given, self._policy)
         if origin == "pod":
             return self._ordered
         return f"`translateTo` of the mapping {vendor.name}" if origin == "mapping" else _BY[origin]

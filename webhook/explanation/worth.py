@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from fractions import Fraction
 from typing import Final
 
-from webhook.mapping.vendor import Vendor, Word
+from webhook.mapping.model.vendor import Key, Vendor
 from webhook.quantity import Number, bytes_text, number_text
 from webhook.request import ALL, FREE, Dimension, Memory, Percent
 
@@ -16,24 +16,24 @@ _OTHER: Final[Mapping[str, str]] = {
 }
 
 
-def worth(vendor: Vendor, word: Word, number: Number) -> str:
+def worth(vendor: Vendor, key: Key, number: Number) -> str:
     """What a number of a vendor's word says: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per card``."""
-    if word.kind != "amount":
-        return _OTHER[word.kind]
+    if key.kind != "amount":
+        return _OTHER[key.kind]
     if number == 0:
         return "0: not said"
-    if word.unit is None:
-        return f"its unit has to be configured: {word.why}"
-    return " and ".join(_worth(vendor, word, dimension, number) for dimension in word.dimensions)
+    if key.unit is None:
+        return f"its unit has to be configured: {key.why}"
+    return " and ".join(_worth(vendor, key, dimension, number) for dimension in key.dimensions)
 
 
-def unit_text(vendor: Vendor, word: Word) -> str:
+def unit_text(vendor: Vendor, key: Key) -> str:
     """What 1 of a vendor's word is worth."""
-    if word.kind != "amount":
-        return _OTHER[word.kind]
-    if word.unit is None:
-        return f"to be configured: {word.why}"
-    return " and ".join(_unit(vendor, word, dimension) for dimension in word.dimensions)
+    if key.kind != "amount":
+        return _OTHER[key.kind]
+    if key.unit is None:
+        return f"to be configured: {key.why}"
+    return " and ".join(_unit(vendor, key, dimension) for dimension in key.dimensions)
 
 
 def amount_in_words(value: int | Memory, dimension: Dimension) -> str:
@@ -54,14 +54,14 @@ def mib_text(amount: Number) -> str:
     return text if amount < _MIB or text == mib else f"{mib} ({text})"
 
 
-def _worth(vendor: Vendor, word: Word, dimension: Dimension, number: Number) -> str:
-    unit = word.unit or 1
-    if dimension == "devices" and vendor.counts_parts(word):
+def _worth(vendor: Vendor, key: Key, dimension: Dimension, number: Number) -> str:
+    unit = key.unit or 1
+    if dimension == "devices" and vendor.counts_parts(key):
         return "1 part of one card" if number == 1 else f"{number_text(number)} parts of one card"
     if dimension == "devices":
         return amount_in_words(int(number), "devices")
-    per = "over all cards together" if word.total else "per card"
-    if dimension == "memory" and word.sized:
+    per = "over all cards together" if key.total else "per card"
+    if dimension == "memory" and key.sized:
         total = mib_text(number * unit)
         amount = total if unit == _MIB else f"{number_text(number)} x {bytes_text(unit)} = {total}"
     else:
@@ -69,10 +69,10 @@ def _worth(vendor: Vendor, word: Word, dimension: Dimension, number: Number) -> 
     return f"{amount} of {dimension} {per}"
 
 
-def _unit(vendor: Vendor, word: Word, dimension: Dimension) -> str:
-    unit = word.unit or 1
+def _unit(vendor: Vendor, key: Key, dimension: Dimension) -> str:
+    unit = key.unit or 1
     if dimension == "devices":
-        return "a part of one card" if vendor.counts_parts(word) else "a card"
-    if word.sized and dimension == "memory":
+        return "a part of one card" if vendor.counts_parts(key) else "a card"
+    if key.sized and dimension == "memory":
         return bytes_text(unit)
     return f"{number_text(unit)} % of a card's {dimension}"

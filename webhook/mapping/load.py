@@ -9,17 +9,17 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.mapping import schema
-from webhook.mapping.compile import draft_vendor
-from webhook.mapping.extends import EXTENDS, Merged, inherited_names, merge, resolve
-from webhook.mapping.guard_lists import guard_lists
-from webhook.mapping.policy import SETTINGS, Policy, compile_policy
-from webhook.mapping.probes import probe
-from webhook.mapping.problem import MappingError, Problem, bug, held_against
-from webhook.mapping.settings import Settings
-from webhook.mapping.strict_yaml import Document, parse
-from webhook.mapping.validation import follows_from, placed, remainder, validated
-from webhook.mapping.vendor import BUILT_IN, Vendor
+from webhook.mapping.compile.mapping import draft_vendor
+from webhook.mapping.compile.probes import probe
+from webhook.mapping.document import schema
+from webhook.mapping.document.extends import EXTENDS, Merged, inherited_names, merge, resolve
+from webhook.mapping.document.guard_lists import guard_lists
+from webhook.mapping.document.problem import MappingError, Problem, bug, held_against
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.document.validation import follows_from, placed, remainder, validated
+from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
+from webhook.mapping.model.vendor import BUILT_IN, Vendor
 from webhook.quantity import parse_quantity
 
 
@@ -182,7 +182,7 @@ def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
         raise
     further = [placed(problem, merged.document) for problem in found if not follows_from(problem, earlier)]
     problems = [*earlier, *further]
-    if any(problem.path[:1] in {("words",), ("variables",)} for problem in problems):
+    if any(problem.path[:1] in {("keys",), ("variables",)} for problem in problems):
         # What a whole form lacks may be what such a word would say.
         problems = [problem for problem in problems if problem.path[:1] != ("forms",) or len(problem.path) > _FORM]
     return vendor, tuple(problems)

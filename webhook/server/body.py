@@ -5,9 +5,9 @@ from http import HTTPStatus
 
 from aiohttp import web
 
+from webhook.server.http_error import JSON, RETRY_AFTER, HttpError
 from webhook.server.limits import InFlight, Limits, Reading
 from webhook.server.protocol import Protocol
-from webhook.server.refusal import COME_AGAIN, JSON, Refusal
 
 
 async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
@@ -20,10 +20,10 @@ async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFligh
     headers = request.headers
     media_type = headers.get("Content-Type", "")
     if media_type != JSON and media_type.partition(";")[0].strip().lower() != JSON:
-        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the content type must be {JSON}")
+        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the content type must be {JSON}")
     if "Content-Encoding" in headers:
         # The API server never compresses, and what is small on the wire need not be small here.
-        raise Refusal(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a compressed body is not taken")
+        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a compressed body is not taken")
     content = request.content
     if content.is_eof():
         # Nearly always: it came together with the headers.
@@ -55,15 +55,15 @@ async def _read_slowly(request: web.BaseRequest, limits: Limits, in_flight: InFl
             return b"".join(chunks)
     except TimeoutError:
         if reading.crowded_out:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once", COME_AGAIN) from None
-        raise Refusal(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {limits.body_time:g} s") from None
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once", RETRY_AFTER) from None
+        raise HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {limits.body_time:g} s") from None
     except (web.RequestPayloadError, ConnectionError):
-        raise Refusal(HTTPStatus.BAD_REQUEST, "the body broke off") from None
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the body broke off") from None
     finally:
         in_flight.end(reading)
         if watch is not None:
             watch.reading(waits=False)
 
 
-def _too_large(limits: Limits) -> Refusal:
-    return Refusal(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limits.body} bytes")
+def _too_large(limits: Limits) -> HttpError:
+    return HttpError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the body is larger than {limits.body} bytes")

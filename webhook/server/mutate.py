@@ -15,17 +15,17 @@ from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.context import Context, Namespace, PodSecurityLevel
 from webhook.admission.decision import Decision
-from webhook.mapping.policy import Policy
+from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.response import UNTOUCHED, encode_answer
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
 from webhook.server.body import read_body
+from webhook.server.http_error import JSON, RETRY_AFTER, HttpError, error_response
 from webhook.server.lifecycle import Lifecycle, Phase
 from webhook.server.limits import InFlight, Limits
 from webhook.server.logs import Denials, error_fields
 from webhook.server.metrics import Metrics, Outcome, outcome_of, vendor_label
-from webhook.server.refusal import COME_AGAIN, JSON, Refusal, refuse
 
 Decide: TypeAlias = Callable[[Pod, Context, Policy], Decision]
 
@@ -121,10 +121,10 @@ class Mutate:
             held = len(body)
             self._check_count()
             response = await self._review(body)
-        except Refusal as refusal:
+        except HttpError as refusal:
             self.metrics.refused(refusal.status)
             self.log.debug("refused", status=refusal.status, why=refusal.message)
-            response = refuse(refusal)
+            response = error_response(refusal)
         finally:
             in_flight.leave(held)
         if self.lifecycle.phase is not Phase.SERVING:
@@ -133,22 +133,22 @@ class Mutate:
 
     def _admit(self) -> None:
         if self.lifecycle.phase is Phase.REFUSING:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "this replica is stopping", COME_AGAIN)
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "this replica is stopping", RETRY_AFTER)
         closed = None if self.peers is None else self.peers.closed()
         if closed is not None:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, closed, COME_AGAIN)
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, closed, RETRY_AFTER)
 
     def _check_count(self) -> None:
         # Bodies on their way are left out: whoever sends one slowly is to hold up nobody else.
         if self.in_flight.reviews - len(self.in_flight.readings) > self.limits.reviews:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", COME_AGAIN)
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", RETRY_AFTER)
 
     async def _review(self, body: bytes) -> web.Response:
         started = time.perf_counter()
         try:
             review = decode_review(body)
         except ReviewError as error:
-            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+            raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
         try:
             pod = review.pod
             if pod is None or not review.creates_pod:
@@ -160,12 +160,12 @@ class Mutate:
                     namespace = await self.peers.ask_again(namespace)
                 answer = self._answer(review, pod, namespace)
         except ReviewError as error:
-            raise Refusal(HTTPStatus.BAD_REQUEST, str(error)) from None
+            raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
         except NotNowError as error:
-            raise Refusal(HTTPStatus.SERVICE_UNAVAILABLE, str(error), COME_AGAIN) from error
+            raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, str(error), RETRY_AFTER) from error
         except UNDECODABLE:
             # In a part that was not needed until now.
-            raise Refusal(HTTPStatus.BAD_REQUEST, "a part of the pod cannot be decoded") from None
+            raise HttpError(HTTPStatus.BAD_REQUEST, "a part of the pod cannot be decoded") from None
         except Exception as error:
             self._count(_FAILED, started, len(body))
             raise self._bug(review, error) from error
@@ -188,12 +188,12 @@ class Mutate:
         seconds = time.perf_counter() - started
         self.metrics.review(answer.outcome, answer.reason, vendor_label(answer.vendors), seconds=seconds, size=size)
 
-    def _bug(self, review: Review, error: Exception) -> Refusal:
+    def _bug(self, review: Review, error: Exception) -> HttpError:
         correlation = f"{review.uid[:MAX_LOGGED]}/{secrets.token_hex(4)}"
         self.metrics.bug()
         reason = Reason.INTERNAL_ERROR
         self.log.error("bug", code=reason.code, reason=reason.slug, correlation=correlation, **error_fields(error))
-        return Refusal(
+        return HttpError(
             HTTPStatus.INTERNAL_SERVER_ERROR,
             f"{reason.code}: an error of the webhook itself, nothing was decided; its log has it as {correlation}",
         )

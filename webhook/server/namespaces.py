@@ -2,12 +2,9 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
 
 from webhook.admission.context import Namespace
-
-OPT_IN: Final = "vgpu-webhook.io/inject"
-"""The label by which a namespace opts in, if the settings name no other."""
+from webhook.labels import ENABLED, INJECT
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,11 +12,11 @@ class Described:
     """Namespaces from documents; any other counts as opted in."""
 
     known: Mapping[str, Namespace]
-    opt_in: str = OPT_IN
+    opt_in: str = INJECT
 
     def lookup(self, name: str) -> Namespace:
         """The namespace as described, else an opted-in one: who sends its pods wants them treated."""
-        return self.known.get(name) or Namespace(name, {self.opt_in: "enabled"})
+        return self.known.get(name) or Namespace(name, {self.opt_in: ENABLED})
 
     async def fetch(self, name: str) -> Namespace:
         """The same: there is nobody else to ask."""

@@ -7,9 +7,9 @@ from typing import cast
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
+from webhook.server.http_error import HttpError, error_response
 from webhook.server.limits import Limits
 from webhook.server.logs import error_fields
-from webhook.server.refusal import Refusal, refuse
 from webhook.server.watchdog import Watch
 
 
@@ -53,12 +53,12 @@ class Protocol(web.RequestHandler):
         del message
         if status == HTTPStatus.BAD_REQUEST:
             self._log.debug("refused", status=status, why=type(exc).__name__)
-            refusal = Refusal(HTTPStatus.BAD_REQUEST, "no HTTP/1.1 request")
+            refusal = HttpError(HTTPStatus.BAD_REQUEST, "no HTTP/1.1 request")
         else:
             self._log.error("bug", **({} if exc is None else error_fields(exc)))
-            refusal = Refusal(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the webhook itself")
+            refusal = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the webhook itself")
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has already begun")
-        response = refuse(refusal)
+        response = error_response(refusal)
         response.force_close()
         return response

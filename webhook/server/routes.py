@@ -13,13 +13,13 @@ from typing import Final, TypeAlias
 from aiohttp import HttpVersion11, hdrs, web
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from webhook.server.http_error import HttpError, error_response
 from webhook.server.lifecycle import Lifecycle, Phase
 from webhook.server.limits import Limits
 from webhook.server.listener import Handler
 from webhook.server.metrics import Metrics
 from webhook.server.mutate import Mutate
 from webhook.server.protocol import Protocol
-from webhook.server.refusal import Refusal, refuse
 
 Routes: TypeAlias = Mapping[str, tuple[str, Handler]]
 """By path: the one method, and who handles it."""
@@ -96,10 +96,12 @@ async def _route(request: web.BaseRequest, routes: Routes) -> web.StreamResponse
     # The path is decoded only if it is none of ours as it stands.
     route = routes.get(request.raw_path.partition("?")[0]) or routes.get(request.path)
     if route is None:
-        return refuse(Refusal(HTTPStatus.NOT_FOUND, "there is nothing here"))
+        return error_response(HttpError(HTTPStatus.NOT_FOUND, "there is nothing here"))
     method, handler = route
     if request.method != method:
-        return refuse(Refusal(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is known here", {hdrs.ALLOW: method}))
+        return error_response(
+            HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is known here", {hdrs.ALLOW: method})
+        )
     return await handler(request)
 
 

@@ -1,35 +1,35 @@
 """Requests in the terms of cloud platforms. Sources: their documentation, named with each."""
 
+from tests.fuzz.oracle.keys import Keys
 from tests.fuzz.oracle.meaning import (
     ALL,
     FREE,
     GIB,
     MIB,
     Amount,
+    Denied,
     Lacks,
     Meaning,
-    Refused,
     Unsure,
     count,
     percent,
     share,
     size,
 )
-from tests.fuzz.oracle.words import Keys
 
 
 def aliyun(keys: Keys) -> Meaning:
     """Alibaba Cloud ACK, shared GPU scheduling: GiB in total over the cards of the pod's label, which divide it."""
     total, cores = keys.of("gpu-mem"), keys.of("gpu-core")
     if cores is not None and (cores % 5 or not 5 <= cores <= 100):
-        raise Refused("cores are 5 to 100 in steps of 5")
+        raise Denied("cores are 5 to 100 in steps of 5")
     if total is None and cores is None:
-        raise Refused("nothing is asked for")
+        raise Denied("nothing is asked for")
     if total is None:
         return Meaning("aliyun", 1, None, percent(cores or 100))
     cards = keys.count_of(keys.labels, "aliyun.com/gpu-count") or 1
     if cards > 1 and cores is not None:
-        raise Refused("several cards share memory only")
+        raise Denied("several cards share memory only")
     memory = size(share(total, count(cards)), GIB)
     return Meaning("aliyun", cards, memory, None if cores is None else percent(cores), {"cores": FREE})
 
@@ -59,13 +59,13 @@ def qgpu(keys: Keys) -> Meaning | None:
     if cores % 100 == 0:
         return Meaning("qgpu", count(cores // 100), ALL, ALL)
     if cores < 100 and cores % 5:
-        raise Refused("a share's cores are a multiple of 5")
+        raise Denied("a share's cores are a multiple of 5")
     cards = -(-cores // 100)
     count(cards)
     if total is None:
         return Meaning("qgpu", cards, None, percent(cores // cards))
     if total < cards:
-        raise Refused("less than 1 GiB for each card")
+        raise Denied("less than 1 GiB for each card")
     return Meaning("qgpu", cards, size(total // cards, GIB), percent(cores // cards))
 
 
@@ -78,7 +78,7 @@ def _qgpu_without_cores(keys: Keys, total: int | None) -> Meaning | None:
         if online:
             raise Unsure("an online job's with an offline one's key")
         if greedy > 100:
-            raise Refused("an offline share is of one card")
+            raise Denied("an offline share is of one card")
         return Meaning("qgpu", 1, size(total, GIB), FREE)
     if online:
         return Meaning("qgpu", 1, size(total, GIB), FREE)
@@ -110,18 +110,18 @@ def cce(keys: Keys) -> Meaning:
     """Huawei Cloud CCE xGPU (cce_10_0965): 128 MiB and percent, in total over the cards of the pod's label."""
     units, cores = keys.of("gpu-mem"), keys.of("gpu-core")
     if keys.position is None:
-        raise Refused("no virtual GPUs in init containers")
+        raise Denied("no virtual GPUs in init containers")
     if units is None and cores is None:
-        raise Refused("nothing is asked for")
+        raise Denied("nothing is asked for")
     cards = count(keys.count_of(keys.labels, "volcano.sh/gpu-num") or 1)
     of_cores = None if cores is None else share(cores, cards)
     if of_cores is not None and of_cores % 5:
-        raise Refused("cores are a multiple of 5")
+        raise Denied("cores are a multiple of 5")
     part = None if of_cores is None else percent(of_cores)
     if units is None:
         return Meaning("cce", cards, None, part)
     if share(units, cards) > 16384:
-        raise Refused("more than a card has")
+        raise Denied("more than a card has")
     if cards == 1 and cores == 100:
         return Meaning("cce", 1, ALL, ALL)  # "the entire GPU will be used"
     return Meaning("cce", cards, size(share(units, cards), 128 * MIB), part, {"cores": FREE})
@@ -134,7 +134,7 @@ def vke(keys: Keys) -> Meaning | None:
     if mib is None and cores is None:
         return None
     if cards == 0:
-        raise Refused("0 cards beside a request")
+        raise Denied("0 cards beside a request")
     if cards is None or (mib is None and cores is not None and cores % 100 == 0):
         return _vke_one(cores, mib, cards)
     each = None if mib is None else share(mib, cards)
@@ -142,19 +142,19 @@ def vke(keys: Keys) -> Meaning | None:
     if each is not None and each < 1024:
         raise Unsure("256 or 1024 MiB at least")
     if part is not None and part >= 100:
-        raise Unsure("whole cards with a size") if part == 100 else Refused("more than whole cards")
+        raise Unsure("whole cards with a size") if part == 100 else Denied("more than whole cards")
     return Meaning("vke", cards, None if each is None else size(each, MIB), None if part is None else percent(part))
 
 
 def _vke_one(cores: int | None, mib: int | None, cards: int | None) -> Meaning:
     if cores is not None and cores >= 100:
         if mib is not None:
-            raise Refused("whole cards carry no memory")
+            raise Denied("whole cards carry no memory")
         if cards is not None and cards * 100 != cores:
-            raise Refused("a part of each of several cards needs memory")
+            raise Denied("a part of each of several cards needs memory")
         return Meaning("vke", count(share(cores, 100)), ALL, ALL)
     if mib is not None and mib < 256:
-        raise Refused("less than 256 MiB")
+        raise Denied("less than 256 MiB")
     return Meaning("vke", 1, None if mib is None else size(mib, MIB), None if cores is None else percent(cores))
 
 
@@ -165,8 +165,8 @@ def _vke_count(keys: Keys) -> int | None:
         return None
     entries = [entry.strip() for entry in text.split(",")]
     if len(entries) != keys.regular:
-        raise Refused("one entry for each container")
+        raise Denied("one entry for each container")
     entry = entries[keys.position]
     if not entry.isdecimal():
-        raise Refused(f"no count: {entry!r}")
+        raise Denied(f"no count: {entry!r}")
     return count(int(entry))

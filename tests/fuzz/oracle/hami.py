@@ -3,21 +3,21 @@
 from collections.abc import Mapping
 from fractions import Fraction
 
+from tests.fuzz.oracle.keys import Keys
 from tests.fuzz.oracle.meaning import (
     ALL,
     FREE,
     MIB,
     Alone,
     Amount,
+    Denied,
     Lacks,
     Meaning,
-    Refused,
     Unsure,
     count,
     percent,
     size,
 )
-from tests.fuzz.oracle.words import Keys
 
 SHARED: Mapping[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": FREE}
 ASCEND = {
@@ -63,7 +63,7 @@ def elsewhere(keys: Keys, *amounts: str) -> None:
     if not any(key in keys.node_selector for key in GKE) and "clearml-injector/fraction" not in keys.labels:
         return
     if keys.has(*amounts):
-        raise Refused("amounts of HAMi where another system shares the card")
+        raise Denied("amounts of HAMi where another system shares the card")
     raise Alone
 
 
@@ -73,7 +73,7 @@ def iluvatar(keys: Keys) -> Meaning:
     if vgpu is None:
         raise Lacks("the plugin ignores the rest without vgpu")
     if cores is not None and cores > 100 * vgpu:
-        raise Refused("more cores than the cards have")
+        raise Denied("more cores than the cards have")
     if vgpu > 1:
         return Meaning("iluvatar", count(vgpu), ALL, ALL, corrected=cores not in {None, 100 * vgpu})
     memory = None if units is None else size(units, 256 * MIB)
@@ -88,7 +88,7 @@ def cambricon(keys: Keys) -> Meaning:
     if vmlu > 1:
         return Meaning("cambricon", count(vmlu), ALL, ALL)
     if units is not None and "cambricon" not in keys.cluster.units:
-        raise Refused("the unit is not configured")
+        raise Denied("the unit is not configured")
     unit = keys.cluster.units.get("cambricon")
     memory = None if units is None else percent(units) if unit is None else size(units, unit)
     return Meaning("cambricon", 1, memory, _percent(cores), {"memory": ALL, "cores": ALL})
@@ -100,11 +100,11 @@ def mthreads(keys: Keys) -> Meaning:
     if vgpu is None:
         raise Lacks("vgpu is missing")
     if cores is not None and cores > 16 * vgpu:
-        raise Refused("a card has 16 units of cores")
+        raise Denied("a card has 16 units of cores")
     if vgpu > 1 or units is None:
         return Meaning("mthreads", count(vgpu), ALL, ALL, corrected=cores not in {None, 16 * vgpu})
     if units not in MTHREADS:
-        raise Refused(f"no legal size: {units}")
+        raise Denied(f"no legal size: {units}")
     part = None if cores is None else percent(Fraction(cores * 100, 16))
     return Meaning("mthreads", 1, size(units, 512 * MIB), part, {"cores": FREE})
 
@@ -113,7 +113,7 @@ def metax(keys: Keys) -> Meaning:
     """``pkg/device/metax/sdevice.go``: GiB as a plain number, bytes with a suffix."""
     sgpu, gpu, units, cores = map(keys.of, ("sgpu", "gpu", "vmemory", "vcore"))
     if gpu is not None and sgpu is not None:
-        raise Refused("sgpu and gpu exclude each other")
+        raise Denied("sgpu and gpu exclude each other")
     if gpu is not None:
         return Meaning("metax", count(gpu), ALL, ALL)
     if sgpu is None:
@@ -153,10 +153,10 @@ def kunlun(keys: Keys) -> Meaning:
     """``pkg/device/kunlun``: whole cards by 1, 2, 4 or 8; parts of a quarter, a half, or all of it."""
     xpu, vxpu, mib = map(keys.of, ("xpu", "vxpu", "vxpu-memory"))
     if xpu is not None and vxpu is not None:
-        raise Refused("xpu and vxpu exclude each other")
+        raise Denied("xpu and vxpu exclude each other")
     if xpu is not None:
         if xpu not in {1, 2, 4, 8}:
-            raise Refused("xpu is 1, 2, 4 or 8")
+            raise Denied("xpu is 1, 2, 4 or 8")
         return Meaning("kunlun", xpu, ALL, ALL)
     if vxpu is None:
         raise Lacks("vxpu is missing")
@@ -164,9 +164,9 @@ def kunlun(keys: Keys) -> Meaning:
         return Meaning("kunlun", count(vxpu), None, ALL, {"memory": ALL})
     part = next((one for one in KUNLUN if mib <= one), None)
     if part is None:
-        raise Refused("more memory than a card has")
+        raise Denied("more memory than a card has")
     if part == 24576 and vxpu >= 8:
-        raise Refused("the driver has no handles for so many quarters")
+        raise Denied("the driver has no handles for so many quarters")
     return Meaning("kunlun", count(vxpu), size(part, MIB), percent(KUNLUN[part]), corrected=mib != part)
 
 
@@ -179,7 +179,7 @@ def enflame(keys: Keys) -> Meaning:
         return Meaning("enflame", count(gcu), ALL, ALL)
     if units is None:
         if cores is None:
-            raise Refused("nothing is asked for")
+            raise Denied("nothing is asked for")
         return Meaning("enflame", 1, None, _percent(cores), {"memory": FREE})
     if units > 192:
         raise Unsure("MiB or GB")
@@ -196,9 +196,9 @@ def ascend(keys: Keys) -> Meaning:
     *templates, whole_chip = ASCEND[keys.variant]
     most = 24576 if keys.variant == "310P" else whole_chip
     if mib is not None and mib > most:
-        raise Refused("more memory than the chip has")
+        raise Denied("more memory than the chip has")
     if cards > 1 and mib is not None and mib <= templates[-1]:
-        raise Refused("a template on several cards")
+        raise Denied("a template on several cards")
     if cards > 1 and mib is not None and mib < whole_chip:
         raise Unsure("HAMi takes it for all of each card; here it has to be written")
     if cards > 1:
@@ -217,11 +217,11 @@ def neuron(keys: Keys) -> Meaning:
     if devices is not None:  # cores beside it are ignored
         return Meaning("neuron", count(devices), ALL, ALL)
     if cores is None:
-        raise Refused("nothing is asked for")
+        raise Denied("nothing is asked for")
     if cores == 1:
         return Meaning("neuron", 1, None, percent(50), {"memory": FREE})
     if cores % 2:
-        raise Refused("cores of whole devices are even")
+        raise Denied("cores of whole devices are even")
     return Meaning("neuron", count(cores // 2), ALL, ALL)
 
 

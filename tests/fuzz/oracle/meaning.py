@@ -20,14 +20,14 @@ ALL: Amount = ("percent", 100)
 FREE: Amount = ("free", 0)
 
 
-class Refused(Exception):  # noqa: N818  (it is what the vendor does)
+class Denied(Exception):  # noqa: N818  (it is what the vendor does)
     """The vendor rejects or ignores such a request, or no device can hold it.
 
     The message says why in words that are the same for all such requests, then perhaps after a colon which numbers these are.
     """
 
 
-class Lacks(Refused):
+class Lacks(Denied):
     """The count is missing, without which the vendor ignores the rest; a default may complete it."""
 
 
@@ -95,7 +95,7 @@ def size(units: Number, unit: Number) -> Amount:
         Refused: no device has so much.
     """
     if units * unit > LARGEST:
-        raise Refused("more memory than any device has")
+        raise Denied("more memory than any device has")
     return ("size", units * unit)
 
 
@@ -106,7 +106,7 @@ def percent(number: Number) -> Amount:
         Refused: more than all of it.
     """
     if number > 100:
-        raise Refused("more than 100 %")
+        raise Denied("more than 100 %")
     return ("percent", number)
 
 
@@ -117,7 +117,7 @@ def count(number: Number) -> int:
         Refused: no node has so many.
     """
     if number > MOST_DEVICES:
-        raise Refused("more devices than any node has")
+        raise Denied("more devices than any node has")
     return int(number)
 
 
@@ -128,7 +128,7 @@ def share(total: Number, devices: int) -> Number:
         Refused: it does not.
     """
     if total % devices:
-        raise Refused(f"a total that does not divide: {total} by {devices}")
+        raise Denied(f"a total that does not divide: {total} by {devices}")
     return total // devices
 
 

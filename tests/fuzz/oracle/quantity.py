@@ -18,7 +18,7 @@ DIGITS = frozenset("0123456789")
 
 
 class UnreadableError(ValueError):
-    """A text that is no quantity, or one beyond the bounds; its message begins as that of `Refused` does."""
+    """A text that is no quantity, or one beyond the bounds; its message begins as that of `Denied` does."""
 
 
 def quantity(value: str | float) -> int | Fraction:

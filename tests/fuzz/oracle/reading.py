@@ -8,11 +8,11 @@ from functools import partial
 from typing import Any
 
 from tests.fuzz.oracle import clouds, hami, schedulers
-from tests.fuzz.oracle.meaning import ALL, Alone, Lacks, Meaning, Refused, Unsure
+from tests.fuzz.oracle.keys import Cluster, Keys
+from tests.fuzz.oracle.meaning import ALL, Alone, Denied, Lacks, Meaning, Unsure
 from tests.fuzz.oracle.names import name_of, owner_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.several import alone, checked_sums, copied
-from tests.fuzz.oracle.words import Cluster, Keys
 
 Json = dict[str, Any]
 
@@ -222,7 +222,7 @@ def _read(container: Json, vendor: str, used: tuple[str, ...], keys: Keys) -> Re
     except Lacks as error:
         lacks = counts_as(vendor, used)
         return Read(keys.container, init, vendor, refused=str(error), lacks=lacks, used=used)
-    except (Refused, UnreadableError) as error:
+    except (Denied, UnreadableError) as error:
         return Read(keys.container, init, vendor, refused=str(error), used=used)
     except Unsure as error:
         return Read(keys.container, init, vendor, unsure=str(error), used=used)
@@ -266,16 +266,16 @@ def _take(resources: Json, used: tuple[str, ...], keys: Keys) -> None:
         text = limits[name] if name in limits else requests[name]
         number = quantity(text)
         if name in limits and name in requests and requests[name] != text and quantity(requests[name]) != number:
-            raise Refused(f"limits and requests differ: {name}")
+            raise Denied(f"limits and requests differ: {name}")
         if not isinstance(number, int) or number < 0:
-            raise Refused(f"no whole number: {name}: {text}")
+            raise Denied(f"no whole number: {name}: {text}")
         owner = owner_of(name, keys.cluster.owners)
         assert owner is not None
         _, short, variant = owner
         if short in keys.texts:
             raise Unsure("two spellings of one key")
         if variant and keys.variant and variant != keys.variant:
-            raise Refused("the names say different hardware")
+            raise Denied("the names say different hardware")
         keys.variant = variant or keys.variant
         keys.texts[short] = str(text)
         if number:
@@ -287,7 +287,7 @@ def _take(resources: Json, used: tuple[str, ...], keys: Keys) -> None:
 def _meaning(vendor: str, keys: Keys) -> Meaning | None:
     counts = COUNTS.get(vendor, set())
     if keys.zeros & counts and keys.numbers.keys() - {"priority"}:
-        raise Refused("no device, and a part of one")
+        raise Denied("no device, and a part of one")
     if keys.zeros - counts and vendor not in {"nvidia", "volcano", "koordinator"}:
         raise Unsure("0 may be no legal number")
     if keys.zeros & counts and vendor != "koordinator":  # whose resources are whole numbers from 1

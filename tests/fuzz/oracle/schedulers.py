@@ -2,16 +2,17 @@
 
 from fractions import Fraction
 
+from tests.fuzz.oracle.keys import Keys, decimal
 from tests.fuzz.oracle.meaning import (
     ALL,
     FREE,
     MIB,
     Alone,
     Amount,
+    Denied,
     Lacks,
     Meaning,
     Number,
-    Refused,
     Unsure,
     count,
     percent,
@@ -19,7 +20,6 @@ from tests.fuzz.oracle.meaning import (
     size,
 )
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
-from tests.fuzz.oracle.words import Keys, decimal
 
 UNSIZED = frozenset({"1g.34gb"})
 """Profiles of which no listing says what they hold (mig-parted ``config-default.yaml``, B300)."""
@@ -56,7 +56,7 @@ def volcano_legacy(keys: Keys) -> Meaning:
     if number is not None:
         return Meaning("volcano-legacy", count(number), ALL, ALL)
     if mib is None:
-        raise Refused("nothing is asked for")
+        raise Denied("nothing is asked for")
     return Meaning("volcano-legacy", 1, size(mib, MIB), None, {"cores": FREE})
 
 
@@ -67,10 +67,10 @@ def koordinator(keys: Keys) -> Meaning | None:
         return None
     shared, total, ratio, core, gpu = map(keys.of, ("shared", "gpu-memory", "ratio", "gpu-core", "gpu"))
     if keys.zeros or (total is not None and ratio is not None):
-        raise Refused("0, or both kinds of memory")
+        raise Denied("0, or both kinds of memory")
     if gpu is not None:
         if keys.has("shared", "gpu-memory", "ratio", "gpu-core"):
-            raise Refused("gpu stands alone")
+            raise Denied("gpu stands alone")
         cards = 1 if gpu < 100 else count(share(gpu, 100))
         return Meaning("koordinator", cards, percent(Fraction(gpu, cards)), percent(Fraction(gpu, cards)))
     if shared is not None:
@@ -80,7 +80,7 @@ def koordinator(keys: Keys) -> Meaning | None:
         cores = None if core is None else percent(share(core, cards))
         return Meaning("koordinator", cards, ALL, cores, {"cores": ALL})
     if core is not None and core > 100:
-        raise Refused("cores of several cards, without saying how many cards")
+        raise Denied("cores of several cards, without saying how many cards")
     return _koordinator_shared(1, total, ratio, core)
 
 
@@ -91,7 +91,7 @@ def _ascend(keys: Keys) -> None:
         Alone: such a device is asked for.
     """
     if keys.zeros - {"npu-core"}:
-        raise Refused("0 is no number of theirs")
+        raise Denied("0 is no number of theirs")
     if keys.has("shared", "gpu-memory", "ratio", "gpu-core", "gpu"):
         count(keys.of("shared") or 1)
         raise Alone
@@ -104,7 +104,7 @@ def _koordinator_shared(cards: int, total: int | None, ratio: int | None, core: 
     if total is None:
         return Meaning("koordinator", cards, None, cores, {"cores": FREE})
     if total < cards:
-        raise Refused("no byte for each card")
+        raise Denied("no byte for each card")
     return Meaning("koordinator", cards, size(total // cards, 1), cores, {"cores": FREE})
 
 
@@ -116,7 +116,7 @@ def elastic_gpu(keys: Keys) -> Meaning:
     if mib is not None:
         return Meaning("elastic-gpu", 1, size(mib, MIB), _percent(cores), {"cores": FREE})
     if cores is None:
-        raise Refused("nothing is asked for")
+        raise Denied("nothing is asked for")
     return Meaning("elastic-gpu", 1, None, percent(cores), {"memory": FREE})
 
 
@@ -124,7 +124,7 @@ def nano_gpu(keys: Keys) -> Meaning | None:
     """nano-gpu ``README.md``: one percentage of one card, for memory and cores."""
     part = keys.of("gpu-percent")
     if part is None:
-        raise Refused("1 to 100")
+        raise Denied("1 to 100")
     return Meaning("nano-gpu", 1, percent(part), percent(part))
 
 
@@ -155,21 +155,21 @@ def kai(keys: Keys) -> Meaning:
     notes = keys.annotations
     fraction, mib = notes.get("gpu-fraction"), notes.get("gpu-memory")
     if fraction is not None and mib is not None:
-        raise Refused("both kinds of memory")
+        raise Denied("both kinds of memory")
     if keys.askers > 1:
-        raise Refused("one container of a pod")
+        raise Denied("one container of a pod")
     cards = keys.count_of(notes, "gpu-fraction-num-devices")
     memory: Amount
     if fraction is not None:
         part = decimal(fraction)
         if not 0 < part < 1:
-            raise Refused("a fraction is between 0 and 1")
+            raise Denied("a fraction is between 0 and 1")
         if (part * 10**4).denominator != 1:
             raise Unsure("finer than it is counted")
         memory = percent(part * 100)
     else:
         if mib is None or not mib.isdecimal() or not mib.isascii() or int(mib) == 0:
-            raise Refused("memory is a positive number")
+            raise Denied("memory is a positive number")
         if len(mib) > 18:
             raise Unsure("zeros before it")
         memory = size(int(mib), MIB)
@@ -180,7 +180,7 @@ def nvfractions(keys: Keys) -> Meaning:
     """KAI ``nvfractions`` (v0.18): bytes by keys that hold the container's name."""
     prefix = f"nvidia.com/container.{keys.container}.gpu-memory."
     if keys.askers > 1:
-        raise Refused("one container of a pod")
+        raise Denied("one container of a pod")
     limit, request = keys.annotations.get(f"{prefix}limit"), keys.annotations.get(f"{prefix}request")
     if limit is not None and request is not None and _bytes(limit) != _bytes(request):
         raise Unsure("a request below its limit")
@@ -205,7 +205,7 @@ def tensor_fusion(keys: Keys) -> Meaning:
     keys.askers = 1  # all of them get the same cards, and the count is of these
     cards = keys.count_of(notes, "gpu-count")
     if cards is not None and cards > 128:
-        raise Refused("1 to 128 cards")
+        raise Denied("1 to 128 cards")
     cores = None
     if compute is not None:
         if not compute.isdecimal() or not compute.isascii() or len(compute) > 18:
@@ -222,7 +222,7 @@ def mig(keys: Keys) -> Meaning:
     variant = keys.variant or keys.cluster.chip
     slices = keys.of("slices")
     if slices is None:
-        raise Refused("nothing is asked for")
+        raise Denied("nothing is asked for")
     if variant in UNSIZED:
         count(slices)
         raise Alone
@@ -236,7 +236,7 @@ def mps(keys: Keys) -> Meaning | None:
     """NVIDIA device plugin, ``api/config/v1/config.go``: as time-slicing, but above 1 fails unless configured otherwise."""
     number = keys.of("gpu")
     if number is not None and number > 1:
-        raise Refused("more than one part")
+        raise Denied("more than one part")
     return timeslicing(keys)
 
 
@@ -256,10 +256,10 @@ def neutral(keys: Keys) -> Meaning:
         raise Unsure("profiles are the platform's")
     cards = keys.annotations.get(f"{prefix}devices")
     if cards is not None and not (cards.isdecimal() and cards.isascii() and not cards.startswith("0")):
-        raise Refused(f"no count: {cards!r}")
+        raise Denied(f"no count: {cards!r}")
     cores = named.get("cores")
     if cores is not None and not (cores.isdecimal() and cores.isascii() and len(cores) < 19):
-        raise Refused(f"no percentage: {cores!r}")
+        raise Denied(f"no percentage: {cores!r}")
     total = _bytes(named["memory"]) if "memory" in named else 0
     if "memory" not in named and "cores" not in named:
         raise Unsure("a count alone")
@@ -281,13 +281,13 @@ def _twins(notes: dict[str, str], name: str) -> str | None:
 
 def _bytes(text: str | None) -> Number:
     if text is None:
-        raise Refused("no memory")
+        raise Denied("no memory")
     try:
         exact = quantity(text)
     except UnreadableError as error:
-        raise Refused(str(error)) from None
+        raise Denied(str(error)) from None
     if exact < 0 or exact != int(exact):
-        raise Refused("a part of a byte")
+        raise Denied("a part of a byte")
     return exact
 
 

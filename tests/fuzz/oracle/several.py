@@ -4,8 +4,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tests.fuzz.oracle import schedulers
-from tests.fuzz.oracle.meaning import Refused
-from tests.fuzz.oracle.words import Keys
+from tests.fuzz.oracle.keys import Keys
+from tests.fuzz.oracle.meaning import Denied
 
 if TYPE_CHECKING:
     from tests.fuzz.oracle.reading import Read
@@ -44,7 +44,7 @@ def checked_sums(reads: "list[Read]", summed: list[tuple[int, Keys]]) -> "list[R
                 total.numbers[name] = total.numbers.get(name, 0) + number
         try:
             schedulers.koordinator(total)
-        except Refused as error:
+        except Denied as error:
             why = f"a sum that is no request: {error}"
     refused = {at for at, _ in summed} if why is not None else set()
     return [replace(one, meaning=None, refused=why) if at in refused else one for at, one in enumerate(reads)]

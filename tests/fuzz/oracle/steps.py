@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from fractions import Fraction
 
 from tests.fuzz.oracle.hami import ASCEND, MTHREADS
+from tests.fuzz.oracle.keys import Cluster
 from tests.fuzz.oracle.meaning import ALL, GIB, MIB, Amounts, Number
-from tests.fuzz.oracle.words import Cluster
 
 UNITS = {
     **dict.fromkeys(

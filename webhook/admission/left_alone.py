@@ -1,0 +1,64 @@
+"""Containers that are left as they stand although they ask, and counts of which nobody knows whether they are some."""
+
+from dataclasses import dataclass
+
+from webhook.admission.collect import ContainerRequest
+from webhook.mapping.model.vendor import Vendor
+from webhook.reasons import Reason
+
+
+@dataclass(frozen=True, slots=True)
+class Left:
+    """An asking container that is left as it stands: not filled in, not translated, not placed, without a shim.
+
+    Attributes:
+        why: a sentence for explanations; nobody is told of it elsewhere.
+        placed: its keys say themselves who serves them, so that the pod cannot be moved to another vendor's scheduler.
+    """
+
+    requested: ContainerRequest
+    why: str
+    placed: bool = False
+
+
+def several_bindings(one: ContainerRequest) -> bool:
+    """Whether its words name different hardware, or different sizes of one kind of name."""
+    bindings = {said.binding for said in one.all_key_values.values() if one.vendor.keys[said.word].variables}
+    return len(bindings) > 1
+
+
+def left_several(one: ContainerRequest, target: Vendor) -> Left:
+    """Words that name different chips mean nothing; several sizes in one container (MIG slices) are let be.
+
+    Raises:
+        Refused: they mean nothing, or would have to be written elsewhere.
+    """
+    for other in one.others:
+        first = one.all_key_values[other.word]
+        if first.binding == other.binding or not (first.binding and other.binding):
+            message = f"{first} and {other} are two spellings of one word: keep one"
+            raise one.deny(Reason.SPELLINGS_DIFFER, message, other)
+    if one.others and target is one.vendor and any(variable.rows for variable in one.vendor.variables.values()):
+        return Left(one, "several names in one container, which only its plugin can tell apart")
+    listed = ", ".join(str(said) for said in (*one.all_key_values.values(), *one.others))
+    raise one.deny(Reason.SPELLINGS_DIFFER, f"{listed}: the words of one container must name the same")
+
+
+def perhaps_counted(one: ContainerRequest, target: Vendor) -> str | None:
+    """A name that nobody knows and that may count the devices, where no known one does.
+
+    Raises:
+        Refused: the request would be written for another vendor, and nobody knows for how many devices.
+    """
+    keys = [one.vendor.keys[name] for name in one.vendor.by_dimension["devices"]]
+    if any(key.name in one.key_values for key in keys):
+        return None
+    for name in one.keys.perhaps:
+        key = next((key for key in keys if key.perhaps is not None and key.perhaps.fullmatch(name)), None)
+        if key is not None and target is not one.vendor:
+            message = f"{name} may be the count under a name of the cluster's own: add it to the keys of the word"
+            how = f"{key.name!r} with `extends: {one.vendor.name}`, or write {key.spellings[0].text}"
+            raise one.deny(Reason.DIMENSION_MISSING, f"{message} {how}")
+        if key is not None:
+            return name
+    return None

@@ -1,0 +1,172 @@
+"""What the pod and its namespace order: the target, and defaults for what a request leaves out."""
+
+import re
+from collections.abc import Mapping
+from typing import Final, Literal, NamedTuple, TypeAlias
+
+from webhook import labels
+from webhook.admission.cards import Card, cards_of
+from webhook.admission.context import Context
+from webhook.finding import Finding, deny
+from webhook.mapping.document.problem import nearest_known
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Default, Vendor
+from webhook.mapping.notation.amounts import parse_cores, parse_default_memory
+from webhook.pod import Pod
+from webhook.quantity import bytes_text
+from webhook.reasons import Reason
+from webhook.request import DIMENSIONS, FREE, MAX_DEVICES, Dimension, Size
+
+OVERRIDES: Final = (labels.TARGET, labels.DEFAULT_DEVICES, labels.DEFAULT_MEMORY, labels.DEFAULT_CORES)
+"""Annotations of a namespace that order something."""
+_COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
+
+
+Origin: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "itself"]
+"""Who says what the target is; `itself`: nobody does."""
+
+
+class Overrides(NamedTuple):
+    """What decides beside the words: the annotations that order something, as text, and the cards that the pod selects.
+
+    Attributes:
+        pod_target: the pod's annotation `vgpu-webhook.io/target`.
+        namespace_target: the namespace's.
+        defaults: the namespace's annotations `vgpu-webhook.io/default-*`, in the order of `DIMENSIONS`.
+        cards: what the pod says of its card.
+    """
+
+    pod_target: str | None = None
+    namespace_target: str | None = None
+    defaults: tuple[str | None, str | None, str | None] = (None, None, None)
+    cards: tuple[Card, ...] = ()
+
+
+def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
+    """The orders that stand at a pod and its namespace."""
+    annotations = context.namespace.annotations
+    return Overrides(
+        (pod.metadata.annotations or {}).get(labels.TARGET),
+        annotations.get(labels.TARGET),
+        (
+            annotations.get(labels.DEFAULT_DEVICES),
+            annotations.get(labels.DEFAULT_MEMORY),
+            annotations.get(labels.DEFAULT_CORES),
+        ),
+        cards_of(pod, policy),
+    )
+
+
+def namespace_defaults(given: Overrides, policy: Policy) -> tuple[dict[Dimension, Default | None], list[Finding]]:
+    """The namespace's defaults by dimension; None where it says that nothing is filled in. What cannot be read is told."""
+    found: dict[Dimension, Default | None] = {}
+    findings: list[Finding] = []
+    for dimension, text in zip(DIMENSIONS, given.defaults, strict=True):
+        if text is None:
+            continue
+        try:
+            found[dimension] = _default(dimension, text, policy.largest_card)
+        except ValueError as error:
+            message = (
+                f"the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}: {text!r} was passed over: {error}"
+            )
+            findings.append(
+                Finding(
+                    Reason.NAMESPACE_DEFAULT_UNREADABLE,
+                    message,
+                    field=f"{labels.DEFAULT_PREFIX}{dimension}",
+                    value=text,
+                )
+            )
+    return found, findings
+
+
+def _default(dimension: Dimension, text: str, largest_card: int) -> Default | None:
+    if dimension == "devices":
+        if _COUNT.fullmatch(text) is None or int(text) > MAX_DEVICES:
+            raise ValueError(f"write a whole number from 1 to {MAX_DEVICES}")
+        return Default(int(text), "namespace")
+    if dimension == "memory":
+        memory = parse_default_memory(text)
+        if isinstance(memory, Size) and memory.bytes > largest_card:
+            raise ValueError(f"no card has more than {bytes_text(largest_card)}")
+        return None if memory is None else Default(memory, "namespace")
+    cores = parse_cores(text)
+    return None if cores is None or cores is FREE else Default(cores, "namespace")
+
+
+def target_of(vendor: Vendor, given: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:
+    """The vendor that a request in `vendor`'s words is written for, and what is to be told about crossing families.
+
+    In this order: the pod's annotation, the namespace's, the mapping's `translateTo`, the setting `target` (for vendors of
+    the same hardware family only), the vendor itself.
+
+    Raises:
+        Refused: the annotation names no vendor, or one that is never written.
+    """
+    for name, whose in ((given.pod_target, "pod"), (given.namespace_target, "namespace")):
+        if name is not None:
+            return _ordered(vendor, name, whose, policy)
+    if vendor.translate_to is not None:
+        target = policy.vendors[vendor.translate_to]
+        return target, _crossing(vendor, target)
+    home = policy.vendors.get(policy.settings.target or "")
+    if home is not None and vendor.same_family(home):
+        return home, None
+    if not vendor.target:
+        message = (
+            f"the words of {vendor.name} run nowhere by themselves: set `target` in the settings, or annotate "
+            f"{labels.TARGET}"
+        )
+        raise deny(Reason.NOT_A_TARGET, message)
+    return vendor, None
+
+
+def override_source(vendor: Vendor, given: Overrides, policy: Policy) -> Origin:
+    """Who said what `target_of` answers, in the same order."""
+    if given.pod_target is not None:
+        return "pod"
+    if given.namespace_target is not None:
+        return "namespace"
+    if vendor.translate_to is not None:
+        return "mapping"
+    home = policy.vendors.get(policy.settings.target or "")
+    return "settings" if home is not None and vendor.same_family(home) else "itself"
+
+
+def _ordered(vendor: Vendor, name: str, whose: str, policy: Policy) -> tuple[Vendor, Finding | None]:
+    target = policy.vendors.get(name)
+    if target is None:
+        meant = nearest_known(name, (one.name for one in policy.vendors.values() if one.target))
+        message = f"the {whose}'s annotation {labels.TARGET} names {name[:64]!r}, which is no vendor: {meant}"
+        raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
+    if not target.target:
+        raise deny(
+            Reason.NOT_A_TARGET, f"{name} can be read, but not written: choose another target", field=labels.TARGET
+        )
+    return target, _crossing(vendor, target)
+
+
+def _crossing(vendor: Vendor, target: Vendor) -> Finding | None:
+    """What is to be told when a request goes to other hardware."""
+    if vendor.same_family(target):
+        return None
+    message = f"translated from {vendor.name} to {target.name}: the image must be built for that hardware"
+    return Finding(Reason.OTHER_FAMILY, message, field=labels.TARGET, value=target.name)
+
+
+def defaults_for(
+    source: Vendor, target: Vendor, namespace: Mapping[Dimension, Default | None]
+) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
+    """The defaults that may fill a request of `source` written for `target`, and the namespace's that find no word there."""
+    found: dict[Dimension, Default] = {}
+    wordless: dict[Dimension, Default] = {}
+    for dimension in DIMENSIONS:
+        default = namespace.get(dimension, source.defaults.get(dimension))
+        if default is None:
+            continue
+        if target.says(dimension):
+            found[dimension] = default
+        elif default.origin == "namespace":
+            wordless[dimension] = default
+    return found, wordless

@@ -1,0 +1,89 @@
+"""What the steps of one admission hand to each other."""
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from webhook.admission.context import Context
+from webhook.finding import Finding
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.model.vendor import Vendor
+from webhook.patch import PodEdits, Slot
+from webhook.pod import Pod
+from webhook.request import Request
+
+
+class Allocation(NamedTuple):
+    """What one container will hold when it runs.
+
+    Attributes:
+        slot: the container.
+        source: the vendor in whose keys it was requested.
+        owner: the vendor that owns the keys as they will stand; another than the target where the target is inactive.
+        vendor: the vendor under which it will run (the target).
+        request: the settled request as the target's words say it.
+        form: the name of the target's form that those words take.
+        copy: the vendor in whose keys the request stands once more, and stays.
+    """
+
+    slot: Slot
+    source: Vendor
+    owner: Vendor
+    vendor: Vendor
+    request: Request
+    form: str | None
+    copy: Vendor | None = None
+
+    @property
+    def vendors(self) -> tuple[Vendor, ...]:
+        """All that are concerned: what they own or place is treated in one pass as a second pass would treat it."""
+        return (self.source, self.owner, self.vendor, *([] if self.copy is None else [self.copy]))
+
+    @property
+    def share(self) -> bool:
+        """Other than whole cards: what shim, guard and the refusals for `nodeName` and privileged concern."""
+        return not self.request.whole
+
+
+@dataclass(slots=True)
+class Plan:
+    """One pod on its way through the steps: read-only facts, and what the steps have collected so far.
+
+    Attributes:
+        slots: every container that can hold resources.
+        holdings: what each asking container will hold, init containers first.
+        left_alone: containers with resources of a vendor that hold nothing of it here: a count of 0, names that cannot
+            be read as one request, or a form that leaves alone. To the guard they are as containers with whole devices.
+        edits: what should become of the pod.
+        findings: what is told, in order.
+        deliveries: how the shim reaches each container that gets one, by container name; for the account.
+        stripped: variables that the guard has taken away so far.
+        told_once: what was told by `report_once`.
+        concerned: whether a container's undecoded env could hold what guard and shim look for, once it was looked at.
+    """
+
+    pod: Pod
+    context: Context
+    policy: Policy
+    edits: PodEdits
+    slots: tuple[Slot, ...]
+    allocations: tuple[Allocation, ...] = ()
+    left_alone: tuple[tuple[Slot, Vendor], ...] = ()
+    findings: list[Finding] = field(default_factory=list)
+    deliveries: dict[str, str] = field(default_factory=dict)
+    stripped: int = 0
+    reported_once: set[Finding] = field(default_factory=set)
+    concerned: dict[tuple[str, str], bool] = field(default_factory=dict)
+
+    def report_once(self, finding: Finding) -> None:
+        """Tells what several containers bring up, but what is about none of them."""
+        if finding not in self.reported_once:
+            self.reported_once.add(finding)
+            self.findings.append(finding)
+
+    def concerns(self, slot: Slot, vendor: Vendor) -> bool:
+        """Whether the env of a container has to be decoded: hundreds of variables are looked through once."""
+        looked = (slot.path, vendor.name)
+        known = self.concerned.get(looked)
+        if known is None:
+            known = self.concerned[looked] = vendor.guard.concerns(slot.container.env)
+        return known

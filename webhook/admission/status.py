@@ -1,0 +1,60 @@
+"""The account: what was read, in whose words, what it means, what was filled in and written.
+
+It tells; nothing is ever decided from it.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from webhook.admission.plan import Plan
+from webhook.admission.resolve import Resolution
+from webhook.admission.settle import Settled
+from webhook.mapping.requests.key_values import format_value
+from webhook.request import Request, amount_text
+
+_encode = msgspec.json.Encoder().encode
+
+
+def status_of(work: Plan, resolution: Resolution) -> dict[str, Any]:
+    """The account of one pod, as plain data with a stable order of keys."""
+    containers = {
+        one.requested.name: _container(one, work.deliveries.get(one.requested.name)) for one in resolution.settled
+    }
+    return {"policy": work.policy.digest, "containers": containers}
+
+
+def status_text(data: Mapping[str, Any]) -> str:
+    """An account as it is kept in the annotation `vgpu-webhook.io/status`: compact JSON."""
+    return _encode(data).decode()
+
+
+def _amounts(request: Request) -> dict[str, Any]:
+    return {
+        "devices": request.devices,
+        "memory": amount_text(request.memory),
+        "cores": amount_text(request.cores),
+    }
+
+
+def _container(one: Settled, delivery: str | None) -> dict[str, Any]:
+    requested, allocated = _amounts(one.reading.request), _amounts(one.request)
+    entry: dict[str, Any] = {
+        "vendor": one.requested.vendor.name,
+        "asked": {said.key: said.text for said in one.requested.all_key_values.values()},
+        "request": requested,
+    }
+    if allocated != requested:
+        entry["allocation"] = allocated
+    if one.filled:
+        entry["filled"] = {dimension: default.origin for dimension, default in one.filled.items()}
+    if one.translated:
+        entry["target"] = one.target.name
+    written = {name: format_value(number) for name, number in one.resources.items() if number is not None}
+    written |= {key: text for _, key, text in one.keys}
+    if written:
+        entry["written"] = written
+    if delivery:
+        entry["shim"] = delivery
+    return entry

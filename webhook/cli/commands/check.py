@@ -1,0 +1,155 @@
+"""``vgpu-webhook check``: are these documents in order, or, without any, is the installation?
+
+The first is for a pipeline, and for a hook before a commit; the second for whoever looks after a cluster.
+"""
+
+import asyncio
+import datetime as dt
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import click
+
+from webhook.cli.failure import Failure
+from webhook.cli.manifests.files import files_in
+from webhook.cli.options import of_cluster
+
+if TYPE_CHECKING:
+    from webhook.cli.manifests.config_maps import Found
+    from webhook.cli.manifests.manifest import Manifest
+    from webhook.mapping.document.problem import Problem
+    from webhook.mapping.model.policy import Policy
+
+STDIN: Final = "-"
+BROKEN: Final = 2
+"""Exit code where something of an installation does not work."""
+
+
+@click.command()
+@click.argument("files", metavar="[FILE|DIR|-]...", nargs=-1)
+@of_cluster()
+@click.option(
+    "-o",
+    "--output",
+    type=click.Choice(["text", "json"]),
+    help="Without files: lines for a person (text), or the same as data.",
+)
+def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: str | None, output: str | None) -> None:
+    """Check an installation; or, with FILEs, mapping and settings documents.
+
+    Without files: looks at a cluster from outside, changes nothing there, and tells for each check whether all is well
+    (✓), somebody should look (‼), or something does not work (×), with the next command.
+
+    With files: checks the documents in them, together, over the built-in mappings, without a cluster. They stand there
+    plainly, or in ConfigMaps. Of a folder every YAML and JSON file in it and below it is read, - is standard input. Of other
+    objects only this is told, as a warning: a DeviceClass that serves a key of a mapping, and a pod, or a template of pods,
+    with a resource claim beside a GPU request in one container.
+
+    \b
+    Exit codes with files:    0 all of them would be in force; a vendor that has to be configured first is told on stderr
+                              1 they would not: every problem with file, line, path and what to write instead;
+                                or nothing was found
+    Exit codes without files: 0 it works, as far as can be seen
+                              2 something does not
+                              1 nothing says where the cluster is
+
+    \b
+    Examples:
+      vgpu-webhook check
+      vgpu-webhook check mappings/ settings.yaml
+      helm template ./chart | vgpu-webhook check -
+    """  # noqa: D301, RUF002  (click wants the backspace itself; the cross is one)
+    if not files:
+        _examine(kubeconfig, release_namespace, output or "text")
+        return
+    if any(option is not None for option in (kubeconfig, release_namespace, output)):
+        raise click.UsageError("files are checked without a cluster: leave the options out, or the files")
+    from webhook.cli.manifests.allocations import allocation_warnings
+    from webhook.cli.manifests.documents import documents_of, objects_in
+    from webhook.cli.manifests.own_keys import own_key_warnings
+    from webhook.mapping.requests.key_values import unreadable
+
+    found: list[Found] = []
+    problems: list[Problem] = []
+    objects: list[Manifest] = []
+    for source, body in _bodies(files):
+        more, wrong = documents_of(body, source)
+        objects += [] if wrong else objects_in(body, source)
+        found += more
+        problems += wrong
+    if not found and not objects and not problems:
+        raise Failure([f"{', '.join(files)}: nothing found: no document is in it"])
+    policy, together = _together(found, partial=bool(problems))
+    problems += together
+    if problems or policy is None:
+        raise Failure(map(str, problems))
+    mappings = sum(one.kind == "mapping" for one in found)
+    click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
+    keys = own_key_warnings(objects, policy.settings.opt_in_label)
+    for warning in (*unreadable(policy.vendors.values()), *keys, *allocation_warnings(objects, policy)):
+        click.echo(f"warning: {warning}", err=True)
+
+
+def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str) -> None:
+    from webhook.cli.output.diagnosis import as_data, as_text
+    from webhook.cluster.client.api import ConfigurationError
+    from webhook.cluster.client.connect import connect, release_namespace_of
+    from webhook.doctor.checks import examine
+    from webhook.doctor.facts import Facts
+    from webhook.doctor.look import look
+    from webhook.doctor.result import Level
+
+    async def facts() -> Facts:
+        api = await connect(kubeconfig)
+        try:
+            return await look(api, namespace, dt.datetime.now(dt.UTC))
+        finally:
+            await api.close()
+
+    namespace = release_namespace_of(release_namespace)
+    try:
+        found = list(examine(asyncio.run(facts())))
+    except ConfigurationError as error:
+        raise Failure([str(error)]) from error
+    if output == "json":
+        click.echo(json.dumps(as_data(found), indent=2, ensure_ascii=False))
+    else:
+        click.echo(as_text(found), nl=False)
+    if any(result.level is Level.ERROR for _, result in found):
+        raise click.exceptions.Exit(BROKEN)
+
+
+def _together(found: "Sequence[Found]", *, partial: bool) -> "tuple[Policy | None, Sequence[Problem]]":
+    """The policy of documents, or all that is wrong with each and with them together; `partial`: some are unreadable."""
+    from webhook.mapping.document.problem import MappingError, Problem
+    from webhook.mapping.load import build_policy
+
+    mappings = [one.document for one in found if one.kind == "mapping"]
+    settings = [one.document for one in found if one.kind == "settings"]
+    problems = [
+        Problem(f"the settings are in {settings[0].source} already", source=one.source, line=one.lines.get(()))
+        for one in settings[1:]
+    ]
+    try:
+        policy = build_policy(mappings, settings[0] if settings else None, partial=partial)
+    except MappingError as error:
+        return None, [*problems, *error.problems]
+    return policy, problems
+
+
+def _bodies(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
+    for file in files:
+        if file == STDIN:
+            yield "stdin", sys.stdin.buffer.read()
+            continue
+        paths = files_in(Path(file))
+        if not paths:
+            raise Failure([f"{file}: nothing found: no YAML or JSON file is in it"])
+        for path in paths:
+            try:
+                yield str(path), path.read_bytes()
+            except OSError as error:
+                raise Failure([f"{path}: {error.strerror}"]) from error

@@ -1,0 +1,114 @@
+"""``vgpu-webhook explain``: what becomes of manifests and why, or what a word means, for people."""
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import click
+
+from webhook.cli.failure import Failure
+from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in, policy_for
+
+if TYPE_CHECKING:
+    from webhook.cli.manifests.allocations import Allocations
+    from webhook.cli.manifests.simulate import Treated
+    from webhook.cli.output.explained_pods import Explanation
+    from webhook.mapping.model.policy import Policy
+
+
+@click.command()
+@manifest_options(required=False)
+@click.option("--name", metavar="WORD", help="Explain this resource name, label or annotation instead of manifests.")
+@click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
+def explain(
+    *,
+    files: tuple[str, ...],
+    namespace: str | None,
+    mappings: Path | None,
+    settings: Path | None,
+    target: str | None,
+    template_paths: tuple[str, ...],
+    name: str | None,
+    output: Literal["text", "json"],
+) -> None:
+    """Explain what becomes of manifests and why, or what a word means.
+
+    For each container that asks for a GPU: in which words and what they mean, what was filled in and from where, what is
+    written and why, what was rounded or lost, what happens to scheduler and shim; and, when it is denied, what to write
+    instead. Objects and namespaces are treated as by `mutate`.
+
+    \b
+    Exit codes: 0 done
+                1 usage, input that cannot be read, or a word that nobody knows
+                2 an object is denied
+
+    \b
+    Examples:
+      vgpu-webhook explain -f pod.yaml --to nvidia
+      vgpu-webhook explain --name aliyun.com/gpu-mem
+    """  # noqa: D301  (click's mark for a paragraph that is not to be filled)
+    if (name is None) == (not files):
+        raise click.UsageError("say what to explain: manifests with -f, or a word with --name")
+    if name is not None and (namespace, target, template_paths) != (None, None, ()):
+        raise click.UsageError("--namespace, --to and --template-path belong to manifests: leave them out with --name")
+    policy = policy_for(mappings, settings, target)
+    if name is not None:
+        _word(name, policy, output)
+        return
+    from webhook.cli.output.explained_pods import as_text
+
+    explanation = _explained(files, policy, namespace, target, template_paths)
+    _print(as_text(explanation) if output == "text" else _json(explanation))
+    if explanation.denied:
+        sys.exit(DENIED)
+
+
+def _explained(
+    files: tuple[str, ...], policy: "Policy", namespace: str | None, target: str | None, template_paths: tuple[str, ...]
+) -> "Explanation":
+    from webhook.admission import decide
+    from webhook.cli.manifests.allocations import allocations
+    from webhook.cli.manifests.manifest import ManifestError
+    from webhook.cli.manifests.simulate import SimulateOptions, treat
+    from webhook.cli.output.explained_pods import Explanation
+
+    wishes = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
+    try:
+        manifests = manifests_in(files)
+        outcome = treat(manifests, lambda pod, context: decide(pod, context, policy), wishes)
+    except ManifestError as error:
+        raise Failure([str(error)]) from error
+    known = allocations(manifests)
+    return Explanation(tuple(_object(treated, policy, target, known) for treated in outcome.objects))
+
+
+def _object(treated: "Treated", policy: "Policy", target: str | None, known: "Allocations") -> Any:
+    from webhook.cli.output.explained_pods import ObjectExplained, PodPart
+    from webhook.explanation.pods import POD_TARGET
+    from webhook.explanation.pods import explain as explained
+
+    ordered = POD_TARGET if target is None else f"--to {target}"
+    parts = (PodPart(one.path, explained(one.pod, one.context, policy, ordered)) for one in treated.pods)
+    return ObjectExplained(treated.title, (*treated.notes, *known.notes(treated.pods)), tuple(parts))
+
+
+def _word(name: str, policy: "Policy", output: str) -> None:
+    from webhook.cli.output.explained_names import as_text, unknown
+    from webhook.explanation.glossary import look_up
+
+    entry = look_up(policy, name)
+    if not entry.known:
+        raise Failure([unknown(entry)])
+    _print(as_text(entry) if output == "text" else _json(entry))
+
+
+def _json(model: Any) -> str:
+    import msgspec
+
+    return json.dumps(msgspec.to_builtins(model), indent=2, ensure_ascii=False) + "\n"
+
+
+def _print(text: str) -> None:
+    click.echo(text, nl=False, color=False if os.environ.get("NO_COLOR") else None)

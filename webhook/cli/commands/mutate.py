@@ -1,0 +1,77 @@
+"""``vgpu-webhook mutate``: manifests in, what the cluster would store out. No cluster, no network."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from webhook.cli.failure import Failure
+from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in, policy_for
+
+if TYPE_CHECKING:
+    from webhook.cli.manifests.simulate import Simulated
+    from webhook.cli.output.outcomes import Format
+
+
+@click.command()
+@manifest_options(required=True)
+@click.option(
+    "-o",
+    "--output",
+    "output",
+    type=click.Choice(["yaml", "json", "patch", "diff"]),
+    default="yaml",
+    show_default=True,
+    help="patch: one JSON Patch for each object and line; diff: what changes.",
+)
+def mutate(
+    *,
+    files: tuple[str, ...],
+    namespace: str | None,
+    mappings: Path | None,
+    settings: Path | None,
+    target: str | None,
+    template_paths: tuple[str, ...],
+    output: "Format",
+) -> None:
+    """Print manifests as the cluster would store them.
+
+    Treated are pods and the pod templates of Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController,
+    Job and CronJob, in lists too; other kinds pass through unchanged. Namespace documents in the input say how the
+    pods in them are treated and are not printed; a namespace without one counts as opted in.
+
+    \b
+    Exit codes: 0 done
+                1 usage, or input that cannot be read
+                2 an object was denied (it is not printed, the others are)
+
+    \b
+    Examples:
+      vgpu-webhook mutate -f pod.yaml -o diff
+      helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
+    """  # noqa: D301  (click's mark for a paragraph that is not to be filled)
+    from webhook.cli.manifests.manifest import ManifestError
+    from webhook.cli.manifests.simulate import SimulateOptions, treat
+    from webhook.cli.output.outcomes import FORMATS
+
+    policy = policy_for(mappings, settings, target)
+    from webhook.admission import decide
+
+    wishes = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
+    try:
+        outcome = treat(manifests_in(files), lambda pod, context: decide(pod, context, policy), wishes)
+    except ManifestError as error:
+        raise Failure([str(error)]) from error
+    click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
+    _tell(outcome)
+    if outcome.denied:
+        sys.exit(DENIED)
+
+
+def _tell(outcome: "Simulated") -> None:
+    for treated in outcome.objects:
+        for kind, messages in (("note", treated.notes), ("warning", treated.warnings), ("error", treated.denials)):
+            for message in messages:
+                click.echo(f"{kind}: {treated.title}: {message}", err=True)

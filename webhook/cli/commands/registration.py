@@ -1,0 +1,83 @@
+"""``vgpu-webhook registration``: the registration of a policy, for those who keep their cluster in files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+import click
+
+from webhook.cli.failure import Failure
+from webhook.cli.options import configured, configured_policy
+
+if TYPE_CHECKING:
+    from webhook.cluster.registration.desired import Service
+
+_PEM: Final = b"-----BEGIN CERTIFICATE-----"
+
+
+@click.command()
+@click.option("--service", metavar="NS/NAME", help="The Service in front of the webhook.")
+@click.option("--url", metavar="URL", help="Instead of a Service: an https URL that API servers can reach.")
+@click.option(
+    "--ca-file",
+    metavar="FILE",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The authorities of the webhook's certificate, PEM. Without it something else has to fill in caBundle.",
+)
+@configured
+@click.option(
+    "--release-namespace",
+    metavar="NS",
+    help="The webhook's own namespace, whose pods never wait for it.  [default: the Service's]",
+)
+def registration(  # noqa: PLR0917  (click passes them by name)
+    service: str | None,
+    url: str | None,
+    ca_file: Path | None,
+    mappings: Path | None,
+    settings: Path | None,
+    release_namespace: str | None,
+) -> None:
+    """Print the MutatingWebhookConfiguration of a policy as YAML.
+
+    It lets through the pods that carry GPU words of these mappings, and no others. Print it again when mappings change;
+    the same policy gives the same bytes.
+    """
+    from webhook.cli.output.yaml_output import yaml_text
+    from webhook.cluster.registration.desired import Service, Site, desired_from
+    from webhook.cluster.registration.desired import registration as make
+
+    address = _address(service, url)
+    own = release_namespace or (address.namespace if isinstance(address, Service) else None)
+    policy = configured_policy(mappings, settings)
+    click.echo(yaml_text(make(desired_from(policy), Site(address, _bundle(ca_file), own))), nl=False)
+
+
+def _address(service: str | None, url: str | None) -> "Service | str":
+    from webhook.cluster.registration.desired import Service
+
+    if (service is None) == (url is None):
+        raise click.UsageError("write where API servers find the webhook: --service NS/NAME, or --url URL")
+    if service is not None:
+        namespace, slash, name = service.partition("/")
+        if not (namespace and slash and name) or "/" in name:
+            raise click.BadParameter(f"{service!r} is no NS/NAME", param_hint="--service")
+        return Service(namespace, name)
+    assert url is not None  # noqa: S101  (one of them is given)
+    parts = urlsplit(url)
+    # The API server refuses anything else, a query and a user among it.
+    if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username is not None:
+        raise click.BadParameter(f"{url!r} is no https URL without query, fragment and user", param_hint="--url")
+    return url
+
+
+def _bundle(ca_file: Path | None) -> bytes:
+    if ca_file is None:
+        return b""
+    try:
+        bundle = ca_file.read_bytes()
+    except OSError as error:
+        raise Failure([f"{error.filename}: {error.strerror}"]) from error
+    if _PEM not in bundle:
+        raise Failure([f"{ca_file}: holds no certificate in PEM"])
+    return bundle

@@ -1,0 +1,103 @@
+"""What commands on manifests are given: the options that say which pods and how, and the documents behind them."""
+
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import click
+
+from webhook.cli.failure import Failure
+from webhook.cli.manifests.files import files_in
+from webhook.cli.options import configured, configured_policy
+
+if TYPE_CHECKING:
+    from webhook.cli.manifests.manifest import Manifest
+    from webhook.mapping.model.policy import Policy
+
+DENIED: Final = 2
+"""Exit code when an object was denied."""
+
+STDIN: Final = "-"
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def manifest_options(*, required: bool) -> Callable[[Command], Command]:
+    """Give a command ``-f``, ``--namespace``, ``--to``, ``--template-path`` and the options of `configured`.
+
+    Args:
+        required: it does nothing without ``-f``.
+    """
+    files = click.option(
+        "-f",
+        "--filename",
+        "files",
+        metavar="FILE|DIR|-",
+        multiple=True,
+        required=required,
+        help="Manifests: YAML or JSON; of a folder every such file in it and below it. Repeatable.",
+    )
+    namespace = click.option(
+        "-n", "--namespace", metavar="NAME", help="Namespace of documents that name none.  [default: default]"
+    )
+    target = click.option(
+        "--to", "target", metavar="VENDOR", help="Write every request in this vendor's words, for instance nvidia."
+    )
+    template_paths = click.option(
+        "--template-path",
+        "template_paths",
+        metavar="PATH",
+        multiple=True,
+        help="Where another kind holds pod templates: spec.pytorchReplicaSpecs.*.template, * for any key. Repeatable.",
+    )
+
+    def all_of_them(command: Command) -> Command:
+        return files(namespace(configured(target(template_paths(command)))))
+
+    return all_of_them
+
+
+def policy_for(mappings: Path | None, settings: Path | None, target: str | None) -> "Policy":
+    """The policy that the options say.
+
+    Raises:
+        Failure: a document cannot be read, or is wrong.
+        click.BadParameter: no vendor is called like the target.
+    """
+    policy = configured_policy(mappings, settings)
+    if target is not None and target not in policy.vendors:
+        from webhook.mapping.document.problem import nearest_known
+
+        hint = nearest_known(target, policy.vendors)
+        raise click.BadParameter(f"no vendor is called {target!r}: {hint}", param_hint="--to")
+    return policy
+
+
+def manifests_in(files: Iterable[str]) -> "list[Manifest]":
+    """The documents of these files, and of the files in these folders; ``-`` is standard input.
+
+    Raises:
+        Failure: a file cannot be read, or there is no document.
+        ManifestError: a document cannot be read.
+        click.UsageError: standard input is named twice.
+    """
+    from webhook.cli.manifests.read import read_manifests
+
+    manifests: list[Manifest] = []
+    names = list(files)
+    if names.count(STDIN) > 1:
+        raise click.UsageError("standard input can be read only once")
+    for name in names:
+        if name == STDIN:
+            manifests += read_manifests(sys.stdin.buffer.read(), "standard input")
+            continue
+        for path in files_in(Path(name)):
+            try:
+                body = path.read_bytes()
+            except OSError as error:
+                raise Failure([f"{path}: {error.strerror}"]) from error
+            manifests += read_manifests(body, str(path))
+    if not manifests:
+        raise Failure([f"{', '.join(names)}: no document"])
+    return manifests

@@ -1,0 +1,73 @@
+"""Files → mapping and settings documents: plain ones, and those in ConfigMaps."""
+
+import difflib
+import itertools
+import re
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Final
+
+from webhook.cli.manifests.config_maps import Found, in_manifest
+from webhook.cli.manifests.manifest import Manifest, ManifestError
+from webhook.cli.manifests.read import read_manifests
+from webhook.cluster.configuration.verdict import Kind
+from webhook.mapping.document import schema
+from webhook.mapping.document.extends import EXTENDS
+from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import parse
+
+LIKE: Final = 0.8
+"""How much a misspelt key has to resemble a known one to count as it (`difflib`)."""
+
+MOST_KEYS: Final = 100
+"""Keys of a document by which it is told what it is."""
+
+_HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:', re.MULTILINE)
+
+
+def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
+    """The documents in a file, and what is wrong with it; objects of other kinds are passed over.
+
+    Args:
+        body: the file's bytes.
+        source: how messages name it.
+    """
+    try:
+        text = body.decode("utf-8-sig")
+        if not _HAS_KIND.search(text):
+            return [Found(_kind_of(document.data), document) for document in parse(text, source)], []
+        manifests = read_manifests(body, source)
+    except UnicodeDecodeError as error:
+        return [], [Problem("not UTF-8 text", source=source, line=body.count(b"\n", 0, error.start) + 1)]
+    except ManifestError as error:
+        return [], [Problem(error.message, source=source, line=error.line)]
+    except MappingError as error:
+        return [], list(error.problems)
+    found: list[Found] = []
+    problems: list[Problem] = []
+    for manifest in manifests:
+        more, wrong = in_manifest(manifest, text)
+        found += more
+        problems += wrong
+    return found, problems
+
+
+def objects_in(body: bytes, source: str) -> list[Manifest]:
+    """The Kubernetes objects in a file whose documents are in order; none where it holds plain documents."""
+    return read_manifests(body, source) if _HAS_KIND.search(body.decode("utf-8-sig")) else []
+
+
+def _kind_of(data: Mapping[str, Any]) -> Kind:
+    """What a document without a kind is meant to be, by its keys."""
+    settings, mapping = _likeness(data, _keys(Settings)), _likeness(data, [EXTENDS, *_keys(schema.Mapping)])
+    # A mapping has keys that settings cannot have; those that both have say nothing.
+    return "settings" if settings and settings >= mapping else "mapping"
+
+
+def _likeness(data: Iterable[str], keys: Collection[str]) -> int:
+    looked_at = itertools.islice(data, MOST_KEYS)
+    return sum(bool(difflib.get_close_matches(key[:64], keys, n=1, cutoff=LIKE)) for key in looked_at)
+
+
+def _keys(model: type[schema.Strict]) -> list[str]:
+    return [field.alias or name for name, field in model.model_fields.items()]

@@ -1,0 +1,81 @@
+"""JSON manifests: several documents one after the other, each key once."""
+
+import json
+import math
+from collections.abc import Iterator
+from typing import Any
+
+from webhook.cli.manifests.manifest import MAX_DEPTH, WHOLE, Manifest, ManifestError
+
+
+class _Misread(Exception):  # noqa: N818  (internal: becomes a ManifestError where the line is known)
+    """Something inside a JSON document, whose line is not known there."""
+
+
+def read_json(text: str, source: str) -> Iterator[Manifest]:
+    """The documents of a text.
+
+    Raises:
+        json.JSONDecodeError: it is no JSON; it may be YAML still.
+        ManifestError: it is, but no manifest; the line is that of the document.
+    """
+    decoder = json.JSONDecoder(
+        object_pairs_hook=_unique, parse_int=_json_int, parse_float=_json_float, parse_constant=_json_float
+    )
+    end = 0
+    while True:
+        start = end + len(text[end:]) - len(text[end:].lstrip())
+        if start == len(text):
+            return
+        line = text.count("\n", 0, start) + 1
+        try:
+            data, end = decoder.raw_decode(text, start)
+            json.dumps(data, ensure_ascii=False).encode()
+        except _Misread as error:
+            raise ManifestError(source, line, str(error)) from error
+        except UnicodeEncodeError as error:
+            raise ManifestError(source, line, "not Unicode text: half of a surrogate pair") from error
+        except RecursionError as error:
+            raise ManifestError(source, line, f"nested deeper than {MAX_DEPTH} levels") from error
+        if not isinstance(data, dict):
+            raise ManifestError(source, line, "the document is no mapping of keys")
+        if _deeper(data, MAX_DEPTH):
+            raise ManifestError(source, line, f"nested deeper than {MAX_DEPTH} levels")
+        yield Manifest(source, data, {(): line})
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    data = dict(pairs)
+    if len(data) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise _Misread(f"the key {twice} stands twice in one mapping")
+    return data
+
+
+def _json_int(text: str) -> int | float:
+    number = int(text) if len(text) <= len(str(WHOLE.start)) else WHOLE.stop
+    return number if number in WHOLE else _json_float(text)
+
+
+def _json_float(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise _Misread(f"{text[:40]} is no number")
+    return number
+
+
+def _deeper(data: object, depth: int) -> bool:
+    """Whether data is nested deeper; one level at a time, not by recursion."""
+    level = [data]
+    for _ in range(depth):
+        level = [
+            child
+            for value in level
+            if isinstance(value, dict | list)
+            for child in (value.values() if isinstance(value, dict) else value)
+            if isinstance(child, dict | list)
+        ]
+        if not level:
+            return False
+    return True

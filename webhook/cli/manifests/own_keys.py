@@ -1,0 +1,41 @@
+"""Keys of our own in manifests that nobody reads where they stand."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from webhook.admission.own_keys import unread_keys
+from webhook.cli.manifests.manifest import Manifest, ManifestError
+from webhook.cli.manifests.simulate import namespaces_in
+from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, pod_places
+
+
+def own_key_warnings(manifests: list[Manifest], opt_in: str) -> Iterator[str]:
+    """What is wrong with labels and annotations of ours on the namespaces, pods and templates of pods in manifests.
+
+    Args:
+        manifests: of any kind.
+        opt_in: the label by which a namespace opts in.
+    """
+    for manifest in manifests:
+        try:
+            one = kube_object(manifest, manifest.data)
+            for item in list_items(one) or [one]:
+                yield from (f"{manifest.source}: {item.title}: {text}" for text in _of(item, opt_in))
+        except ManifestError:
+            continue  # it is documents that are checked, and this is none
+
+
+def _of(item: KubeObject, opt_in: str) -> Iterator[str]:
+    for space in namespaces_in(item):
+        yield from unread_keys("namespace", space.labels, space.annotations, opt_in)
+    for place in pod_places(item, ()):
+        template: Any = item.data
+        for part in place.path:
+            template = template.get(part) if isinstance(template, dict) else None
+        metadata = template.get("metadata") if isinstance(template, dict) else None
+        yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"))
+
+
+def _texts(metadata: object, key: str) -> dict[str, str]:
+    values = metadata.get(key) if isinstance(metadata, dict) else None
+    return {str(name): str(value) for name, value in values.items()} if isinstance(values, dict) else {}

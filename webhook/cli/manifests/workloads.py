@@ -1,0 +1,211 @@
+"""Where pods stand in Kubernetes objects: pods themselves, templates of workloads, items of lists."""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from webhook.cli.manifests.manifest import Manifest, Path
+
+_TEMPLATE: Final[Path] = ("spec", "template")
+_WORKLOADS: Final[Mapping[tuple[str, str], Path]] = {
+    **{
+        (group, kind): _TEMPLATE
+        for group in ("apps", "extensions")
+        for kind in ("Deployment", "StatefulSet", "DaemonSet", "ReplicaSet")
+    },
+    ("", "ReplicationController"): _TEMPLATE,
+    ("batch", "Job"): _TEMPLATE,
+    ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
+}
+"""API group and kind: where the pod template is."""
+
+_NAME_PARTS: Final = re.compile(r"(?:\\.|[^.\\])+")
+
+
+@dataclass(frozen=True, slots=True)
+class KubeObject:
+    """One object of a manifest: the document itself, or an item of a list.
+
+    Attributes:
+        manifest: the document.
+        path: where the object is in it.
+        data: the object.
+        kind: its kind; for items of typed lists, which may leave it out, the list's tells.
+        group: API group, "" for the core.
+    """
+
+    manifest: Manifest
+    path: Path
+    data: dict[str, Any]
+    kind: str
+    group: str
+
+    @property
+    def metadata(self) -> Mapping[str, Any]:
+        """Its metadata; empty where there is none."""
+        metadata = self.data.get("metadata")
+        return metadata if isinstance(metadata, dict) else {}
+
+    @property
+    def name(self) -> str:
+        """Its name as far as it is known yet: ``demo``, or ``demo-*`` where only the beginning is."""
+        name, prefix = self.metadata.get("name"), self.metadata.get("generateName")
+        return str(name) if name else f"{prefix}*" if prefix else "?"
+
+    @property
+    def title(self) -> str:
+        """How messages name it: ``deployment/demo``."""
+        return f"{self.kind.lower()}/{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """What a controller would write as the owner of the pods that it creates.
+
+    Attributes:
+        kind: kind of the owner.
+        name: its name.
+    """
+
+    kind: str
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PodPlace:
+    """A pod, or the template of pods, in an object.
+
+    Attributes:
+        path: where it is in the object; ``()`` is the object itself.
+        owner: who would own the pods of a template; None for a pod.
+    """
+
+    path: Path
+    owner: Owner | None
+
+
+def kube_object(manifest: Manifest, data: object, path: Path = (), kind: str = "", version: str = "") -> KubeObject:
+    """An object of a manifest.
+
+    Args:
+        manifest: the document.
+        data: the object.
+        path: where it is in the document.
+        kind: what it is if it does not say so itself.
+        version: its apiVersion if it does not say so itself.
+
+    Raises:
+        ManifestError: it is no mapping, or does not say what it is.
+    """
+    if not isinstance(data, dict):
+        raise manifest.error(path, "an object is no mapping of keys")
+    identity: dict[str, str] = {}
+    for key, otherwise in (("apiVersion", version), ("kind", kind)):
+        value = data.get(key) or otherwise
+        if not isinstance(value, str) or not value:
+            raise manifest.error(
+                (*path, key) if key in data else path, f"no Kubernetes object: `{key}` is no text or missing"
+            )
+        identity[key] = value
+    group, slash, _ = identity["apiVersion"].rpartition("/")
+    return KubeObject(manifest, path, data, identity["kind"], group if slash else "")
+
+
+def list_items(obj: KubeObject) -> list[KubeObject] | None:
+    """The items of a ``List`` or of a list of one kind (``PodList``); None if the object is no list.
+
+    Raises:
+        ManifestError: an item is no object.
+    """
+    items = obj.data.get("items")
+    if not obj.kind.endswith("List") or not isinstance(items, list):
+        return None
+    kind = obj.kind.removesuffix("List")
+    version = str(obj.data.get("apiVersion", "")) if kind else ""
+    return [kube_object(obj.manifest, item, (*obj.path, "items", i), kind, version) for i, item in enumerate(items)]
+
+
+def pod_places(obj: KubeObject, template_paths: Sequence[str]) -> list[PodPlace]:
+    """The pods that an object holds: itself, the template of a workload, and what `template_paths` point at.
+
+    Args:
+        obj: the object.
+        template_paths: further paths, with `*` for any key or element: ``spec.pytorchReplicaSpecs.*.template``. Where
+            one points at something that holds no containers, it is passed over.
+
+    Raises:
+        ManifestError: what stands where a template belongs is no mapping.
+    """
+    if (obj.group, obj.kind) == ("", "Pod"):
+        return [PodPlace((), None)]
+    known = _WORKLOADS.get((obj.group, obj.kind))
+    if known is None:
+        found = {path: None for each in template_paths for path in _matches(obj.data, parse_path(each), ())}
+        return [PodPlace(path, Owner(obj.kind, obj.name)) for path in found]
+    template: Any = obj.data
+    for depth, part in enumerate(known):
+        if template is None:
+            break
+        if not isinstance(template, dict):
+            raise obj.manifest.error((*obj.path, *known[:depth]), "a mapping is expected here")
+        template = template.get(part)
+    return [] if template is None else [PodPlace(known, _owner(obj))]
+
+
+def untreated_templates(obj: KubeObject) -> list[str]:
+    """Paths of what looks like a pod template in an object, as `pod_places` takes them."""
+    return list(dict.fromkeys(_written(path) for path in _templates(obj.data, ())))
+
+
+def parse_path(text: str) -> tuple[str, ...]:
+    """The parts of a dotted path; a dot inside a key has a backslash before it."""
+    return tuple(part.replace("\\.", ".") for part in _NAME_PARTS.findall(text))
+
+
+def pointer(path: Path) -> str:
+    """A path as a JSON pointer."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+def _owner(obj: KubeObject) -> Owner:
+    """As the controllers name it; the letters and digits stand for what only they know."""
+    if obj.kind == "Deployment":
+        return Owner("ReplicaSet", f"{obj.name}-5d4f8c7b9")
+    if obj.kind == "CronJob":
+        return Owner("Job", f"{obj.name}-28000000")
+    return Owner(obj.kind, obj.name)
+
+
+def _matches(value: Any, parts: tuple[str, ...], path: Path) -> Iterator[Path]:
+    if not parts:
+        if _holds_containers(value):
+            yield path
+        return
+    for key, child in _children(value):
+        if parts[0] in {"*", str(key)}:
+            yield from _matches(child, parts[1:], (*path, key))
+
+
+def _templates(value: Any, path: Path) -> Iterator[Path]:
+    for key, child in _children(value):
+        if isinstance(key, str) and key.lower().endswith("template") and _holds_containers(child):
+            yield (*path, key)
+        else:
+            yield from _templates(child, (*path, key))
+
+
+def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, dict):
+        yield from value.items()
+    elif isinstance(value, list):
+        yield from enumerate(value)
+
+
+def _holds_containers(value: Any) -> bool:
+    spec = value.get("spec") if isinstance(value, dict) else None
+    return isinstance(spec, dict) and isinstance(spec.get("containers"), list)
+
+
+def _written(path: Path) -> str:
+    return ".".join("*" if isinstance(part, int) else part.replace(".", "\\.") for part in path)

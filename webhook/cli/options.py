@@ -1,0 +1,76 @@
+"""Options that several commands have: which policy is in force, and which cluster it is."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from webhook.cli.failure import Failure
+
+if TYPE_CHECKING:
+    from webhook.mapping.model.policy import Policy
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def configured(command: Command) -> Command:
+    """Give a command the options ``--mappings`` and ``--settings``."""
+    mappings = click.option(
+        "--mappings",
+        metavar="DIR",
+        type=click.Path(path_type=Path),
+        help="Mapping documents (*.yaml) over the built-in ones: a vendor of the same name is replaced.",
+    )
+    settings = click.option(
+        "--settings",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help="The settings document: target, owners, largestCard, cards, cardLabels, podSecurityDefault, nodeName, "
+        "resourceClaims, neverTouched, optInLabel, timeoutSeconds.",
+    )
+    return mappings(settings(command))
+
+
+def of_cluster(only_with: str = "") -> Callable[[Command], Command]:
+    """Give a command the options ``--kubeconfig`` and ``--release-namespace``.
+
+    Args:
+        only_with: the option without which they mean nothing, as the beginning of their help.
+    """
+    kubeconfig = click.option(
+        "--kubeconfig",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        help=f"{only_with}How to reach the API server: without it KUBECONFIG, the pod's service account, or ~/.kube/config.",
+    )
+    release_namespace = click.option(
+        "--release-namespace",
+        metavar="NS",
+        help=f"{only_with}The webhook's own namespace, whose ConfigMaps are the policy: in a pod the pod's own, else "
+        "vgpu-webhook.",
+    )
+
+    def both(command: Command) -> Command:
+        return kubeconfig(release_namespace(command))
+
+    return both
+
+
+def configured_policy(mappings: Path | None, settings: Path | None, target: str | None = None) -> "Policy":
+    """The policy that these options say; a `target` beats that of the settings.
+
+    Raises:
+        Failure: a document cannot be read, or is wrong.
+    """
+    from webhook.mapping.document.problem import MappingError
+    from webhook.mapping.load import load_policy
+
+    try:
+        return load_policy(mappings, settings, target)
+    except MappingError as error:
+        raise Failure(map(str, error.problems)) from error
+    except OSError as error:
+        raise Failure([f"{error.filename}: {error.strerror}"]) from error
+    except UnicodeDecodeError as error:
+        raise Failure([f"{mappings or settings}: not UTF-8 text"]) from error

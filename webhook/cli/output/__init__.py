@@ -1,0 +1,1 @@
+"""What commands print: tables, wrapped text, YAML, pages of the documentation. Nothing here reads a file."""

@@ -1,0 +1,122 @@
+"""Where the API server is and who we are there, as ``kubernetes.aio`` reads it; importing this takes 0.3 s.
+
+In the order of kubectl and the controllers: a file that was named, ``KUBECONFIG``, the service account of the pod we
+are in, ``~/.kube/config``. Whatever reads files runs in threads.
+"""
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import yaml
+from kubernetes.aio.client.configuration import Configuration
+from kubernetes.aio.client.rest import RESTClientObject
+from kubernetes.aio.config.config_exception import ConfigException
+from kubernetes.aio.config.incluster_config import SERVICE_HOST_ENV_NAME, InClusterConfigLoader
+from kubernetes.aio.config.kube_config import load_kube_config
+from yarl import URL
+
+from webhook.cluster.client.api import ConfigurationError
+from webhook.cluster.client.proxy import proxy_for
+
+SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+"""Where a pod finds its token and the authority of the API server."""
+
+BEARER: Final = "BearerToken"
+"""Under which kubernetes.aio keeps the whole Authorization header."""
+
+
+@dataclass(frozen=True, slots=True)
+class Access:
+    """The way to one API server.
+
+    Attributes:
+        server: its address, perhaps with a path in front of the API's.
+        tls: with the authority that is trusted, and the client certificate if there is one.
+        server_name: the name that its certificate must have, None for that of the address.
+        proxy: the proxy on the way, None for none.
+        authorization: gives the Authorization header of now, None for none; reads a file now and then.
+    """
+
+    server: URL
+    tls: ssl.SSLContext
+    server_name: str | None
+    proxy: str | None
+    authorization: Callable[[], str | None]
+
+
+async def load_access(
+    kubeconfig: Path | None, environment: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
+) -> Access:
+    """The way that is configured, read anew.
+
+    Args:
+        kubeconfig: a file that was named; it comes first.
+        environment: where ``KUBECONFIG``, the address of the API server in a cluster, and proxies are looked up.
+        service_account: where a pod finds its token.
+
+    Raises:
+        ConfigurationError: nothing is configured, or it cannot be used.
+    """
+    configuration = Configuration()
+    # Go does not ask for what X.509 says of authorities but nobody checked when they were made; Python 3.13 would.
+    configuration.disable_strict_ssl_verification = True
+    named = environment.get("KUBECONFIG") if kubeconfig is None else str(kubeconfig)
+    if not named and environment.get(SERVICE_HOST_ENV_NAME):
+        place = str(service_account)
+        load = _from_service_account(configuration, environment, service_account)
+    else:
+        place = named or f"{environment.get('HOME', '~')}/.kube/config"
+        load = _from_files(configuration, place)
+    try:
+        await load
+        transport = await asyncio.to_thread(RESTClientObject, configuration)
+    except ConfigurationError:
+        raise
+    except (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        # Python's own errors are what kubernetes.aio makes of a file in which something is not where it should be.
+        raise ConfigurationError(place, f"cannot be used: {str(error) or type(error).__name__}") from error
+    server = URL(configuration.host)
+    if server.scheme not in {"https", "http"} or not server.host:
+        raise ConfigurationError(place, "names no server by an https:// URL")
+    return Access(
+        server=server,
+        tls=transport.ssl_context,
+        server_name=configuration.tls_server_name,
+        proxy=transport.proxy or proxy_for(server, environment),
+        authorization=lambda: _authorization(configuration),
+    )
+
+
+async def _from_service_account(configuration: Configuration, environment: Mapping[str, str], folder: Path) -> None:
+    loader = InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt"), environ=environment)  # type: ignore[no-untyped-call]
+    # Sets a hook, too, that reads the token again once a minute.
+    await asyncio.to_thread(loader.load_and_set, configuration)
+
+
+async def _from_files(configuration: Configuration, place: str) -> None:
+    if not await asyncio.to_thread(_any_file, place):
+        raise ConfigurationError(
+            place, "does not exist: name a kubeconfig, or run in a pod with a service account token"
+        )
+    # A loop of another thread: it reads files as if nobody else were on the loop, and may start a program for a token.
+    loading = load_kube_config(  # type: ignore[no-untyped-call]
+        config_file=place, client_configuration=configuration, persist_config=False
+    )
+    await asyncio.to_thread(asyncio.run, loading)
+
+
+def _any_file(paths: str) -> bool:
+    return any(Path(path).expanduser().is_file() for path in paths.split(os.pathsep) if path)
+
+
+def _authorization(configuration: Configuration) -> str | None:
+    if configuration.refresh_api_key_hook is not None:
+        configuration.refresh_api_key_hook(configuration)
+    header = configuration.api_key.get(BEARER)
+    # A token file often ends in a line break, which no header may hold.
+    return header.strip() if header else None

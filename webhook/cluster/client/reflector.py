@@ -1,0 +1,298 @@
+"""Keeps in memory what we read of all objects of a kind: one list, then a watch, for as long as it is asked to.
+
+What was last known stays in force while the API server cannot be reached, and nobody who reads it has to know.
+
+- An object that vanished while nobody watched is gone after the next list: a list replaces everything.
+- A watch goes on from the version of the last event or bookmark. The server ends it in good order now and then; when
+  it has forgotten that version (410), or says anything else that a further try would not change, a list begins anew.
+- Every new try is preceded by a pause, also after an end in good order: all watches of a cluster end at once when an
+  API server restarts. The pause grows from try to try, up to a bound, until a watch has held for a while.
+"""
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final, Generic, Protocol, TypeVar
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from webhook.cluster.client.api import Api, SilenceError, StatusError, UnreachableError
+
+LIST_SECONDS: Final = 30.0
+"""For one page: the API server gives up a request after 60 s, and one page takes it some milliseconds."""
+
+GRACE: Final = 30.0
+"""Seconds after which a watch that the server should have ended is ended by us."""
+
+RETRYABLE: Final = {
+    HTTPStatus.UNAUTHORIZED,
+    HTTPStatus.FORBIDDEN,
+    HTTPStatus.TOO_MANY_REQUESTS,
+    HTTPStatus.SERVICE_UNAVAILABLE,
+}
+"""Refusals of a watch that say nothing about its version: it can go on from there."""
+
+AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
+
+
+@dataclass(frozen=True, slots=True)
+class WatchConfig:
+    """How patient a reflector is; seconds.
+
+    Attributes:
+        page: objects in one answer to a list, as kubectl asks for them.
+        watch: least and most time after which the server is asked to end a watch, as in Go's clients.
+        silence: without a byte for so long, a watch is opened anew: a bookmark comes every minute, the first within two
+            (measured on 1.36).
+        first: the first pause; short, for news wait for its end.
+        longest: no pause is longer: three kinds on three replicas ask less than once a second all together.
+        settled: a watch that has held for so long ends the growth of pauses.
+    """
+
+    page: int = 500
+    watch: tuple[int, int] = (300, 600)
+    silence: float = 150.0
+    first: float = 0.2
+    longest: float = 15.0
+    settled: float = 10.0
+
+    def pause(self, tries: int, chance: float) -> float:
+        """How long to wait after so many tries: by chance (0 to 1) at least half of what it would be at most."""
+        # The exponent is bounded, for days of trying would make a number too large for a float.
+        return min(self.longest, self.first * 2.0 ** min(tries, 32)) * (1 + chance) / 2
+
+
+class Metadata(Protocol):
+    """What has to be read of every object, besides what its owner reads."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def namespace(self) -> str:
+        """Empty where there are no namespaces."""
+        ...
+
+    @property
+    def resource_version(self) -> str: ...
+
+
+class Object(Protocol):
+    """A msgspec struct with the fields of a kind that are read."""
+
+    @property
+    def metadata(self) -> Metadata: ...
+
+
+T = TypeVar("T", bound=Object)
+V = TypeVar("V")
+
+
+class _ListMetadata(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion")
+    more: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct, Generic[T]):
+    metadata: _ListMetadata
+    items: list[T]
+
+
+class _Event(msgspec.Struct):
+    type: str
+    object: msgspec.Raw
+
+
+class _VersionOnly(msgspec.Struct):
+    resource_version: str = msgspec.field(name="resourceVersion")
+
+
+class _Bookmark(msgspec.Struct):
+    metadata: _VersionOnly
+
+
+_decode_event = msgspec.json.Decoder(_Event).decode
+_decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
+
+
+def key_of(metadata: Metadata) -> str:
+    """What an object is known by: ``namespace/name``, or its name where there are no namespaces."""
+    return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+
+
+class Reflector(Generic[T, V]):
+    """What is kept of the objects of one kind.
+
+    Args:
+        api: the way to the API server.
+        path: of the collection: ``/api/v1/namespaces``.
+        kind: a msgspec struct with what is read of an object.
+        keep: what is held of an object.
+        log: where trouble and its end are told, once each.
+        changed: called with the keys of what was added, changed or removed, after every list and every event; not for
+            an object of which the same is held as before. It must not raise.
+        query: selectors, such as ``labelSelector``.
+        pace: how patient it is.
+        clock: monotonic seconds.
+        chance: a random number from 0 to 1.
+        sleep: waits so many seconds.
+
+    Attributes:
+        synced: set once everything there was has been seen.
+        last_contact: when the server last said something, by `clock`; None if it never has.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        path: str,
+        kind: type[T],
+        keep: Callable[[T], V],
+        log: FilteringBoundLogger,
+        *,
+        changed: Callable[[Collection[str]], None] = lambda _: None,
+        query: Mapping[str, str] | None = None,
+        pace: WatchConfig | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        chance: Callable[[], float] = random.random,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    ) -> None:
+        self.synced = asyncio.Event()
+        self.last_contact: float | None = None
+        self._api = api
+        self._path = path
+        self._keep = keep
+        self._changed = changed
+        self._query = dict(query or {})
+        self._pace = pace or WatchConfig()
+        self._clock = clock
+        self._chance = chance
+        self._sleep = sleep
+        self._log = log.bind(resource=path)
+        self._decode_page = msgspec.json.Decoder(_Page[kind]).decode  # type: ignore[valid-type]
+        self._decode_object = msgspec.json.Decoder(kind).decode
+        self._objects: dict[str, V] = {}
+        self._version: str | None = None
+        self._tries = 0
+        self._trouble = ""
+
+    @property
+    def objects(self) -> Mapping[str, V]:
+        """What is held now, by key. A list puts another mapping in its place; an event changes it."""
+        return self._objects
+
+    @property
+    def age(self) -> float | None:
+        """Seconds since the server last said something; None if it never has."""
+        return None if self.last_contact is None else self._clock() - self.last_contact
+
+    async def run(self) -> None:
+        """List and watch until cancelled; no error of the API ends it."""
+        while True:
+            least = 0.0
+            try:
+                if self._version is None:
+                    self._version = await self._list()
+                await self._watch(self._version)
+            except StatusError as error:
+                if error.status not in RETRYABLE:
+                    self._version = None
+                self._failed(str(error.status), error)
+                least = min(error.retry_after or 0.0, self._pace.longest)
+            except SilenceError as error:
+                # Nothing may have happened; if nobody is there, the next try will tell.
+                self._log.debug("watch_silent", error=str(error))
+            except UnreachableError as error:
+                self._failed("unreachable", error)
+            except msgspec.DecodeError as error:
+                self._version = None
+                self._failed("unreadable", error)
+            pause = self._pace.pause(self._tries, self._chance())
+            self._tries += 1
+            await self._sleep(max(pause, least))
+
+    async def _list(self) -> str:
+        """See everything there is, and return the version of which it is so."""
+        found: dict[str, V] = {}
+        query = {**self._query, "limit": str(self._pace.page)}
+        while True:
+            answer = await self._api.request("GET", self._path, query=query, seconds=LIST_SECONDS)
+            page: _Page[T] = self._decode_page(answer.accepted())
+            self.last_contact = self._clock()
+            for item in page.items:
+                found[key_of(item.metadata)] = self._keep(item)
+            if not page.metadata.more:
+                break
+            query["continue"] = page.metadata.more
+        self._replace(found)
+        self.synced.set()
+        return page.metadata.resource_version
+
+    async def _watch(self, version: str) -> None:
+        """Follow what happens from a version on until the server ends it."""
+        least, most = self._pace.watch
+        lasting = least + int(self._chance() * (most - least))
+        query = {
+            **self._query,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "resourceVersion": version,
+            "timeoutSeconds": str(lasting),
+        }
+        watch = self._api.lines(self._path, query=query, seconds=lasting + GRACE, silence=self._pace.silence)
+        async with watch as lines:
+            self.last_contact = self._clock()
+            settling = asyncio.get_running_loop().call_later(self._pace.settled, self._settled)
+            try:
+                async for line in lines:
+                    self.last_contact = self._clock()
+                    self._version = self._took(_decode_event(line))
+            finally:
+                settling.cancel()
+
+    def _took(self, event: _Event) -> str:
+        """Do what an event says, and return the version that it brings."""
+        if event.type == "BOOKMARK":
+            return _decode_bookmark(event.object).metadata.resource_version
+        if event.type == "ERROR":
+            raise StatusError.read(bytes(event.object))
+        object_ = self._decode_object(event.object)
+        key = key_of(object_.metadata)
+        if event.type == "DELETED":
+            if key in self._objects:
+                del self._objects[key]
+                self._changed((key,))
+        else:
+            kept = self._keep(object_)
+            if key not in self._objects or self._objects[key] != kept:
+                self._objects[key] = kept
+                self._changed((key,))
+        return object_.metadata.resource_version
+
+    def _replace(self, found: dict[str, V]) -> None:
+        before, self._objects = self._objects, found
+        gone = before.keys() - found.keys()
+        changed = {key for key, kept in found.items() if key not in before or before[key] != kept}
+        if gone or changed:
+            self._changed(gone | changed)
+
+    def _settled(self) -> None:
+        self._tries = 0
+        if self._trouble:
+            self._trouble = ""
+            self._log.info("watch_restored")
+
+    def _failed(self, trouble: str, error: Exception) -> None:
+        """Tell it, if it is not what was told last."""
+        if trouble == self._trouble:
+            return
+        self._trouble = trouble
+        if trouble == str(int(HTTPStatus.GONE)):
+            self._log.info("watch_expired", error=str(error))
+        elif isinstance(error, StatusError) and error.status in AUTH_STATUSES:
+            self._log.error("watch_refused", status=error.status, error=error.message)
+        else:
+            self._log.warning("watch_failed", error=str(error))

@@ -1,0 +1,147 @@
+"""ConfigMap → document: read, compiled and probed by itself, each text once."""
+
+import hashlib
+import json
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+from webhook import __version__
+from webhook.mapping.document.extends import EXTENDS
+from webhook.mapping.document.problem import MappingError, Problem, held_against
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import Document, parse
+from webhook.mapping.load import Prepared, prepare, probed, settings_of
+from webhook.mapping.model.vendor import Vendor
+
+Problems: TypeAlias = tuple[Problem, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sound:
+    """A mapping that is in order by itself.
+
+    Attributes:
+        text: what it was read from.
+        prepared: the document, compiled.
+        digest: of what it says, extended.
+    """
+
+    text: str
+    prepared: Prepared
+    digest: str
+
+    @property
+    def vendor(self) -> str:
+        """The name of the vendor that it describes."""
+        return self.prepared.vendor.name
+
+    @property
+    def source(self) -> str:
+        """Where it comes from, for messages."""
+        return self.prepared.vendor.source
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chosen:
+    """A settings document that is in order by itself.
+
+    Attributes:
+        text: what it was read from.
+        document: for the places of problems.
+        settings: what it says.
+    """
+
+    text: str
+    document: Document
+    settings: Settings
+
+
+@dataclass(slots=True)
+class DocumentCache:
+    """What has been found out about documents, by their text: a change costs what changed, and no more.
+
+    It forgets what the last policy had no use for.
+
+    Attributes:
+        passed: marks of documents that an earlier process of the same version has probed and found in order.
+    """
+
+    passed: frozenset[str] = frozenset()
+    _mappings: dict[tuple[str, str], Sound | Problems] = field(default_factory=dict)
+    _probes: dict[str, Problems] = field(default_factory=dict)
+    _used_mappings: dict[tuple[str, str], Sound | Problems] = field(default_factory=dict)
+    _used_probes: dict[str, Problems] = field(default_factory=dict)
+
+    def mapping(self, text: str, source: str) -> Sound | Problems:
+        """A mapping as it was read, or what is wrong with it."""
+        key = (text, source)
+        found = self._used_mappings.get(key) or self._mappings.get(key)
+        if found is None:
+            found = _mapping(text, source)
+        self._used_mappings[key] = found
+        return found
+
+    def probe(self, one: Sound, vendor: Vendor, largest_card: int) -> Problems:
+        """What probes find in a mapping; `vendor` is what a policy makes of it: it may be put on standby there."""
+        mark = mark_of(one, vendor, largest_card)
+        found = self._used_probes.get(mark, self._probes.get(mark))
+        if found is None:
+            found = () if mark in self.passed else probed(one.prepared, vendor, largest_card)
+        self._used_probes[mark] = found
+        return found
+
+    def turn(self) -> None:
+        """A policy is made: what was not used for it is forgotten."""
+        self._mappings, self._used_mappings = self._used_mappings, {}
+        self._probes, self._used_probes = self._used_probes, {}
+
+
+def read_settings(text: str, source: str) -> Chosen | Problems:
+    """A settings document as it was read, or what is wrong with it; an empty one sets nothing."""
+    try:
+        with held_against(source):
+            documents = parse(text, source) or [Document(source, {}, {})]
+            if len(documents) > 1:
+                return (_several(documents),)
+            return Chosen(text, documents[0], settings_of(documents[0], None))
+    except MappingError as error:
+        return error.problems
+
+
+def named_in(text: str) -> str | None:
+    """The vendor that a mapping means to describe, as far as it can be read."""
+    try:
+        (document,) = parse(text, "")
+    except (MappingError, ValueError):  # unreadable, or not just one
+        return None
+    name = document.data.get("vendor", document.data.get(EXTENDS))
+    return name if isinstance(name, str) else None
+
+
+def _mapping(text: str, source: str) -> Sound | Problems:
+    try:
+        with held_against(source):
+            documents = parse(text, source)
+            if not documents:
+                hint = "write a mapping, or delete the ConfigMap"
+                return (Problem("nothing is in it", hint=hint, source=source, line=1),)
+            if len(documents) > 1:
+                return (_several(documents),)
+            prepared = prepare(documents[0])
+            written = json.dumps(prepared.merged.data, sort_keys=True)
+            return Sound(text, prepared, hashlib.sha256(written.encode()).hexdigest())
+    except MappingError as error:
+        return error.problems
+
+
+def _several(documents: list[Document]) -> Problem:
+    second = documents[1]
+    return Problem(
+        "holds more than one document", hint="one to a ConfigMap", source=second.source, line=second.lines.get(())
+    )
+
+
+def mark_of(one: Sound, vendor: Vendor, largest_card: int) -> str:
+    """16 hex digits that stand for the probing of one document by this version; see `DocumentCache.probe`."""
+    parts = (__version__, one.digest, str(vendor.inactive), str(largest_card))
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

@@ -1,0 +1,111 @@
+"""Settings and mappings together: which settings are in force, and what can be beside them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from webhook.cluster.configuration.compatibility import Choice, Fitting, by_vendor, compiled, fitting_under
+from webhook.cluster.configuration.documents import Chosen, DocumentCache, Problems, Sound
+from webhook.cluster.configuration.mappings import Mappings
+from webhook.mapping.document.problem import MappingError, Problem, bug
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.document.strict_yaml import Document
+from webhook.mapping.document.validation import placed
+from webhook.mapping.load import Prepared, vendors_with
+from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
+
+DEFAULT: Final = Chosen("", Document(SETTINGS, {}, {}), Settings())
+"""What is in force where nobody has set anything."""
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePolicy:
+    """What is in force.
+
+    Attributes:
+        chosen: the settings document.
+        applied: as much of it as applies to the vendors that there are.
+        fitting: of the mappings under it.
+        choice: the mapping that is taken of each ConfigMap.
+        winners: the same by vendor.
+    """
+
+    chosen: Chosen
+    applied: Settings
+    fitting: Fitting
+    choice: Choice
+    winners: Mapping[str, Sound]
+
+    @property
+    def own(self) -> dict[str, Prepared]:
+        """The mappings in force, by vendor, for `combine`."""
+        return {name: one.prepared for name, one in self.winners.items()}
+
+
+def put_together(chosen: Chosen, mappings: Mappings, memo: DocumentCache) -> EffectivePolicy:
+    """The mappings under some settings."""
+    fitting = fitting_under(chosen.settings, tuple(mappings.config_maps), memo)
+    choice = fitting.best(mappings.newest, mappings.stable)
+    winners = by_vendor(choice, fitting.order)
+    policy = compiled({name: one.prepared for name, one in winners.items()}, chosen.settings)
+    assert isinstance(policy, Policy)  # noqa: S101  (`best` gives what fits)
+    return EffectivePolicy(chosen, policy.settings, fitting, choice, winners)
+
+
+def with_settings(
+    now: Chosen | Problems, before: Chosen | None, mappings: Mappings, memo: DocumentCache
+) -> tuple[EffectivePolicy, Problems]:
+    """What is in force where settings are written, and why it is not they that are.
+
+    Args:
+        now: the settings as they are written now.
+        before: those that were accepted last.
+        mappings: what is to be in force under them.
+        memo: of probes.
+    """
+    kept = before or DEFAULT
+    if not isinstance(now, Chosen):
+        return put_together(kept, mappings, memo), now
+    try:
+        force = put_together(now, mappings, memo)
+    except Exception as error:  # noqa: BLE001  (no mapping brings it out: `compiled` tells of those)
+        return put_together(kept, mappings, memo), (bug(error, now.document.source),)
+    problems = _contradictions(force)
+    if before is not None and before.text == now.text:
+        # It was in order: what of it no longer applies, because a vendor is gone, must not take the rest with it.
+        return force, problems
+    other = put_together(kept, mappings, memo)
+    problems = problems or _displaced(force, other, mappings)
+    return (other if problems else force), problems
+
+
+def _contradictions(force: EffectivePolicy) -> Problems:
+    """What the settings say that the vendors in force contradict."""
+    try:
+        compile_policy(vendors_with(force.own), force.chosen.settings, "")
+    except MappingError as error:
+        return tuple(placed(problem, force.chosen.document) for problem in error.problems if problem.source == SETTINGS)
+    return ()
+
+
+def _displaced(force: EffectivePolicy, other: EffectivePolicy, mappings: Mappings) -> Problems:
+    """What was accepted before and would be put out of force by the new settings: it is them that are wrong."""
+    source = force.chosen.document.source
+    return tuple(
+        Problem(f"under these settings configmap/{name} is not in order: {why}", source=source)
+        for name in mappings.stable
+        if _rank(name, force, mappings) < _rank(name, other, mappings)
+        for why in _why(name, force, mappings)[:1]
+    )
+
+
+def _why(name: str, force: EffectivePolicy, mappings: Mappings) -> Sequence[Problem]:
+    one = mappings.newest.get(name) or mappings.stable[name]
+    return force.fitting.objections(name, one, force.choice)
+
+
+def _rank(name: str, force: EffectivePolicy, mappings: Mappings) -> int:
+    """2: the newest document of a ConfigMap is taken, 1: the last good one, 0: none."""
+    if name not in force.choice:
+        return 0
+    return 2 if force.choice[name] is mappings.newest.get(name) else 1

@@ -1,0 +1,175 @@
+"""The documents that were accepted last, kept in a ConfigMap: for a new replica, and for one that starts again.
+
+Every replica writes what it has accepted, against the version that it has read; where nothing differs nothing is written. Of a
+ConfigMap whose document is bad now, what is kept already counts more than what a replica remembers: so all come to the same.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Final
+
+import msgspec
+
+from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Api, Object, StatusError, UnreachableError
+from webhook.cluster.client.owner import owner_reference
+from webhook.cluster.configuration.config_maps import (
+    LAST_GOOD_NAME,
+    SETTINGS_NAME,
+    ConfigMap,
+    config_map,
+    decode_stored,
+)
+
+MOST: Final = 1024 * 1024
+"""Bytes of data that a ConfigMap can hold (``MaxSecretSize`` of the API server)."""
+
+MARKS: Final = "_passed"
+"""Key of the marks of probes. No ConfigMap's name has an underscore."""
+
+ATTEMPTS: Final = 5
+"""Writes of one change that lose against another replica: as many as may start at once."""
+
+KNOWN_VERSIONS: Final = 64
+"""Versions that are remembered to be known: a watch brings them within a second, and few are written in one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is kept.
+
+    Attributes:
+        texts: documents by the name of their ConfigMap.
+        marks: of the probes that they have passed.
+        version: the ConfigMap's resourceVersion; empty where there is none.
+    """
+
+    texts: Mapping[str, str]
+    marks: frozenset[str] = frozenset()
+    version: str = ""
+
+
+NOTHING: Final = Record({})
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """Documents to be kept as last good.
+
+    Attributes:
+        ours: texts that are in force, by the name of their ConfigMap.
+        others: texts of those whose document is not, as far as this replica knows them.
+        marks: of probes.
+    """
+
+    ours: Mapping[str, str]
+    others: Mapping[str, str]
+    marks: frozenset[str]
+
+
+def record_of(one: ConfigMap) -> Record:
+    """The record that a ConfigMap holds."""
+    texts = {name: text for name, text in one.data.items() if name != MARKS}
+    return Record(texts, frozenset(one.data.get(MARKS, "").split()), one.version)
+
+
+def fitted(texts: Mapping[str, str]) -> dict[str, str]:
+    """As many of the texts as a ConfigMap can hold: the settings, then the smallest."""
+    left, kept = MOST, {}
+    for name, text in sorted(texts.items(), key=lambda one: (one[0] != SETTINGS_NAME, len(one[1]), one[0])):
+        left -= len(name) + len(text.encode())
+        if left < 0:
+            break
+        kept[name] = text
+    return kept
+
+
+class LastGood:
+    """The record of one namespace; it goes with the ClusterRole `owner`, if there is one."""
+
+    def __init__(self, api: Api, namespace: str, owner: str | None = None) -> None:
+        self._api = api
+        self._owner = owner
+        self._namespace = namespace
+        self._path = f"/api/v1/namespaces/{namespace}/configmaps/{LAST_GOOD_NAME}"
+        self._current: Record | None = None
+        self._known: deque[str] = deque(maxlen=KNOWN_VERSIONS)
+
+    async def read(self) -> Record:
+        """What is kept now.
+
+        Raises:
+            StatusError: the server says no.
+            UnreachableError: it says nothing, or nothing that can be read.
+        """
+        answer = await self._api.request("GET", self._path)
+        return self._learnt(NOTHING if answer.status == HTTPStatus.NOT_FOUND else _read(answer.accepted()))
+
+    def seen(self, one: ConfigMap | None) -> Record | None:
+        """What a watch tells of the record, if it is news: neither read nor written by us."""
+        if one is None:
+            self._current = NOTHING
+            return NOTHING
+        if one.version in self._known:
+            return None
+        return self._learnt(record_of(one))
+
+    async def write(self, kept: Accepted) -> Record:
+        """See to it that this is kept, and return all that is.
+
+        Raises:
+            StatusError: the server says no, or others write all the time.
+            UnreachableError: it says nothing, or nothing that can be read.
+        """
+        for _ in range(ATTEMPTS):
+            current = self._current or await self.read()
+            there = {name: current.texts.get(name, text) for name, text in kept.others.items()}
+            texts = fitted({**there, **kept.ours})
+            if texts == current.texts and kept.marks <= current.marks:
+                return current
+            if not current.version:
+                await self._create()
+                continue
+            body = self._body(Record(texts, kept.marks, current.version), await owner_reference(self._api, self._owner))
+            answer = await self._api.request("PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body=body)
+            if answer.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
+                return self._learnt(_read(answer.accepted()))
+            self._current = None
+        raise StatusError(HTTPStatus.CONFLICT, "Conflict", f"others write {LAST_GOOD_NAME} all the time")
+
+    async def _create(self) -> None:
+        """Make an empty ConfigMap, if another replica has not made one; an apply by name can be permitted by name."""
+        body = msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST_GOOD_NAME}})
+        answer = await self._api.request(
+            "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=APPLY
+        )
+        self._learnt(_read(answer.accepted()))
+
+    def _learnt(self, record: Record) -> Record:
+        self._current = record
+        self._known.append(record.version)
+        return record
+
+    def _body(self, record: Record, owner: Object | None) -> bytes:
+        metadata: Object = {
+            "name": LAST_GOOD_NAME,
+            "namespace": self._namespace,
+            "labels": {"app.kubernetes.io/managed-by": "vgpu-webhook"},
+            "resourceVersion": record.version,
+        }
+        if owner is not None:
+            metadata["ownerReferences"] = [owner]
+        data = dict(sorted(record.texts.items()))
+        marks = "\n".join(sorted(record.marks))
+        # Marks only save time: they go in where there is room.
+        if marks and sum(len(name) + len(text.encode()) for name, text in data.items()) + len(marks) < MOST:
+            data[MARKS] = marks
+        return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
+
+
+def _read(body: bytes) -> Record:
+    try:
+        return record_of(config_map(decode_stored(body)))
+    except msgspec.DecodeError as error:
+        raise UnreachableError(f"configmap/{LAST_GOOD_NAME}: {error}") from error

@@ -1,0 +1,288 @@
+"""The policy of a cluster, kept up with its ConfigMaps for as long as it is asked to.
+
+Compiling runs in a thread, so that reviews go on meanwhile, and the new policy takes the place of the old one at once. What
+cannot be written (Events, the record of the last good documents) is tried again and holds nothing up.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from webhook.cluster.client.api import Api, ApiError
+from webhook.cluster.client.events import Events, Subject
+from webhook.cluster.client.reflector import WatchConfig
+from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME
+from webhook.cluster.configuration.documents import DocumentCache
+from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record
+from webhook.cluster.configuration.mappings import unsound_in
+from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
+from webhook.cluster.configuration.reporter import Reporter, pause_after, will_pass
+from webhook.cluster.configuration.sources import Sources
+from webhook.cluster.configuration.vanished import Lost
+from webhook.cluster.configuration.verdict import Verdict
+from webhook.mapping.model.policy import Policy
+
+AGAIN: Final = 5.0
+"""Seconds until it is asked again whether somebody has deleted what is gone."""
+
+NOT_COMPILED: Final = (
+    "A bug of vgpu-webhook: ConfigMaps were changed, and what was in force before stays so. Its log says more"
+)
+FULL: Final = "1 MiB is full. What these say is in force, and not kept for when they are bad one day"
+
+UNSOUND: Final = (
+    "Somebody, or another version, has written what is no document here. In force stays what was. "
+    "Delete this ConfigMap, and it is written anew; it concerns"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Debounce:
+    """When changes are enough to compile; seconds.
+
+    Attributes:
+        quiet: without a further change: events of one ``kubectl apply`` come some milliseconds apart.
+        longest: after the first change, whatever comes.
+    """
+
+    quiet: float = 0.05
+    longest: float = 0.25
+
+
+class LivePolicy:
+    """Follows the ConfigMaps of one namespace.
+
+    Args:
+        api: the way to the API server.
+        namespace: the webhook's own.
+        log: where rejections, their end and new policies are told.
+        in_force: called on the loop with every policy that differs from the one before; from then on it decides.
+        owner: a ClusterRole with which what is kept goes, if there is one.
+        told: called on the loop with what became of every ConfigMap, after every compilation.
+        notice: called on the loop with an Event of ours, for whoever writes them: the object, the reason, the message.
+        calm: how long changes are collected.
+        pace: of the watches.
+
+    Attributes:
+        sources: the ConfigMaps, with their reflectors.
+        ready: set once a policy of what there was at the start is in force.
+        outcome: what the ConfigMaps came to last; None before the first time.
+        compilations: how many there were.
+    """
+
+    def __init__(
+        self,
+        api: Api,
+        namespace: str,
+        log: FilteringBoundLogger,
+        *,
+        in_force: Callable[[Policy], None],
+        owner: str | None = None,
+        told: Callable[[Sequence[Verdict]], None] = lambda _: None,
+        notice: Callable[[Subject, str, str], None] = lambda *_: None,
+        calm: Debounce | None = None,
+        pace: WatchConfig | None = None,
+    ) -> None:
+        self.sources = Sources(api, namespace, log, self._changed, pace=pace)
+        self.ready = asyncio.Event()
+        self.outcome: PolicyOutcome | None = None
+        self.compilations = 0
+        self._record = LastGood(api, namespace, owner)
+        self._events = Events(api)
+        self._telling = Reporter(self._events, namespace, log)
+        self._lost = Lost(api, namespace, self._lost_or_found)
+        self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
+        self._losses = asyncio.Event()
+        self._log = log
+        self._in_force = in_force
+        self._told = told
+        self._notice = notice
+        self._calm = calm or Debounce()
+        self._memo = DocumentCache()
+        self._last_good: Mapping[str, str] = {}
+        self._adopted = NOTHING
+        self._changes = 0
+        self._dirty = asyncio.Event()
+        self._unkept = asyncio.Event()
+
+    async def run(self) -> None:
+        """Follow them until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            for reflector in self.sources.reflectors:
+                tasks.create_task(reflector.run())
+            await self._begin()
+            tasks.create_task(self._compile_for_ever())
+            tasks.create_task(self._keep_for_ever())
+            tasks.create_task(self._telling.run())
+            tasks.create_task(self._tell_losses())
+
+    @property
+    def lost(self) -> Collection[str]:
+        """The ConfigMaps that vanished without anybody's act; what they said is in force."""
+        return self._lost.held
+
+    def lines(self) -> list[str]:
+        """What is in force, and what is not, for people: a line for each ConfigMap and each problem."""
+        if self.outcome is None:
+            return ["policy: none yet"]
+        policy = self.outcome.policy
+        first = f"policy: {policy.digest}, {len(policy.vendors)} vendors"
+        lost = [f"configmap/{name}: lost with its namespace; what it said is in force" for name in sorted(self.lost)]
+        return [first, *lost, *(line for verdict in self.outcome.verdicts for line in verdict.lines())]
+
+    def _changed(self, names: Collection[str]) -> None:
+        if LAST_GOOD_NAME in names:
+            self._look_at_record()
+        if set(names) - {LAST_GOOD_NAME}:
+            self._compile_again()
+
+    def _compile_again(self) -> None:
+        self._changes += 1
+        self._dirty.set()
+
+    def _look_at_record(self) -> None:
+        """Another replica has written, or somebody has deleted what we had kept."""
+        there = self.sources.record()
+        self._lost.record(there)
+        record = self._record.seen(there)
+        if there is None:
+            if self.outcome is not None and self.outcome.accepted:
+                self._log.warning("last_good_restored")
+            self._unkept.set()
+        elif record is not None:
+            self._adopt(record)
+
+    def _adopt(self, record: Record) -> None:
+        """Of what is not in force here as it stands, what is kept counts more than what we remember."""
+        self._adopted = record
+        if self.outcome is not None and any(
+            record.texts.get(name, text) != text for name, text in self._kept(self.outcome).others.items()
+        ):
+            self._compile_again()
+
+    async def _begin(self) -> None:
+        """Everything that there is, and what was accepted before, is known when this returns."""
+        await self.sources.synced()
+        record = await self._persistently("last_good_unread", self._record.read)
+        if record is not None:
+            self._adopted = record
+            self._memo = DocumentCache(record.marks)
+        self._dirty.set()
+
+    async def _compile_for_ever(self) -> None:
+        while True:
+            await self._dirty.wait()
+            if self.ready.is_set():
+                await self._calmed()
+            self._dirty.clear()
+            adopted, self._adopted = self._adopted.texts, NOTHING
+            try:
+                unsound = await asyncio.to_thread(unsound_in, adopted, self._last_good, self._memo)
+                self._tell_unsound(unsound)
+                sound = {name: text for name, text in adopted.items() if name not in unsound}
+                self._last_good = {**self._last_good, **sound}
+                present = await self._lost.completed(self.sources.all, self._last_good)
+                if self._lost.unsure:
+                    asyncio.get_running_loop().call_later(AGAIN, self._compile_again)
+                outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
+            except Exception as error:  # noqa: BLE001  (what is in force stays in force, and the next change may do)
+                self._log.error("policy_not_compiled", error=type(error).__name__)
+                self._notice(self._record_subject, "PolicyNotCompiled", NOT_COMPILED)
+                continue
+            self._take(outcome)
+
+    def _tell_unsound(self, names: Collection[str]) -> None:
+        if not names:
+            return
+        self._log.warning("last_good_unsound", configmaps=sorted(names))
+        self._notice(self._record_subject, "LastGoodUnsound", f"{UNSOUND}: {', '.join(sorted(names))}")
+
+    async def _calmed(self) -> None:
+        """Return when nothing has changed for a while, or long enough after the first change."""
+        until = time.monotonic() + self._calm.longest
+        before = -1
+        while self._changes != before and time.monotonic() < until:
+            before = self._changes
+            await asyncio.sleep(min(self._calm.quiet, max(0.0, until - time.monotonic())))
+
+    def _take(self, outcome: PolicyOutcome) -> None:
+        before, self.outcome = self.outcome, outcome
+        self.compilations += 1
+        self._last_good = outcome.accepted
+        if before is None or before.policy.digest != outcome.policy.digest:
+            self._in_force(outcome.policy)
+            rejected = sum(not verdict.accepted for verdict in outcome.verdicts)
+            self._log.info("policy", digest=outcome.policy.digest, config_maps=len(outcome.verdicts), rejected=rejected)
+        self.ready.set()
+        self._told(outcome.verdicts)
+        self._telling.take(outcome.verdicts)
+        if before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks):
+            self._unkept.set()
+
+    async def _keep_for_ever(self) -> None:
+        while True:
+            await self._unkept.wait()
+            self._unkept.clear()
+            record = await self._persistently("last_good_not_kept", self._keep)
+            if record is not None:
+                self._adopt(record)
+
+    async def _keep(self) -> Record:
+        assert self.outcome is not None  # noqa: S101  (there is something to keep)
+        kept = self._kept(self.outcome)
+        record = await self._record.write(kept)
+        left_out = (kept.ours.keys() | kept.others.keys()) - record.texts.keys()
+        if left_out:
+            self._log.warning("last_good_full", left_out=len(left_out))
+            self._notice(self._record_subject, "LastGoodFull", f"{FULL}: {', '.join(sorted(left_out))}")
+        return record
+
+    def _lost_or_found(self, names: Collection[str]) -> None:
+        if names:
+            self._log.error("config_maps_lost", configmaps=list(names))
+        else:
+            self._log.info("config_maps_found")
+        self._losses.set()
+
+    async def _tell_losses(self) -> None:
+        """Tells by Events, once there is a namespace that takes them; and has the record written there, too."""
+        while True:
+            await self._losses.wait()
+            self._losses.clear()
+            tries = 0
+            while self.lost:
+                names = ", ".join(sorted(self.lost))
+                message = f"Lost without an act of anybody's, and still in force here: {names}. Write them again"
+                try:
+                    await self._events.tell(self._record_subject, "Warning", "ConfigMapsLost", message)
+                    self._unkept.set()
+                    break
+                except ApiError:
+                    await asyncio.sleep(pause_after(tries))
+                    tries += 1
+
+    def _kept(self, outcome: PolicyOutcome) -> Accepted:
+        ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}
+        return Accepted(
+            {name: text for name, text in outcome.accepted.items() if name in ours},
+            {name: text for name, text in outcome.accepted.items() if name not in ours},
+            outcome.marks,
+        )
+
+    async def _persistently(self, event: str, work: Callable[[], Awaitable[Record]]) -> Record | None:
+        """What some work comes to, tried until it does; None if the API server will have none of it."""
+        tries = 0
+        while True:
+            try:
+                return await work()
+            except ApiError as error:
+                if tries == 0:
+                    self._log.error(event, error=str(error))
+                if not will_pass(error):
+                    return None
+            await asyncio.sleep(pause_after(tries))
+            tries += 1

@@ -1,0 +1,132 @@
+"""Tells what became of ConfigMaps, once for each change: a log line here, an Event there."""
+
+import asyncio
+from collections.abc import Iterable
+from http import HTTPStatus
+from typing import Final
+
+from structlog.typing import FilteringBoundLogger
+
+from webhook.cluster.client.api import ApiError, StatusError
+from webhook.cluster.client.events import Events, Subject
+from webhook.cluster.configuration.verdict import Verdict
+
+MOST_PROBLEMS: Final = 10
+"""Problems of one document in a log line; the first ones usually are the cause of the others."""
+
+FIRST_PAUSE: Final = 1.0
+LONGEST_PAUSE: Final = 60.0
+"""Seconds between tries to write something that nobody waits for."""
+
+REASONS: Final = {
+    ("mapping", False): "MappingRejected",
+    ("mapping", True): "MappingAccepted",
+    ("settings", False): "SettingsRejected",
+    ("settings", True): "SettingsAccepted",
+}
+
+
+def will_pass(error: ApiError) -> bool:
+    """Whether a later try of the same request may succeed by itself."""
+    return not isinstance(error, StatusError) or (
+        error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
+        or error.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_TIMEOUT}
+    )
+
+
+def pause_after(tries: int) -> float:
+    """Seconds to wait after so many failures."""
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(tries, 10))
+
+
+class Reporter:
+    """Remembers what was said of each ConfigMap, so that nothing is said twice.
+
+    Args:
+        events: where Events are written.
+        namespace: of the ConfigMaps.
+        log: where lines are written.
+    """
+
+    def __init__(self, events: Events, namespace: str, log: FilteringBoundLogger) -> None:
+        self._events = events
+        self._namespace = namespace
+        self._log = log
+        self._said: dict[str, Verdict] = {}
+        self._waiting: dict[str, Verdict] = {}
+        self._wake = asyncio.Event()
+        self._refused = False
+
+    def take(self, verdicts: Iterable[Verdict]) -> None:
+        """Tell what is new: a rejection, and that one is over."""
+        now = {verdict.config_map.name: verdict for verdict in verdicts}
+        for name, verdict in now.items():
+            before = self._said.get(name)
+            if not verdict.accepted:
+                if before is None or _said(before) != _said(verdict):
+                    self._log_rejection(verdict)
+                if before is None or _key(before) != _key(verdict):
+                    self._waiting[name] = verdict
+            elif before is not None and not before.accepted:
+                self._log.info(f"{verdict.kind}_accepted", configmap=name, vendor=verdict.vendor)
+                self._waiting[name] = verdict
+        self._said = now
+        if self._waiting:
+            self._wake.set()
+
+    async def run(self) -> None:
+        """Write the Events until cancelled, one after the other; an API server that cannot be reached is waited for."""
+        tries = 0
+        while True:
+            await self._wake.wait()
+            if not self._waiting:
+                self._wake.clear()
+                continue
+            name, verdict = next(iter(self._waiting.items()))
+            del self._waiting[name]
+            try:
+                await self._write(verdict)
+                tries = 0
+            except ApiError as error:
+                if not will_pass(error):
+                    self._refuse(error)
+                    continue
+                # What came meanwhile is newer.
+                self._waiting.setdefault(name, verdict)
+                await asyncio.sleep(pause_after(tries))
+                tries += 1
+
+    async def _write(self, verdict: Verdict) -> None:
+        one = verdict.config_map
+        subject = Subject("v1", "ConfigMap", self._namespace, one.name, one.uid, one.version)
+        reason = REASONS[verdict.kind, verdict.accepted]
+        await self._events.tell(subject, "Normal" if verdict.accepted else "Warning", reason, message_of(verdict))
+
+    def _log_rejection(self, verdict: Verdict) -> None:
+        self._log.error(
+            f"{verdict.kind}_rejected",
+            configmap=verdict.config_map.name,
+            vendor=verdict.vendor,
+            problems=[str(problem) for problem in verdict.problems[:MOST_PROBLEMS]],
+            in_force=verdict.instead,
+        )
+
+    def _refuse(self, error: ApiError) -> None:
+        if not self._refused:
+            self._refused = True
+            self._log.error("events_refused", error=str(error))
+
+
+def message_of(verdict: Verdict) -> str:
+    """What the Event says: what is in force, then why."""
+    if verdict.accepted:
+        return f"In force again: vendor {verdict.vendor}" if verdict.vendor else "In force again"
+    return f"In force: {verdict.instead}. {'; '.join(map(str, verdict.problems))}"
+
+
+def _said(verdict: Verdict) -> tuple[object, ...]:
+    return verdict.config_map.uid, verdict.problems, verdict.instead
+
+
+def _key(verdict: Verdict) -> tuple[object, ...]:
+    return *_said(verdict), verdict.config_map.version

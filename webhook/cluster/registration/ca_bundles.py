@@ -1,0 +1,56 @@
+"""Authorities in a ``caBundle``: PEM blocks, compared by what they hold and not by how they are written."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterable
+from typing import Final
+
+from webhook.cluster.client.api import Object
+
+INJECTED: Final = "cert-manager.io/inject-"
+"""How annotations begin by which somebody else fills ``caBundle`` in."""
+
+_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+
+
+def authorities(bundle: bytes) -> dict[bytes, bytes]:
+    """The certificates of a bundle: by their DER the PEM block; what is no certificate's is passed over."""
+    found = {}
+    for block in _BLOCK.finditer(bundle):
+        try:
+            found[base64.b64decode(block[1], validate=False)] = block[0]
+        except (binascii.Error, ValueError):
+            continue
+    return found
+
+
+def bundle_of(webhook: Object) -> bytes:
+    """The bundle of one webhook; empty if it has none that can be read."""
+    config = webhook.get("clientConfig")
+    encoded = config.get("caBundle") if isinstance(config, dict) else None
+    try:
+        return base64.b64decode(encoded) if isinstance(encoded, str) else b""
+    except (binascii.Error, ValueError):
+        return b""
+
+
+def injected(configuration: Object) -> bool:
+    """Whether somebody else fills in the bundles of a configuration."""
+    metadata = configuration.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(annotations, dict) and any(str(key).startswith(INJECTED) for key in annotations)
+
+
+def widened(ours: bytes, theirs: bytes) -> bytes:
+    """A bundle that holds both; theirs as it stands if it does so already."""
+    known, there = authorities(ours), authorities(theirs)
+    if not known:
+        return ours
+    if known.keys() <= there.keys():
+        return theirs
+    return _joined([ours, *(block for one, block in there.items() if one not in known)])
+
+
+def _joined(parts: Iterable[bytes]) -> bytes:
+    return b"".join(part if part.endswith(b"\n") else part + b"\n" for part in parts)

@@ -1,0 +1,258 @@
+"""A webhook configuration held against the one that should stand there: what differs, and whether that keeps pods out.
+
+Only what is there is compared, never who wrote it: whatever keeps pods of an opted-in namespace from being treated is a
+fault, whoever wanted it.
+"""
+
+import enum
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, TypeAlias
+
+from webhook.cluster.client.api import FIELD_MANAGER, Object
+from webhook.cluster.registration.ca_bundles import authorities, bundle_of
+from webhook.cluster.registration.desired import (
+    AUDIT,
+    AUDIT_MODES,
+    ENFORCE,
+    NAMESPACE_NAME,
+    Desired,
+    Site,
+    Terms,
+    registration,
+)
+from webhook.cluster.registration.match_conditions import WORDS
+from webhook.cluster.registration.observed import foreign_terms, matched_names_in, webhooks_of
+from webhook.cluster.registration.selector import selects
+from webhook.labels import ENABLED, KEEP_SELECTORS, MODE
+
+"""The annotation of a configuration by which its administrator wants foreign terms in its namespace selectors kept."""
+
+SHOWN: Final = 10
+"""Names that are listed of those that let no pod through."""
+
+Labels: TypeAlias = Mapping[str, str]
+_Fault: TypeAlias = "tuple[str, str, Severity]"
+
+
+class Severity(enum.IntEnum):
+    """What a difference comes to."""
+
+    SLIGHT = 1
+    """Pods are sent here all the same; only how differs."""
+    KEEPS_OUT = 2
+    """Pods of opted-in namespaces are not treated."""
+    NO_VERSION_WRITES = 3
+    """The same, and no version of this program ever writes such a thing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One difference between a configuration and the one that should be there.
+
+    Attributes:
+        webhook: its name; empty for the whole configuration.
+        field: of the webhook; for the condition that depends on the policy, that one's name.
+        what: the difference, as the end of a sentence about it.
+        severity: what it comes to.
+    """
+
+    webhook: str
+    field: str
+    what: str
+    severity: Severity
+
+    def __str__(self) -> str:
+        return f"{self.webhook} {self.what}" if self.webhook else self.what
+
+
+def differences(
+    configuration: Object | None, want: Desired, site: Site, opted_in: Sequence[Labels]
+) -> list[Difference]:
+    """How a configuration differs from what a policy wants.
+
+    Args:
+        configuration: as the API server gave it, None if there is none.
+        want: what the policy wants.
+        site: where the webhook is; with an empty address, where calls go is not compared.
+        opted_in: the labels of each namespace that has opted in.
+    """
+    if configuration is None:
+        return [Difference("", "", "there is none", Severity.NO_VERSION_WRITES)]
+    found = webhooks_of(configuration)
+    made = webhooks_of(registration(want, site))
+    kept = keeps_selectors(configuration)
+    return [
+        Difference(name, *fault)
+        for name in (ENFORCE, AUDIT)
+        for fault in (
+            _of_webhook(found[name], made[name], want, site, () if kept else opted_in_as(name, want, opted_in))
+            if name in found
+            else [("", "is missing", Severity.NO_VERSION_WRITES)]
+        )
+    ]
+
+
+def keeps_selectors(configuration: Object) -> bool:
+    """Whether its administrator wants foreign terms in the namespace selectors kept."""
+    metadata = configuration.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
+    return isinstance(annotations, dict) and annotations.get(KEEP_SELECTORS) == "true"
+
+
+def opted_in_as(name: str, want: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
+    """The labels of the namespaces that one of the webhooks is for, with one that has only the labels it needs."""
+    tells = name == AUDIT
+    bare = {want.opt_in: ENABLED, NAMESPACE_NAME: "", **({MODE: AUDIT_MODES[0]} if tells else {})}
+    return [bare, *(labels for labels in opted_in if (labels.get(MODE) in AUDIT_MODES) == tells)]
+
+
+def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
+    """Those of the terms that keep none of the namespaces out."""
+    return Terms(
+        {
+            key: value
+            for key, value in terms.labels.items()
+            if all(selects({"matchLabels": {key: value}}, one) for one in namespaces)
+        },
+        [term for term in terms.expressions if all(selects({"matchExpressions": [term]}, one) for one in namespaces)],
+    )
+
+
+def other_writers(configuration: Object) -> list[str]:
+    """Who else owns fields of the webhooks, by the API server's own record; not who only fills bundles in.
+
+    Source: ``metadata.managedFields``, https://kubernetes.io/docs/reference/using-api/server-side-apply/.
+    """
+    metadata = configuration.get("metadata")
+    entries = metadata.get("managedFields") if isinstance(metadata, dict) else None
+    return sorted(
+        {
+            str(entry.get("manager"))
+            for entry in entries or ()
+            if isinstance(entry, dict)
+            and entry.get("manager") != FIELD_MANAGER
+            and any(_beyond_bundles(fields) for fields in _owned_webhooks(entry))
+        }
+    )
+
+
+def _owned_webhooks(entry: Object) -> list[Any]:
+    fields = entry.get("fieldsV1")
+    webhooks = fields.get("f:webhooks") if isinstance(fields, dict) else None
+    return list(webhooks.values()) if isinstance(webhooks, dict) else []
+
+
+def _beyond_bundles(fields: Any) -> bool:
+    if not isinstance(fields, dict):
+        return False
+    config = fields.get("f:clientConfig")
+    return bool(fields.keys() - {"f:clientConfig", "f:name", "."}) or (
+        isinstance(config, dict) and bool(config.keys() - {"f:caBundle", "."})
+    )
+
+
+def _of_webhook(
+    found: Object, made: Object, want: Desired, site: Site, namespaces: Sequence[Labels]
+) -> Iterator[_Fault]:
+    if not any(creates_pods(rule) for rule in found.get("rules") or ()):
+        yield "rules", "has no rule for new pods", Severity.NO_VERSION_WRITES
+    if found.get("objectSelector"):
+        yield "objectSelector", "has an objectSelector, which keeps pods out", Severity.NO_VERSION_WRITES
+    if "v1" not in (found.get("admissionReviewVersions") or ()):
+        yield "admissionReviewVersions", "has no v1 among its admissionReviewVersions", Severity.NO_VERSION_WRITES
+    yield from _of_selector(found, made, want, namespaces)
+    yield from _of_conditions(found, made, want)
+    if site.address and _address(found) != _address(made):
+        yield "clientConfig", f"calls {_address(found)}, not {_address(made)}", Severity.KEEPS_OUT
+    if not authorities(site.ca_bundle).keys() <= authorities(bundle_of(found)).keys():
+        yield "caBundle", "has a caBundle that does not hold this webhook's authority", Severity.KEEPS_OUT
+    for key in ("failurePolicy", "matchPolicy", "reinvocationPolicy", "sideEffects", "timeoutSeconds"):
+        if found.get(key) != made[key]:
+            yield key, f"has {key} {_short(found.get(key))}, not {made[key]}", Severity.SLIGHT
+
+
+def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
+    """Terms of ours that are not there, and terms of others that keep namespaces out."""
+    selector = found.get("namespaceSelector")
+    terms = (selector.get("matchExpressions") if isinstance(selector, dict) else None) or ()
+    for ours in made["namespaceSelector"]["matchExpressions"]:
+        key, operator = ours["key"], ours["operator"]
+        alike = [
+            one for one in terms if isinstance(one, dict) and (one.get("key"), one.get("operator")) == (key, operator)
+        ]
+        # Values of `NotIn` may be more: that only spares more namespaces.
+        absent = sorted(set(ours["values"]) - {value for one in alike for value in one.get("values") or ()})
+        if absent:
+            yield (
+                "namespaceSelector",
+                f"has a namespaceSelector without {key} {operator} ({', '.join(absent)})",
+                Severity.SLIGHT,
+            )
+    foreign = foreign_terms(found, want.opt_in)
+    left = harmless(foreign, namespaces)
+    harmful = Terms(
+        {key: value for key, value in foreign.labels.items() if key not in left.labels},
+        [term for term in foreign.expressions if term not in left.expressions],
+    )
+    if harmful:
+        yield (
+            "namespaceSelector",
+            f"has a namespaceSelector that keeps opted-in namespaces out: {_short(harmful)}",
+            Severity.NO_VERSION_WRITES,
+        )
+
+
+def _of_conditions(found: Object, made: Object, want: Desired) -> Iterator[_Fault]:
+    conditions = [one for one in found.get("matchConditions") or () if isinstance(one, dict)]
+    if not conditions:
+        return
+    names = {one["name"] for one in made["matchConditions"]}
+    for one in conditions:
+        if one.get("name") not in names:
+            yield "matchConditions", f"has a match condition of others, {_short(one.get('name'))}", Severity.KEEPS_OUT
+        elif one["name"] != WORDS and one not in made["matchConditions"]:
+            yield (
+                "matchConditions",
+                f"has another match condition {one['name']} than this version writes",
+                Severity.KEEPS_OUT,
+            )
+    let_through = matched_names_in(found)
+    if let_through is None:
+        yield (
+            WORDS,
+            f"has no match condition {WORDS!r} as this version writes it: it cannot be compared",
+            Severity.KEEPS_OUT,
+        )
+    elif missing := let_through.lacks(want.matched_names):
+        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
+        yield WORDS, f"does not let pods through for {', '.join(missing[:SHOWN])}{more}", Severity.KEEPS_OUT
+
+
+def creates_pods(rule: Any) -> bool:
+    """Whether a rule of a webhook is about new pods."""
+    if not isinstance(rule, dict):
+        return False
+    wanted_of = {
+        "apiGroups": {"", "*"},
+        "apiVersions": {"v1", "*"},
+        "operations": {"CREATE", "*"},
+        "resources": {"pods", "*", "*/*"},
+    }
+    return rule.get("scope") != "Cluster" and all(
+        set(rule.get(key) or ()) & any_of for key, any_of in wanted_of.items()
+    )
+
+
+def _address(webhook: Object) -> str:
+    config = webhook.get("clientConfig")
+    service = config.get("service") if isinstance(config, dict) else None
+    if isinstance(service, dict):
+        path, port = service.get("path") or "/", service.get("port") or 443
+        return f"{service.get('namespace')}/{service.get('name')}:{port}{path}"
+    return str(config.get("url")) if isinstance(config, dict) else "nobody"
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    return text if len(text) <= 200 else f"{text[:199]}…"  # noqa: PLR2004  (a line of a log)

@@ -1,0 +1,147 @@
+"""A registration as it stands in the cluster: who wrote it, what it lets through, and what others have added to it."""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import total_ordering
+from typing import Any, Final
+
+from webhook.cluster.client.api import Object
+from webhook.cluster.registration.ca_bundles import authorities, bundle_of, injected
+from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAMESPACE_NAME, Desired, Terms
+from webhook.cluster.registration.match_conditions import WORDS, parse
+from webhook.cluster.registration.matched_names import MatchedNames
+from webhook.labels import ENABLED, INJECT, MODE, WRITTEN_BY
+from webhook.mapping.model.policy import CLUSTER_NAMESPACES
+
+_STAMP: Final = re.compile(r"(\S+) (\S+)")
+_VERSION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(.*)")
+_EARLIER: Final = re.compile(r"[-._]?(?:a|b|c|rc|alpha|beta|pre|dev)")
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Version:
+    """A version of the program; one that cannot be read is older than all others."""
+
+    text: str
+
+    def __lt__(self, other: "Version") -> bool:
+        return self._key() < other._key()
+
+    def _key(self) -> tuple[tuple[int, ...], bool, str]:
+        found = _VERSION.fullmatch(self.text)
+        if found is None:
+            return (), False, self.text
+        numbers = [int(number) for number in found[1].split(".")]
+        while numbers and numbers[-1] == 0:
+            numbers.pop()
+        return (*numbers, 0), _EARLIER.match(found[2]) is None, found[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """A registration that was read.
+
+    Attributes:
+        version, digest: of who wrote it; None where nobody says so.
+        desired: what it was made from; None if it was not made by us, or changed since so that it cannot be told.
+        foreign: terms of others in the namespace selectors, by the name of the webhook.
+        authorities: of each of our webhooks, the certificates (DER) in its bundle.
+        injected: somebody else fills these in.
+    """
+
+    version: Version | None = None
+    digest: str | None = None
+    desired: Desired | None = None
+    foreign: Mapping[str, Terms] = field(default_factory=dict)
+    authorities: tuple[frozenset[bytes], ...] = ()
+    injected: bool = False
+
+
+def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
+    """A configuration of the cluster, whoever has had hands on it.
+
+    Args:
+        configuration: as the API server gave it.
+        opt_in: the reader's own opt-in label; the writer's may be another.
+    """
+    annotations = _dict(_dict(configuration.get("metadata")).get("annotations"))
+    stamp = _STAMP.fullmatch(str(annotations.get(WRITTEN_BY, "")))
+    webhooks = webhooks_of(configuration)
+    ours = {name: webhooks[name] for name in (ENFORCE, AUDIT) if name in webhooks}
+    foreign: dict[str, Terms] = {
+        name: terms for name, webhook in ours.items() if (terms := foreign_terms(webhook, opt_in))
+    }
+    bundles = tuple(frozenset(authorities(bundle_of(webhook))) for webhook in ours.values())
+    by_others = injected(configuration)
+    if stamp is None:
+        return Observed(foreign=foreign, authorities=bundles, injected=by_others)
+    made_from = {_made_from(webhook, stamp[2], opt_in) for webhook in ours.values()}
+    whole = len(ours) == len((ENFORCE, AUDIT)) and len(made_from) == 1
+    return Observed(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign, bundles, by_others)
+
+
+def webhooks_of(configuration: Object) -> dict[str, Object]:
+    """The webhooks of a configuration by name."""
+    return {str(one.get("name")): one for one in map(_dict, _list(configuration.get("webhooks")))}
+
+
+def matched_names_in(webhook: Object) -> MatchedNames | None:
+    """Which pods the match conditions of a webhook let through; None where they are not ours, or changed since."""
+    named = {one.get("name"): one.get("expression") for one in map(_dict, _list(webhook.get("matchConditions")))}
+    expression = named.get(WORDS)
+    return parse(expression) if isinstance(expression, str) else None
+
+
+def _made_from(webhook: Object, digest: str, opt_in: str) -> Desired | None:
+    let_through, its_opt_in, timeout = (
+        matched_names_in(webhook),
+        _opt_in(webhook, opt_in),
+        webhook.get("timeoutSeconds"),
+    )
+    if let_through is None or its_opt_in is None or not isinstance(timeout, int):
+        return None
+    return Desired(digest, let_through, its_opt_in, timeout)
+
+
+def _opt_in(webhook: Object, expected: str) -> str | None:
+    """The opt-in label that a webhook was made with: the expected one, else what stands in its place."""
+    keys = [str(term["key"]) for term in _expressions(webhook) if _is_opt_in(term)]
+    return expected if expected in keys else next(iter(keys), None)
+
+
+def _is_opt_in(term: Object) -> bool:
+    return (term.get("operator"), term.get("values")) == ("In", [ENABLED])
+
+
+def foreign_terms(webhook: Object, opt_in: str) -> Terms:
+    """The terms of its namespace selector that are not ours; one about a label of ours could only contradict."""
+    own_keys = {_opt_in(webhook, opt_in), opt_in, MODE}
+    expressions = [term for term in _expressions(webhook) if term.get("key") not in own_keys]
+    sparing = next(filter(_spares_the_cluster, expressions), None)
+    labels = _dict(_dict(webhook.get("namespaceSelector")).get("matchLabels"))
+    return Terms(
+        {key: value for key, value in labels.items() if key not in own_keys},
+        [term for term in expressions if term is not sparing],
+    )
+
+
+def _spares_the_cluster(term: Object) -> bool:
+    """Whether a term is our own of the namespaces that are never touched; with more names in it, it is not only ours."""
+    if (term.get("key"), term.get("operator")) != (NAMESPACE_NAME, "NotIn"):
+        return False
+    names = set(_list(term.get("values")))
+    return names >= CLUSTER_NAMESPACES and len(names - CLUSTER_NAMESPACES) <= 1
+
+
+def _expressions(webhook: Object) -> list[Object]:
+    return [_dict(term) for term in _list(_dict(webhook.get("namespaceSelector")).get("matchExpressions"))]
+
+
+def _dict(value: Any) -> Object:
+    return value if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []

@@ -1,0 +1,61 @@
+"""The pace of repairs: whoever keeps undoing them is answered slower and slower, and never left to have the last word."""
+
+from dataclasses import dataclass, field
+from math import inf
+
+from webhook.cluster.registration.update import Change
+
+
+@dataclass(slots=True)
+class Backoff:
+    """When the next repair of a kind may be made; seconds are of a clock that never jumps.
+
+    Attributes:
+        shortest: seconds after the first repair; they double with each further one.
+        longest: seconds that they never exceed.
+        calm: seconds without a repair after which the next one counts as the first.
+    """
+
+    shortest: float
+    longest: float
+    calm: float
+    _last: float = -inf
+    _in_a_row: int = 0
+
+    def made(self, at: float) -> None:
+        """Count one."""
+        self._in_a_row = self.in_a_row(at) + 1
+        self._last = at
+
+    def in_a_row(self, at: float) -> int:
+        """Repairs since it was last calm."""
+        return 0 if at - self._last >= self.calm else self._in_a_row
+
+    def rest(self, at: float) -> float:
+        """Seconds until the next one may be made; 0 now."""
+        made = self.in_a_row(at)
+        if not made:
+            return 0.0
+        return max(0.0, self._last + min(self.shortest * 2.0 ** min(made - 1, 32), self.longest) - at)
+
+
+@dataclass(slots=True)
+class Repairs:
+    """The repairs of one configuration: how many of each kind, and when the next may be made.
+
+    What lets more pods through has a pace of its own, a minute at the longest. To take away, or over, may wait an hour:
+    replicas that disagree for long end with everything let through.
+    """
+
+    widening: Backoff
+    narrowing: Backoff
+    counts: dict[Change, int] = field(default_factory=lambda: dict.fromkeys(Change, 0))
+
+    def made(self, change: Change, at: float) -> None:
+        """Count one."""
+        self.counts[change] += 1
+        self.pace(change).made(at)
+
+    def pace(self, change: Change) -> Backoff:
+        """The pace of a kind of repair."""
+        return self.narrowing if change in {Change.NARROWED, Change.TAKEN_OVER} else self.widening

@@ -1,0 +1,66 @@
+"""The webhook configuration in the API server: read, and written by name only, so that a role can permit just that."""
+
+from dataclasses import dataclass
+from http import HTTPStatus
+
+import msgspec
+
+from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, Object, StatusError
+from webhook.cluster.registration.desired import API_VERSION, COLLECTION, KIND, NAME
+
+_PATH = f"{COLLECTION}/{NAME}"
+_QUERY = {"fieldManager": FIELD_MANAGER}
+_LABELS = {"app.kubernetes.io/managed-by": "vgpu-webhook"}
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConfiguration:
+    """The one webhook configuration of a cluster.
+
+    All methods raise `StatusError` where the server says no, and `UnreachableError` where it says nothing.
+    """
+
+    api: Api
+
+    async def read(self) -> Object | None:
+        """What stands there; None if there is none."""
+        answer = await self.api.request("GET", _PATH)
+        return None if answer.status == HTTPStatus.NOT_FOUND else _object(answer)
+
+    async def create(self, configuration: Object) -> Object | None:
+        """What was written; None if another replica was quicker, or the object went away again.
+
+        It is applied without webhooks and then filled, for an apply would write over what another replica has just filled.
+        """
+        # An apply that owns no field would keep the API server from recording who writes which.
+        bare = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": NAME, "labels": _LABELS}}
+        answer = await self.api.request(
+            "PATCH", _PATH, query=_QUERY, body=msgspec.json.encode(bare), content_type=APPLY
+        )
+        made = _object(answer)
+        if made.get("webhooks"):
+            return None
+        metadata = {
+            **configuration["metadata"],
+            "labels": _LABELS,
+            "resourceVersion": made["metadata"]["resourceVersion"],
+        }
+        return await self.replace({**configuration, "metadata": metadata})
+
+    async def replace(self, configuration: Object) -> Object | None:
+        """What was written; None if another version stands there by now."""
+        answer = await self.api.request("PUT", _PATH, query=_QUERY, body=msgspec.json.encode(configuration))
+        return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else _object(answer)
+
+
+def _object(answer: Answer) -> Object:
+    """The object in an answer.
+
+    Raises:
+        StatusError: the answer is another one.
+    """
+    body = answer.accepted()
+    try:
+        return msgspec.json.decode(body, type=Object)
+    except msgspec.DecodeError as error:
+        raise StatusError(answer.status, "", f"no JSON object: {error}") from None

@@ -1,0 +1,168 @@
+"""What is to be written where a registration stands already: a pure function, the same on every replica.
+
+Replicas learn of a change one after the other, without a leader. So nobody takes away what another one may need: whose
+policy changed writes it, widened by what was there; what nobody needs any more goes when all has been quiet at one digest.
+"""
+
+import base64
+import copy
+import enum
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from webhook.cluster.client.api import Object
+from webhook.cluster.registration.ca_bundles import authorities, bundle_of, injected, widened
+from webhook.cluster.registration.desired import ENFORCE, FAIL, IGNORE, NAME, Desired, Site, registration
+from webhook.cluster.registration.match_conditions import fits
+from webhook.cluster.registration.observed import Observed, Version, webhooks_of
+
+
+class Change(enum.Enum):
+    """Why a registration is written."""
+
+    CREATED = "created"
+    ANNOUNCED = "written for a new policy"
+    WIDENED = "widened"
+    NARROWED = "narrowed"
+    REPAIRED = "repaired"
+    TAKEN_OVER = "taken over from a policy that no replica holds any more"
+
+
+class Update(NamedTuple):
+    """A configuration to be written, and why."""
+
+    configuration: Object
+    change: Change
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The one who writes.
+
+    Attributes:
+        version: of its program.
+        want: what its policy wants.
+        site: where the webhook is.
+        owner: an owner reference by which the registration goes with its release.
+        announced: its policy has been written, or stood there, since it changed.
+        serving: callers that trust the bundle can be answered; else nothing is made to wait for an answer.
+    """
+
+    version: Version
+    want: Desired
+    site: Site
+    owner: Object | None = None
+    announced: bool = False
+    serving: bool = True
+
+
+def update_for(found: Object | None, read: Observed, writer: Writer, *, quiet: bool) -> Update | None:
+    """What a writer has to write, None where all is as it should be.
+
+    Args:
+        found: the configuration in the cluster, None if there is none.
+        read: the same, as `read_observed` gives it, with those terms of others that are to be kept; never a newer
+            version's.
+        writer: who asks.
+        quiet: neither the policy nor the registration has changed for a while.
+    """
+    if found is None:
+        made = registration(writer.want, writer.site, version=writer.version.text)
+        _spare(made, {}, writer)
+        _own(made, writer.owner)
+        return Update(made, Change.CREATED)
+    version, want = _agreed(read, writer, quiet=quiet)
+    made = registration(want, writer.site, version=version.text, foreign=read.foreign)
+    dropped = _put_bundles(made, found, writer.site, quiet=quiet)
+    _spare(made, found, writer)
+    amended = copy.deepcopy(found)
+    amended["webhooks"] = made["webhooks"]
+    metadata = _metadata(amended)
+    metadata["annotations"] = {**(metadata.get("annotations") or {}), **made["metadata"]["annotations"]}
+    _own(amended, writer.owner)
+    return None if amended == found else Update(amended, _change(read, want, writer, dropped=dropped))
+
+
+def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> bool:
+    """Puts the authorities into what was made; whether any is taken away.
+
+    What is not ours is taken away only when all is quiet: another replica may have told callers of an authority that has
+    not come here yet. Where somebody else fills bundles in, they stay as they are.
+    """
+    dropped = False
+    theirs = {str(webhook.get("name")): webhook for webhook in found.get("webhooks") or () if isinstance(webhook, dict)}
+    for webhook in made["webhooks"]:
+        config, there = webhook["clientConfig"], bundle_of(theirs.get(webhook["name"], {}))
+        if injected(found) or injected(made) or not site.ca_bundle:
+            config.pop("caBundle", None)
+            bundle = there
+        else:
+            bundle = site.ca_bundle if quiet else widened(site.ca_bundle, there)
+        if bundle:
+            config["caBundle"] = base64.b64encode(bundle).decode()
+        dropped = dropped or not authorities(there).keys() <= authorities(bundle).keys()
+    return dropped
+
+
+def spares(configuration: Object) -> bool:
+    """Whether pods that should wait for an answer go on without one where nobody gives it."""
+    enforcing = webhooks_of(configuration).get(ENFORCE, {})
+    return enforcing.get("failurePolicy") != FAIL
+
+
+def _spare(made: Object, found: Object, writer: Writer) -> None:
+    """Leaves out what makes pods wait for an answer while nobody can be answered, unless it stands there already."""
+    enforcing = webhooks_of(made)[ENFORCE]
+    uncalled = injected(made) and not bundle_of(enforcing)
+    if (uncalled or not writer.serving) and spares(found):
+        enforcing["failurePolicy"] = IGNORE
+
+
+def _agreed(read: Observed, writer: Writer, *, quiet: bool) -> tuple[Version, Desired]:
+    """In whose name is written, and what."""
+    there = read.desired
+    if there is None or read.version is None:
+        return writer.version, writer.want
+    both = writer.want.matched_names | there.matched_names
+    fit = fits(both)
+    if not fit:
+        # The API server would refuse it, and everything else that is to be written with it: better the newest policy alone.
+        both = writer.want.matched_names
+    if read.version == writer.version:
+        if there.digest == writer.want.digest:
+            return writer.version, writer.want if quiet else replace(writer.want, matched_names=both)
+        if writer.announced and not quiet:
+            # Another replica is ahead, or behind: what it lacks of ours is added in its name, the rest is its own.
+            return read.version, replace(there, matched_names=both) if fit else there
+    return writer.version, replace(writer.want, matched_names=both)
+
+
+def _change(read: Observed, want: Desired, writer: Writer, *, dropped: bool) -> Change:
+    if not writer.announced:
+        return Change.ANNOUNCED
+    if dropped:
+        return Change.NARROWED
+    if read.desired is None:
+        return Change.REPAIRED
+    if read.desired.matched_names == want.matched_names:
+        return Change.TAKEN_OVER if read.desired.digest != want.digest else Change.REPAIRED
+    return Change.WIDENED if want.matched_names.covers(read.desired.matched_names) else Change.NARROWED
+
+
+def _own(configuration: Object, owner: Object | None) -> None:
+    """Puts the owner reference in, in place of one to an object of the same name that is gone."""
+    if owner is None:
+        return
+    metadata = _metadata(configuration)
+    there = metadata.get("ownerReferences") or []
+    if owner not in there:
+        metadata["ownerReferences"] = [*(one for one in there if not _same_name(one, owner)), owner]
+
+
+def _same_name(reference: Any, owner: Object) -> bool:
+    return isinstance(reference, dict) and all(reference.get(key) == owner[key] for key in ("kind", "name"))
+
+
+def _metadata(configuration: Object) -> Object:
+    metadata: Object = configuration.setdefault("metadata", {"name": NAME})
+    return metadata

@@ -1,0 +1,74 @@
+"""A watch on the one registration, so that whatever is done to it is seen at once."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import msgspec
+from structlog.typing import FilteringBoundLogger
+
+from webhook.cluster.client.api import Api
+from webhook.cluster.client.reflector import Reflector
+from webhook.cluster.registration.ca_bundles import authorities, bundle_of
+from webhook.cluster.registration.desired import COLLECTION, NAME
+
+
+class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
+    name: str
+    resource_version: str
+    namespace: str = ""
+
+
+class _ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
+    ca_bundle: str | None = None
+
+
+class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
+    client_config: _ClientConfig = _ClientConfig()
+
+
+class Configuration(msgspec.Struct, frozen=True):
+    """As much of the registration as tells that it changed and whom its callers trust; the registrar reads the whole."""
+
+    metadata: _Metadata
+    webhooks: tuple[_Webhook, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Watched:
+    """What is held of the registration.
+
+    Attributes:
+        version: its resourceVersion.
+        bundles: of each webhook the authorities (DER) that its callers trust.
+    """
+
+    version: str
+    bundles: tuple[frozenset[bytes], ...]
+
+
+def watch_registration(
+    api: Api, changed: Callable[[], None], log: FilteringBoundLogger
+) -> Reflector[Configuration, Watched]:
+    """A reflector that says whenever the registration changed; see `bundles_in` for what its callers trust."""
+    return Reflector(
+        api,
+        COLLECTION,
+        Configuration,
+        _watched,
+        log,
+        changed=lambda _: changed(),
+        query={"fieldSelector": f"metadata.name={NAME}"},
+    )
+
+
+def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[bytes], ...] | None:
+    """The authorities (DER) of each webhook of the registration; None if there is no registration."""
+    found = next(iter(reflector.objects.values()), None)
+    return None if found is None else found.bundles
+
+
+def _watched(configuration: Configuration) -> Watched:
+    encoded = [{"clientConfig": {"caBundle": one.client_config.ca_bundle}} for one in configuration.webhooks or ()]
+    return Watched(
+        configuration.metadata.resource_version, tuple(frozenset(authorities(bundle_of(one))) for one in encoded)
+    )

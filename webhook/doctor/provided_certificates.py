@@ -1,0 +1,143 @@
+"""Certificates that somebody else keeps (``serve --certificate-dir``): whose they are, and how they are renewed there."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from certs.state import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, STATE
+from webhook.cluster.client.api import Api, ApiError
+from webhook.doctor.read import all_of
+
+OPTION: Final = "--certificate-dir"
+
+T = TypeVar("T")
+
+
+class ProvidedError(Exception):
+    """Somebody else keeps the certificate: where it is from, and how it is renewed there."""
+
+
+class _Named(msgspec.Struct):
+    name: str = ""
+
+
+class _Secret(msgspec.Struct, rename="camel"):
+    secret_name: str = ""
+
+
+class _Volume(msgspec.Struct):
+    name: str = ""
+    secret: _Secret | None = None
+
+
+class _Mount(msgspec.Struct, rename="camel"):
+    name: str = ""
+    mount_path: str = ""
+
+
+class _Container(msgspec.Struct, rename="camel"):
+    command: list[str] | None = None
+    args: list[str] | None = None
+    volume_mounts: list[_Mount] | None = None
+
+
+class _Pod(msgspec.Struct):
+    containers: list[_Container] = []
+    volumes: list[_Volume] | None = None
+
+
+class _Template(msgspec.Struct):
+    spec: _Pod
+
+
+class _Workload(msgspec.Struct):
+    template: _Template
+
+
+class _Deployment(msgspec.Struct):
+    metadata: _Named
+    spec: _Workload
+
+
+class _Certificate(msgspec.Struct):
+    metadata: _Named
+    spec: _Secret
+
+
+async def provided_by(api: Api, namespace: str) -> str | None:
+    """Whose certificate the replicas of a namespace serve, and how it is renewed there; None if it is their own.
+
+    What cannot be read counts as not there.
+    """
+    for deployment in await _all(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", _Deployment):
+        pod = deployment.spec.template.spec
+        for container in pod.containers:
+            folder = _folder([*(container.command or ()), *(container.args or ())])
+            if folder is not None:
+                place = f"the Deployment {namespace}/{deployment.metadata.name}"
+                secret = _mounted(folder, container, pod)
+                if secret is None:
+                    return f"{place} serves what is in {folder} ({OPTION}): {_by_hand(namespace)}"
+                keepers = await _all(api, f"/apis/cert-manager.io/v1/namespaces/{namespace}/certificates", _Certificate)
+                keeper = next((one.metadata.name for one in keepers if one.spec.secret_name == secret), None)
+                return f"{place} serves the Secret {secret} ({OPTION}): {_by_hand(namespace, keeper)}"
+    return None
+
+
+def provided_in_folder(files: Mapping[str, bytes] | None) -> bool:
+    """Whether files are a pair that somebody else keeps: nothing is with it that only the webhook writes."""
+    held = {name for name, content in (files or {}).items() if content.strip()}
+    return CERTIFICATE in held and not held & {AUTHORITY_KEY, COMING_KEY, STATE}
+
+
+def renewed_there(place: str) -> str:
+    """What to say of a place with a pair that somebody else keeps."""
+    return f"{place} holds a certificate without the key of its authority: {_by_hand()}"
+
+
+def perhaps_provided(place: str, registration: str, namespace: str) -> str:
+    """What to say of a place that holds nothing although there is a registration."""
+    return (
+        f"{place} holds no certificates, and there is a registration {registration}: either no replica has started yet, or "
+        f"it serves a certificate of somebody else ({OPTION}), and then {_by_hand(namespace)}"
+    )
+
+
+def _by_hand(namespace: str = "NAMESPACE", certificate: str | None = None) -> str:
+    renew = f"cmctl renew {certificate or 'CERTIFICATE'} --namespace {namespace}"
+    if certificate is not None:
+        return f"cert-manager keeps it; a new one is had by `{renew}`, and served as soon as the pods see it"
+    return (
+        "somebody else keeps it, and has to put a new one there, which is served as soon as it is seen; where that is "
+        f"cert-manager, by `{renew}`"
+    )
+
+
+def _folder(keys: Iterable[str]) -> str | None:
+    """What the option says on a command line of `serve`."""
+    found = list(keys)
+    if "serve" not in found:
+        return None
+    for key, after in zip(found, [*found[1:], ""], strict=True):
+        if key == OPTION:
+            return after
+        if key.startswith(f"{OPTION}="):
+            return key.partition("=")[2]
+    return None
+
+
+def _mounted(folder: str, container: _Container, pod: _Pod) -> str | None:
+    """The Secret that is mounted as a folder."""
+    names = {one.name for one in container.volume_mounts or () if one.mount_path.rstrip("/") == folder.rstrip("/")}
+    found: Iterator[str] = (
+        one.secret.secret_name for one in pod.volumes or () if one.name in names and one.secret is not None
+    )
+    return next(found, None)
+
+
+async def _all(api: Api, path: str, kind: type[T]) -> list[T]:
+    try:
+        return await all_of(api, path, kind)
+    except ApiError:
+        return []

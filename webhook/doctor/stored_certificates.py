@@ -1,0 +1,184 @@
+"""Reading what is kept of certificates, and leaving a request there, for commands that run once."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+from urllib.parse import urlsplit
+
+import msgspec
+import structlog
+
+from certs.directory import Directory
+from certs.rotation_request import ask as leave_request
+from certs.state import Decoded, RotationRequest, decode
+from certs.store import Store
+from webhook.cluster.client.api import Api, ApiError, Object
+from webhook.cluster.client.connect import connect, release_namespace_of
+from webhook.cluster.registration.ca_bundles import authorities, bundle_of
+from webhook.cluster.registration.desired import COLLECTION
+from webhook.cluster.registration.desired import NAME as REGISTRATION
+from webhook.cluster.secret import NAME as SECRET
+from webhook.cluster.secret import SecretStore
+from webhook.doctor.provided_certificates import (
+    ProvidedError,
+    perhaps_provided,
+    provided_by,
+    provided_in_folder,
+    renewed_there,
+)
+
+HTTPS_PORT: Final = 443
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Certificates in the Secret of an installation."""
+
+    kubeconfig: Path | None
+    release_namespace: str | None
+
+
+Location: TypeAlias = Cluster | Path
+"""An installation in a cluster, or the folder of a server."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What was found.
+
+    Attributes:
+        place: for people.
+        decoded: what is kept.
+        trusted: by webhook of the registration the authorities (DER) that its callers trust; None outside a cluster, or
+            if it cannot be read.
+        address: where API servers call, if the registration says.
+    """
+
+    place: str
+    decoded: Decoded
+    trusted: Mapping[str, frozenset[bytes]] | None = None
+    address: str | None = None
+    notes: tuple[str, ...] = field(default=())
+
+
+def read_kept(where: Location) -> Found:
+    """What is kept now.
+
+    Raises:
+        ApiError: it cannot be read.
+        CertificateError: likewise.
+    """
+    return asyncio.run(_read(where))
+
+
+def ask(where: Location, wanted: RotationRequest) -> str:
+    """Leave a request with what is kept; a sentence that says what comes of it.
+
+    Raises:
+        ApiError: it cannot be read or written.
+        CertificateError: nothing is kept there, or it cannot be read or written.
+        ProvidedError: somebody else keeps the certificate.
+    """
+    return asyncio.run(_ask(where, wanted))
+
+
+async def _read(where: Location) -> Found:
+    async with _store(where) as (store, place, installed):
+        files = (await store.read()).files
+        if installed is None:
+            foreign = provided_in_folder(files)
+            return (
+                Found(place, Decoded(None), notes=(renewed_there(place),)) if foreign else Found(place, decode(files))
+            )
+        api, namespace = installed
+        return await _read_cluster(api, namespace, place, decode(files))
+
+
+async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) -> Found:
+    theirs = await provided_by(api, namespace)
+    notes = () if theirs is None else (theirs,)
+    try:
+        registration = await _registration(api)
+    except ApiError as error:
+        return Found(place, decoded, notes=(*notes, f"who trusts it is not known: {error}"))
+    if registration is None:
+        return Found(
+            place, decoded, trusted={}, notes=(*notes, f"there is no registration {REGISTRATION}: nobody calls")
+        )
+    if theirs is None and decoded.kept is None:
+        notes = (perhaps_provided(place, REGISTRATION, namespace),)
+    webhooks = [one for one in registration.get("webhooks") or () if isinstance(one, dict)]
+    trusted = {str(one.get("name")): frozenset(authorities(bundle_of(one))) for one in webhooks}
+    addresses = [_address(one.get("clientConfig") or {}) for one in webhooks]
+    return Found(place, decoded, trusted, next(iter(addresses), None), notes)
+
+
+async def _ask(where: Location, wanted: RotationRequest) -> str:
+    async with _store(where) as (store, place, installed):
+        foreign = await _foreign(store, place, installed)
+        if foreign is not None:
+            raise ProvidedError(foreign)
+        kept = await leave_request(store, wanted)
+    if kept.coming is not None and wanted is RotationRequest.AUTHORITY:
+        return (
+            f"{place} has a coming authority already: leaves under it are served as soon as every API server has had "
+            "the time to learn of it (certs show)"
+        )
+    return _promise(place, wanted)
+
+
+async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) -> str | None:
+    """Why nobody would do what is asked of the webhook; None if its replicas keep the certificates."""
+    if installed is None:
+        return renewed_there(place) if provided_in_folder((await store.read()).files) else None
+    api, namespace = installed
+    theirs = await provided_by(api, namespace)
+    if theirs is not None or decode((await store.read()).files).kept is not None:
+        return theirs
+    try:
+        registration = await _registration(api)
+    except ApiError:
+        return None
+    return None if registration is None else perhaps_provided(place, REGISTRATION, namespace)
+
+
+def _promise(place: str, asked: RotationRequest) -> str:
+    if asked is RotationRequest.LEAF:
+        return f"asked for a new leaf in {place}: the running replicas make one and serve it within seconds"
+    return (
+        f"asked for a new authority in {place}: the running replicas make it and have it trusted beside the old one; leaves "
+        "under it are served after the settle time (2 minutes, if serve --ca-settle says nothing else)"
+    )
+
+
+@asynccontextmanager
+async def _store(where: Location) -> AsyncIterator[tuple[Store, str, tuple[Api, str] | None]]:
+    """The store, its name for people, and in a cluster the way to its API server with the release's namespace."""
+    if isinstance(where, Path):
+        yield Directory(where), str(where), None
+        return
+    namespace = release_namespace_of(where.release_namespace)
+    api = await connect(where.kubeconfig)
+    try:
+        store = SecretStore(api, namespace, SECRET, structlog.get_logger())
+        yield store, store.place, (api, namespace)
+    finally:
+        await api.close()
+
+
+async def _registration(api: Api) -> Object | None:
+    answer = await api.request("GET", f"{COLLECTION}/{REGISTRATION}")
+    return None if answer.status == HTTPStatus.NOT_FOUND else msgspec.json.decode(answer.accepted(), type=Object)
+
+
+def _address(config: Mapping[str, Any]) -> str | None:
+    """Where a webhook is called, as HOST:PORT."""
+    service = config.get("service")
+    if isinstance(service, dict):
+        return f"{service.get('name')}.{service.get('namespace')}.svc:{service.get('port', HTTPS_PORT)}"
+    parts = urlsplit(str(config.get("url", "")))
+    return f"{parts.hostname}:{parts.port or HTTPS_PORT}" if parts.hostname else None

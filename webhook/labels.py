@@ -1,0 +1,107 @@
+"""Every label and annotation of our own: what a namespace, pod or ConfigMap may carry, and what the webhook writes.
+
+This page is the API for whoever writes namespaces and pods. `KEYS` describes it; nothing else in the code spells a key.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Literal, TypeAlias
+
+PREFIX: Final = "vgpu-webhook.io/"
+
+INJECT: Final = f"{PREFIX}inject"
+ENABLED: Final = "enabled"
+DISABLED: Final = "disabled"
+OPT_OUT: Final = f"{PREFIX}opt-out"
+FORBIDDEN: Final = "forbidden"
+MODE: Final = f"{PREFIX}mode"
+ROLLOUT: Final = f"{PREFIX}rollout"
+TARGET: Final = f"{PREFIX}target"
+DEFAULT_PREFIX: Final = f"{PREFIX}default-"
+DEFAULT_DEVICES: Final = f"{DEFAULT_PREFIX}devices"
+DEFAULT_MEMORY: Final = f"{DEFAULT_PREFIX}memory"
+DEFAULT_CORES: Final = f"{DEFAULT_PREFIX}cores"
+SHIM: Final = f"{PREFIX}shim"
+GUARD: Final = f"{PREFIX}guard"
+STATUS: Final = f"{PREFIX}status"
+MAPPING: Final = f"{PREFIX}mapping"
+KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
+WRITTEN_BY: Final = f"{PREFIX}written-by"
+
+Place: TypeAlias = Literal["label", "annotation"]
+ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration"]
+
+
+@dataclass(frozen=True, slots=True)
+class OwnKey:
+    """One label or annotation.
+
+    Attributes:
+        name: with the prefix.
+        place: what it is.
+        kind: of the objects that carry it.
+        values: what it may hold: the words themselves, or in <> what they are.
+        default: what holds without it; None: nothing.
+        purpose: a noun phrase or sentence, without a full stop.
+    """
+
+    name: str
+    place: Place
+    kind: ObjectKind
+    values: tuple[str, ...]
+    default: str | None
+    purpose: str
+
+
+KEYS: Final = (
+    OwnKey(
+        INJECT, "label", "namespace", (ENABLED, DISABLED), DISABLED, "opts the namespace in; `optInLabel` renames it"
+    ),
+    OwnKey(OPT_OUT, "label", "namespace", (FORBIDDEN,), None, "its pods cannot opt out"),
+    OwnKey(MODE, "label", "namespace", ("enforce", "warn", "audit"), "enforce", "what becomes of its pods"),
+    OwnKey(ROLLOUT, "label", "namespace", ("<0 to 100>",), "100", "percentage of workloads for which `enforce` holds"),
+    OwnKey(TARGET, "annotation", "namespace", ("<vendor>",), None, "the vendor in whose keys requests are written"),
+    OwnKey(
+        DEFAULT_DEVICES, "annotation", "namespace", ("<1 and more>",), None, "devices of a request without a number"
+    ),
+    OwnKey(
+        DEFAULT_MEMORY,
+        "annotation",
+        "namespace",
+        ("<quantity>", "<percent>", "all"),
+        None,
+        "memory per device, likewise",
+    ),
+    OwnKey(
+        DEFAULT_CORES, "annotation", "namespace", ("<0 to 100>",), None, "percentage of each device's cores, likewise"
+    ),
+    OwnKey(
+        SHIM,
+        "annotation",
+        "namespace",
+        ("hostPath", "none"),
+        None,
+        "how the shim gets in, whatever Pod Security permits",
+    ),
+    OwnKey(GUARD, "annotation", "namespace", ("deny", "strip", "allow"), None, "what becomes of what lifts a limit"),
+    OwnKey(INJECT, "label", "pod", (DISABLED,), None, "opts the pod out, where its namespace permits that"),
+    OwnKey(TARGET, "annotation", "pod", ("<vendor>",), None, "beats the namespace's"),
+    OwnKey(
+        STATUS, "annotation", "pod", ("<JSON>",), None, "what was read and written; written by the webhook, never read"
+    ),
+    OwnKey(MAPPING, "label", "ConfigMap", ("true",), None, "holds a mapping document"),
+    OwnKey(
+        WRITTEN_BY,
+        "annotation",
+        "webhook configuration",
+        ("<version and digest>",),
+        None,
+        "who wrote it, by which policy",
+    ),
+    OwnKey(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), None, "keeps the selectors of others"),
+)
+"""Each once for each kind of object."""
+
+
+def keys_of(kind: ObjectKind, place: Place) -> tuple[str, ...]:
+    """The keys that mean something on a kind of object."""
+    return tuple(key.name for key in KEYS if (key.kind, key.place) == (kind, place))

@@ -1,0 +1,119 @@
+"""Forms of a document, compiled."""
+
+from collections.abc import Mapping
+
+from webhook.mapping.compile.keys import compile_override
+from webhook.mapping.compile.problems import Problems
+from webhook.mapping.document import schema
+from webhook.mapping.document.problem import Path
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key
+from webhook.mapping.requests.denials import PLACEHOLDER, VALUES
+from webhook.request import DIMENSIONS, Dimension, Request
+
+ByDimension = Mapping[Dimension, tuple[str, ...]]
+
+
+class FormCompiler:
+    """Compiles the forms of one document.
+
+    Args:
+        document: for its variables: their rows can say a dimension.
+        words: the document's words.
+        by_dimension: their names by dimension.
+        problems: takes what is wrong.
+    """
+
+    def __init__(
+        self, document: schema.Mapping, words: Mapping[str, Key], by_dimension: ByDimension, problems: Problems
+    ) -> None:
+        self._document = document
+        self._words = words
+        self._by_dimension = by_dimension
+        self._problems = problems
+
+    def compile(self, index: int, form: schema.Form) -> Form:
+        """The form that stands at `index`."""
+        words = self._words
+        path: Path = ("forms", index)
+        when = tuple(self._condition((*path, "when", key), key, value) for key, value in form.when.items())
+        devices: int | Derived | None = None
+        if isinstance(form.devices, schema.Derived):
+            if form.devices.key not in words:
+                self._problems.add(
+                    (*path, "devices", "word"), f"no word is called {form.devices.key!r}", _listing(words)
+                )
+            devices = Derived(form.devices.key, form.devices.per, form.devices.round)
+        elif form.devices is not None:
+            devices = form.devices
+            if devices < 1:
+                self._problems.add((*path, "devices"), "a request is for one device or more")
+        compiled = Form(
+            name=form.name or f"form {index + 1}",
+            when=when,
+            deny=form.deny,
+            leave=form.leave,
+            devices=devices,
+            memory=self._problems.memory((*path, "memory"), form.memory),
+            cores=self._problems.cores((*path, "cores"), form.cores),
+            absent=Request(
+                form.absent.devices,
+                self._problems.memory((*path, "absent", "memory"), form.absent.memory),
+                self._problems.cores((*path, "absent", "cores"), form.absent.cores),
+            ),
+            keys={
+                name: compile_override((*path, "keys", name), word, form.keys.get(name), self._problems)
+                for name, word in words.items()
+            },
+            own_values=frozenset(name for name, rule in form.keys.items() if "values" in rule.model_fields_set),
+            write=form.write,
+        )
+        for name in form.keys.keys() - words.keys():
+            self._problems.add((*path, "keys", name), f"no word is called {name!r}", _listing(words))
+        if compiled.reads:
+            self._check_dimensions(path, compiled)
+        else:
+            self._check_says_nothing_else(path, form)
+        return compiled
+
+    def _check_dimensions(self, path: Path, form: Form) -> None:
+        rows = [row for variable in self._document.variables.values() for row in (variable.rows or {}).values()]
+        for dimension in DIMENSIONS:
+            by_row = any(getattr(row, dimension) is not None for row in rows)
+            if (
+                form.literal(dimension)
+                or self._by_dimension[dimension]
+                or by_row
+                or getattr(form.absent, dimension) is not None
+            ):
+                continue
+            self._problems.add(path, f"nothing says {dimension}", f"add `{dimension}:` or `absent: {{{dimension}: …}}`")
+
+    def _check_says_nothing_else(self, path: Path, form: schema.Form) -> None:
+        key, does = ("deny", "denies") if form.deny is not None else ("leave", "leaves alone")
+        for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
+            if name not in self._words and (name not in VALUES or key == "leave"):
+                self._problems.add((*path, key), f"no word is called {name!r}", _listing(self._words))
+        if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name"} or (
+            form.deny is not None and form.leave is not None
+        ):
+            self._problems.add(path, f"a form that {does} says nothing else", f"keep `when` and `{key}`")
+
+    def _condition(self, path: Path, key: str, value: schema.Numbers) -> Condition:
+        words, by_dimension = self._words, self._by_dimension
+        items = value if isinstance(value, list) else [value]
+        numbers = [item for item in items if item not in {"absent", "present"}]
+        absent, present = "absent" in items, "present" in items
+        if key in by_dimension and key not in words:
+            if numbers:
+                self._problems.add(path, "a dimension can be `absent` or `present`", "name the word to ask for numbers")
+            return Condition(by_dimension[key], absent, present)  # type: ignore[index]
+        if key not in words:
+            self._problems.add(path, f"no word is called {key!r}", _listing(words))
+            return Condition((), absent, present)
+        if words[key].kind == "text":
+            return Condition((key,), absent, present, None, frozenset(map(str, numbers)))
+        return Condition((key,), absent, present, self._problems.numbers(path, numbers) if numbers else None)
+
+
+def _listing(words: Mapping[str, Key]) -> str:
+    return f"words are {', '.join(words)}"

@@ -1,0 +1,87 @@
+"""The problems of one document, collected; and its amounts parsed, where a mistake becomes one of them."""
+
+from dataclasses import replace
+
+from webhook.mapping.document import schema
+from webhook.mapping.document.problem import MappingError, Path, Problem
+from webhook.mapping.notation.amounts import parse_cores, parse_default_memory, parse_memory
+from webhook.mapping.notation.numbers import Numbers, parse_numbers
+from webhook.quantity import Number, QuantityError, parse_quantity
+from webhook.request import Cores, Memory
+
+
+class Problems:
+    """What is wrong with one document: compiling goes on after a mistake, so that all of them are told at once."""
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._found: list[Problem] = []
+
+    def add(self, path: Path, message: str, hint: str | None = None) -> None:
+        """One more."""
+        self._found.append(Problem(message, path, hint))
+
+    def extend(self, problems: list[Problem]) -> None:
+        """Those that another part of the compiler found."""
+        self._found.extend(problems)
+
+    @property
+    def found(self) -> tuple[Problem, ...]:
+        """All of them, each once, with their source."""
+        return tuple(dict.fromkeys(replace(problem, source=self._source) for problem in self._found))
+
+    def stop_if_any(self) -> None:
+        """Goes no further with a document that has problems.
+
+        Raises:
+            MappingError: all that were found.
+        """
+        if self._found:
+            raise MappingError(self.found)
+
+    def numbers(self, path: Path, written: schema.Numbers | None) -> Numbers | None:
+        """A set of legal numbers."""
+        if written is None:
+            return None
+        try:
+            return parse_numbers(written)
+        except ValueError as error:
+            self.add(path, str(error))
+            return None
+
+    def number(self, path: Path, written: schema.Amount | None, otherwise: Number) -> Number:
+        """A quantity above 0."""
+        if written is None:
+            return otherwise
+        try:
+            number = parse_quantity(str(written))
+        except QuantityError as error:
+            self.add(path, str(error))
+            return otherwise
+        if number <= 0:
+            self.add(path, f"{written} is not above 0")
+        return number
+
+    def memory(self, path: Path, written: schema.Amount | None) -> Memory | None:
+        """An amount of memory."""
+        try:
+            return None if written is None else parse_memory(written)
+        except ValueError as error:
+            self.add(path, str(error))
+            return None
+
+    def default_memory(self, path: Path, written: schema.Amount | None) -> Memory | None:
+        """An amount of memory to be filled in."""
+        try:
+            return None if written is None else parse_default_memory(written)
+        except ValueError as error:
+            self.add(path, str(error))
+            return None
+
+    def cores(self, path: Path, written: schema.Amount | None) -> Cores | None:
+        """A part of the cores."""
+        try:
+            return None if written is None else parse_cores(written)
+        except ValueError as error:
+            self.add(path, str(error))
+            return None

@@ -1,0 +1,101 @@
+"""``extends``: a document that writes only what differs from a built-in one.
+
+Maps merge, lists are replaced, ``null`` removes. One level: what is extended does not extend. Without a ``vendor`` of its own
+the document replaces the one it extends; under a new name it must not claim that one's resource names.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from webhook.mapping.document.problem import MappingError, Path, Problem, nearest_known, shown
+from webhook.mapping.document.strict_yaml import Document
+
+EXTENDS: Final = "extends"
+
+
+@dataclass(frozen=True, slots=True)
+class Merged:
+    """A document with what it extends put in.
+
+    Attributes:
+        data: the whole document, as plain data.
+        document: what was written, for its source and lines.
+        overridden: the paths that differ from what was extended; empty for a document of its own.
+    """
+
+    data: Mapping[str, Any]
+    document: Document
+    overridden: frozenset[Path] = frozenset()
+
+
+def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
+    """A document, merged over the built-in one that it extends.
+
+    Raises:
+        MappingError: it extends something unknown, or inherits resource names under another name.
+    """
+    merged = merge(document, builtin)
+    problems = inherited_names(merged, builtin)
+    if problems:
+        raise MappingError(problems)
+    return merged
+
+
+def merge(document: Document, builtin: Mapping[str, Document]) -> Merged:
+    """The same, whatever names it inherits.
+
+    Raises:
+        MappingError: it extends something unknown.
+    """
+    if EXTENDS not in document.data:
+        return Merged(document.data, document)
+    base = document.data[EXTENDS]
+    if not isinstance(base, str) or base not in builtin:
+        hint = nearest_known(str(base), builtin)
+        raise _error(document, (EXTENDS,), f"{shown(repr(base))} is no built-in mapping", hint)
+    changes = {key: value for key, value in document.data.items() if key != EXTENDS}
+    overridden: set[Path] = set()
+    data = _merge(builtin[base].data, changes, (), overridden)
+    return Merged(data, document, frozenset(overridden))
+
+
+def _merge(base: Mapping[str, Any], changes: Mapping[str, Any], path: Path, overridden: set[Path]) -> dict[str, Any]:
+    merged = dict(base)
+    for key, value in changes.items():
+        here = (*path, key)
+        if value is None and key in base and key != "unit":
+            del merged[key]
+            overridden.add(here)
+        elif isinstance(value, dict) and isinstance(base.get(key), dict):
+            merged[key] = _merge(base[key], value, here, overridden)
+        else:
+            if key not in base or base[key] != value:
+                overridden.add(here)
+            merged[key] = value
+    return merged
+
+
+def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
+    """Under a new name every inherited resource word is renamed or removed: two vendors cannot own one name."""
+    document, base = merged.document, merged.document.data.get(EXTENDS)
+    after = merged.data.get("keys", {})
+    if base is None or merged.data.get("vendor") == base or not isinstance(after, dict):
+        return []
+    before = builtin[base].data.get("keys", {})
+    kept = [
+        name
+        for name, word in after.items()
+        if isinstance(word, dict) and "resource" in word and word["resource"] == before.get(name, {}).get("resource")
+    ]
+    if not kept:
+        return []
+    message = f"under a name of its own it still claims the resource names of {', '.join(kept)}"
+    hint = "give each a new `resource`, or remove the word with `null`; or leave `vendor` out to replace the built-in"
+    return [*_error(document, ("keys",), message, hint).problems]
+
+
+def _error(document: Document, path: Path, message: str, hint: str) -> MappingError:
+    return MappingError(
+        [Problem(message, path, hint, document.source, document.lines.get(path, document.lines.get(())))]
+    )

@@ -1,0 +1,385 @@
+"""The schema of a mapping document: how one vendor's words are spelled, what they mean, and what a pod needs to run there.
+
+Strict: an unknown key is an error, and every list, map, text and number has a bound, far above what vendors need: what is made
+of a document is bounded, too. ``docs/mapping.md`` explains every key by example; what the parts mean together is in
+`webhook.mapping.model.vendor`, which compiles a document into immutable values.
+"""
+
+from typing import Annotated, Final, Literal, TypeAlias
+
+from pydantic import BaseModel, ConfigDict, Field
+from pydantic.alias_generators import to_camel
+
+from webhook.mapping.notation.pattern import MAX_EXPRESSION, MAX_KEY
+
+Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
+FEW: Final = 32
+"""Most entries of a list or map that holds a handful."""
+
+SOME: Final = 64
+"""Most forms and the like: every one is tried with every word."""
+
+MANY: Final = 512
+"""Most entries of a list or map that may be long, such as the names of slices."""
+
+_MOST: Final = 2**63 - 1
+"""Most of anything, as Kubernetes counts."""
+
+Short: TypeAlias = Annotated[str, Field(max_length=63)]
+"""A name within a document or a pod."""
+KeyText: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]
+"""A key, or a pattern of keys."""
+Long: TypeAlias = Annotated[str, Field(max_length=1024)]
+"""A sentence, a path or a value."""
+Expression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
+"""A regular expression, as RE2 reads it."""
+Texts: TypeAlias = KeyText | Annotated[list[KeyText], Field(min_length=1, max_length=FEW)]
+Whole: TypeAlias = Annotated[int, Field(ge=-_MOST, le=_MOST)]
+Amount: TypeAlias = Short | Whole
+"""A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a card: ``1%``, ``6.25%``."""
+Held: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
+"""What one device holds: an amount, or [least, most] that was seen."""
+Numbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
+"""A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
+_LABEL: Final = (
+    r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+)
+LabelKey: TypeAlias = Annotated[str, Field(pattern=_LABEL, max_length=253 + 1 + 63)]
+"""The key of a label: a name of 63 characters at most, perhaps after a DNS name of 253 at most and a slash."""
+
+
+class Strict(BaseModel):
+    """Base of the schema: no unknown keys, no conversions by surprise, keys in camelCase."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel, defer_build=True)
+
+
+class Row(Strict):
+    """What one device of a name holds, where the name says the size (MIG profiles, chips, our own profiles)."""
+
+    memory: Held | Annotated[dict[Short, Held], Field(min_length=1, max_length=FEW)] | None = Field(
+        None, description="a size, `all`, or [least, most] that was seen; or model of the card: one of these"
+    )
+    cores: Amount | Annotated[dict[Short, Amount], Field(min_length=1, max_length=FEW)] | None = Field(
+        None, description="percent of a card, or model of the card: percent"
+    )
+    devices: int | None = Field(None, ge=1, le=_MOST)
+    values: dict[Short, Numbers | Annotated[dict[KeyText, Numbers], Field(max_length=SOME)]] = Field(
+        {}, max_length=SOME, description="legal numbers of words, for this name; or form: legal numbers there"
+    )
+    all: dict[Short, Numbers] = Field(
+        {}, max_length=SOME, description="numbers of words that are all of a device of this name"
+    )
+
+
+class Variable(Strict):
+    """A variable part of names: `{chip}`, `{profile}`."""
+
+    values: Annotated[list[KeyText], Field(max_length=MANY)] | Expression | None = Field(
+        None, description="a list of what it can be, or one pattern"
+    )
+    rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = Field(
+        None, description="what it can be, and what a device of that name holds"
+    )
+    others: Expression | None = Field(None, description="pattern of names that are known, but not what they hold")
+    write: Texts | None = Field(
+        None, description="what may be written, without it nothing; if it stands in no key, what every device holds"
+    )
+    model: Texts | None = Field(
+        None, description="models of the cluster's cards, as rows name them; without it what may be of any"
+    )
+    why: Long | None = Field(None, description="why `write` has to be configured, where it stands in no key")
+
+
+class KeyRule(Strict):
+    """How the numbers of a word are read; a form may say it differently."""
+
+    unit: Amount | None = Field(
+        None, description="memory: bytes (`256Mi`) or `N%` of a card; cores: `N%`; null: to configure"
+    )
+    total: bool | None = Field(None, description="the number is over all devices")
+    values: Numbers | None = Field(None, description="legal numbers per device; 0 is unset unless illegal")
+    step: Amount | None = Field(None, description="what is written is a multiple of this, though more may be read")
+    round: Literal["up", "down"] | None = Field(
+        None, description="what the vendor does with other numbers; else refused"
+    )
+
+
+Dimension: TypeAlias = Literal["devices", "memory", "cores"]
+WordKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "container"]
+
+
+class Key(KeyRule):
+    """One thing that a pod can carry: exactly one of resource, label, annotation and nodeSelector."""
+
+    resource: Texts | None = Field(None, description="resource name, or several spellings: the first is written")
+    label: Texts | None = None
+    annotation: Texts | None = None
+    node_selector: Texts | None = Field(
+        None, description="key of the pod's nodeSelector: read only, never written; `is` is `text` or `other`"
+    )
+    kind: WordKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it says")
+    why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
+    note: Long | None = Field(None, description="for people: what is easily misunderstood, in a sentence")
+    retired: Long | None = Field(
+        None, description="current versions of the system no longer read it: a sentence for whoever it is written for"
+    )
+    written: Literal["integer", "decimal", "quantity"] = Field(
+        "integer", description="spelling in a label or annotation"
+    )
+    list: bool = Field(default=False, description="one entry for each container, by position")
+    twin: KeyText | None = Field(
+        None, description="a second key: either is read, both are written; where they differ, nothing is translated"
+    )
+    picks: Short | None = Field(None, description="a text word: the variable whose row it names")
+    perhaps: KeyText | None = Field(
+        None, description="pattern of unknown resource names that may be this one under a name of the cluster's own"
+    )
+    absent: Literal["first", "only"] | None = Field(None, description="a container word: who asks when it is missing")
+
+
+class Derived(Strict):
+    """A count of devices that another word implies."""
+
+    key: Short
+    per: int = Field(ge=1, le=_MOST)
+    round: Literal["up", "down"] | None = None
+
+
+class Absent(Strict):
+    """What a missing dimension means."""
+
+    devices: int | None = Field(None, ge=1, le=_MOST)
+    memory: Amount | None = Field(None, description="`all`, `free` or a size")
+    cores: Amount | None = Field(None, description="`free` or a percentage")
+
+
+class Form(Strict):
+    """One way in which words make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`)."""
+
+    name: KeyText | None = None
+    when: dict[Short, Numbers] = Field(
+        {}, max_length=SOME, description="word or dimension: `absent`, `present`, legal numbers, or text"
+    )
+    deny: Long | None = None
+    leave: Long | None = Field(None, description="a container in this form is left as it stands; why, in a sentence")
+    devices: Whole | Derived | None = None
+    memory: Amount | None = None
+    cores: Amount | None = None
+    absent: Absent = Absent()
+    keys: dict[Short, KeyRule] = Field({}, max_length=SOME)
+    write: bool = True
+
+
+class Defaults(Strict):
+    """What is filled in when a request leaves a dimension out; 0 fills nothing."""
+
+    devices: int | None = Field(None, ge=0, le=_MOST)
+    memory: Amount | None = Field(None, description="`all` or a quantity of bytes")
+    cores: int | None = Field(None, ge=0, le=100)
+
+
+class Place(Strict):
+    """What a pod needs to be placed where the vendor's cards are."""
+
+    scheduler: KeyText | None = Field(None, min_length=1)
+    schedulers: list[Annotated[KeyText, Field(min_length=1)]] = Field(
+        [], max_length=FEW, description="others that belong to the vendor too"
+    )
+    conflict: Literal["keep", "override", "deny"] = Field(
+        "keep", description="when the pod names a scheduler of its own"
+    )
+    runtime_class_name: KeyText | None = None
+    node_selector: dict[KeyText, KeyText] = Field({}, max_length=FEW)
+    tolerations: list[Annotated[dict[Short, Long | Whole], Field(max_length=FEW)]] = Field([], max_length=FEW)
+    labels: dict[KeyText, KeyText] = Field({}, max_length=FEW)
+    annotations: dict[KeyText, Long] = Field({}, max_length=FEW)
+
+
+class HostPath(Strict):
+    """A folder of the node that holds the library."""
+
+    volume: KeyText
+    path: Long
+    type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
+    mount_path: Long
+
+
+class HostPathDelivery(Strict):
+    """Delivery by a hostPath volume; Pod Security permits it in privileged namespaces only."""
+
+    host_path: HostPath
+
+
+Delivery: TypeAlias = Literal["none"] | HostPathDelivery
+
+
+class State(Strict):
+    """A writable volume that the shim needs: an emptyDir, mounted at paths by subPath."""
+
+    volume: KeyText
+    empty_dir: dict[Short, Short] = Field({}, max_length=FEW)
+    mounts: dict[Long, Long] = Field(max_length=FEW, description="mount path: subPath")
+
+
+class LibraryPath(Strict):
+    """What `LD_LIBRARY_PATH` begins with, and the tail that stands for the image's own."""
+
+    prefix: list[Long] = Field(min_length=1, max_length=FEW)
+    image_default: list[Long] = Field([], max_length=FEW)
+
+
+class Preload(Strict):
+    """What `LD_PRELOAD` begins with."""
+
+    prefix: list[Long] = Field(min_length=1, max_length=FEW)
+
+
+class Shim(Strict):
+    """The library that enforces the share inside the container, and what makes the loader find it."""
+
+    mode: Literal["inject", "plugin"] = Field("inject", description="plugin: the cluster's device plugin mounts it")
+    mounted_by: Long | None = Field(
+        None,
+        description="label, as key=value, of DaemonSets whose device plugin mounts this library by itself: for `check`",
+    )
+    limit: Literal["env", "plugin"] | None = Field(
+        None, description="who carries the limit: variables, or the device plugin"
+    )
+    forms: list[KeyText] | None = Field(None, max_length=SOME, description="only for requests read in these forms")
+    needs: list[Literal["memory", "cores"]] = Field(
+        [], max_length=FEW, description="must be sizes (or percent of cores), else no shim by us"
+    )
+    unmet: Literal["plugin", "deny"] = "plugin"
+    delivery: list[Delivery] = Field(["none"], max_length=FEW)
+    state: State | None = None
+    library_path: LibraryPath | None = None
+    preload: Preload | None = None
+    env: dict[KeyText, Long] = Field(
+        {}, max_length=SOME, description="may use {memory} (MiB, up), {cores}, {devices}, {container}"
+    )
+
+
+class Source(Strict):
+    """Where a variable takes its value from: one kind of `valueFrom`; `*` stands for anything."""
+
+    config_map_key_ref: KeyText | None = Field(None, description="the name of the ConfigMap")
+    secret_key_ref: KeyText | None = Field(None, description="the name of the Secret")
+    field_ref: KeyText | None = Field(None, description="the path of the pod's field")
+
+
+class Guard(Strict):
+    """What could lift the limit: a variable, annotation or label, and the values that do; or a list that has a name."""
+
+    env: Texts | None = Field(None, description="name, or several; `*` stands for anything")
+    annotation: Texts | None = Field(None, description="in place of `env`: key of the pod's annotations, or several")
+    label: Texts | None = Field(None, description="in place of `env`: key of the pod's labels, or several")
+    lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
+    unless: list[Long] | None = Field(
+        None, max_length=SOME, description="every value but these lifts; what the shim itself writes never does"
+    )
+    source: Source | None = Field(
+        None, alias="from", description="in place of `lifts` and `unless`: a value that comes from there"
+    )
+    action: Literal["deny", "strip", "allow"] = "deny"
+    whole: bool = Field(default=False, description="in containers with whole devices, too: it shows devices of others")
+    named: Name | None = Field(
+        None, alias="list", description="in place of all else: the built-in list of a library or runtime"
+    )
+
+
+class OwnedLabel(Strict):
+    """A label that only a scheduler may write."""
+
+    label: KeyText
+
+
+class HeldAgainst(Strict):
+    """What a document was held against, for whoever holds it against the next version."""
+
+    system: Short = Field(description="the name of the project or product")
+    at: Long = Field(description="repository or site where it is published")
+    version: Short | None = Field(None, description="release or commit; none where pages have no version")
+    date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10)] = Field(
+        description="day of the comparison"
+    )
+    opened: Annotated[list[Long], Field(min_length=1, max_length=FEW)] = Field(
+        description="files or pages that were read"
+    )
+    missing: Long | None = Field(None, description="what was looked for and not found in the open")
+
+
+class Match(Strict):
+    """What lets a pod through to the webhook, where the domains of the words would let through too many."""
+
+    resources: list[KeyText] | None = Field(None, max_length=FEW, description="prefixes of resource names")
+    keys: list[KeyText] | None = Field(
+        None, max_length=MANY, description="label and annotation keys, or prefixes ending in `*`"
+    )
+
+
+class Unrenamed(Strict):
+    """Another vendor's resource name under which the vendor may serve its devices; only labels of nodes tell."""
+
+    resource: KeyText
+    nodes: dict[LabelKey, Expression] = Field(
+        min_length=1, max_length=FEW, description="labels of such nodes, each with a pattern of values; one is enough"
+    )
+    instead: Long = Field(description="what to set, in a sentence")
+
+
+class Mapping(Strict):
+    """A vendor as a document."""
+
+    vendor: Name
+    family: Name = Field(description="hardware; `any`: no hardware of its own")
+    about: Long | None = None
+    keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
+    variables: dict[Short, Variable] = Field({}, max_length=FEW)
+    forms: list[Form] = Field(min_length=1, max_length=SOME)
+    defaults: Defaults = Defaults()
+    translate_to: Name | None = None
+    drop: list[Literal["memory", "cores"]] = Field(
+        [], max_length=FEW, description="as a target: what may be lost, with a warning"
+    )
+    containers: Literal["any", "one", "equal", "shared"] = Field(
+        "any",
+        description="one: at most one container of a pod requests; equal: several request the same, for the system sums; "
+        "shared: what is requested is for all of them together",
+    )
+    together: bool = Field(default=False, description="the pod's containers are all put on one card")
+    init_containers: Literal["served", "ignored", "refused"] = Field(
+        "served", description="ignored: not written for them; refused: not read either"
+    )
+    copies: Name | None = Field(
+        None,
+        description="a vendor whose requests may be repeated in these keys on the same container, if both mean the same",
+    )
+    inactive: bool = Field(default=False, description="owns no name until the setting `owners` says so")
+    target: bool = Field(default=True, description="false: read only, never written")
+    place: Place = Place()
+    shim: Shim | None = None
+    guard: list[Guard] = Field([], max_length=SOME)
+    environment: dict[KeyText, Short | None] = Field(
+        {},
+        max_length=SOME,
+        description="variables that the device plugin sets: the word whose number per card it is, or null",
+    )
+    card_labels: list[LabelKey] = Field(
+        [], max_length=FEW, description="labels of nodes that name the card, for all vendors of the hardware family"
+    )
+    unrenamed: list[Unrenamed] = Field(
+        [], max_length=FEW, description="names of other vendors under which this one may serve devices, for `check`"
+    )
+    privileged: Literal["deny", "allow"] = "deny"
+    owned: list[KeyText | OwnedLabel] = Field(
+        [], max_length=MANY, description="annotation patterns that only a scheduler may write"
+    )
+    owned_by: list[Long] = Field([], max_length=SOME, description="users (service accounts) that may write them")
+    hints: list[KeyText] = Field(
+        [], max_length=MANY, description="annotation patterns that are told as not carried when translated"
+    )
+    known: list[KeyText] = Field([], max_length=MANY, description="names under our prefixes that are somebody else's")
+    match: Match = Match()
+    sources: list[HeldAgainst] = Field([], max_length=FEW, description="what the document was held against")

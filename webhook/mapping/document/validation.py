@@ -1,0 +1,178 @@
+"""Validation of a document by its pydantic model, and problems told with path, line and the nearest known key."""
+
+import copy
+import difflib
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from webhook.mapping.document.problem import MappingError, Path, Problem, shown
+from webhook.mapping.document.schema import Strict
+from webhook.mapping.document.strict_yaml import Document
+
+Model = TypeVar("Model", bound=Strict)
+
+_RANGE: Final = 2
+"""Entries of a list that is [least, most]."""
+
+MOST_ERRORS: Final = 100
+"""Mistakes of one document that are looked at: every one is compared with every other."""
+
+
+def validated(model: type[Model], data: Mapping[str, Any], document: Document) -> Model:
+    """The data as its model.
+
+    Args:
+        model: what it has to be.
+        data: the document, with what it extends put in.
+        document: what was written, for source and lines.
+
+    Raises:
+        MappingError: every problem, with path, line and hint.
+    """
+    try:
+        return model.model_validate(data)
+    except ValidationError as error:
+        raise MappingError(
+            [_problem(one, path, document, model) for path, one in _meant(error.errors()[:MOST_ERRORS], data)]
+        ) from None
+
+
+def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Problem]) -> Model | None:
+    """What is left of data as its model without the keys that problems name, for other problems to be found in it.
+
+    Of a list with a mistake nothing is left, so that the paths of what remains are those of the document. None where that is
+    not enough: a key is missing, say.
+    """
+    left = copy.deepcopy(dict(data))
+    for problem in sorted(problems, key=lambda one: len(one.path), reverse=True):
+        path = problem.path
+        while path and isinstance(path[-1], int):
+            path = path[:-1]
+        node: Any = left
+        for part in path[:-1]:
+            known = part in node if isinstance(node, dict) else isinstance(node, list) and part in range(len(node))
+            node = node[part] if known else None
+        if path and isinstance(node, dict):
+            node.pop(path[-1], None)
+    try:
+        return model.model_validate(left)
+    except ValidationError:
+        return None
+
+
+def follows_from(problem: Problem, earlier: Sequence[Problem]) -> bool:
+    """Whether a problem found in a `remainder` may be there only because of what was left out: near it, or naming it."""
+    for one in earlier:
+        beside = one.path[:-1]
+        if beside and problem.path[: len(beside)] == beside:
+            return True
+        if one.path and repr(one.path[-1]) in problem.message:
+            return True
+    return False
+
+
+def _meant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple[Path, ErrorDetails]]:
+    """One error for each place: of the alternatives of a union, the one whose type fits says what is really wrong."""
+    paths = {id(one): _document_path(one, data) for one in errors}
+    fitting = [one for one in errors if not one["type"].endswith("_type")]
+    found: dict[Path, ErrorDetails] = {}
+    for one in (*fitting, *errors):
+        path = paths[id(one)]
+        deeper = any(len(other) > len(path) and other[: len(path)] == path for other in paths.values())
+        if not deeper and not any(paths[id(other)][: len(path)] == path for other in fitting if other is not one):
+            found.setdefault(path, one)
+    return list(found.items())
+
+
+def placed(problem: Problem, document: Document) -> Problem:
+    """A problem with the source and the line of the document that it is in."""
+    return Problem(problem.message, problem.path, problem.hint, document.source, _line(problem.path, document))
+
+
+def _line(path: Path, document: Document) -> int | None:
+    """The line of the deepest part of a path that the document itself writes."""
+    for length in range(len(path), -1, -1):
+        if path[:length] in document.lines:
+            return document.lines[path[:length]]
+    return None
+
+
+def _problem(error: ErrorDetails, path: Path, document: Document, model: type[Strict]) -> Problem:
+    message, hint = error["msg"], None
+    if error["type"] == "extra_forbidden":
+        message = f"unknown key {shown(repr(path[-1]))}"
+        known = _keys(_json_schema(model), path[:-1])
+        close = difflib.get_close_matches(str(path[-1])[:64], known, n=1)
+        hint = f"did you mean `{close[0]}`?" if close else f"known keys are {', '.join(known)}" if known else None
+    elif error["type"] == "missing":
+        message = f"the key {path[-1]!r} is missing"
+    elif error["type"] == "literal_error":
+        message = f"{shown(repr(error['input']))} is not one of {error['ctx']['expected']}"
+    elif error["type"] == "too_short":
+        message, hint = f"is an empty {'map' if error['input'] == {} else 'list'}", "write one entry or more"
+    elif error["type"] == "too_long":
+        count, most = len(error["input"]), error["ctx"]["max_length"]
+        message, hint = f"has {count} entries", f"at most {most} are permitted"
+        if most == _RANGE:
+            message, hint = f"lists {count} amounts", "write one, or [least, most]"
+    elif error["type"] == "string_too_long":
+        message = f"is {len(error['input'])} letters long"
+        hint = f"at most {error['ctx']['max_length']} are permitted"
+    elif error["type"] == "string_type" and isinstance(error["input"], int | float):
+        written = json.dumps(error["input"])
+        message, hint = f"{written} is no text", f'write "{written}" in quotes'
+    else:
+        message = f"{message[:1].lower()}{message[1:]}, not {shown(repr(error['input']))}"
+    return Problem(message, path, hint, document.source, _line(path, document))
+
+
+def _document_path(error: ErrorDetails, data: Any) -> Path:
+    """The part of an error's location that is in the document; pydantic also names the alternatives of a union."""
+    path: list[int | str] = []
+    location = error["loc"]
+    for part in location:
+        is_missing_key = error["type"] == "missing" and part == location[-1]
+        if isinstance(data, Mapping) and (part in data or is_missing_key):
+            data = data.get(part)
+        elif isinstance(data, list) and isinstance(part, int) and part < len(data):
+            data = data[part]
+        else:
+            continue
+        path.append(part)
+    return tuple(path)
+
+
+@cache
+def _json_schema(model: type[Strict]) -> Mapping[str, Any]:
+    return model.model_json_schema(by_alias=True)
+
+
+def _keys(json_schema: Mapping[str, Any], path: Path) -> list[str]:
+    """The keys that the schema knows at a place of a document."""
+    nodes = [json_schema]
+    for part in path:
+        nodes = [child for node in nodes for child in _children(node, part, json_schema)]
+    return sorted({key for node in nodes for one in _resolved(node, json_schema) for key in one.get("properties", {})})
+
+
+def _children(node: Mapping[str, Any], part: int | str, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    found: list[Mapping[str, Any]] = []
+    for one in _resolved(node, root):
+        if isinstance(part, int):
+            found.append(one.get("items", {}))
+        elif part in one.get("properties", {}):
+            found.append(one["properties"][part])
+        elif isinstance(one.get("additionalProperties"), Mapping):
+            found.append(one["additionalProperties"])
+    return found
+
+
+def _resolved(node: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    if "$ref" in node:
+        return _resolved(root["$defs"][node["$ref"].rpartition("/")[2]], root)
+    return [node, *(found for one in node.get("anyOf", ()) for found in _resolved(one, root))]

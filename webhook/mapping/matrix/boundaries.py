@@ -1,0 +1,145 @@
+"""Where a document's rules change: the counts and amounts at which forms, legal numbers, rows and limits begin and end.
+
+Between two neighbouring boundaries a vendor treats all amounts alike, but for those that its unit does not divide.
+"""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from typing import Final, Literal, TypeAlias
+
+from webhook.mapping.model.vendor import Default, Derived, Form, Key, Row, Vendor
+from webhook.mapping.notation.numbers import Numbers, Span
+from webhook.quantity import Number, ceil_to, simplest
+from webhook.request import ALL, MAX_DEVICES, Percent, Size
+
+AmountDimension: TypeAlias = Literal["memory", "cores"]
+_HUNDRED: Final = ALL.value
+
+
+def device_boundaries(vendor: Vendor) -> set[int]:
+    """Counts of devices at which something changes, with their neighbours."""
+    found = {1, 2}
+    for form in vendor.forms:
+        literals = [form.devices, form.absent.devices]
+        found |= {count for count in literals if isinstance(count, int)}
+        for word in form.keys.values():
+            if "devices" in word.dimensions:
+                for number in _numbers(vendor, form, word, (), 1):
+                    whole = int(number)
+                    found |= {whole - 1, whole, whole + 1}
+    found |= {row.devices for variable in vendor.variables.values() for row in variable.rows.values() if row.devices}
+    default = vendor.defaults.get("devices")
+    if default is not None and isinstance(default.value, int):
+        found.add(default.value)
+    return {count for count in found if 1 <= count <= MAX_DEVICES}
+
+
+def written_rows(vendor: Vendor) -> tuple[Row, ...]:
+    """What the names hold that may be written."""
+    return tuple(
+        row for variable in vendor.variables.values() for name in variable.write if (row := variable.rows.get(name))
+    )
+
+
+def amount_boundaries(
+    vendor: Vendor,
+    rows: Sequence[Row],
+    dimension: AmountDimension,
+    devices: int,
+    largest_card: int,
+    *,
+    sized: bool,
+) -> set[Number]:
+    """Amounts of one device at which something changes: bytes where `sized`, else percent of a card.
+
+    Args:
+        vendor: whose rules, as a source or as a target.
+        rows: what the names that matter hold.
+        dimension: of the amounts.
+        devices: of the request; where a number is over all of them, its conditions divide.
+        largest_card: bytes; the most that any device has.
+        sized: memory as a size.
+    """
+    found: set[Number] = {largest_card if sized else _HUNDRED}
+    kind = Size if sized else Percent
+    for constant in _constants(vendor, rows, dimension):
+        if isinstance(constant, kind):
+            found.add(constant.bytes if isinstance(constant, Size) else constant.value)
+    most = largest_card if sized else _HUNDRED
+    for form in vendor.forms:
+        for word in form.keys.values():
+            if dimension not in word.dimensions or word.unit is None or word.sized != sized:
+                continue
+            numbers = {*_numbers(vendor, form, word, rows, devices if word.total else 1), Fraction(most) / word.unit}
+            legal = {form.values(word, row) for row in (None, *rows)}
+            near = {one for number in numbers for values in legal for one in _around(word, values, number)}
+            found |= {simplest(number * word.unit) for number in near}
+    return {amount for amount in found if 0 < amount <= most}
+
+
+class Bounds:
+    """The boundaries of one vendor, each set computed once."""
+
+    def __init__(self, vendor: Vendor, largest_card: int) -> None:
+        self.vendor = vendor
+        self.largest_card = largest_card
+        self.devices = device_boundaries(vendor)
+        self._amounts: dict[tuple[object, ...], set[Number]] = {}
+
+    def amounts(self, rows: tuple[Row, ...], dimension: AmountDimension, devices: int, *, sized: bool) -> set[Number]:
+        """As `amount_boundaries`."""
+        key = (*map(id, rows), dimension, devices, sized)
+        if key not in self._amounts:
+            self._amounts[key] = amount_boundaries(
+                self.vendor, rows, dimension, devices, self.largest_card, sized=sized
+            )
+        return self._amounts[key]
+
+
+def _numbers(vendor: Vendor, form: Form, word: Key, rows: Sequence[Row], devices: int) -> Iterator[Number]:
+    """Numbers per device at which the legal sets, the form's conditions and derived counts change."""
+    legal = [word.values, *(form.values(word, row) for row in rows), *(row.all.get(word.name) for row in rows)]
+    for values in legal:
+        yield from _ends(values)
+    # Those of other forms too: what an earlier one takes or denies, this one does not get.
+    for condition in (condition for other in vendor.forms for condition in other.when):
+        if word.name in condition.keys:
+            yield from (Fraction(number) / devices for number in _ends(condition.numbers))
+    if isinstance(form.devices, Derived) and form.devices.key == word.name:
+        yield form.devices.per
+        yield Fraction(form.devices.per * (devices - 1)) / devices
+
+
+def _ends(values: Numbers | None) -> Iterator[Number]:
+    for span in () if values is None else values.spans:
+        yield from _span_ends(span)
+
+
+def _span_ends(span: Span) -> Iterator[Number]:
+    yield span.low
+    if span.by is not None:
+        yield span.low + span.by
+    if span.high is not None:
+        yield span.high
+        if span.by is not None:
+            yield span.high - span.by
+
+
+def _around(word: Key, values: Numbers | None, number: Number) -> Iterator[Number]:
+    """A number, and what it and those just below it are rounded to."""
+    above = ceil_to(number, word.step)
+    below = above - word.step
+    yield from (number, above, below)
+    if values is not None:
+        yield from (found for one in (above, below) for found in (values.ceil(one), values.floor(one)) if found)
+
+
+def _constants(vendor: Vendor, rows: Sequence[Row], dimension: AmountDimension) -> Iterator[object]:
+    """Amounts that no number says: those of forms, rows and defaults."""
+    for form in vendor.forms:
+        yield from (getattr(form, dimension), getattr(form.absent, dimension))
+    for row in rows:
+        yield from (row.memory, row.least) if dimension == "memory" else (row.cores, row.least_cores)
+    default = vendor.defaults.get(dimension)
+    if isinstance(default, Default):
+        yield default.value

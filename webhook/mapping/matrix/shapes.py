@@ -1,0 +1,266 @@
+"""The requests that a vendor's keys can make: for each form the keys that may be set, and the numbers that they may have."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Final
+
+from webhook.finding import Denied
+from webhook.mapping.document.key_template import Binding
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
+from webhook.mapping.notation.numbers import Numbers, Span
+from webhook.mapping.requests.defaults import Defaults
+from webhook.mapping.requests.key_values import KeyValue, format_value
+from webhook.mapping.requests.reading import read
+from webhook.quantity import Number, ceil_to, simplest
+from webhook.request import Request
+
+_DECIMAL: Final = Fraction(1, 10**6)
+"""The finest step of a number that may be a fraction."""
+
+_TRIES: Final = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """The numbers of one key in one form, per device.
+
+    Attributes:
+        values: legal numbers per device.
+        condition: what the form asks of the number as it stands in the pod.
+        factor: devices where the number in the pod is over all of them, else 1.
+        step: of the numbers.
+    """
+
+    word: Key
+    values: Numbers | None
+    condition: Numbers | None
+    factor: int
+    step: Number
+
+    def ceil(self, number: Number) -> Number | None:
+        """The least possible number that is not below."""
+        return self._nearest(number, up=True)
+
+    def above(self, number: Number) -> Number | None:
+        """The least possible number that is above."""
+        return self.ceil(_floor_to(number, self.step) + self.step)
+
+    def below(self, number: Number) -> Number | None:
+        """The largest possible number that is below."""
+        return self._nearest(ceil_to(number, self.step) - self.step, up=False)
+
+    def _nearest(self, number: Number, *, up: bool) -> Number | None:
+        """Tried by each rule in turn, until none moves it any more."""
+        for _ in range(_TRIES):
+            found: Number | None = ceil_to(number, self.step) if up else _floor_to(number, self.step)
+            if self.values is None and self.condition is None:
+                return found if found is not None and found > 0 else None
+            for values, factor in ((self.values, 1), (self.condition, self.factor)):
+                if found is not None and values is not None:
+                    found = values.ceil(found * factor) if up else values.floor(found * factor)
+                    found = found if found is None or factor == 1 else simplest(Fraction(found) / factor)
+            if found is None or found <= 0 or found == number:
+                return found if found is not None and found > 0 else None
+            number = found
+        return None
+
+
+def _floor_to(number: Number, step: Number) -> Number:
+    return simplest(number // step * step)
+
+
+@dataclass(frozen=True, slots=True)
+class Shape:
+    """Keys that are set together, in one form.
+
+    Attributes:
+        row: what the names say by themselves.
+        fixed: texts, and numbers that are carried only.
+        counted: the key that counts devices.
+        amounts: the keys of memory and cores, as the form reads them.
+    """
+
+    vendor: Vendor
+    form: Form
+    binding: Binding
+    row: Row | None
+    fixed: Mapping[str, KeyValue]
+    counted: Key | None
+    amounts: tuple[Key, ...]
+    known: dict[tuple[object, ...], Request | None] = field(default_factory=dict, compare=False)
+
+    @property
+    def varies(self) -> bool:
+        """Whether the pod says how many devices."""
+        return self.counted is not None or isinstance(self.form.devices, Derived)
+
+    @property
+    def together(self) -> bool:
+        """Whether one number says memory and cores."""
+        return len(self.amounts) == 1 and {"memory", "cores"} <= set(self.amounts[0].dimensions)
+
+    @property
+    def legal_counts(self) -> Numbers | None:
+        """The counts of devices that the vendor takes; None where it takes any."""
+        return None if self.counted is None else self.form.values(self.counted, self.row)
+
+    def devices(self, defaults: Defaults) -> int:
+        """The count where the pod does not say it."""
+        default = defaults.get("devices")
+        counts = (
+            self.form.devices,
+            None if self.row is None else self.row.devices,
+            None if default is None else default.value,
+            self.form.absent.devices,
+        )
+        return next((count for count in counts if isinstance(count, int)), 1)
+
+    def axes(self, devices: int) -> list[tuple[Axis, ...]]:
+        """The numbers of each key of `amounts`: those that the vendor keeps; and all, where it rounds and a form asks more."""
+        found: list[tuple[Axis, ...]] = []
+        derived = self.form.devices
+        for word in self.amounts:
+            factor = devices if word.total else 1
+            step = _DECIMAL if word.written == "decimal" else 1
+            if isinstance(derived, Derived) and derived.key == word.name and derived.rounding is None:
+                number = derived.per * devices // factor
+                found.append((Axis(word, Numbers((Span(number, number, None),)), None, factor, step),))
+                continue
+            condition = next(
+                (one.numbers for one in self.form.when if one.keys == (word.name,) and not one.present), None
+            )
+            kept = Axis(word, self.form.values(word, self.row), condition, factor, step)
+            rounded = Axis(word, None, condition, factor, Fraction(step, factor))
+            asked = any(one.numbers for form in self.vendor.forms for one in form.when if word.name in one.keys)
+            found.append((kept, rounded) if word.rounding is not None and asked else (kept,))
+        return found
+
+    def request(self, devices: int, numbers: Sequence[Number], defaults: Defaults, largest_card: int) -> Request | None:
+        """What these numbers per device ask for; None where they are refused, or mean another form or count."""
+        key = (devices, *numbers, *defaults)
+        if key not in self.known:
+            self.known[key] = self._read(devices, numbers, defaults, largest_card)
+        return self.known[key]
+
+    def _read(self, devices: int, numbers: Sequence[Number], defaults: Defaults, largest_card: int) -> Request | None:
+        said = dict(self.fixed)
+        if self.counted is not None:
+            said[self.counted.name] = self._said(self.counted, devices)
+        derived = self.form.devices if isinstance(self.form.devices, Derived) else None
+        if derived is not None:
+            said[derived.key] = self._said(self.form.keys[derived.key], devices * derived.per)
+        for word, number in zip(self.amounts, numbers, strict=True):
+            said[word.name] = self._said(word, simplest(number * devices) if word.total else number)
+        try:
+            reading = read(self.vendor, said, defaults, largest_card, "main")
+        except Denied:
+            return None
+        return reading.request if reading.form is self.form and reading.request.devices == devices else None
+
+    def _said(self, word: Key, number: Number) -> KeyValue:
+        return KeyValue(word.name, word.spellings[0].text, format_value(number), number, self.binding)
+
+
+def shapes(vendor: Vendor) -> list[Shape]:
+    """Every way to set a vendor's keys that may be taken; those of one form that only repeat another's are left out."""
+    return [
+        shape
+        for form in vendor.forms
+        if form.reads
+        for binding, row in _bindings(vendor)
+        for shape in _shapes(vendor, form, binding, row)
+    ]
+
+
+def _bindings(vendor: Vendor) -> Iterator[tuple[Binding, Row | None]]:
+    """What the variable parts of names may stand for, as far as it matters: each row, and of equal ones the first."""
+    for variable in vendor.variables.values():
+        picked = any(word.picks == variable.name for word in vendor.keys.values())
+        if variable.everywhere or picked or not variable.rows:
+            continue
+        different: list[Row] = []
+        for name, row in variable.rows.items():
+            if row not in different:
+                different.append(row)
+                yield ((variable.name, name),), row
+        if vendor.document.variables[variable.name].others is None:
+            return
+    yield (), None
+
+
+def _shapes(vendor: Vendor, form: Form, binding: Binding, row: Row | None) -> Iterator[Shape]:
+    choices = [_choices(vendor, form, word) for word in form.keys.values()]
+    for chosen in itertools.product(*choices):
+        there = {word.name: value for word, value in zip(form.keys.values(), chosen, strict=True) if value is not None}
+        if not there or not all(_possible(condition, there) for condition in form.when):
+            continue
+        earlier = itertools.takewhile(lambda one: one is not form, vendor.forms)
+        if any(all(_certain(condition, there) for condition in one.when) for one in earlier):
+            continue
+        amounts = [form.keys[name] for name in there if form.keys[name].kind == "amount"]
+        valued = _valued(form, amounts)
+        if valued is None:
+            continue
+        fixed = {
+            name: KeyValue(name, form.keys[name].spellings[0].text, str(value), value if isinstance(value, int) else 0)
+            for name, value in there.items()
+            if form.keys[name].kind in {"text", "other"}
+        }
+        picked = _picked(vendor, fixed)
+        counted = next((word for word in amounts if "devices" in word.dimensions), None)
+        yield Shape(vendor, form, binding, picked or row, fixed, counted, valued)
+
+
+def _choices(vendor: Vendor, form: Form, word: Key) -> list[str | int | None]:
+    """What may stand in a key: nothing, any number (1), or one of the texts that make a difference."""
+    asked = [condition for condition in form.when if word.name in condition.keys]
+    if word.kind == "amount":
+        return [None, 1]
+    if word.kind == "text":
+        rows = vendor.variables[word.picks].rows if word.picks is not None else {}
+        return [None, *sorted({text for condition in asked for text in condition.texts} | rows.keys())]
+    numbers = [condition.numbers for condition in asked if condition.numbers is not None]
+    present = any(condition.present for condition in asked)
+    first = [int(one.spans[0].low) for one in numbers] or ([1] if present else [])
+    return [None, *first] if word.kind == "other" else [None]
+
+
+def _possible(condition: Condition, there: Mapping[str, str | int]) -> bool:
+    """Whether some numbers of the keys that are there meet a condition."""
+    keys = [word for word in condition.keys if word in there]
+    if not keys:
+        return condition.absent
+    return condition.present or condition.numbers is not None or any(there[word] in condition.texts for word in keys)
+
+
+def _certain(condition: Condition, there: Mapping[str, str | int]) -> bool:
+    """Whether all numbers of the keys that are there meet a condition."""
+    keys = [word for word in condition.keys if word in there]
+    return condition.present or any(there[word] in condition.texts for word in keys) if keys else condition.absent
+
+
+def _valued(form: Form, amounts: Sequence[Key]) -> tuple[Key, ...] | None:
+    """The keys whose numbers matter; None where one of them is neither read nor asked for by the form."""
+    asked = {word for condition in form.when if not condition.absent or condition.numbers for word in condition.keys}
+    derived = form.devices.key if isinstance(form.devices, Derived) else None
+    taken: set[str] = set()
+    found: list[Key] = []
+    for word in amounts:
+        open_ = {one for one in word.dimensions if not form.literal(one)} - taken
+        if not open_ and word.name not in asked and word.name != derived:
+            return None
+        taken |= open_
+        if "devices" not in word.dimensions and (word.name != derived or open_):
+            found.append(word)
+    return tuple(found) if derived is None or any(word.name == derived for word in amounts) else None
+
+
+def _picked(vendor: Vendor, fixed: Mapping[str, KeyValue]) -> Row | None:
+    """The row that a text names."""
+    for name, said in fixed.items():
+        picks = vendor.keys[name].picks
+        if picks is not None:
+            return vendor.variables[picks].rows.get(said.text)
+    return None

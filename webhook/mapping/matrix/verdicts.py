@@ -1,0 +1,118 @@
+"""What becomes of one request in a target's terms."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Final
+
+from webhook.finding import Denied
+from webhook.mapping.matrix.boundaries import AmountDimension, Bounds, written_rows
+from webhook.mapping.matrix.outcomes import Rendering, Verdict
+from webhook.mapping.model.names import Owner, index
+from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.requests.defaults import Defaults
+from webhook.mapping.requests.key_values import KeyValue
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.writing import NoEquivalent, Written, write
+from webhook.request import FREE, Dimension, Request
+
+_CONTAINER: Final = "main"
+
+
+class Target(Bounds):
+    """A vendor as a target, with its verdicts on requests that were written already."""
+
+    def __init__(self, vendor: Vendor, largest_card: int) -> None:
+        super().__init__(vendor, largest_card)
+        self.rows = written_rows(vendor)
+        self._verdicts: dict[Request, Verdict] = {}
+
+    def alike(self, devices: int, others: int) -> bool:
+        """Whether it has the same boundaries for two counts of devices."""
+        kinds: tuple[tuple[AmountDimension, bool], ...] = (("memory", True), ("memory", False), ("cores", False))
+        return all(
+            self.amounts(self.rows, dimension, devices, sized=sized)
+            == self.amounts(self.rows, dimension, others, sized=sized)
+            for dimension, sized in kinds
+        )
+
+    def verdict(self, request: Request) -> Verdict:
+        """What becomes of a request."""
+        if request not in self._verdicts:
+            written = self.write(request)
+            if isinstance(written, str):
+                verdict = self._dropped(request, written)
+            else:
+                verdict = EXACT if written.reading.request == request else ROUNDS
+            self._verdicts[request] = verdict
+        return self._verdicts[request]
+
+    def _dropped(self, request: Request, why: str) -> Verdict:
+        """What the target's mapping lets drop is dropped, one after the other, until the rest can be written."""
+        dropped: list[str] = []
+        for dimension in self.vendor.drop:
+            if getattr(request, dimension) is FREE:
+                continue
+            request = _unlimited(request, dimension)
+            dropped.append(dimension)
+            if not isinstance(self.write(request), str):
+                return Verdict(Rendering.DROPS, " and ".join(dropped))
+        return Verdict(Rendering.REFUSED, why)
+
+    def write(self, request: Request) -> Written | str:
+        """The request in its terms, or why it has none."""
+        try:
+            return write(self.vendor, request, self.vendor.defaults, self.largest_card, _CONTAINER)
+        except NoEquivalent as refusal:
+            return refusal.reasons[0]
+
+
+class Inactive:
+    """A target that shares a resource name with the source, so that only one is active: what is written, the source reads."""
+
+    def __init__(self, target: Target, source: Vendor, defaults: Defaults, names: Mapping[str, Owner]) -> None:
+        self._target = target
+        self._source = source
+        self._defaults = defaults
+        self._names = names
+
+    def verdict(self, request: Request) -> Verdict:
+        """What becomes of a request."""
+        verdict = self._target.verdict(request)
+        written = self._target.write(request) if verdict.outcome in {Rendering.EXACT, Rendering.ROUNDS} else None
+        if written is None or isinstance(written, str):
+            return verdict
+        why = self._read_otherwise(written)
+        return verdict if why is None else Verdict(Rendering.REFUSED, why)
+
+    def _read_otherwise(self, written: Written) -> str | None:
+        """Why the source would not read what was written as it is meant."""
+        source, target = self._source, self._target
+        said: dict[str, KeyValue] = {}
+        for one in written.keys.values():
+            owner = self._names.get(one.key)
+            if owner is None:
+                return f"only one of {source.name} and {target.vendor.name} is active, and nobody would read {one.key}"
+            said[owner.word] = replace(one, key=owner.word, binding=owner.binding)
+        try:
+            got = read(source, said, self._defaults, target.largest_card, _CONTAINER).request
+        except Denied as refusal:
+            return refusal.finding.message
+        if got == written.reading.request:
+            return None
+        return f"only one of {source.name} and {target.vendor.name} is active, and {source.name} would read {got}"
+
+
+EXACT: Final = Verdict(Rendering.EXACT)
+ROUNDS: Final = Verdict(Rendering.ROUNDS)
+
+
+def shared_names(source: Vendor, target: Vendor) -> Mapping[str, Owner]:
+    """How the source reads names of the two, where they share a resource name; else nothing."""
+    ours, theirs = index([source], "resource"), index([target], "resource").exact
+    if not any(ours.owners(name) for name in theirs):
+        return {}
+    return {name: owners[0] for name in (*theirs, *ours.exact) if (owners := ours.owners(name))}
+
+
+def _unlimited(request: Request, dimension: Dimension) -> Request:
+    return replace(request, memory=FREE) if dimension == "memory" else replace(request, cores=FREE)

@@ -1,0 +1,236 @@
+"""The guard of a vendor, compiled: which variables, annotations and labels of a pod would lift the limit of a share.
+
+A variable in a pod's spec beats the one that a device plugin sets (the kubelet appends the pod's after the plugin's),
+so that a user could lift a limit, or see devices that others share. A rule names keys and the values that lift. What
+the shim writes for the request is never to be caught; the caller, who knows the request, sees to that.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from webhook.mapping.document import schema
+from webhook.mapping.document.guard_lists import GuardList, guard_lists
+from webhook.mapping.document.problem import Path, Problem, nearest_known
+from webhook.mapping.model.dynamic_loader import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD
+from webhook.mapping.model.guard_rule import PLACES, TRUE_LIKE, GuardPlace, GuardRule, ValueSource, guard_rule
+from webhook.mapping.model.shim import Shim, ShimVariable
+from webhook.mapping.notation.glob import glob_pattern
+
+_NAME: Final = re.compile(r"[A-Za-z0-9_.*-]+")
+_KEY: Final = re.compile(r"[A-Za-z0-9_.*/-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class GuardIndex:
+    """Rules by the names of what they are about, for one place where keys stand.
+
+    Attributes:
+        exact: rules by the names that they spell out.
+        patterns: rules by the patterns of their names.
+        any_pattern: all patterns as one, or None.
+    """
+
+    exact: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    patterns: tuple[tuple[re.Pattern[str], int], ...] = ()
+    any_pattern: re.Pattern[str] | None = None
+
+    def __contains__(self, name: str) -> bool:
+        return name in self.exact or (self.any_pattern is not None and self.any_pattern.fullmatch(name) is not None)
+
+    def rules(self, name: str) -> list[int]:
+        """The rules that name it, in the order of the document."""
+        return sorted([*self.exact.get(name, ()), *(i for pattern, i in self.patterns if pattern.fullmatch(name))])
+
+
+@dataclass(frozen=True, slots=True)
+class Guards:
+    """The rules of a vendor; made by `compile_guards` only.
+
+    Attributes:
+        rules: in the order of the document: the first that catches a key decides, so that an exception (``allow``)
+            stands before what it is an exception from.
+        places: the rules by name, for each place that has some.
+        watched: finds in undecoded JSON what could be a guarded variable or one of the shim's, or None.
+    """
+
+    rules: tuple[GuardRule, ...] = ()
+    places: Mapping[GuardPlace, GuardIndex] = field(default_factory=dict)
+    watched: re.Pattern[bytes] | None = None
+
+    def concerns(self, raw_env: bytes) -> bool:
+        """Whether an ``env`` list, undecoded, could hold a guarded variable or one that the shim writes.
+
+        A quick look that may say yes for nothing but never no for something: hundreds of ordinary variables need not be
+        decoded. An escape may hide any name; few manifests have one.
+        """
+        if self.watched is None or not raw_env:
+            return False
+        text = bytes(raw_env)
+        # A single byte is found ten times as fast as two, and most manifests have no backslash.
+        return self.watched.search(text) is not None or (b"\\" in text and b"\\u" in text)
+
+    def guarded(self, name: str, place: GuardPlace = "env") -> bool:
+        """Whether some rule names this variable, annotation or label."""
+        return place in self.places and name in self.places[place]
+
+    def catch(
+        self,
+        name: str,
+        value: str | None,
+        source: ValueSource | None = None,
+        *,
+        whole: bool = False,
+        place: GuardPlace = "env",
+    ) -> GuardRule | None:
+        """The first rule that catches this; a value that is not known (None) is taken to lift.
+
+        Args:
+            name: of the variable, annotation or label.
+            value: what it will hold, None where that is not known.
+            source: where a variable takes its value from.
+            whole: in a container with whole devices, for which only rules that say so hold.
+            place: where it stands.
+        """
+        if not self.guarded(name, place):
+            return None
+        for index in self.places[place].rules(name):
+            rule = self.rules[index]
+            if (rule.whole or not whole) and rule.catches(value, source):
+                return rule
+        return None
+
+
+def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path) -> tuple[Guards, list[Problem]]:
+    """The guard of a document; it is fit for use only if there are no problems.
+
+    Args:
+        models: what the document says.
+        shim: the vendor's shim: its variables are watched too, and none of its own values may be caught.
+        path: where in the document the list stands.
+    """
+    lists = guard_lists()
+    rules: list[GuardRule] = []
+    problems: list[Problem] = []
+    for index, written in enumerate(models):
+        found = [*_list_problems(written, lists)]
+        for model in () if found else (written,) if written.named is None else lists[written.named].guard:
+            rule = guard_rule(model)
+            rules.append(rule)
+            found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
+        problems += [Problem(one.message, (*path, index, *one.path), one.hint) for one in found]
+    places = {place: _index(rules, place) for place in PLACES if any(rule.place == place for rule in rules)}
+    variables = (name for rule in rules if rule.place == "env" for name in rule.names)
+    return Guards(tuple(rules), places, _watch({*(shim.names if shim is not None else ()), *variables})), problems
+
+
+def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], path: Path) -> Iterator[Problem]:
+    """What the vendor itself writes into pods is never guarded: a second pass would deny the first.
+
+    Args:
+        guards: of the vendor.
+        keys: the annotations and labels of its words and of its `place`.
+        path: where in the document the guard stands.
+    """
+    for place, names in keys.items():
+        for name in names:
+            if guards.guarded(name, place):
+                message = f"the {place} {name} is guarded, and is what the mapping itself reads or writes"
+                yield Problem(message, path, "leave it out; a form with `deny` refuses values of a word")
+
+
+def _index(rules: Sequence[GuardRule], place: GuardPlace) -> GuardIndex:
+    exact: dict[str, tuple[int, ...]] = {}
+    patterns: list[tuple[re.Pattern[str], int]] = []
+    for index, rule in enumerate(rules):
+        for name in rule.names if rule.place == place else ():
+            if "*" in name:
+                patterns.append((_pattern(name), index))
+            else:
+                exact[name] = (*exact.get(name, ()), index)
+    any_pattern = re.compile("|".join(pattern.pattern for pattern, _ in patterns), re.DOTALL) if patterns else None
+    return GuardIndex(exact, tuple(patterns), any_pattern)
+
+
+def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:
+    """What keeps an entry from being about one place's keys, or a reference to a list."""
+    if model.named is None:
+        places = [place for place in PLACES if getattr(model, place) is not None]
+        if not places:
+            yield Problem("says neither `env` nor `list`", (), "write the variable's name, or that of a built-in list")
+        elif len(places) > 1:
+            written = " and ".join(f"`{place}`" for place in places)
+            yield Problem(f"says {written}", (), "write an entry for each")
+    elif model.model_fields_set != {"named"}:
+        yield Problem(
+            "`list` stands alone",
+            (),
+            "write what differs as an entry of its own before it: the first that catches decides",
+        )
+    elif model.named not in lists:
+        yield Problem(f"no list is called {model.named!r}", ("list",), nearest_known(model.named, lists))
+
+
+def _pattern(name: str) -> re.Pattern[str]:
+    return re.compile(glob_pattern(name), re.DOTALL)
+
+
+def _watch(names: set[str]) -> re.Pattern[bytes] | None:
+    if not names:
+        return None
+    # A pattern that begins with `*` has no literal beginning: every list with a name in it is looked at.
+    beginnings = sorted({re.escape(name.split("*", 1)[0]) for name in names})
+    return re.compile(rf'"name"\s*:\s*"(?:{"|".join(beginnings)})'.encode())
+
+
+def _rule_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
+    if [model.lifts is None, model.unless is None, model.source is None].count(False) != 1:
+        yield Problem(
+            "says exactly one of `lifts`, `unless` and `from`",
+            (),
+            "`lifts: truthy`, `lifts: [values]`, `unless: [values]` or `from: {configMapKeyRef: name}`",
+        )
+    if model.lifts == []:
+        yield Problem("no value lifts: the rule catches nothing", ("lifts",), "write `unless: []` to catch every value")
+    if rule.sources is not None and rule.place != "env":
+        yield Problem(f"the value of a pod's {rule.place} comes from nowhere else", ("from",), "write `env`")
+    if rule.sources is not None and not rule.sources:
+        yield Problem("names no source", ("from",), "write `configMapKeyRef`, `secretKeyRef` or `fieldRef`")
+    pattern, what = (_NAME, "variables") if rule.place == "env" else (_KEY, f"{rule.place}s")
+    for name in rule.names:
+        if pattern.fullmatch(name) is None or not name.strip("*"):
+            hint = "use letters, digits, `_` and `*`" if rule.place == "env" else "write it as `example.com/name`"
+            yield Problem(f"{name!r} is no name or pattern of {what}", (rule.place,), hint)
+
+
+def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
+    if shim is None or rule.place != "env" or rule.sources is not None:
+        return
+    loader = {LD_LIBRARY_PATH, LD_PRELOAD} & shim.names
+    if LD_LIBRARY_PATH in loader:
+        loader.add(KEPT_LIBRARY_PATH)
+    for pattern in rule.names:
+        named = _pattern(pattern)
+        for name in sorted(filter(named.fullmatch, loader)):
+            yield Problem(
+                f"{pattern} catches {name}, which the shim writes with the user's value after its own",
+                ("env",),
+                "leave it out: the shim comes first whatever the user writes",
+            )
+        for variable in shim.variables:
+            if named.fullmatch(variable.name) and _catches(rule, variable):
+                yield Problem(
+                    f"{pattern} catches what the shim itself writes: {variable.name}={variable.template}",
+                    ("env",),
+                    "write `unless: []`, which catches every value but the shim's",
+                )
+
+
+def _catches(rule: GuardRule, variable: ShimVariable) -> bool:
+    """Whether some value that the shim gives its variable is among those that lift, said one by one."""
+    if rule.truthy:
+        return any(variable.can_be(value) for value in TRUE_LIKE)
+    if rule.lifting is not None:
+        return any(variable.can_be(value) for value in rule.lifting)
+    return bool(rule.harmless) and variable.template not in (rule.harmless or ())

@@ -1,0 +1,140 @@
+"""Keys that belong to a scheduler, and keys that only hint at something to one, compiled into sets and patterns."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from webhook.mapping.document import schema
+from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.notation.glob import glob_pattern
+from webhook.mapping.notation.pattern import Expression, PatternError, expression, literal
+
+_VARIABLE: Final = re.compile(r"\{([^{}]*)\}")
+_LITERAL: Final = re.compile(r"[A-Za-z0-9]")
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """A set of label or annotation keys, some of them as patterns; ``key in keys`` asks.
+
+    Attributes:
+        exact: whole keys.
+        patterns: keys with ``*``, as one expression of our own making.
+        expressions: keys with variables, whose expressions are the document's.
+    """
+
+    exact: frozenset[str] = frozenset()
+    patterns: re.Pattern[str] | None = None
+    expressions: tuple[Expression, ...] = ()
+
+    def __contains__(self, key: str) -> bool:
+        return bool(self.among((key,)))
+
+    def among(self, keys: Iterable[str]) -> list[str]:
+        """Those of these keys that are in the set, in their order."""
+        exact = self.exact
+        if self.patterns is None and not self.expressions:
+            return [key for key in keys if key in exact]
+        matches = self.patterns.fullmatch if self.patterns is not None else exact.__contains__
+        if not self.expressions:
+            return [key for key in keys if key in exact or matches(key)]
+        return [
+            key for key in keys if key in exact or matches(key) or any(one.matches(key) for one in self.expressions)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Owned:
+    """What a vendor's scheduler writes for itself, and what a user writes for it.
+
+    Attributes:
+        annotations: allocation marks: copied they break placement, forged they steal cards.
+        labels: the same, as labels.
+        hints: annotations that mean something to this scheduler only; a mark is never a hint.
+    """
+
+    annotations: Keys = Keys()
+    labels: Keys = Keys()
+    hints: Keys = Keys()
+
+    def hint(self, key: str) -> bool:
+        """Whether an annotation is a hint that is lost when the pod goes to another vendor."""
+        return key in self.hints and key not in self.annotations
+
+
+def union(each: Iterable[Owned]) -> Owned:
+    """What any of these has."""
+    groups = zip(*((one.annotations, one.labels, one.hints) for one in each), strict=True)
+    return Owned(*map(_any_of, groups))
+
+
+def _any_of(sets: Iterable[Keys]) -> Keys:
+    sets = tuple(sets)
+    patterns = dict.fromkeys(keys.patterns.pattern for keys in sets if keys.patterns is not None)
+    return Keys(
+        frozenset().union(*(keys.exact for keys in sets)),
+        re.compile("|".join(patterns), re.DOTALL) if patterns else None,
+        tuple({one: None for keys in sets for one in keys.expressions}),
+    )
+
+
+def compile_owned(
+    owned: Sequence[str | schema.OwnedLabel], hints: Sequence[str], variables: Mapping[str, schema.Variable], path: Path
+) -> tuple[Owned, list[Problem]]:
+    """The owned keys and hints of a document; fit for use only if there are no problems.
+
+    Args:
+        owned: annotation patterns and ``{label: pattern}``; ``*`` stands for anything, ``{variable}`` for its values.
+        hints: annotation patterns, likewise.
+        variables: the document's variables.
+        path: where in the document `owned` stands; `hints` stands beside it.
+    """
+    annotations = {(*path, i): entry for i, entry in enumerate(owned) if isinstance(entry, str)}
+    labels = {(*path, i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)}
+    told = {(*path[:-1], "hints", i): entry for i, entry in enumerate(hints)}
+    problems: list[Problem] = []
+    compiled = [_keys(group, variables, problems) for group in (annotations, labels, told)]
+    return Owned(*compiled), problems
+
+
+def _keys(keys: Mapping[Path, str], variables: Mapping[str, schema.Variable], problems: list[Problem]) -> Keys:
+    """Keys by their path, compiled; what is wrong with them is added to `problems`."""
+    exact: set[str] = set()
+    patterns: list[str] = []
+    expressions: list[Expression] = []
+    for path, key in keys.items():
+        unknown = [name for name in _VARIABLE.findall(key) if name not in variables]
+        for name in unknown:
+            hint = "add it under `variables`, or write `*`"
+            problems.append(Problem(f"the variable {{{name}}} is not defined", path, hint))
+        if _LITERAL.search(_VARIABLE.sub("", key)) is None:
+            problems.append(Problem(f"{key!r} would be every key", path, "write a part of the key itself"))
+        if unknown:
+            continue
+        if "{" in key:
+            try:
+                expressions.append(expression(_expression(key, variables)))
+            except PatternError as error:
+                problems.append(Problem(f"a variable's pattern cannot be read: {error}", path))
+        elif "*" in key:
+            patterns.append(glob_pattern(key))
+        else:
+            exact.add(key)
+    return Keys(frozenset(exact), re.compile("|".join(patterns), re.DOTALL) if patterns else None, tuple(expressions))
+
+
+def _expression(key: str, variables: Mapping[str, schema.Variable]) -> str:
+    """A key with what its variables can be, and ``.*`` for a star."""
+    parts = _VARIABLE.split(key)
+    return "".join(
+        f"(?:{_values(variables[part])})" if index % 2 else ".*".join(map(literal, re.split(r"\*+", part)))
+        for index, part in enumerate(parts)
+    )
+
+
+def _values(variable: schema.Variable) -> str:
+    listed = variable.values if isinstance(variable.values, list) else []
+    patterns = [variable.values if isinstance(variable.values, str) else None, variable.others]
+    said = [literal(value) for value in (*listed, *(variable.rows or ()))]
+    return "|".join([*said, *(f"(?:{one})" for one in patterns if one is not None)])

@@ -1,0 +1,264 @@
+"""The policy: all vendors and settings, compiled; immutable, shared by every review, known by the digest of its documents."""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Final
+
+from webhook.mapping.document.problem import MappingError, Problem, nearest_known
+from webhook.mapping.document.schema import Amount
+from webhook.mapping.document.settings import Settings
+from webhook.mapping.model.gpu_models import compile_cards, labels_of_cards
+from webhook.mapping.model.match_names import Room
+from webhook.mapping.model.memo import Memo
+from webhook.mapping.model.names import Names, Owner, conflicts, index
+from webhook.mapping.model.near_misses import Nearness, nearness
+from webhook.mapping.model.owned import Owned, union
+from webhook.mapping.model.vendor import BUILT_IN, Vendor
+from webhook.quantity import QuantityError, parse_quantity
+
+SETTINGS: Final = "settings"
+"""The source of problems in the settings, whatever file they came from."""
+
+CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
+"""Namespaces whose pods keep the cluster itself alive."""
+
+
+MIB: Final = 1024**2
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What decisions are made by. Built once for each change of configuration by `compile_policy`.
+
+    Attributes:
+        vendors: by name; on standby ones too.
+        settings: what the cluster speaks and permits.
+        digest: 12 hex digits, the same wherever the same documents are in force.
+        resources, labels, annotations, node_selector: whose word a key is.
+        standby: resource names whose vendor is not in force, and the name in dispute that put it there.
+        near: what resembles a known resource name.
+        largest_card: bytes; more memory per device is refused.
+        cards: bytes of a card by the name that a label of nodes gives it; without any no pod is searched for one.
+        card_labels: those labels, by hardware family.
+        never_touched: namespaces whose pods are left alone.
+        memo: results of pure functions of this policy.
+    """
+
+    vendors: Mapping[str, Vendor]
+    settings: Settings
+    digest: str
+    resources: Names
+    labels: Names
+    annotations: Names
+    node_selector: Names
+    inactive: Mapping[str, tuple[Owner, str]]
+    near: Nearness
+    largest_card: int
+    cards: Mapping[str, int]
+    card_labels: Mapping[str, tuple[str, ...]]
+    never_touched: frozenset[str]
+    memo: Memo = field(default_factory=Memo, repr=False, compare=False)
+
+    @cached_property
+    def request_keys(self) -> frozenset[str]:
+        """Every key that can be listed and that some vendor reads somewhere."""
+        return frozenset().union(
+            self.resources.exact, self.labels.exact, self.annotations.exact, self.node_selector.exact
+        )
+
+    @cached_property
+    def marks(self) -> Owned:
+        """What belongs or hints to any vendor's scheduler, to look for in one pass through a pod's keys."""
+        return union(vendor.owned for vendor in self.vendors.values())
+
+    @cached_property
+    def perhaps(self) -> tuple[re.Pattern[str], ...]:
+        """Names that may be a word in force under a name of the cluster's own, if nobody else has them."""
+        keys = (word for vendor in self.in_force for word in vendor.keys.values())
+        return tuple(word.perhaps for word in keys if word.perhaps is not None)
+
+    @cached_property
+    def in_force(self) -> tuple[Vendor, ...]:
+        """The vendors whose words are read."""
+        return tuple(vendor for vendor in self.vendors.values() if not vendor.inactive)
+
+
+def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: str) -> Policy:
+    """The policy of these vendors under these settings.
+
+    Raises:
+        MappingError: vendors contradict each other or the settings: a name owned twice, a chain, an unknown vendor.
+    """
+    vendors, disputes = _with_owners(vendors, settings)
+    active = [vendor for vendor in vendors.values() if not vendor.inactive]
+    resources, annotations = index(active, "resource"), index(active, "annotation")
+    selectors = index(active, "nodeSelector")
+    problems = [
+        *_unknown_names(vendors, settings),
+        *conflicts(resources, "resource", vendors),
+        *conflicts(_asking(vendors, annotations), "annotation", vendors),
+        *_chains(vendors, settings),
+        *_selected(active, selectors),
+        *_too_many(vendors.values()),
+    ]
+    largest = _largest_card(settings.largest_card, problems)
+    cards, wrong = compile_cards(settings.cards, largest, SETTINGS)
+    problems += wrong
+    if problems:
+        raise MappingError(problems)
+    return Policy(
+        vendors=vendors,
+        settings=settings,
+        digest=digest,
+        resources=resources,
+        labels=index(active, "label"),
+        annotations=annotations,
+        node_selector=selectors,
+        inactive=_standby_names(vendors, resources, disputes),
+        near=nearness(vendors.values()),
+        largest_card=largest,
+        cards=cards,
+        card_labels=labels_of_cards(vendors.values(), settings),
+        never_touched=CLUSTER_NAMESPACES | frozenset(settings.never_touched),
+    )
+
+
+def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dict[str, Vendor], dict[str, str]]:
+    """The setting `owners` applied: who it names is in force, others with a word of that name stand by for that name."""
+    owned = dict(vendors)
+    disputes: dict[str, str] = {}
+    for name, owner in settings.owners.items():
+        users = {one.vendor for one in index(vendors.values(), "resource").owners(name)}
+        for user in users:
+            owned[user] = replace(vendors[user], inactive=user != owner)
+            disputes[user] = name
+    return owned, disputes
+
+
+def _standby_names(
+    vendors: Mapping[str, Vendor], resources: Names, disputes: Mapping[str, str]
+) -> dict[str, tuple[Owner, str]]:
+    """Resource names that only a vendor on standby has, each with the disputed name that decides it.
+
+    A vendor whose names nobody in force uses is in no dispute: its words are nobody's here.
+    """
+    decided: dict[str, tuple[Owner, str]] = {}
+    for vendor in vendors.values():
+        names = index([vendor], "resource").exact if vendor.inactive else {}
+        disputed = disputes.get(vendor.name) or next((key for key in names if key in resources.exact), None)
+        if disputed is not None:
+            decided |= {key: (owners[0], disputed) for key, owners in names.items() if key not in resources.exact}
+    return decided
+
+
+def _asking(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
+    """The annotations that carry memory or cores: they have one owner; counts may be shared."""
+    sizes = {"memory", "cores"}
+    return Names(
+        {
+            key: kept
+            for key, owners in annotations.exact.items()
+            if (kept := tuple(one for one in owners if sizes & set(vendors[one.vendor].keys[one.word].dimensions)))
+        }
+    )
+
+
+def _selected(vendors: Iterable[Vendor], selectors: Names) -> Iterator[Problem]:
+    """What is put into a nodeSelector may not be read there: a second pass would read another request."""
+    for vendor in vendors:
+        for key in vendor.place.node_selector:
+            for owner in selectors.owners(key):
+                message = f"{key} is the word {owner.word!r} of {owner.vendor}, which would then be read"
+                yield Problem(message, ("place", "nodeSelector", key), "leave it out", vendor.source)
+
+
+def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
+    problems = [
+        Problem(
+            f"no vendor is called {vendor.translate_to!r}",
+            ("translateTo",),
+            nearest_known(vendor.translate_to, vendors),
+            vendor.source,
+        )
+        for vendor in vendors.values()
+        if vendor.translate_to is not None and vendor.translate_to not in vendors
+    ]
+    problems.extend(
+        Problem(
+            f"no other vendor is called {one.copies!r}", ("copies",), nearest_known(one.copies, vendors), one.source
+        )
+        for one in vendors.values()
+        if one.copies is not None and (one.copies not in vendors or one.copies == one.name)
+    )
+    if settings.target is not None and settings.target not in vendors:
+        problems.append(
+            Problem(
+                f"no vendor is called {settings.target!r}",
+                ("target",),
+                nearest_known(settings.target, vendors),
+                SETTINGS,
+            )
+        )
+    for name, owner in settings.owners.items():
+        if owner not in vendors:
+            problems.append(
+                Problem(f"no vendor is called {owner!r}", ("owners", name), nearest_known(owner, vendors), SETTINGS)
+            )
+        elif owner not in {one.vendor for one in index(vendors.values(), "resource").owners(name)}:
+            problems.append(Problem(f"{owner} has no word {name}", ("owners", name), None, SETTINGS))
+    return problems
+
+
+def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
+    """What was translated once must be at home: no target may be moved on again."""
+    problems: list[Problem] = []
+    for vendor in vendors.values():
+        target = vendors.get(vendor.translate_to or "")
+        if target is None:
+            continue
+        path = ("translateTo",)
+        if not target.target:
+            problems.append(Problem(f"{target.name} is read only, it is never written", path, None, vendor.source))
+        elif target.translate_to is not None and target.name != vendor.name:
+            message = f"{target.name} is itself translated to {target.translate_to}"
+            problems.append(Problem(message, path, f"write `translateTo: {target.translate_to}`", vendor.source))
+        elif settings.target not in {None, target.name} and target.same_family(
+            vendors.get(settings.target or "", target)
+        ):
+            message = f"{target.name} would be moved on to {settings.target} by the setting `target`"
+            problems.append(Problem(message, path, f"write `translateTo: {settings.target}`", vendor.source))
+    home = vendors.get(settings.target or "")
+    if home is not None and not home.target:
+        problems.append(Problem(f"{home.name} is read only, it is never written", ("target",), None, SETTINGS))
+    elif home is not None and home.translate_to not in {None, home.name}:
+        message = f"{home.name} is itself translated to {home.translate_to}"
+        problems.append(Problem(message, ("target",), f"write `target: {home.translate_to}`", SETTINGS))
+    return problems
+
+
+def _too_many(vendors: Iterable[Vendor]) -> Iterator[Problem]:
+    """More names than match conditions can hold: the documents that come last are too much."""
+    room = Room()
+    for vendor in sorted(vendors, key=lambda vendor: vendor.source != BUILT_IN):
+        beyond = room.take(vendor.lets_through)
+        if beyond:
+            message = f"with {vendor.name} the names of all documents that let pods through would be {beyond}"
+            yield Problem(message, (), "leave out names, or whole documents", vendor.source)
+
+
+def _largest_card(written: Amount, problems: list[Problem]) -> int:
+    try:
+        size = parse_quantity(str(written))
+    except QuantityError as error:
+        problems.append(Problem(str(error), ("largestCard",), "write a size such as `1Ti`", SETTINGS))
+        return 0
+    if size <= 0 or not isinstance(size, int):
+        problems.append(Problem(f"{written} is no whole number of bytes above 0", ("largestCard",), None, SETTINGS))
+        return 0
+    if size < MIB:
+        problems.append(
+            Problem(f"{written} bytes are no card", ("largestCard",), "write a size such as `1Ti`", SETTINGS)
+        )
+    return size

@@ -1,0 +1,209 @@
+"""The shim of a vendor, compiled: what brings the library into a container, and what makes the loader find it.
+
+Rules: a shim goes only with a limit (variables of its own, or the device plugin's); it never writes a
+``*_VISIBLE_DEVICES``, for a pod's variable beats the device plugin's and would hand out every card.
+"""
+
+import posixpath
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, TypeAlias
+
+from webhook.mapping.document import schema
+from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.model.dynamic_loader import LD_LIBRARY_PATH, LD_PRELOAD, absolute
+from webhook.mapping.model.shim_rules import PLACEHOLDER, PLACEHOLDERS, shim_problems
+from webhook.request import ALL, FREE, Percent, Request, Size
+
+Entry: TypeAlias = Mapping[str, Any]
+"""A member of a list in a pod, as JSON data; shared between requests, so never changed."""
+Need: TypeAlias = Literal["memory", "cores"]
+
+_MIB: Final = 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class ShimVariable:
+    """A variable that the shim reads, with a value that may use the request.
+
+    Attributes:
+        template: the value; ``{memory}`` stands for MiB per card, rounded up, ``{cores}`` for percent per card, rounded
+            up, ``{devices}`` for the count of cards, ``{container}`` for the container's name.
+        uses: the placeholders in it.
+    """
+
+    name: str
+    template: str
+    uses: frozenset[str]
+
+    def can_be(self, value: str) -> bool:
+        """Whether some request gives it this value, in any case of letters."""
+        parts = PLACEHOLDER.split(self.template)
+        pattern = "".join(
+            f"(?:{PLACEHOLDERS.get(part, '.*')})" if index % 2 else re.escape(part) for index, part in enumerate(parts)
+        )
+        return re.fullmatch(pattern, value, re.IGNORECASE) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A way in which the library reaches a container; ``none`` brings nothing.
+
+    Attributes:
+        kind: its name in documents, in the namespace's annotation and in the account.
+        library: name of the volume that holds the library, which no container may write to; empty for ``none``.
+        mount_path: where the library is mounted; empty for ``none``.
+        volumes: entries of the pod's ``volumes``, with the writable state.
+        mounts: entries of the container's ``volumeMounts``.
+        marks: what stands, in undecoded JSON, in every list that could collide: names of the volumes, last parts of the
+            mount paths, or an escape, which may hide any of them.
+    """
+
+    kind: Literal["hostPath", "none"]
+    library: str = ""
+    mount_path: str = ""
+    volumes: tuple[Entry, ...] = ()
+    mounts: tuple[Entry, ...] = ()
+    marks: tuple[bytes, ...] = ()
+
+    def meets(self, raw: bytes) -> bool:
+        """Whether a list of volumes or mounts, undecoded, could hold something of its names or at its paths.
+
+        Like `Guards.concerns`: a quick look that never says no for something.
+        """
+        text = bytes(raw)
+        return any(mark in text for mark in self.marks)
+
+
+NO_DELIVERY: Final = Delivery("none")
+
+
+@dataclass(frozen=True, slots=True)
+class Shim:
+    """What a container with a share gets; made by `compile_shim` only.
+
+    Attributes:
+        mode: ``plugin``: the cluster's device plugin mounts it, and nothing is injected.
+        mounted_by: label of the DaemonSets whose device plugin does; None where none is known.
+        limit: who carries the limit: ``env``: the `variables`; ``plugin``: the device plugin.
+        forms: only for requests in these forms; None: in any.
+        needs: dimensions that must be limited by a value that can be written.
+        refuse_unmet: a request that does not have them is refused, not left to the device plugin.
+        deliveries: in order of preference.
+        library_path: directories that ``LD_LIBRARY_PATH`` begins with.
+        image_default: directories that stand for the image's own, which a webhook cannot see.
+        preload: files that ``LD_PRELOAD`` begins with.
+        variables: what the library reads.
+        names: every variable that it may write.
+        path_alone: the entry for a container without ``LD_LIBRARY_PATH``.
+        path_before_env_from: the entry for a container that may take one from ``envFrom``.
+        preload_alone: the entry for a container without ``LD_PRELOAD``.
+    """
+
+    mode: Literal["inject", "plugin"]
+    mounted_by: tuple[str, str] | None
+    limit: Literal["env", "plugin"]
+    forms: frozenset[str] | None
+    needs: tuple[Need, ...]
+    refuse_unmet: bool
+    deliveries: tuple[Delivery, ...]
+    library_path: tuple[str, ...]
+    image_default: tuple[str, ...]
+    preload: tuple[str, ...]
+    variables: tuple[ShimVariable, ...]
+    names: frozenset[str]
+    path_alone: Entry
+    path_before_env_from: Entry
+    preload_alone: Entry
+
+    def serves(self, form: str | None) -> bool:
+        """Whether a request in this form gets the shim."""
+        return self.forms is None or form in self.forms
+
+    def unmet(self, request: Request) -> Need | None:
+        """The dimension whose limit cannot be written, which the shim needs or has a variable for."""
+        if "memory" in self.needs and not isinstance(request.memory, Size):
+            return "memory"
+        if "cores" in self.needs and not isinstance(request.cores, Percent):
+            return "cores"
+        # No limit and all of a card need no variable; a part of a card of unknown size needs one that nobody can write.
+        if isinstance(request.memory, Percent) and request.memory != ALL:
+            return next(("memory" for variable in self.variables if "memory" in variable.uses), None)
+        return None
+
+    def values(self, request: Request, container: str) -> dict[str, str]:
+        """The variables by name, for a settled request; without those whose value is "no limit"."""
+        amounts = {"container": container, "devices": str(request.devices)}
+        if isinstance(request.memory, Size):
+            amounts["memory"] = str(-(-request.memory.bytes // _MIB))
+        if request.cores is not FREE and request.cores is not None:
+            amounts["cores"] = str(-(-request.cores.value // 1))
+        return {
+            variable.name: variable.template.format_map(amounts) if variable.uses else variable.template
+            for variable in self.variables
+            if variable.uses <= amounts.keys()
+        }
+
+
+def compile_shim(model: schema.Shim, forms: Collection[str], path: Path) -> tuple[Shim, list[Problem]]:
+    """The shim of a document; it is fit for use only if there are no problems.
+
+    Args:
+        model: what the document says.
+        forms: the names of the vendor's forms.
+        path: where in the document it stands.
+    """
+    problems = [Problem(one.message, (*path, *one.path), one.hint) for one in shim_problems(model, forms)]
+    return _compiled(model), problems
+
+
+def _compiled(model: schema.Shim) -> Shim:
+    library_path = model.library_path or schema.LibraryPath.model_construct(prefix=[], image_default=[])
+    preload = tuple(model.preload.prefix) if model.preload is not None else ()
+    prefix = ":".join(library_path.prefix)
+    variables = tuple(
+        ShimVariable(name, template, frozenset(PLACEHOLDER.findall(template))) for name, template in model.env.items()
+    )
+    names = {variable.name for variable in variables}
+    if prefix:
+        names.add(LD_LIBRARY_PATH)
+    if preload:
+        names.add(LD_PRELOAD)
+    key, _, value = (model.mounted_by or "").partition("=")
+    return Shim(
+        mode=model.mode,
+        mounted_by=None if model.mounted_by is None else (key, value),
+        limit=model.limit or "plugin",
+        forms=None if model.forms is None else frozenset(model.forms),
+        needs=tuple(model.needs),
+        refuse_unmet=model.unmet == "deny",
+        deliveries=tuple(_delivery(delivery, model.state) for delivery in model.delivery),
+        library_path=tuple(library_path.prefix),
+        image_default=tuple(library_path.image_default),
+        preload=preload,
+        variables=variables,
+        names=frozenset(names),
+        path_alone={"name": LD_LIBRARY_PATH, "value": ":".join((*library_path.prefix, *library_path.image_default))},
+        path_before_env_from={"name": LD_LIBRARY_PATH, "value": f"{prefix}:{absolute(LD_LIBRARY_PATH)}"},
+        preload_alone={"name": LD_PRELOAD, "value": ":".join(preload)},
+    )
+
+
+def _delivery(model: schema.Delivery, state: schema.State | None) -> Delivery:
+    if model == "none":
+        return NO_DELIVERY
+    host = model.host_path
+    volumes: list[Entry] = [{"name": host.volume, "hostPath": {"path": host.path, "type": host.type}}]
+    mounts: list[Entry] = [{"name": host.volume, "mountPath": host.mount_path, "readOnly": True}]
+    if state is not None:
+        volumes.append({"name": state.volume, "emptyDir": dict(state.empty_dir)})
+        mounts += [
+            {"name": state.volume, "mountPath": mount_path, "subPath": sub_path}
+            for mount_path, sub_path in state.mounts.items()
+        ]
+    names = {volume["name"] for volume in volumes} | {posixpath.basename(mount["mountPath"]) for mount in mounts}
+    marks = ("\\", *sorted(name for name in names if not any(other in name for other in names - {name})))
+    return Delivery(
+        "hostPath", host.volume, host.mount_path, tuple(volumes), tuple(mounts), tuple(map(str.encode, marks))
+    )

@@ -1,0 +1,79 @@
+"""Numbers of words ↔ amounts of a card: units, steps and legal numbers, and what a missing dimension means."""
+
+from fractions import Fraction
+
+from webhook.finding import Step
+from webhook.mapping.model.vendor import Key
+from webhook.quantity import Number, ceil_to, signed_text, simplest
+from webhook.request import ALL, FREE, Dimension, Memory, Percent, Request, Size, amount_text
+
+
+def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
+    """The least number of a word that says at least `value`; None where the word cannot say that kind of value.
+
+    A total is multiplied after rounding per device, so that it divides again.
+    """
+    if isinstance(value, int):
+        amount: Number = value
+    elif isinstance(value, Size):
+        if not key.sized or key.unit is None:
+            return None
+        amount = Fraction(value.bytes) / key.unit
+    elif isinstance(value, Percent):
+        if key.sized or key.unit is None:
+            return None
+        amount = Fraction(value.value) / key.unit
+    else:
+        return None
+    number: Number | None = ceil_to(amount, key.step)
+    if key.values is not None:
+        number = key.values.ceil(number) if number is not None else None
+        if number is not None:
+            number = ceil_to(number, key.step)
+            if number not in key.values:
+                return None
+    if number is None:
+        return None
+    return simplest(number * devices) if key.total else number
+
+
+def value_of(key: Key, dimension: Dimension, number: Number) -> Memory:
+    """What `number` per device of a word is worth in memory or cores."""
+    assert key.unit is not None  # noqa: S101  (a word without a unit is refused before)
+    amount = simplest(number * key.unit)
+    return Size(amount) if key.sized and dimension == "memory" else Percent(amount)
+
+
+def settle(request: Request, absent: Request) -> Request:
+    """The request with what a missing dimension means put in; one that has no meaning stays None."""
+    memory = absent.memory if request.memory is None else request.memory
+    cores = absent.cores if request.cores is None else request.cores
+    if memory == ALL and cores is FREE:
+        cores = ALL
+    return Request(request.devices if request.devices is not None else absent.devices, memory, cores)
+
+
+def by_card(request: Request, card: int) -> Request | None:
+    """The request with memory in the other unit, on cards of so many bytes: never less than asked.
+
+    None for whole cards, which are no share of any size, for memory without a limit, and for more than the card has.
+    """
+    memory = request.memory
+    if request.whole or not isinstance(memory, Size | Percent):
+        return None
+    if isinstance(memory, Percent):
+        return Request(request.devices, Size(ceil_to(Fraction(memory.value) * card / 100, 1)), request.cores)
+    if memory.bytes > card:
+        return None
+    percent = Percent(simplest(Fraction(memory.bytes) * 100 / card))
+    return settle(Request(request.devices, percent, request.cores), Request())
+
+
+def step_between(dimension: Dimension, before: Memory | None, after: Memory | None) -> Step:
+    """The step from one amount of a device to another, as explanations show it."""
+    by = ""
+    if isinstance(before, Size) and isinstance(after, Size):
+        by = f"+{amount_text(Size(after.bytes - before.bytes))}"
+    elif isinstance(before, Percent) and isinstance(after, Percent):
+        by = f"{signed_text(after.value - before.value)}%"
+    return Step(f"{dimension} per card", amount_text(before), amount_text(after), by)

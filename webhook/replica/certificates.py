@@ -1,0 +1,260 @@
+"""The certificate of a server: who keeps it up, whom callers are known to trust, and what is told of it."""
+
+import asyncio
+import datetime as dt
+import ssl
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator
+from pathlib import Path
+from typing import Final, Protocol
+
+from cryptography import x509
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from structlog.typing import FilteringBoundLogger
+
+from certs.clients import Clients
+from certs.directory import Directory
+from certs.plan import Rules
+from certs.provided import Outside
+from certs.report import COUNTED, Report, ReportKind
+from certs.rotator import Rotator, spread
+from certs.serving import Serving
+from certs.state import fingerprint
+from certs.store import Store
+from certs.trust import Trust
+
+WARNED: Final = dt.timedelta(days=14)
+"""Before its end a certificate is warned of; or a quarter of its life, if that is shorter."""
+
+WARNED_LIFE: Final = 0.25
+REMINDER: Final = 3600.0
+"""Seconds between looks at how long the certificate is still valid; it is warned of once a day."""
+
+SHOWN: Final = 16
+"""Digits of a fingerprint in lines for people: 64 bits."""
+
+
+class Upkeep(Protocol):
+    """Who keeps the certificate up."""
+
+    served: asyncio.Event
+
+    @property
+    def ca(self) -> x509.Certificate | None:
+        """Of the certificate that is served, as far as that is known."""
+        ...
+
+    def check(self) -> None:
+        """Look soon."""
+        ...
+
+    async def start(self) -> None:
+        """A first look, whose failure is raised."""
+        ...
+
+    async def run(self) -> None:
+        """Keep it up until cancelled; nothing is raised."""
+        ...
+
+    async def sure(self) -> bool:
+        """Whether the authorities that were published last are all that others may be using."""
+        ...
+
+
+class Certificates:
+    """What a server shows to its callers.
+
+    Args:
+        tls: the TLS context.
+        log: where it is told.
+        settle: seconds in which all callers have learnt of an authority.
+        watched: what callers trust is observed; else whoever calls trusts what is published, by hand.
+
+    Attributes:
+        tls: the TLS context.
+        upkeep: who keeps it up; None where the pair never changes.
+        bundle: the authorities that were published last, PEM.
+        published: set once there are any, or it is known that somebody else takes care of them.
+        republished: called with the authorities whenever they change.
+        watched: as it was given.
+        troubled: called with what somebody should look at.
+    """
+
+    def __init__(self, tls: Serving, log: FilteringBoundLogger, *, settle: float = 0.0, watched: bool = False) -> None:
+        self.tls = tls
+        self.upkeep: Upkeep | None = None
+        self.bundle = b""
+        self.published = asyncio.Event()
+        self.republished: Callable[[bytes], None] = lambda _: None
+        self.troubled: Callable[[Report], None] = lambda _: None
+        self._log = log
+        self._trust = Trust(settle)
+        self.watched = watched
+        self._rotations = {"leaf": 0, "authority": 0}
+        self._failures = dict.fromkeys(COUNTED, 0)
+        self._state = ""
+        self._clients: Clients | None = None
+        self._clients_state = ""
+        self._reminded: dict[x509.Certificate, dt.datetime] = {}
+        self._served_before = False
+
+    def keep(self, store: Store, rules: Rules) -> None:
+        """Have the certificates of a store kept up, and its leaf served."""
+        self.upkeep = Rotator(
+            store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, tell=self._tell
+        )
+
+    def follow(self, directory: Directory, names: Collection[str], *, trusting: bool) -> None:
+        """Have the pair served that somebody else keeps in a directory.
+
+        Args:
+            directory: where it is.
+            names: that it has to be for.
+            trusting: nobody can know whom callers trust, or wants to: what is there is served.
+        """
+        trust = None if trusting else lambda: self._trust
+        self.upkeep = Outside(directory, self.tls, names, trust=trust, publish=self._publish, tell=self._tell)
+
+    def follow_clients(self, file: Path) -> None:
+        """Have clients asked for certificates under what a file holds, whenever that changes."""
+        self._clients = Clients(file, self.tls, tell=self._tell_clients)
+
+    def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
+        """Take notice of the authorities (DER) that each webhook of the registration holds; None: there is none."""
+        before, self._trust = self._trust, self._trust.observed(bundles, time.monotonic())
+        if self.upkeep is not None and before != self._trust:
+            self.upkeep.check()
+
+    async def run(self) -> None:
+        """Keep it up until cancelled."""
+        async with asyncio.TaskGroup() as tasks:
+            if self.upkeep is not None:
+                tasks.create_task(self.upkeep.run())
+                tasks.create_task(self._remind())
+            if self._clients is not None:
+                tasks.create_task(self._clients.run())
+
+    async def served(self) -> None:
+        """Return once there is something to be served."""
+        if self.upkeep is not None:
+            await self.upkeep.served.wait()
+
+    async def sure(self) -> bool:
+        """Whether what was published last is all that others may be using."""
+        return self.upkeep is None or await self.upkeep.sure()
+
+    def failure(self) -> str | None:
+        """Why nobody can be served now; None if all is well."""
+        found = self.tls.failure(_now())
+        return found if found is None or not self._state else f"{found}; {self._state}"
+
+    def lines(self) -> list[str]:
+        """What is served, and what is in the way of something better, for people."""
+        now = _now()
+        lines = [
+            f"certificate: {kind} {fingerprint(one)[:SHOWN]}, valid until {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, "
+            f"for {(one.not_valid_after_utc - now).days} days more"
+            for kind, one in self._shown()
+        ]
+        states = {"certificate": self._state, "certificates of clients": self._clients_state}
+        return [*lines, *(f"{about}: {state}" for about, state in states.items() if state)]
+
+    def metrics(self) -> Iterator[Metric]:
+        """What is served and what has happened, for Prometheus."""
+        not_after = GaugeMetricFamily(
+            "vgpu_webhook_certificate_not_after_seconds",
+            "Until when a certificate is valid, as Unix time.",
+            labels=("kind",),
+        )
+        not_before = GaugeMetricFamily(
+            "vgpu_webhook_certificate_not_before_seconds",
+            "From when on a certificate is valid, as Unix time.",
+            labels=("kind",),
+        )
+        for kind, one in self._shown():
+            not_after.add_metric((kind,), one.not_valid_after_utc.timestamp())
+            not_before.add_metric((kind,), one.not_valid_before_utc.timestamp())
+        yield not_after
+        yield not_before
+        rotations = CounterMetricFamily(
+            "vgpu_webhook_certificate_rotations",
+            "How often another certificate was served than before, and how often under another authority.",
+            labels=("kind",),
+        )
+        for kind, count in self._rotations.items():
+            rotations.add_metric((kind,), count)
+        yield rotations
+        failures = CounterMetricFamily(
+            "vgpu_webhook_certificate_failures",
+            "Pairs that were refused, stores that could not be read or written, or were found deleted.",
+            labels=("reason",),
+        )
+        for reason, count in sorted(self._failures.items(), key=lambda one: one[0].value):
+            failures.add_metric((reason.value,), count)
+        yield failures
+
+    def _shown(self) -> Iterator[tuple[str, x509.Certificate]]:
+        if self.tls.leaf is not None:
+            yield "leaf", self.tls.leaf
+        if self.upkeep is not None and self.upkeep.ca is not None:
+            yield "authority", self.upkeep.ca
+
+    def _publish(self, bundle: bytes) -> None:
+        if not self.watched:
+            found = _ders(bundle)
+            self.observe([found])
+        if bundle != self.bundle or not self.published.is_set():
+            self.bundle = bundle
+            self.published.set()
+            self.republished(bundle)
+
+    def _tell_clients(self, notice: Report) -> None:
+        self._clients_state = notice.message if notice.failure else ""
+        self._log_and_count(notice)
+
+    def _tell(self, notice: Report) -> None:
+        if notice.kind is ReportKind.SERVED:
+            if self._served_before:
+                self._rotations["leaf"] += 1
+                self._rotations["authority"] += notice.ca
+            self._served_before, self._state = True, ""
+        elif notice.kind is ReportKind.RECOVERED:
+            self._state = ""
+        elif notice.failure or notice.kind is ReportKind.WAITING:
+            self._state = notice.message
+        self._log_and_count(notice)
+
+    def _log_and_count(self, notice: Report) -> None:
+        counted = notice.kind in COUNTED
+        log = self._log.error if notice.failure else self._log.warning if counted else self._log.info
+        log("certificates", kind=notice.kind.value, message=notice.message)
+        if counted:
+            self._failures[notice.kind] += 1
+            self.troubled(notice)
+
+    async def _remind(self) -> None:
+        while True:
+            self.remind(_now())
+            await asyncio.sleep(REMINDER)
+
+    def remind(self, now: dt.datetime) -> None:
+        """Warn, once a day, of each certificate that is near its end."""
+        shown = list(self._shown())
+        self._reminded = {one: self._reminded[one] for _, one in shown if one in self._reminded}
+        for kind, one in shown:
+            begin, end = one.not_valid_before_utc, one.not_valid_after_utc
+            near = now > end - min(WARNED, (end - begin) * WARNED_LIFE)
+            if near and (one not in self._reminded or now - self._reminded[one] >= dt.timedelta(days=1)):
+                self._reminded[one] = now
+                self._log.warning("certificate_ending", kind=kind, until=end.isoformat(), days=(end - now).days)
+
+
+def _ders(bundle: bytes) -> frozenset[bytes]:
+    text = bundle.decode("ascii", errors="replace")
+    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
+    blocks = [begin + part.partition(end)[0] + end for part in text.split(begin)[1:]]
+    return frozenset(ssl.PEM_cert_to_DER_cert(block) for block in blocks)
+
+
+def _now() -> dt.datetime:
+    return dt.datetime.now(dt.UTC)

@@ -1,0 +1,126 @@
+"""``serve`` in a cluster: the policy from ConfigMaps, the namespaces followed, the registration kept."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+from urllib.parse import urlsplit
+
+from certs.directory import Directory
+from certs.state import BUNDLE
+from webhook.admission import decide
+from webhook.cluster.client.api import ConfigurationError
+from webhook.cluster.client.connect import RELEASE_NAMESPACE, connect, in_cluster_namespace
+from webhook.cluster.registration import desired as registration
+from webhook.cluster.registration.desired import Site
+from webhook.cluster.registration.reconciler import Mode
+from webhook.cluster.secret import NAME as SECRET
+from webhook.cluster.secret import SecretStore
+from webhook.replica.in_cluster import InCluster, Place
+from webhook.replica.run import Announce, Options, Service, serve
+from webhook.replica.start import (
+    LOOPBACK,
+    CertificateOptions,
+    StartError,
+    certificates_of,
+    logger,
+    names_of,
+    run_to_end,
+    started,
+)
+
+AUTHORITY: Final = "vgpu-webhook authority"
+NAME: Final = "vgpu-webhook"
+"""The Service and the ClusterRole of a release that names no others."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterOptions:
+    """The options that say which cluster it is, and how API servers reach the webhook."""
+
+    kubeconfig: Path | None
+    release_namespace: str | None
+    url: str | None
+    service: str | None
+    registration: str
+
+
+def serve_clustered(
+    options: Options, where: ClusterOptions, material: CertificateOptions, log_level: str, announce: Announce
+) -> None:
+    """Serves until the end.
+
+    Raises:
+        StartError: the options contradict each other, the cluster cannot be told, or an endpoint is not to be had.
+    """
+    own = in_cluster_namespace()
+    release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
+    address = _address(where, own)
+    mode = Mode(where.registration)
+    place = Place(release_namespace, Site(address, b"", release_namespace, material.inject_ca_from), mode, NAME)
+    # Where nobody asks for the registration and somebody else keeps the pair, whether they fit is theirs to see to.
+    watched = material.certificate_dir is None or mode is not Mode.OFF
+    log = logger(log_level)
+    certificates = certificates_of(material, log, watched=watched)
+
+    async def work() -> None:
+        secret, trusted = None, ""
+        if material.certificate_dir is not None:
+            directory = Directory(material.certificate_dir)
+            certificates.follow(directory, [_called(address), *material.extra_names], trusting=not watched)
+            trusted = str(directory.path / BUNDLE)
+        elif material.state_dir is not None:
+            directory = Directory(material.state_dir)
+            names = [*_names(address, material.cluster_domain), *names_of(options.listen)]
+            certificates.keep(directory, material.rules(AUTHORITY, names))
+            await started(certificates)
+            trusted = str(directory.path / BUNDLE)
+        try:
+            api = await connect(where.kubeconfig)
+        except ConfigurationError as error:
+            raise StartError(str(error)) from error
+        try:
+            if certificates.upkeep is None:
+                secret = SecretStore(api, release_namespace, SECRET, log, owner=NAME)
+                # The same on all replicas: a name of one machine would have each of them make a leaf of its own.
+                names = [*_names(address, material.cluster_domain), *LOOPBACK]
+                certificates.keep(secret, material.rules(AUTHORITY, names))
+                trusted = f"{BUNDLE} of the {secret.place}"
+            cluster = InCluster(api, place, log, certificates, secret)
+            service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)
+            await serve(service, options, lambda addresses: announce(addresses, trusted))
+        finally:
+            await api.close()
+
+    run_to_end(work())
+
+
+def _address(where: ClusterOptions, own: str | None) -> registration.Service | str:
+    if where.url is not None and where.service is not None:
+        raise StartError("--url and --service exclude each other: say one of them")
+    if where.url is not None:
+        if urlsplit(where.url).scheme != "https" or not urlsplit(where.url).hostname:
+            raise StartError(f"--url {where.url}: must be an https URL, such as https://127.0.0.1:8443/mutate")
+        return where.url
+    if where.service is not None:
+        namespace, slash, name = where.service.partition("/")
+        if not (slash and namespace and name):
+            raise StartError(f"--service {where.service}: write NAMESPACE/NAME")
+        return registration.Service(namespace, name)
+    if own is None:
+        raise StartError(
+            "outside a pod API servers have to be told the way: add --url, such as https://127.0.0.1:8443/mutate"
+        )
+    return registration.Service(where.release_namespace or own, NAME)
+
+
+def _called(address: registration.Service | str) -> str:
+    """The name by which API servers call."""
+    if isinstance(address, str):
+        return urlsplit(address).hostname or ""
+    return f"{address.name}.{address.namespace}.svc"
+
+
+def _names(address: registration.Service | str, cluster_domain: str) -> list[str]:
+    """The names by which API servers, and others in the cluster, call."""
+    called = _called(address)
+    return [called] if isinstance(address, str) else [called, f"{called}.{cluster_domain}"]

@@ -1,0 +1,308 @@
+"""The cluster around a server: what it follows there, and the registration that it keeps.
+
+Nothing of it is needed to answer a review once all was read for the first time: what was last known stays in force.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from structlog.typing import FilteringBoundLogger
+
+from certs.report import Report as CertificateNotice
+from webhook.admission.context import Namespace
+from webhook.admission.eligibility import opted_in
+from webhook.cluster.client.api import Api, ApiError
+from webhook.cluster.client.events import Events, Subject
+from webhook.cluster.configuration.live import LivePolicy
+from webhook.cluster.configuration.verdict import Verdict
+from webhook.cluster.doubts import Doubts, DoubtsError
+from webhook.cluster.namespaces import Namespaces, NamespaceView
+from webhook.cluster.registration.desired import NAME, Site, desired_from
+from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of
+from webhook.cluster.registration.peers import known_to_peers
+from webhook.cluster.registration.reconciler import Mode, Reconciler
+from webhook.cluster.registration.report import Report
+from webhook.cluster.registration.watch import bundles_in, watch_registration
+from webhook.cluster.secret import NAME as SECRET
+from webhook.cluster.secret import SecretStore
+from webhook.mapping.load import load_policy
+from webhook.mapping.model.policy import Policy
+from webhook.patch import slots
+from webhook.pod import Pod
+from webhook.replica.certificates import Certificates
+from webhook.server.logs import Throttle
+from webhook.server.mutate import Current, NotNowError
+
+REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhookConfiguration", "", NAME, "", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this replica is, and what it keeps there.
+
+    Attributes:
+        release_namespace: the webhook's own: its ConfigMaps say the policy.
+        site: how API servers reach it.
+        registration: who keeps the registration.
+        owner: a ClusterRole of the release, if there is one: with it goes the registration.
+    """
+
+    release_namespace: str
+    site: Site
+    registration: Mode
+    owner: str | None = None
+
+
+class InCluster:
+    """Everything of a cluster that a server lives by; `run` keeps it up."""
+
+    def __init__(
+        self,
+        api: Api,
+        place: Place,
+        log: FilteringBoundLogger,
+        certificates: Certificates,
+        secret: SecretStore | None = None,
+    ) -> None:
+        builtin = load_policy()
+        self.current = Current(builtin)
+        self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
+        self._doubts = Doubts(self._namespaces.ask)
+        self._stale_lines = Throttle(1, 60.0)
+        # Only selectors that we keep ourselves are known to choose by labels.
+        self._chosen = place.registration is Mode.MANAGED
+        self._live = LivePolicy(
+            api,
+            place.release_namespace,
+            log,
+            in_force=self._in_force,
+            told=self._told,
+            notice=lambda subject, reason, message: self._notices.put_nowait((subject, reason, message)),
+            owner=place.owner,
+        )
+        # A directory may have been read already.
+        self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
+        self._registrar = Reconciler(
+            api,
+            self._site,
+            desired_from(builtin),
+            self._tell,
+            mode=place.registration,
+            owner=place.owner,
+            sure=certificates.sure,
+            opted_in=lambda: self._namespaces.opted_in(self._registrar.want.opt_in),
+            serving=lambda: certificates.failure() is None,
+        )
+        self._registrations = watch_registration(api, self._registration_changed, log)
+        self._keeps_none = place.registration is Mode.OFF
+        self._certificates = certificates
+        self._secret = secret
+        certificates.republished = self._republished
+        certificates.troubled = self._troubled
+        self._events = Events(api)
+        self._notices: asyncio.Queue[tuple[Subject, str, str]] = asyncio.Queue()
+        self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
+        self._verdicts: Sequence[Verdict] = ()
+        self._reach: MatchedNames = matched_names_of(builtin)
+        self._log = log
+
+    async def run(self) -> None:
+        """Follow the cluster until cancelled; the registration is written once all of it was read, and not before.
+
+        Nor is it written before it is known whom callers have to trust.
+        """
+        async with asyncio.TaskGroup() as tasks:
+            if self._secret is not None:
+                tasks.create_task(self._secret.reflector.run())
+            if self._watches_registration:
+                tasks.create_task(self._registrations.run())
+                tasks.create_task(self._first_look())
+            tasks.create_task(self._namespaces.reflector.run())
+            tasks.create_task(self._live.run())
+            tasks.create_task(self._write_events())
+            await self.synced()
+            await self._certificates.published.wait()
+            if not self._keeps_none:
+                tasks.create_task(self._registrar.run())
+                await self._certificates.served()
+                self._registrar.check()
+
+    async def synced(self) -> None:
+        """Return once every namespace and the policy of the cluster are known."""
+        await self._namespaces.reflector.synced.wait()
+        await self._live.ready.wait()
+
+    def closed(self) -> str | None:
+        """Why no review can be answered yet; never again once everything was read."""
+        if not self._namespaces.reflector.synced.is_set():
+            return "the namespaces of the cluster are not known yet"
+        return None if self._live.ready.is_set() else "the policy of the cluster is not known yet"
+
+    def lookup(self, name: str) -> Namespace | None:
+        """What is known of a namespace, None if nothing is: `fetch` it."""
+        found = self._namespaces.lookup(name)
+        return None if found is None else _namespace(found)
+
+    async def fetch(self, name: str) -> Namespace:
+        """A namespace that a pod came before the news of.
+
+        Raises:
+            NotNowError: the API server does not say; the pod is not to be let through for that.
+        """
+        try:
+            return _namespace(await self._namespaces.fetch(name))
+        except ApiError as error:
+            raise NotNowError(f"namespace {name} is not known yet") from error
+
+    def doubted(self, namespace: Namespace) -> bool:
+        """Whether a namespace that we are called for is known as one for which nobody would call."""
+        policy = self.current.policy
+        return not opted_in(namespace, policy) and namespace.name not in policy.never_touched
+
+    async def ask_again(self, namespace: Namespace) -> Namespace:
+        """What the API server says of a namespace that the watch may be behind of.
+
+        Raises:
+            NotNowError: it does not say, and calls are known to come for opted-in namespaces only.
+        """
+        try:
+            found = _namespace(await self._doubts.ask(namespace.name, lambda view: not self.doubted(_namespace(view))))
+        except DoubtsError as error:
+            if self._chosen:
+                raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
+            return namespace
+        if not self.doubted(found) and (left_out := self._stale_lines.passes(namespace.name)) is not None:
+            self._log.warning("namespace_stale", namespace=namespace.name, left_out=left_out)
+        return found
+
+    def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
+        """Whether another replica knows words of this pod that this one has yet to learn."""
+        registered = self._registrar.registered
+        if registered is None or registered.digest == policy.digest or not opted_in(namespace, policy):
+            return False
+        sides = [
+            side
+            for slot in slots(pod)
+            if (resources := slot.container.resources) is not None
+            for side in (resources.limits, resources.requests)
+        ]
+        names = {name for side in sides for name in side or ()}
+        keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
+        return known_to_peers(names, keys, policy, self._reach, registered)
+
+    def lines(self) -> list[str]:
+        """What is in force and in contact, for people."""
+        ages = [f"{what}: last contact {age:.0f} s ago" for what, age in self._ages() if age is not None]
+        return [*self._live.lines(), *ages]
+
+    def metrics(self) -> Iterator[Metric]:
+        """What is followed, for Prometheus."""
+        age = GaugeMetricFamily(
+            "vgpu_webhook_watch_age_seconds", "Since the API server was last heard of a kind.", labels=("kind",)
+        )
+        for what, seconds in self._ages():
+            if seconds is not None:
+                age.add_metric((what,), seconds)
+        yield age
+        accepted = GaugeMetricFamily(
+            "vgpu_webhook_config_map_accepted",
+            "1 where the document in a ConfigMap is in force, 0 where it was rejected.",
+            labels=("config_map",),
+        )
+        for verdict in self._verdicts:
+            accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
+        yield accepted
+        yield GaugeMetricFamily(
+            "vgpu_webhook_config_maps_lost",
+            "ConfigMaps that vanished without anybody's act, of which the last good document is still in force.",
+            value=len(self._live.lost),
+        )
+        doubts = CounterMetricFamily(
+            "vgpu_webhook_namespace_doubts",
+            "Calls for namespaces that were known as not opted in, by what the API server said then.",
+            labels=("found",),
+        )
+        doubts.add_metric(("stale",), self._doubts.stale)
+        doubts.add_metric(("confirmed",), self._doubts.confirmed)
+        doubts.add_metric(("unanswered",), self._doubts.unanswered)
+        yield doubts
+        if self._keeps_none:
+            return
+        repairs = CounterMetricFamily(
+            "vgpu_webhook_configuration_repairs",
+            "How often the webhook configuration was repaired after others had changed or deleted it.",
+            labels=("change",),
+        )
+        for change, count in self._registrar.repairs.items():
+            repairs.add_metric((change.name.lower(),), count)
+        yield repairs
+        desired = GaugeMetricFamily(
+            "vgpu_webhook_configuration_as_desired",
+            "1 where the webhook configuration in the cluster has every pod treated that the policy is for.",
+        )
+        if self._registrar.as_desired is not None:
+            desired.add_metric((), float(self._registrar.as_desired))
+        yield desired
+
+    @property
+    def _watches_registration(self) -> bool:
+        return not self._keeps_none or self._certificates.watched
+
+    def _namespaces_changed(self) -> None:
+        self._registrar.namespaces_changed()
+
+    def _registration_changed(self) -> None:
+        self._certificates.observe(bundles_in(self._registrations))
+        self._registrar.check()
+
+    async def _first_look(self) -> None:
+        """That there is no registration is no change that anybody would be told of."""
+        await self._registrations.synced.wait()
+        self._certificates.observe(bundles_in(self._registrations))
+
+    def _republished(self, bundle: bytes) -> None:
+        self._site = replace(self._site, ca_bundle=bundle)
+        self._registrar.adopt(self._registrar.want, self._site)
+
+    def _ages(self) -> Iterator[tuple[str, float | None]]:
+        yield "namespaces", self._namespaces.reflector.age
+        ages = [reflector.age for reflector in self._live.sources.reflectors]
+        yield "configmaps", max((age for age in ages if age is not None), default=None)
+        if self._watches_registration:
+            yield "registration", self._registrations.age
+        if self._secret is not None:
+            yield "secret", self._secret.reflector.age
+
+    def _in_force(self, policy: Policy) -> None:
+        self.current.policy = policy
+        self._reach = matched_names_of(policy)
+        self._registrar.adopt(desired_from(policy))
+
+    def _told(self, verdicts: Sequence[Verdict]) -> None:
+        self._verdicts = tuple(verdicts)
+
+    def _tell(self, notice: Report) -> None:
+        log = self._log.warning if notice.warning else self._log.info
+        log("registration", kind=notice.kind.value, message=notice.message)
+        if notice.warning:
+            reason = notice.kind.name.title().replace("_", "")
+            self._notices.put_nowait((REGISTRATION, f"Registration{reason}", notice.message))
+
+    def _troubled(self, notice: CertificateNotice) -> None:
+        subject = REGISTRATION if self._secret is None else self._secret_subject
+        self._notices.put_nowait((subject, f"Certificate{notice.kind.name.title()}", notice.message))
+
+    async def _write_events(self) -> None:
+        while True:
+            subject, reason, message = await self._notices.get()
+            try:
+                await self._events.tell(subject, "Warning", reason, message)
+            except ApiError as error:
+                self._log.warning("event_not_written", error=str(error))
+
+
+def _namespace(view: NamespaceView) -> Namespace:
+    return Namespace(view.name, view.labels, view.annotations)

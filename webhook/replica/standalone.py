@@ -1,0 +1,62 @@
+"""``serve --standalone``: without a cluster, from files."""
+
+from pathlib import Path
+from typing import Final
+
+from certs.directory import Directory
+from certs.state import BUNDLE
+from webhook.admission import decide
+from webhook.mapping.model.policy import Policy
+from webhook.replica.run import Announce, Options, Service, serve
+from webhook.replica.start import CertificateOptions, certificates_of, logger, names_of, run_to_end, started
+from webhook.server.mutate import Current
+from webhook.server.namespaces import Described
+
+AUTHORITY: Final = "vgpu-webhook standalone authority"
+STATE_DIR: Final = ".vgpu-webhook"
+"""Where authority and certificate are kept if nothing else is said."""
+
+
+def serve_standalone(
+    options: Options,
+    policy: Policy,
+    namespaces: Described,
+    material: CertificateOptions,
+    log_level: str,
+    *,
+    announce: Announce,
+) -> None:
+    """Serves until the end.
+
+    Args:
+        options: of the server.
+        policy: by which pods are decided.
+        namespaces: that are known.
+        material: what is shown to callers.
+        log_level: of the log.
+        announce: called once reviews are answered.
+
+    Raises:
+        StartError: the certificate cannot be used, or an endpoint is not to be had.
+    """
+    directory = Directory(material.certificate_dir or material.state_dir or Path(STATE_DIR))
+    log = logger(log_level)
+    certificates = certificates_of(material, log)
+
+    async def work() -> None:
+        if material.certificate_dir is not None:
+            certificates.follow(directory, material.extra_names, trusting=True)
+        else:
+            certificates.keep(directory, material.rules(AUTHORITY, names_of(options.listen)))
+        await started(certificates)
+        service = Service(
+            decide=decide,
+            current=Current(policy),
+            namespaces=namespaces,
+            pod_security_default="privileged",
+            certificates=certificates,
+            log=log,
+        )
+        await serve(service, options, lambda addresses: announce(addresses, str(directory.path / BUNDLE)))
+
+    run_to_end(work())

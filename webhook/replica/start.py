@@ -1,0 +1,151 @@
+"""What serving with and without a cluster have in common: the certificate, the log, the end."""
+
+import asyncio
+import datetime as dt
+import ipaddress
+import re
+import socket
+import sys
+from collections.abc import Awaitable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from certs.ca import LEAF_LIFE
+from certs.plan import SETTLE, Rules
+from certs.problem import CertificateError
+from certs.serving import Serving
+from webhook.replica.certificates import Certificates
+from webhook.server import logs
+
+if TYPE_CHECKING:
+    from structlog.typing import FilteringBoundLogger
+
+    from webhook.server.listener import Endpoint
+
+CLUSTER_DOMAIN: Final = "cluster.local"
+LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
+
+
+class StartError(Exception):
+    """Options that cannot be meant, files that cannot be used, or an endpoint that is not to be had."""
+
+
+_HOST_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateOptions:
+    """The options that say what is shown to callers.
+
+    Attributes:
+        state_dir: where an own authority and leaf are kept; None: where they usually are.
+        certificate_dir: where somebody else keeps a pair.
+        settle: seconds in which all callers have learnt of an authority.
+        leaf_days: for how long a leaf is valid.
+        extra_names: DNS names and IP addresses, besides those that are known.
+        cluster_domain: of the cluster's Services.
+        client_ca_file: the authorities of callers, who then have to show a certificate.
+        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose authorities it fills in itself.
+    """
+
+    state_dir: Path | None = None
+    certificate_dir: Path | None = None
+    settle: float = SETTLE
+    leaf_days: int = LEAF_LIFE.days
+    extra_names: tuple[str, ...] = ()
+    cluster_domain: str = CLUSTER_DOMAIN
+    client_ca_file: Path | None = None
+    inject_ca_from: str | None = None
+
+    def rules(self, authority: str, names: Iterable[str]) -> Rules:
+        """What our own certificates are made like."""
+        life = dt.timedelta(days=self.leaf_days)
+        return Rules(authority, tuple(dict.fromkeys([*names, *self.extra_names])), life)
+
+    def checked(self) -> None:
+        """Refuse what cannot be meant.
+
+        Raises:
+            StartError: options that exclude each other, a name that is none, a number of that kind.
+        """
+        if self.state_dir is not None and self.certificate_dir is not None:
+            raise StartError("--state-dir and --certificate-dir exclude each other: say one of them")
+        for name in self.extra_names:
+            if not can_be_called(name):
+                raise StartError(f"--extra-name {name}: must be a DNS name or an IP address, such as gpu.example.com")
+        if _HOST_NAME.fullmatch(self.cluster_domain) is None:
+            raise StartError(f"--cluster-domain {self.cluster_domain}: must be a DNS name, such as cluster.local")
+        if self.inject_ca_from is not None and not all(self.inject_ca_from.partition("/")):
+            raise StartError(f"--inject-ca-from {self.inject_ca_from}: write NAMESPACE/NAME of a Certificate")
+
+
+def certificates_of(
+    material: CertificateOptions, log: "FilteringBoundLogger", *, watched: bool = False
+) -> Certificates:
+    """Certificates that nobody keeps up yet, but for the authorities of callers; `watched` as for `Certificates`.
+
+    Raises:
+        StartError: the file of the authorities of callers cannot be used.
+    """
+    file = material.client_ca_file
+    try:
+        tls = Serving(None if file is None else file.read_bytes())
+    except OSError as error:
+        raise StartError(f"--client-ca-file {file}: {error.strerror}") from error
+    except CertificateError as error:
+        raise StartError(f"--client-ca-file {file}: {error}") from error
+    certificates = Certificates(tls, log, settle=material.settle, watched=watched)
+    if file is not None:
+        certificates.follow_clients(file)
+    return certificates
+
+
+async def started(certificates: Certificates) -> None:
+    """A first look at a directory; what is wrong there is for whoever started the program.
+
+    Raises:
+        StartError: it cannot be used, or what is in it.
+    """
+    assert certificates.upkeep is not None  # noqa: S101  (it has just been told what to keep)
+    try:
+        await certificates.upkeep.start()
+    except CertificateError as error:
+        raise StartError(str(error)) from error
+
+
+def logger(level: str) -> "FilteringBoundLogger":
+    """JSON lines on stderr, for this program and for the libraries under it."""
+    log = logs.make_logger(level, sys.stderr.buffer)
+    logs.take_over(log)
+    return log
+
+
+def run_to_end(work: Awaitable[None]) -> None:
+    """Serves until the end.
+
+    Raises:
+        StartError: an endpoint is not to be had.
+    """
+
+    async def main() -> None:
+        await work
+
+    try:
+        asyncio.run(main())
+    except OSError as error:
+        raise StartError(f"cannot listen: {error.strerror or error}") from error
+
+
+def names_of(listen: "Endpoint") -> list[str]:
+    """The names under which a server on this machine can be called."""
+    names = [*LOOPBACK, socket.gethostname(), listen.host or ""]
+    return list(dict.fromkeys(filter(can_be_called, names)))
+
+
+def can_be_called(name: str) -> bool:
+    """Whether a client can call a server by a name: a DNS name, or an address of one machine."""
+    try:
+        return not ipaddress.ip_address(name).is_unspecified
+    except ValueError:
+        return _HOST_NAME.fullmatch(name) is not None
