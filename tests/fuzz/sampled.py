@@ -94,7 +94,11 @@ def _without_defaults(trial: Trial) -> Iterator[Finding]:
 
 
 def _specifies_no_limit(trial: Trial) -> bool:
-    return any(read.meaning is not None and FREE in (read.meaning.memory, read.meaning.cores) for read in trial.before)
+    """Whether a container does, or may: what a slice holds only its node knows."""
+    return any(
+        read.unsure is not None if read.meaning is None else FREE in (read.meaning.memory, read.meaning.cores)
+        for read in trial.before
+    )
 
 
 def _specified(trial: Trial, other: Trial) -> Iterator[Finding]:
