@@ -11,6 +11,8 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 NODE_PLANE: Final = frozenset({"installation", "removal", "rename", "rights", "rollout"})
 """Files of `tests/deploy` whose tests share the one cluster with a node, and the one release on it."""
 _CLUSTERS: Final = ("tests/controlplane", "tests/deploy", "tests/faults")
+_WHOLE: Final = frozenset({"tests/test_docs.py"})
+"""Files whose tests share what takes long besides: here the commands of all pages, which are run once."""
 
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
@@ -21,7 +23,7 @@ class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
         folder, _, file = path.rpartition("/")
         if folder == "tests/deploy" and _subject(file) in NODE_PLANE:
             return folder
-        return path if folder in _CLUSTERS else nodeid
+        return path if folder in _CLUSTERS or path in _WHOLE else nodeid
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
