@@ -4,27 +4,29 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from typing import Any
 
 import hypothesis
 import pytest
 from blockbuster import blockbuster_ctx
 
+from tests.sharing import ByCluster, in_order
+from tests.trap_list import COLLECTED
+
 pytest_plugins = ["pytester", "tests.controlplane.fixtures"]
 
-OF_A_NODE = frozenset({"node_plane", "open_node_plane"})
-OF_A_CLUSTER = OF_A_NODE | {"control_plane", "scene"}
-"""Fixtures that last for a whole run, and take long to set up."""
 MATRIX_COUNTS = pytest.StashKey[Counter[str]]()
 
 # Not a slow machine's business: a generator that is too slow shows in the duration of the run.
 hypothesis.settings.register_profile(
     "fast",
-    max_examples=60,
+    max_examples=20,
     deadline=None,
     derandomize=True,
     print_blob=True,
     suppress_health_check=[hypothesis.HealthCheck.too_slow],
 )
+hypothesis.settings.register_profile("deep", hypothesis.settings.get_profile("fast"), max_examples=100)
 hypothesis.settings.register_profile(
     "nightly", hypothesis.settings.get_profile("fast"), max_examples=3000, derandomize=False
 )
@@ -38,13 +40,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep together, where several processes share the tests, what shares a cluster: all on one node, else a file's."""
-    for item in items:
-        fixtures = set(getattr(item, "fixturenames", ()))
-        if item.get_closest_marker("controlplane") or fixtures & OF_A_CLUSTER:
-            shared = sorted(fixtures & OF_A_NODE)
-            item.add_marker(pytest.mark.xdist_group(shared[0] if shared else item.path.stem))
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what takes longest."""
+    config.stash[COLLECTED] = list(items)
+    items[:] = in_order(items)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByCluster | None:
+    """Keep together, where several processes share the tests, what shares a cluster."""
+    return ByCluster(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 @pytest.fixture(scope="session")

@@ -7,6 +7,7 @@ from functools import cache
 
 import pytest
 
+from tests.depth import few_or_all, partners
 from tests.test_any_to_any import (
     CONFIGURED,
     DOCUMENTS,
@@ -50,17 +51,16 @@ def policy_with_cards(source: str) -> Policy:
 
 
 @pytest.mark.timeout(3600)
+@few_or_all
 @pytest.mark.parametrize("source", VENDORS)
-def test_any_to_any_on_a_known_card(source: str, requests_per_pair: int) -> None:
+def test_any_to_any_on_a_known_card(source: str, most: int, requests_per_pair: int) -> None:
     """Only what cannot be said otherwise is converted; it is enough, the least that is, and at home."""
     policy = policy_with_cards(source)
     converted_any = False
-    for target in (*VENDORS, "parts"):
-        if target == source:
-            continue
+    for target in (*partners(source, VENDORS, most), "parts"):
         # Of few requests for whoever has no sizes, none may be for a size.
-        most = max(60, requests_per_pair) if target == "parts" else requests_per_pair
-        for number, (pod, asked) in enumerate(requests(source, target, policy, most)):
+        count = max(40, requests_per_pair) if target == "parts" else requests_per_pair
+        for number, (pod, asked) in enumerate(requests(source, target, policy, count)):
             card = sorted(CARDS)[number % 2]
             _, without = translated(pod, target, policy)
             pod["spec"]["nodeSelector"] = {LABEL: card}

@@ -7,7 +7,7 @@ the seconds of the largest.
 import json
 import sys
 import tracemalloc
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import pytest
@@ -71,11 +71,17 @@ def answered(body: bytes, where: Where) -> Decision:
     return decision
 
 
-@pytest.mark.parametrize("name", GROWN)
-def test_costs_what_its_bytes_cost(name: str) -> None:
-    """7: twice the size is at most twice the work, and a byte is at most two calls, wherever the pod is created."""
+@pytest.mark.parametrize(
+    "name, wheres",
+    [
+        *(pytest.param(name, [WHERE[at % len(WHERE)]], id=name) for at, name in enumerate(GROWN)),
+        *(pytest.param(name, WHERE, id=f"{name}, everywhere", marks=pytest.mark.deep) for name in GROWN),
+    ],
+)
+def test_costs_what_its_bytes_cost(name: str, wheres: Sequence[Where]) -> None:
+    """Property 7: twice the size is at most twice the work, and a byte is at most two calls, wherever the pod is created."""
     small, large = of_size(GROWN[name], SIZE), of_size(GROWN[name], 2 * SIZE)
-    for where in WHERE:
+    for where in wheres:
         less, _ = counted(lambda where=where: answered(small, where))  # type: ignore[misc]
         more, decision = counted(lambda where=where: answered(large, where))  # type: ignore[misc]
         assert more <= 1.1 * less * len(large) / len(small) + BASE, where.name

@@ -121,7 +121,7 @@ def test_second_pass_of_two_containers(source: str, data: st.DataObject) -> None
 
 QGPU, VCUDA, KOORDINATOR = "tke.cloud.tencent.com/qgpu-", "tencent.com/vcuda-", "koordinator.sh/"
 CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
-    # Issue 11, row 1: cores of a whole device would make another form, in which the memory is ignored.
+    # Cores of a whole device would make another form, in which the memory is ignored.
     ({f"{VCUDA}memory": "16"}, "nvidia", {"devices": "4", "cores": "100"}, f"a share needs both {VCUDA}core"),
     ({f"{VCUDA}memory": "16"}, None, {"cores": "100"}, f"a share needs both {VCUDA}core"),
     ({f"{VCUDA}memory": "16"}, "nvidia", {"devices": "4", "cores": "30"}, "1 x 4096Mi 30%"),
@@ -148,7 +148,7 @@ CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
         {"devices": "8", "memory": "100Gi"},
         "the namespace's default-memory: 100 GiB would be filled in",
     ),
-    # Row 4: no key of the target says that cores are not limited, and its second pass would fill in the default.
+    # No key of the target says that cores are not limited, and its second pass would fill in the default.
     (
         {f"{QGPU}core-greedy": "60", f"{QGPU}memory": "5"},
         "nvidia",

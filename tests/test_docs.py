@@ -35,7 +35,7 @@ import structlog
 import yaml
 
 from certs.serving import Serving
-from tests.cluster.scripted import Scripted
+from tests.cluster.fake_api import FakeApi
 from webhook.cli import main
 from webhook.cli.manifests.documents import documents_of
 from webhook.cluster.configuration.verdict import Kind
@@ -199,6 +199,8 @@ def run_page(page: str, folder: Path) -> list[Ran]:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(shell.pid, signal.SIGKILL)
         shell.wait()
+        if shell.stdout is not None:
+            shell.stdout.close()
     for shown, free in ports.items():
         printed = printed.replace(f":{free}", f":{shown}")
     found = re.findall(rf"(.*?)\n{MARK} (\d+)\n", printed, re.DOTALL)
@@ -426,7 +428,7 @@ def test_metrics_are_those_of_the_server() -> None:
     metrics.also(lambda: ready_metric(ready=True))
     metrics.also(lambda: connection_metrics({"reviews": Watchdog(Limits(), 1)}))
     metrics.also(log_metric)
-    metrics.also(InCluster(Scripted([]), place, log, certificates).metrics)
+    metrics.also(InCluster(FakeApi(), place, log, certificates).metrics)
     exposed = re.findall(r"^# TYPE (\w+) (\w+)$", metrics.text().decode(), re.MULTILINE)
     listed = re.findall(r"^\| `(vgpu_webhook_\w+)` \| (\w+) \|", TEXTS["docs/server.md"], re.MULTILINE)
     assert sorted(listed) == sorted((name, kind) for name, kind in exposed if not name.endswith("_created"))

@@ -2,12 +2,14 @@
 
 import json
 import re
+import sys
 from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
 import yaml
 
+from tests.depth import few_or_all, partners
 from tests.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for
 from tests.test_cases import CASES, context_in, policy_in
 from tests.test_keys import CASES as WORDS
@@ -76,24 +78,25 @@ def test_steps_of_a_case(folder: Any) -> None:
     assert_steps_are_the_decisions(pod, context_in(folder), policy_in(folder))
 
 
-def words_of(vendor: str) -> Iterator[tuple[Json, Policy]]:
-    """What the vendor's pages say, on order for every target."""
+def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Policy]]:
+    """What the vendor's pages say, on order for so many targets."""
     for one in WORDS:
         name, case = cast("tuple[str, Json]", one.values)
         if name != vendor:
             continue
         policy = policy_for(vendor, json.dumps({"extends": vendor, **case["with"]}) if "with" in case else "")
-        for target in (None, *VENDORS):
+        for target in (None, vendor, *partners(vendor, VENDORS, most)):
             pod = pod_of(case)
             if target is not None:
                 pod["metadata"]["annotations"] = {**pod["metadata"]["annotations"], TARGET: target}
             yield pod, policy
 
 
+@few_or_all
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_steps_of_words(vendor: str) -> None:
+def test_steps_of_words(vendor: str, most: int) -> None:
     """The requests of every vendor's pages, to every target."""
-    for pod, policy in words_of(vendor):
+    for pod, policy in words_of(vendor, most):
         assert_steps_are_the_decisions(pod, CONTEXT, policy)
 
 

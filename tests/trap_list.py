@@ -7,6 +7,9 @@ import sys
 
 import pytest
 
+COLLECTED = pytest.StashKey[list[pytest.Item]]()
+"""All tests of a run that were collected, before any of them were deselected."""
+
 
 class Printer:
     """Prints a line for each trap of each test that is collected."""

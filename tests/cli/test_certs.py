@@ -18,7 +18,7 @@ from certs.pair import Pair
 from certs.serving import Requirements, Serving
 from certs.state import Retired, RotationRequest, State, decode, fingerprint
 from tests.cli.conftest import Run
-from tests.cluster.answering import Answering
+from tests.cluster.fake_api import FakeApi, reading
 
 NOW = dt.datetime.now(dt.UTC)
 
@@ -168,8 +168,7 @@ def test_what_is_served(run: Run, tmp_path: Path, kept: State, shown: tuple[Pair
     """A server is asked, and what it shows compared with what is kept."""
     other, address = shown
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
-    until = f"{other.not_after:%Y-%m-%d}"
-    expected = f"{address} serves another certificate, {fingerprint(other.certificate)[:16]}, until {until}\n"
+    expected = f"{address} serves another serving certificate, {fingerprint(other.certificate)[:16]}, until {other.not_after:%Y-%m-%d}\n"
     assert result.stdout.endswith(expected)
 
 
@@ -197,11 +196,11 @@ def deployment(*args: str, secret: str | None = "their-secret") -> dict[str, Any
 
 
 @pytest.fixture
-def cluster(monkeypatch: pytest.MonkeyPatch) -> Answering:
+def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
     """A cluster with a webhook configuration, and without a Secret of the webhook's own."""
-    api = Answering({SECRETS: 404, REGISTRATION: {"metadata": {"name": "00-vgpu-webhook"}, "webhooks": []}})
+    api = reading({SECRETS: 404, REGISTRATION: {"metadata": {"name": "00-vgpu-webhook"}, "webhooks": []}})
 
-    async def connected(kubeconfig: Path | None) -> Answering:
+    async def connected(kubeconfig: Path | None) -> FakeApi:
         return api
 
     monkeypatch.setattr("webhook.doctor.stored_certificates.connect", connected)
@@ -225,7 +224,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> Answering:
 @pytest.mark.parametrize("old", [False, True])
 def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest passes them by name)
     run: Run,
-    cluster: Answering,
+    cluster: FakeApi,
     kept: State,
     args: tuple[str, ...],
     secret: str | None,
@@ -247,7 +246,7 @@ def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest pass
 
 
 @pytest.mark.parametrize("deployments", [403, [deployment("--log-level=debug")], []])
-def test_a_registration_and_no_certificates(run: Run, cluster: Answering, deployments: Any) -> None:
+def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployments: Any) -> None:
     """Where it cannot be known whose certificate is served, that is said."""
     cluster.answers[DEPLOYMENTS] = deployments
     for command in ("rotate", "show"):
@@ -265,6 +264,6 @@ def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, kept: State) -> Non
         (tmp_path / name).write_bytes(kept.files()[name])
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert f"{tmp_path} holds a certificate without the key of its CA: somebody else keeps it" in result.stderr
+    assert f"{tmp_path} holds a certificate without the key of its authority: somebody else keeps it" in result.stderr
     assert sorted(one.name for one in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
     assert "somebody else keeps it" in run("certs", "show", "--state-dir", str(tmp_path)).stdout

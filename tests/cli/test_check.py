@@ -59,7 +59,7 @@ def test_what_has_to_be_configured(run: Run, tmp_path: Path) -> None:
     result = run("check", settings)
     assert (result.exit_code, result.stdout) == (0, "in order: 0 mappings, 1 settings\n")
     assert result.stderr.startswith(
-        "warning: mig-single is in force, but its words cannot be read until it is configured: the profile is not in the pod; "
+        "warning: mig-single is in force, but its keys cannot be read until it is configured: the profile is not in the pod; "
     )
     assert "write: 1g.10gb, model: H100-80" in result.stderr
     (mapping,) = written(tmp_path, single_yaml="extends: mig-single\nvariables: {profile: {write: 1g.10gb}}\n")
@@ -74,14 +74,14 @@ def test_every_problem_with_its_line(run: Run, tmp_path: Path) -> None:
         a_yaml=CONFIG_MAP + "    plaec: {}\n",
         b_yaml=SETTINGS.replace("|-\n    target: nvidia", '"targt: nvidia"'),
         c_yaml="extends: nvidia\nvendor: other\nb: yes\n",
-        d_yaml=vendor("acme", wrods="{}"),
+        d_yaml=vendor("acme", kesy="{}"),
     )
     result = run("check", *files)
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.replace(f"{tmp_path}/", "") == (
         'error: c.yaml:3: b: yes is a boolean to some parsers and text to others (write true or "yes")\n'
         "error: a.yaml:11: plaec: unknown key 'plaec' (did you mean `place`?)\n"
-        "error: d.yaml:8: wrods: unknown key 'wrods' (did you mean `words`?)\n"
+        "error: d.yaml:8: kesy: unknown key 'kesy' (did you mean `keys`?)\n"
         "error: b.yaml:5: targt: unknown key 'targt' (did you mean `target`?)\n"
     )
 
@@ -129,7 +129,7 @@ def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
     for place in (
         "a.yaml:2: plaec: unknown key",
         "a.yaml:5: keys.mem.unit: ",
-        "a.yaml:6: words.twice: x.example/gpu is the key 'gpu' already",
+        "a.yaml:6: keys.twice: x.example/gpu is the key 'gpu' already",
         "a.yaml:7: match.resources[0]: ",
         "a.yaml:8: owned[0]: the variable {nothing} is not defined",
         "a.yaml:10: forms[0].when.nobody: no key is called 'nobody'",

@@ -52,7 +52,7 @@ def test_lines_fit() -> None:
     lines = click.unstyle(as_text(found(error(LONG, LONG, hint=LONG)))).splitlines()
     assert max(map(len, lines)) <= WIDTH
     assert sum(line.count("word") for line in lines) == 180
-    assert lines[2].startswith("  key")
+    assert lines[2].startswith("  word")
 
 
 def test_data() -> None:

@@ -351,7 +351,7 @@ def test_parts_of_one_card(run: Run) -> None:
     assert "1 is      a part of one device\n" in named
     assert "it has no effect" not in named
     assert "missing " not in named
-    assert "1 is      a card\n" in run("explain", "--name", "enflame.com/gcu").stdout
+    assert "1 is      a device\n" in run("explain", "--name", "enflame.com/gcu").stdout
 
 
 @pytest.mark.parametrize(

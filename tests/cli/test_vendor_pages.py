@@ -41,7 +41,7 @@ def test_sources_for_whoever_looks_for_newer_versions(run: Run) -> None:
 
 
 def test_page_of_pairs_is_up_to_date(requests_per_pair: int) -> None:
-    """`make docs` was run after the mappings were changed: some rows, and in `make test-matrix` all of the page."""
+    """`make docs` was run after the mappings were changed: some rows, and in `make check-translations` all of the page."""
     page = (DOCS / "matrix.md").read_text()
     matrix = Matrix(POLICY)
     for source in ("gpushare", "kunlun", "mthreads", "vcuda", "whole"):
@@ -68,7 +68,7 @@ def test_one_cell_lists_its_intervals(run: Run) -> None:
     """With a target, too: from where to where which fate holds."""
     lines = run("vendors", "vcuda", "--matrix", "--to", "mthreads").stdout.splitlines()
     assert [line.split() for line in lines[1:3]] == [
-        ["whole", "cards", "1", "to", "4096", "100", "%", "100", "%", "exact"],
+        ["whole", "devices", "1", "to", "4096", "100", "%", "100", "%", "exact"],
         ["share", "1", "256", "MiB", "to", "48", "GiB", "1", "%", "to", "99", "%", "rounds"],
     ]
     assert lines[3].split()[:8] == ["share", "1", "49408", "MiB", "to", "1", "TiB", "1"]

@@ -38,7 +38,7 @@ def test_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
     """Below the table: who owns each, who is inactive, and how that is changed; no line is longer than a terminal."""
     _, names, how = run("vendors").stdout.split("\n\n")
     assert [re.split(" {2,}", row) for row in names.splitlines()] == [
-        ["NAME OF SEVERAL VENDORS", "OWNER", "ON STANDBY"],
+        ["NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE"],
         ["aliyun.com/gpu-mem", "aliyun", "gpushare"],
         ["nvidia.com/gpu", "nvidia", "mig-single, whole"],
         ["nvidia.com/gpu.shared", "timeslicing", "mps"],
@@ -52,7 +52,7 @@ def test_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
 
 def test_a_name_without_an_owner(run: Run, tmp_path: Path) -> None:
     """Where all who use it are inactive."""
-    (tmp_path / "timeslicing.yaml").write_text("extends: timeslicing\nstandby: true\n")
+    (tmp_path / "timeslicing.yaml").write_text("extends: timeslicing\ninactive: true\n")
     assert re.search(
         "^nvidia.com/gpu.shared +nobody +mps, timeslicing$",
         run("vendors", "--mappings", str(tmp_path)).stdout,

@@ -2,12 +2,11 @@
 
 import asyncio
 import copy
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable
 from typing import Any
 
-from tests.cluster.storing import Storing
-from webhook.cluster.client.api import Answer, UnreachableError
+from tests.cluster.fake_api import FakeApi
+from webhook.cluster.client.api import Answer
 from webhook.cluster.client.owner import CLUSTER_ROLES
 from webhook.cluster.registration.desired import COLLECTION, NAME
 
@@ -15,27 +14,26 @@ ONE = f"{COLLECTION}/{NAME}"
 ROLE = f"{CLUSTER_ROLES}/release"
 
 
-class Keeping:
-    """An `Api` before a `Storing` one: what is asked is one of the two objects, and trouble and other hands come in between.
+class Keeping(FakeApi):
+    """What is asked is one of the two objects, and trouble and other hands come in between.
 
     Attributes:
-        calls: methods and paths, in order.
         trouble: raised, or answered, in place of anything else.
         wrote: set whenever the webhook configuration was written, by whomever.
         before_write: called before each write, as another hand would come in between.
     """
 
     def __init__(self) -> None:
-        self.calls: list[str] = []
+        super().__init__()
         self.trouble: Answer | Exception | None = None
         self.before_write: Callable[[], None] = lambda: None
         self.wrote = asyncio.Event()
-        self._server = Storing()
+        self.before = self._before
 
     @property
     def stored(self) -> dict[str, Any] | None:
         """The webhook configuration as it is kept, None if there is none."""
-        return self._server.stored.get(ONE)
+        return self.objects.get(ONE)
 
     @stored.setter
     def stored(self, registration: dict[str, Any] | None) -> None:
@@ -44,7 +42,7 @@ class Keeping:
     @property
     def role(self) -> str | None:
         """The uid of the role `release`, None if there is none."""
-        found = self._server.stored.get(ROLE)
+        found = self.objects.get(ROLE)
         return None if found is None else found["metadata"]["uid"]
 
     @role.setter
@@ -61,47 +59,32 @@ class Keeping:
         changed = copy.deepcopy(self.stored)
         assert changed is not None
         change(changed)
-        self._server.put(ONE, changed)
+        self.put(ONE, changed)
         self.wrote.set()
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        seconds: float = 10.0,
-    ) -> Answer:
-        """Answer as an API server does."""
-        self.calls.append(f"{method} {path}")
-        assert (method, path) in {("GET", ONE), ("GET", ROLE), ("PUT", ONE), ("PATCH", ONE)}
-        if self.trouble is not None:
-            await asyncio.sleep(0)
-            if isinstance(self.trouble, Exception):
-                raise self.trouble
-            return self.trouble
-        if method == "GET":
-            return await self._server.request(method, path)
-        self.before_write()
+    @property
+    def calls(self) -> list[str]:
+        """Methods and paths, in order."""
+        return [f"{method} {path}" for method, path, _ in self.asked]
+
+    async def request(self, method: str, path: str, **more: Any) -> Answer:
+        """Answer as an API server does, and tell what was written."""
         before = self.stored
-        answer = await self._server.request(method, path, body=body)
-        if self.stored is not before and method == "PUT":
+        answer = await super().request(method, path, **more)
+        if method == "PUT" and self.stored is not before:
             self.wrote.set()
         return answer
 
-    def lines(
-        self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Nothing is watched here."""
-        raise UnreachableError("no watches here")
-
-    async def close(self) -> None:
-        """Nothing to be done."""
+    def _before(self, method: str, path: str) -> Answer | None:
+        assert (method, path) in {("GET", ONE), ("GET", ROLE), ("PUT", ONE), ("PATCH", ONE)}
+        if isinstance(self.trouble, Exception):
+            raise self.trouble
+        if self.trouble is None and method != "GET":
+            self.before_write()
+        return self.trouble
 
     def _keep(self, path: str, body: dict[str, Any] | None) -> None:
         if body is None:
-            self._server.stored.pop(path, None)
+            self.objects.pop(path, None)
         else:
-            self._server.put(path, body)
+            self.put(path, body)

@@ -11,7 +11,7 @@ import structlog
 from structlog.testing import CapturingLogger
 
 from tests.cluster.config_maps import LABELS, vendor
-from tests.cluster.storing import PLACE, Storing
+from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.client.events import LONGEST_MESSAGE, Events, Subject, shortened
 from webhook.cluster.configuration import reporter as telling
@@ -28,6 +28,11 @@ EVENTS = f"/api/v1/namespaces/{PLACE}/events"
 SUBJECT = Subject("v1", "ConfigMap", PLACE, "acme", "uid", "1")
 
 
+def asked(api: FakeApi, what: str) -> int:
+    """How often something was asked for."""
+    return sum(one.what == what for one in api.asked)
+
+
 def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
     """What is to be kept."""
     return Accepted(ours, others or {}, frozenset(marks.split()))
@@ -35,11 +40,13 @@ def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str 
 
 async def test_written_once_by_all() -> None:
     """Two replicas that have accepted the same write it once; a third finds it, with the marks of probes."""
-    api = Storing()
+    api = FakeApi()
     ours = kept({"b": "2", "a": "1"}, marks="m n")
     first, second = [await LastGood(api, PLACE).write(ours) for _ in range(2)]
-    assert api.asked == [f"{method} {LAST_GOOD_NAME}" for method in ("GET", "PATCH", "PUT", "GET")]
-    assert api.stored[RECORD]["data"] == {"a": "1", "b": "2", "_passed": "m\nn"}
+    assert [one.what for one in api.asked] == [
+        f"{method} {LAST_GOOD_NAME}" for method in ("GET", "PATCH", "PUT", "GET")
+    ]
+    assert api.objects[RECORD]["data"] == {"a": "1", "b": "2", "_passed": "m\nn"}
     again = await LastGood(api, PLACE).read()
     assert again == first == second
     assert again.texts == {"a": "1", "b": "2"}
@@ -48,33 +55,33 @@ async def test_written_once_by_all() -> None:
 
 async def test_nothing_is_written_where_nothing_is_accepted() -> None:
     """No empty ConfigMap."""
-    api = Storing()
+    api = FakeApi()
     await LastGood(api, PLACE).write(kept({}))
-    assert api.stored == {}
+    assert api.objects == {}
 
 
 async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
     """Another hand came first: its text stays where ours is only remembered; what is gone is dropped."""
-    api = Storing()
+    api = FakeApi()
     one, two = LastGood(api, PLACE), LastGood(api, PLACE)
     await one.write(kept({"bad": "old", "gone": "x"}))
     await two.write(kept({"bad": "new", "gone": "x"}))
     record = await one.write(kept({"good": "1"}, {"bad": "old"}))
-    assert record.texts == api.stored[RECORD]["data"] == {"bad": "new", "good": "1"}
+    assert record.texts == api.objects[RECORD]["data"] == {"bad": "new", "good": "1"}
 
 
 async def test_a_record_that_was_deleted_is_written_anew() -> None:
     """A PUT finds nothing, and an apply makes it again."""
-    api = Storing()
+    api = FakeApi()
     one = LastGood(api, PLACE)
     await one.write(kept({"a": "1"}))
-    del api.stored[RECORD]
+    del api.objects[RECORD]
     assert (await one.write(kept({"a": "2"}))).texts == {"a": "2"}
 
 
 async def test_others_that_write_all_the_time() -> None:
     """It is given up for now."""
-    api = Storing()
+    api = FakeApi()
     api.before = lambda method, path: Answer(409, b"{}") if method == "PUT" else None
     with pytest.raises(StatusError, match="others write"):
         await LastGood(api, PLACE).write(kept({"a": "1"}))
@@ -82,7 +89,7 @@ async def test_others_that_write_all_the_time() -> None:
 
 async def test_a_record_that_cannot_be_read() -> None:
     """As no answer."""
-    api = Storing()
+    api = FakeApi()
     api.before = lambda method, path: Answer(200, b"<html>")
     with pytest.raises(UnreachableError):
         await LastGood(api, PLACE).read()
@@ -98,62 +105,62 @@ def test_more_than_fits() -> None:
 
 async def test_marks_go_in_where_there_is_room() -> None:
     """They only save time."""
-    api = Storing()
+    api = FakeApi()
     await LastGood(api, PLACE).write(kept({"a": "x" * (MOST - 10)}, marks="0123456789"))
-    assert list(api.stored[RECORD]["data"]) == ["a"]
+    assert list(api.objects[RECORD]["data"]) == ["a"]
 
 
 async def test_an_event_counts_versions() -> None:
     """The same of the same version is said once, whoever says it; of the next version it is counted."""
-    api = Storing()
+    api = FakeApi()
     for version in ("1", "1", "2"):
         await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
-    (event,) = api.stored.values()
+    (event,) = api.objects.values()
     assert (event["count"], event["involvedObject"]["resourceVersion"], event["message"]) == (2, "2", "why")
     await Events(api).tell(SUBJECT, "Warning", "Bad", "why else")
-    assert len(api.stored) == 2
+    assert len(api.objects) == 2
 
 
 async def test_an_event_of_no_known_version_counts_each_time() -> None:
     """What is said again an hour later is not what was said before: a Secret that is lost for the second time."""
-    api = Storing()
+    api = FakeApi()
     for _ in range(3):
         await Events(api).tell(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
-    (event,) = api.stored.values()
+    (event,) = api.objects.values()
     assert event["count"] == 3
 
 
 async def test_an_event_that_another_replica_counts() -> None:
     """It looks again."""
-    api = Storing()
+    api = FakeApi()
     await Events(api).tell(SUBJECT, "Normal", "Good", "x")
-    (path,) = api.stored
+    (path,) = api.objects
     came = iter([True])
 
     def between(method: str, path_: str) -> None:
         if method == "PUT" and next(came, False):
-            api.put(path, {**api.stored[path], "count": 2, "involvedObject": {"resourceVersion": "2"}})
+            api.put(path, {**api.objects[path], "count": 2, "involvedObject": {"resourceVersion": "2"}})
 
     api.before = between
     await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
-    assert api.stored[path]["count"] == 2
+    assert api.objects[path]["count"] == 2
 
 
 async def test_events_of_what_has_no_namespace() -> None:
     """They are in `default`, and long texts are cut."""
-    api = Storing()
+    api = FakeApi()
     await Events(api).tell(Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
-    (path,) = api.stored
+    (path,) = api.objects
     assert path.startswith("/api/v1/namespaces/default/events/")
     assert len(path.rpartition("/")[2]) <= 253
-    assert len(api.stored[path]["message"].encode()) <= LONGEST_MESSAGE
+    assert len(api.objects[path]["message"].encode()) <= LONGEST_MESSAGE
     assert shortened("abc", 3) == "abc"
 
 
 class Following:
     """A live policy on a storing API, and what it told."""
 
-    def __init__(self, api: Storing) -> None:
+    def __init__(self, api: FakeApi) -> None:
         self.key_values = CapturingLogger()
         self.policies: list[Policy] = []
         log = structlog.wrap_logger(
@@ -174,7 +181,7 @@ class Following:
 
 
 @asynccontextmanager
-async def following(api: Storing) -> AsyncIterator[Following]:
+async def following(api: FakeApi) -> AsyncIterator[Following]:
     """Run it until the end of the block."""
     one = Following(api)
     task = asyncio.create_task(one.live.run())
@@ -207,7 +214,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def test_a_record_that_nobody_may_read() -> None:
     """It is told once, and the policy comes all the same; so do documents that are written later."""
-    api = Storing()
+    api = FakeApi()
     api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
     api.before = lambda method, path: Answer(403, b'{"message": "no"}') if path == RECORD or method == "POST" else None
     async with following(api) as one:
@@ -219,7 +226,7 @@ async def test_a_record_that_nobody_may_read() -> None:
 
 async def test_an_api_server_that_is_away_for_a_while() -> None:
     """What could not be read or written is, as soon as it can."""
-    api = Storing()
+    api = FakeApi()
     api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
     api.put(f"{MAPS}/bad", config_map("bad", "vendor: ["))
     away = True
@@ -234,33 +241,33 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
         assert not one.live.ready.is_set()
         assert one.live.lines() == ["policy: none yet"]
         away = False
-        await until(lambda: RECORD in api.stored)
+        await until(lambda: RECORD in api.objects)
         away = True
         await until(one.live.ready.is_set)
         await asyncio.sleep(0.05)
         away = False
-        await until(lambda: any(path.startswith(EVENTS) for path in api.stored))
+        await until(lambda: any(path.startswith(EVENTS) for path in api.objects))
     assert "mapping_rejected" in one.told
 
 
 async def test_events_that_nobody_may_write() -> None:
     """Told once; nothing else suffers."""
-    api = Storing()
+    api = FakeApi()
     for name in "abc":
         api.put(f"{MAPS}/{name}", config_map(name, "vendor: ["))
     api.before = lambda method, path: Answer(403, b"{}") if path == EVENTS else None
     async with following(api) as one:
-        await until(lambda: api.asked.count("POST events") == 3)
+        await until(lambda: asked(api, "POST events") == 3)
         await asyncio.sleep(0.05)
     assert one.told.count("events_refused") == 1
-    assert api.asked.count("POST events") == 3
+    assert asked(api, "POST events") == 3
 
 
 async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
     """It is told, and the next change is tried again."""
     from webhook.cluster.configuration import live
 
-    api = Storing()
+    api = FakeApi()
     async with following(api) as one:
         await until(one.live.ready.is_set)
         monkeypatch.setattr(live, "policy_of", lambda *_: json.loads("["))
@@ -275,13 +282,13 @@ async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> 
 
 async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
     """What a replica remembers is in order, and what others wrote there is not; what is in order counts."""
-    api = Storing()
+    api = FakeApi()
     api.put(f"{MAPS}/acme", config_map("acme", "vendor: ["))
     texts = {"acme": vendor("acme", about="one")}
     api.put(RECORD, {"metadata": {"name": LAST_GOOD_NAME}, "data": texts})
     async with following(api) as one:
         # The marks of its probes are written; what was written is adopted then, in the place of what comes before.
-        await until(lambda: f"PUT {LAST_GOOD_NAME}" in api.asked)
+        await until(lambda: asked(api, f"PUT {LAST_GOOD_NAME}"))
         await asyncio.sleep(0.05)
         one.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
         await until(lambda: one.live.compilations == 2)
@@ -305,7 +312,7 @@ def test_settings_in_the_record_are_looked_at_too() -> None:
 
 async def test_what_is_not_kept_is_told() -> None:
     """The record is full: by an Event that names what is left out, beside the log."""
-    api = Storing()
+    api = FakeApi()
     for name in "ab":
         api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MOST // 2)))
     async with following(api) as one:

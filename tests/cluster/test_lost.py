@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.storing import PLACE, Storing
+from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.vanished import TOGETHER, Lost
@@ -20,7 +20,7 @@ class World:
     """A namespace with settings, a mapping and a record, and a replica that has seen them."""
 
     def __init__(self) -> None:
-        self.api = Storing()
+        self.api = FakeApi()
         self.now = 1000.0
         self.told: list[list[str]] = []
         self.present: list[ConfigMap] = []
@@ -56,7 +56,7 @@ class World:
 
     def _keep(self, path: str, uid: str | None, metadata: dict[str, Any]) -> None:
         if uid is None:
-            self.api.stored.pop(path, None)
+            self.api.objects.pop(path, None)
         else:
             self.api.put(path, {"metadata": {**metadata, "uid": uid}})
 

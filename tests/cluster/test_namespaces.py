@@ -2,8 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,8 +11,10 @@ import structlog
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.namespaces import FETCH_SECONDS, Namespaces, NamespaceView
 
-from .scripted import refusal
+from .fake_api import FakeApi
+from .things import refusal
 
+ALL = "/api/v1/namespaces"
 LABELS = {"kubernetes.io/metadata.name": "team", "vgpu-webhook.io/inject": "enabled", "acme.example/gpu": "on"}
 
 
@@ -27,50 +28,24 @@ class Clock:
         return self.now
 
 
-class Single:
+class Single(FakeApi):
     """An API that answers single GETs when it is told to; its list holds one namespace, its watch is silent."""
 
     def __init__(self, answer: Callable[[str], Answer]) -> None:
-        self.asked: list[str] = []
+        super().__init__({ALL: [namespace("listed")]})
+        self.fetched: list[str] = []
         self.go = asyncio.Event()
         self.go.set()
         self._answer = answer
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: bytes | None = None,
-        content_type: str = "application/json",
-        seconds: float = 10.0,
-    ) -> Answer:
+    async def request(self, method: str, path: str, **more: Any) -> Answer:
         """Answer a GET when `go` is set."""
-        if path == "/api/v1/namespaces":
-            return Answer(
-                200, json.dumps({"metadata": {"resourceVersion": "5"}, "items": [namespace("listed")]}).encode()
-            )
-        assert seconds == FETCH_SECONDS
-        self.asked.append(path)
+        if path == ALL:
+            return await super().request(method, path, **more)
+        assert more["seconds"] == FETCH_SECONDS
+        self.fetched.append(path)
         await self.go.wait()
         return self._answer(path.rpartition("/")[2])
-
-    @asynccontextmanager
-    async def lines(
-        self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
-    ) -> AsyncIterator[AsyncIterator[bytes]]:
-        """Say nothing."""
-        await asyncio.Event().wait()
-        yield _nothing()
-
-    async def close(self) -> None:
-        """Nothing is kept."""
-
-
-async def _nothing() -> AsyncIterator[bytes]:
-    return
-    yield b""
 
 
 def namespace(name: str, **more: Any) -> dict[str, Any]:
@@ -112,7 +87,7 @@ async def test_listed_namespaces_are_looked_up() -> None:
     assert namespaces.lookup("listed") == NamespaceView("listed", LABELS, {})
     assert namespaces.lookup("other") is None
     assert await namespaces.fetch("listed") == namespaces.lookup("listed")
-    assert api.asked == []
+    assert api.fetched == []
     task.cancel()
 
 
@@ -130,7 +105,7 @@ async def test_many_wait_for_one_request() -> None:
     assert {view.name for view in views} == {"new"}
     assert (await other).name == "other"
     assert waiting[0].cancelled()
-    assert api.asked == ["/api/v1/namespaces/new", "/api/v1/namespaces/other"]
+    assert api.fetched == ["/api/v1/namespaces/new", "/api/v1/namespaces/other"]
 
 
 async def test_what_was_fetched_holds_for_a_moment() -> None:
@@ -141,7 +116,7 @@ async def test_what_was_fetched_holds_for_a_moment() -> None:
     clock.now += 1.0
     assert namespaces.lookup("new") is None
     await namespaces.fetch("new")
-    assert len(api.asked) == 2
+    assert len(api.fetched) == 2
 
 
 async def test_no_such_namespace() -> None:
@@ -152,7 +127,7 @@ async def test_no_such_namespace() -> None:
         with pytest.raises(StatusError, match="404 NotFound"):
             await namespaces.fetch("none")
     assert namespaces.lookup("none") is None
-    assert len(api.asked) == 1
+    assert len(api.fetched) == 1
     clock.now += 1.0
     answers.clear()
     assert (await namespaces.fetch("none")).name == "none"
@@ -175,7 +150,7 @@ async def test_trouble_is_told_and_not_remembered(answer: Answer, error: type[Ex
     assert [type(result) for result in results] == [error] * 3
     with pytest.raises(error):
         await namespaces.fetch("new")
-    assert len(api.asked) == 2
+    assert len(api.fetched) == 2
 
 
 async def test_nobody_waits_any_more() -> None:
@@ -212,7 +187,7 @@ async def test_a_name_is_only_a_name() -> None:
     api, _, namespaces = made(lambda _: refusal(404, "NotFound"))
     with pytest.raises(StatusError):
         await namespaces.fetch("../secrets?x=y")
-    assert api.asked == ["/api/v1/namespaces/..%2Fsecrets%3Fx%3Dy"]
+    assert api.fetched == ["/api/v1/namespaces/..%2Fsecrets%3Fx%3Dy"]
 
 
 async def test_memory_of_what_was_fetched_is_bounded() -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,7 +15,8 @@ from structlog.testing import CapturingLogger
 from webhook.cluster.client.api import Answer, SilenceError, StatusError, UnreachableError
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 
-from .scripted import END, LIST_PATH, Scripted, bookmark, event, page, refusal, status, thing
+from .fake_api import END, FakeApi
+from .things import LIST_PATH, bookmark, event, page, refusal, status, thing
 
 GONE = status(410, "Expired", "too old resource version: 1 (9)")
 PACE = WatchConfig(settled=3600.0)
@@ -35,10 +37,15 @@ class Thing(msgspec.Struct):
     value: str = ""
 
 
+def scripted(lists: Iterable[Answer | Exception], watches: Iterable[Exception | list[Any]] = ()) -> FakeApi:
+    """An API of one collection."""
+    return FakeApi({LIST_PATH: deque(lists)}, watches)
+
+
 class Scene:
     """A reflector that runs, and what it did."""
 
-    def __init__(self, api: Scripted, pace: WatchConfig) -> None:
+    def __init__(self, api: FakeApi, pace: WatchConfig) -> None:
         self.api = api
         self.key_values = CapturingLogger()
         self.changes: list[set[str]] = []
@@ -63,6 +70,10 @@ class Scene:
         return dict(self.reflector.objects)
 
     @property
+    def queries(self) -> list[dict[str, str]]:
+        return [asked.query for asked in self.api.asked]
+
+    @property
     def told(self) -> list[str]:
         return [call.kwargs["event"] for call in self.key_values.calls]
 
@@ -79,7 +90,7 @@ async def running(
     lists: Iterable[Answer | Exception], watches: Iterable[Exception | list[Any]] = (), pace: WatchConfig = PACE
 ) -> AsyncIterator[Scene]:
     """Run a reflector until the script has been played, and through the block."""
-    scene = Scene(Scripted(lists, watches), pace)
+    scene = Scene(scripted(lists, watches), pace)
     task = asyncio.create_task(scene.reflector.run())
     try:
         async with asyncio.timeout(60):
@@ -108,7 +119,7 @@ async def test_list_then_watch() -> None:
         assert scene.reflector.synced.is_set()
         assert scene.reflector.age is not None
         assert scene.reflector.age < 5
-        listed, watched = scene.api.asked
+        listed, watched = scene.queries
         assert listed == {"labelSelector": "a=b", "limit": "500"}
         assert watched == {
             "labelSelector": "a=b",
@@ -126,7 +137,7 @@ async def test_pages() -> None:
     async with running(pages) as scene:
         assert scene.held == {"a": "", "b": "", "c": ""}
         assert scene.changes == [{"a", "b", "c"}]
-        assert [asked.get("continue") for asked in scene.api.asked] == [None, "next+/=", "last", None]
+        assert [asked.get("continue") for asked in scene.queries] == [None, "next+/=", "last", None]
 
 
 async def test_a_page_that_has_expired() -> None:
@@ -141,7 +152,7 @@ async def test_end_in_good_order() -> None:
     """A watch that the server ends is taken up again where it stood, events and bookmarks counted, after a pause."""
     watches: list[Exception | list[Any]] = [[event("ADDED", thing("a", 6)), END], [bookmark(70), END], [END]]
     async with running([page(5)], watches) as scene:
-        assert [asked.get("resourceVersion") for asked in scene.api.asked] == [None, "5", "6", "70", "70"]
+        assert [asked.get("resourceVersion") for asked in scene.queries] == [None, "5", "6", "70", "70"]
         assert len(scene.pauses) == 3
         assert scene.told == []
 
@@ -166,7 +177,7 @@ async def test_a_new_list_replaces_everything(end: Exception | list[Any]) -> Non
     async with running(lists, [end]) as scene:
         assert scene.held == {"a": "one", "b": ""}
         assert scene.changes == [{"a", "b", "c"}, {"b", "c"}]
-        assert scene.api.asked[-1]["resourceVersion"] == "9"
+        assert scene.queries[-1]["resourceVersion"] == "9"
         assert len(scene.pauses) == 1
 
 
@@ -185,7 +196,7 @@ async def test_trouble_that_passes(trouble: Exception) -> None:
     """Trouble that says nothing about the version costs no list: the watch goes on where it stood."""
     async with running([page(5, thing("a", 1))], [[trouble], trouble]) as scene:
         assert scene.held == {"a": ""}
-        assert [asked.get("resourceVersion") for asked in scene.api.asked] == [None, "5", "5", "5"]
+        assert [asked.get("resourceVersion") for asked in scene.queries] == [None, "5", "5", "5"]
 
 
 async def test_what_was_known_stays() -> None:
@@ -290,7 +301,7 @@ async def test_a_large_event() -> None:
 @pytest.mark.parametrize("turns", range(12))
 async def test_cancelled_anywhere(turns: int) -> None:
     """Cancelled at any moment, it ends at once, and its watch is closed."""
-    api = Scripted([page(5, thing("a", 1), more="n"), page(5)], [[event("ADDED", thing("b", 6)), END], [bookmark(7)]])
+    api = scripted([page(5, thing("a", 1), more="n"), page(5)], [[event("ADDED", thing("b", 6)), END], [bookmark(7)]])
     scene = Scene(api, PACE)
     task = asyncio.create_task(scene.reflector.run())
     for _ in range(turns):
@@ -307,7 +318,7 @@ async def test_its_owners_bug_is_not_hidden() -> None:
     def broken(_: object) -> str:
         raise ZeroDivisionError
 
-    api = Scripted([page(5, thing("a", 1))])
+    api = scripted([page(5, thing("a", 1))])
     keep: Callable[[Thing], str] = broken
     with pytest.raises(ZeroDivisionError):
         await Reflector(api, LIST_PATH, Thing, keep, structlog.get_logger()).run()

@@ -203,10 +203,11 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         assert "certificate: authority" in lines
 
 
-def test_ten_processes_that_start_together(site: Site) -> None:
+@pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.deep)])
+def test_processes_that_start_together(site: Site, count: int) -> None:
     """They end with one CA, and all serve a serving certificate under it."""
     with ExitStack() as stack:
-        replicas = [stack.enter_context(site.replica(ready=False)) for _ in range(10)]
+        replicas = [stack.enter_context(site.replica(ready=False)) for _ in range(count)]
         site.plane.wait_until(lambda: all(replica.ready() for replica in replicas), "all ready", 180)
         kept = site.kept
         assert kept is not None

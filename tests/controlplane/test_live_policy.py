@@ -302,10 +302,11 @@ async def test_replicas_come_to_the_same(place: Place) -> None:
         assert (await do(place.kept))["acme"] == vendor("acme", about="seen by another")
 
 
-async def test_a_thousand(place: Place) -> None:
+@pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.deep)])
+async def test_as_many_as_anybody_has(place: Place, count: int) -> None:
     """They are read and compiled off the loop, and kept for the next start."""
     client = place.plane.client
-    for number in range(1000):
+    for number in range(count):
         client.create(place.manifest(f"m{number}", vendor(f"v{number}")), place.name).accepted()
     gaps: list[float] = []
 
@@ -320,14 +321,14 @@ async def test_a_thousand(place: Place) -> None:
         await asyncio.wait_for(one.live.ready.wait(), 60)
         beating.cancel()
         await asyncio.wait({beating})
-        assert len(one.policies[-1].vendors) == len(builtin()) + 1000
+        assert len(one.policies[-1].vendors) == len(builtin()) + count
         assert sorted(gaps)[int(len(gaps) * 0.99)] < 1
         await do(place.write, "m7", vendor("v7", about="changed"))
         await until(lambda: one.policies[-1].vendors["v7"].document.about == "changed", "one changed")
-        await until(lambda: len(place.kept()) == 1000, "kept")
+        await until(lambda: len(place.kept()) == count, "kept")
     place.remove("m8")
     async with replica(place) as one:
-        assert len(one.policies[-1].vendors) == len(builtin()) + 999
+        assert len(one.policies[-1].vendors) == len(builtin()) + count - 1
 
 
 async def test_from_apply_to_force(place: Place) -> None:

@@ -43,11 +43,30 @@ REGISTRATION = "00-vgpu-webhook"
 SETTLE = 1
 PODS = 40
 """Created under each serving certificate and under each CA before the next one is asked for, however long a machine takes."""
-LEAVES = 20
-AUTHORITIES = 3
 RESTART_EVERY = 2.0
 RESTARTS = 3
 """After the first of them a replica is started that has seen the new CA only, after the third both are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """How many serving certificates are asked for, and after which of them what else happens.
+
+    Attributes:
+        leaves: how many.
+        authorities: after these a new CA is asked for.
+        spoilt: after this one the Secret is.
+        deleted: after this one the Secret is.
+    """
+
+    leaves: int
+    authorities: frozenset[int]
+    spoilt: int
+    deleted: int
+
+
+SHORT = Course(leaves=4, authorities=frozenset({1}), spoilt=2, deleted=3)
+LONG = Course(leaves=20, authorities=frozenset({4, 9, 14}), spoilt=7, deleted=11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,11 +219,11 @@ class Restarts:
         wait(lambda: self.count >= wanted, f"{RESTARTS} more restarts", 300)
 
 
-def test_nobody_notices(place: Place) -> None:
+@pytest.mark.parametrize("course", [SHORT, pytest.param(LONG, marks=pytest.mark.deep)], ids=["short", "long"])
+def test_nobody_notices(place: Place, course: Course) -> None:
     """Leaves and CAs rotate, the Secret is spoilt and deleted, replicas restart, and pods are created all the time.
 
-    Connections of the API server keep the serving certificate with which they began, so after each CA all of them are
-    made anew.
+    Connections of the API server keep the certificate with which they began, so after each CA all of them are made anew.
     """
     cluster = Cluster(place.plane.kubeconfig, OWN)
     processes = [place.replica(), place.replica()]
@@ -218,21 +237,21 @@ def test_nobody_notices(place: Place) -> None:
         restarts, seen, load = Restarts(place, processes), Seen(place), Load(place)
         # The thread that started a process has to outlive it, so the restarts begin first and end last.
         with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
-            for number in range(LEAVES):
+            for number in range(course.leaves):
                 before = len(seen.leaves)
                 ask(cluster, RotationRequest.LEAF)
                 wait(lambda before=before: len(seen.leaves) > before, f"leaf {number}")
                 load.more()
-                if number in {4, 9, 14}:
+                if number in course.authorities:
                     rotate_authority(place, cluster, seen)
                     restarts.both()
                     load.more()
-                if number == 7:
+                if number == course.spoilt:
                     spoil(place)
-                if number == 11:
+                if number == course.deleted:
                     place.plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
                     wait(lambda: place.kept() is not None, "the Secret is back")
-            check_shown(place)
+            check_shown(place, authorities := len(course.authorities))
         seconds = time.monotonic() - began
         log.info(
             "%d pods (%.1f a second), %d leaves, %d CAs, %d restarts in %.0f s",
@@ -245,10 +264,10 @@ def test_nobody_notices(place: Place) -> None:
         )
         assert load.failed == []
         assert load.untouched == []
-        assert load.created >= PODS * (LEAVES + AUTHORITIES)
-        assert len(seen.leaves) >= LEAVES + AUTHORITIES
-        assert len(seen.authorities) == 1 + AUTHORITIES
-        assert restarts.count >= RESTARTS * AUTHORITIES
+        assert load.created >= PODS * (course.leaves + authorities)
+        assert len(seen.leaves) >= course.leaves + authorities
+        assert len(seen.authorities) == 1 + authorities
+        assert restarts.count >= RESTARTS * authorities
         assert set(restarts.statuses) == {0}
 
 
@@ -257,7 +276,7 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     before, old = len(seen.authorities), place.kept()
     assert old is not None
     assert old.ca is not None
-    command = [*PROGRAM, "certs", "rotate", "--authority", "--release-namespace", OWN]
+    command = [*PROGRAM, "certs", "rotate", "--ca", "--release-namespace", OWN]
     asked = subprocess.run(
         [*command, "--kubeconfig", str(cluster.kubeconfig)], check=True, capture_output=True, text=True
     )
@@ -269,7 +288,7 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     assert all(old.ca.certificate_pem.strip() in bundle for bundle in place.bundles())
 
 
-def check_shown(place: Place) -> None:
+def check_shown(place: Place, authorities: int) -> None:
     """What `certs show` says of all that: what is served, and who trusts what."""
     command = [*PROGRAM, "certs", "show", "--kubeconfig", str(place.plane.kubeconfig), "--release-namespace", OWN]
     shown = subprocess.run([*command, "-o", "json"], check=True, capture_output=True, text=True)
@@ -277,7 +296,7 @@ def check_shown(place: Place) -> None:
     assert told["served"]["address"] == f"127.0.0.1:{place.port}"
     assert told["served"].get("stored") is True, told["served"]
     states = [one["state"] for one in told["authorities"]]
-    assert (states.count("current"), states.count("retired")) == (1, AUTHORITIES)
+    assert (states.count("current"), states.count("retired")) == (1, authorities)
     both = ["enforce.vgpu-webhook.io", "audit.vgpu-webhook.io"]
     assert all(one["trustedBy"] == both for one in told["authorities"])
     assert "PRIVATE KEY" not in shown.stdout

@@ -95,6 +95,7 @@ def run(command: list[str | Path], home: Path, *, user: int | None = None, **mor
     return str(done.stdout)
 
 
+@pytest.mark.deep
 @pytest.mark.timeout(1200)
 def test_steps_in_a_clean_environment(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Wheel, installation and check, twice over: the same files come out, and the program runs from them."""

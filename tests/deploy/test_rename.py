@@ -49,6 +49,19 @@ def rolled_out(release: Release, *names: str) -> None:
     plane.wait_until(lambda: len(release.replicas()) == 2 * len(names), "others gone", 120)
 
 
+def test_former_service_stays_while_it_is_called(renamed: Release) -> None:
+    """After the first upgrade, which can be the last for a while."""
+    renamed.serving(TEAM)
+    with load(renamed) as pods:
+        notes = renamed.run("upgrade", "--reset-then-reuse-values", "--set", f"fullnameOverride={NEW}")
+        assert f"calls the former Service {OLD}, which stays" in notes
+        rolled_out(renamed, OLD, NEW)
+        assert (services(renamed), called(renamed)) == ({OLD, NEW}, {OLD})
+    assert pods.refused == []
+    assert pods.untouched == 0
+
+
+@pytest.mark.deep
 def test_former_service_stays_until_nobody_calls_it(renamed: Release) -> None:
     """In three upgrades, each of which can be the last for a while; no pod is refused or passed over."""
     keep = "--reset-then-reuse-values"
@@ -72,6 +85,7 @@ def test_former_service_stays_until_nobody_calls_it(renamed: Release) -> None:
     assert pods.untouched == 0
 
 
+@pytest.mark.deep
 def test_renamed_back_on_the_way(renamed: Release) -> None:
     """After the second of the three: what is called then is a former name now, and treated as one."""
     renamed.serving(TEAM)

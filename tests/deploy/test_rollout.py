@@ -79,6 +79,7 @@ def drained(log: Path) -> bool:
     return whole and ends[1]["in_flight"] == 0 and not troubled
 
 
+@pytest.mark.deep
 def test_every_replica_replaced_and_back(release: Release, pods: Load) -> None:
     """Another template replaces every replica, a roll-back does it again: pods are created and treated all the time."""
     first = set(release.ready())
@@ -126,6 +127,7 @@ def crowd(release: Release, pods: Load) -> None:
             pods.add(answer)
 
 
+@pytest.mark.deep
 def test_new_version_and_back(before: Release, any_release: Release) -> None:
     """From the version before to this one and back, as the page says: both serve side by side, and nobody notices."""
     deployment = ("apps/v1", "deployments", RELEASE)
@@ -210,6 +212,7 @@ MAPPING = {
 }
 
 
+@pytest.mark.deep
 def test_mapping_of_a_newer_version(release: Release, pods: Load) -> None:
     """After a roll-back there may be keys that this version does not know: its last good policy stays, also in new pods."""
     client = release.plane.client

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from certs.ca import issue, make_ca
-from tests.cluster.answering import Answering
+from tests.cluster.fake_api import reading
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
 from tests.doctor.test_handshake import server
 from webhook.cluster.client.api import UnreachableError
@@ -23,7 +23,7 @@ LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()
 
 async def test_without_any_right() -> None:
     """Each fact says what was refused; nothing is written but the dry run, which has no namespace."""
-    api = Answering({})
+    api = reading({})
     facts = await look(api, "gpu", NOW)
     assert facts.reachable
     for missing in (
@@ -44,7 +44,7 @@ async def test_without_any_right() -> None:
 )
 async def test_the_server(answer: object, more: str) -> None:
     """Where nobody answers, or nobody believes us, nothing else is asked."""
-    api = Answering({"/version": answer})
+    api = reading({"/version": answer})
     facts = await look(api, "gpu", NOW)
     assert isinstance(facts.server, Missing)
     assert facts.reachable is (more == "all")
@@ -57,7 +57,7 @@ async def test_the_dry_run_and_pages() -> None:
     ended = {"metadata": {"name": "ended"}, "spec": {"containers": []}, "status": {"phase": "Succeeded"}}
     running = {"metadata": {"name": "running"}, "spec": {"containers": []}, "status": {"phase": "Running"}}
     spaces = [{"metadata": {"name": "else"}}, {"metadata": TEAM}]
-    api = Answering({"/api/v1/namespaces": spaces, "/api/v1/namespaces/team/pods": [ended, running]})
+    api = reading({"/api/v1/namespaces": spaces, "/api/v1/namespaces/team/pods": [ended, running]})
     api.answers["/api/v1/namespaces/team/pods"] = [ended, running]
     facts = await look(api, "gpu", NOW)
     assert not isinstance(facts.namespaces, Missing)
@@ -79,7 +79,7 @@ async def test_a_service_without_ready_endpoints() -> None:
     below = "/api/v1/namespaces/gpu/services/vgpu-webhook"
     slices = "/apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices"
     endpoint = {"addresses": ["10.0.0.1"], "conditions": {"ready": False}}
-    api = Answering(
+    api = reading(
         {
             "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": [ours],
             below: {"spec": {"clusterIP": "None", "ports": [{"name": "https", "port": 443}]}},
@@ -106,7 +106,7 @@ async def test_a_service_with_endpoints(tmp_path: Path) -> None:
     leaf = issue(authority, ["vgpu-webhook.gpu.svc"], dt.datetime.now(dt.UTC))
     async with server(tmp_path, leaf) as port:
         ports = [{"name": "metrics", "port": 1}, {"name": "https", "port": port}]
-        api = Answering(
+        api = reading(
             {
                 "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": [ours],
                 "/api/v1/namespaces/gpu/services/vgpu-webhook": {
@@ -130,7 +130,7 @@ async def test_the_secret_without_its_key() -> None:
         "tls.key": key,
         "ca.key": key,
     }
-    api = Answering({path: {"data": data}})
+    api = reading({path: {"data": data}})
     stored = (await look(api, "gpu", NOW)).stored
     assert not isinstance(stored, Missing | None)
     assert (stored.leaf, stored.authorities) == (LEAF.certificate, (AUTHORITY.certificate,))
@@ -156,7 +156,7 @@ async def test_a_scheduler() -> None:
         *(pod("n1"), pod(), pod(reason="Unschedulable"), pod(reason="SchedulingGated")),
         *(pod(phase="Failed"), pod(created=NOW.isoformat())),
     ]
-    api = Answering(
+    api = reading(
         {
             "/api/v1/nodes": [{"metadata": {"name": "n1"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}],
             "/api/v1/pods": pods,
@@ -177,19 +177,19 @@ async def test_schedulers_that_pods_wait_for() -> None:
         return {"metadata": metadata, "spec": {"schedulerName": scheduler}, "status": {"phase": phase}}
 
     pods = [pod("volcano"), pod("somebody-elses"), pod("default-scheduler"), pod("hami-scheduler", "Failed")]
-    api = Answering({"/api/v1/nodes": [], "/api/v1/pods": pods, "/apis/coordination.k8s.io/v1/leases": []})
+    api = reading({"/api/v1/nodes": [], "/api/v1/pods": pods, "/apis/coordination.k8s.io/v1/leases": []})
     facts = await look(api, "gpu", NOW)
     assert (facts.awaited, list(facts.schedulers)) == (["volcano"], ["volcano"])
     asked = [query["fieldSelector"] for _, path, query in api.asked if path == "/api/v1/pods"]
     assert set(asked) == {"spec.nodeName=", "spec.schedulerName=volcano"}
-    assert isinstance((await look(Answering({}), "gpu", NOW)).awaited, Missing)
+    assert isinstance((await look(reading({}), "gpu", NOW)).awaited, Missing)
 
 
 async def test_an_empty_cluster() -> None:
     """Where nothing is installed, nothing further is asked, and no pod is created."""
     deployments = "/apis/apps/v1/namespaces/gpu/deployments"
     lists = ["/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", deployments]
-    api = Answering({**{path: [] for path in lists}, "/api/v1/namespaces": [{"metadata": TEAM}], "/api/v1/nodes": []})
+    api = reading({**{path: [] for path in lists}, "/api/v1/namespaces": [{"metadata": TEAM}], "/api/v1/nodes": []})
     facts = await look(api, "gpu", NOW)
     assert facts.nothing_installed
     assert facts.deployed is False
@@ -209,7 +209,7 @@ async def test_device_classes(version: str | None) -> None:
         {"metadata": {"name": "a"}, "spec": {"extendedResourceName": "a.example/gpu"}},
         {"metadata": {"name": "b"}},
     ]
-    api = Answering({below.format(one): 404 for one in ("v1", "v1beta2", "v1beta1")})
+    api = reading({below.format(one): 404 for one in ("v1", "v1beta2", "v1beta1")})
     if version is not None:
         api.answers[below.format(version)] = served
     found = (await look(api, "gpu", NOW)).device_classes
@@ -218,14 +218,14 @@ async def test_device_classes(version: str | None) -> None:
 
 async def test_device_classes_that_may_not_be_read() -> None:
     """A refusal is said; only what is not served means that there are none."""
-    assert isinstance((await look(Answering({}), "gpu", NOW)).device_classes, Missing)
+    assert isinstance((await look(reading({}), "gpu", NOW)).device_classes, Missing)
 
 
 async def test_labels_of_nodes() -> None:
     """They come with the resources of which a node has any."""
     allocatable = {"nvidia.com/gpu": "8", "nvidia.com/gpu.shared": "0"}
     node = {"metadata": {"name": "n1", "labels": {"a": "b"}}, "status": {"allocatable": allocatable}}
-    facts = await look(Answering({"/api/v1/nodes": [node]}), "gpu", NOW)
+    facts = await look(reading({"/api/v1/nodes": [node]}), "gpu", NOW)
     assert facts.nodes == [Node("n1", frozenset({"nvidia.com/gpu"}), {"a": "b"})]
 
 
@@ -254,7 +254,7 @@ nvidia:
 async def test_what_another_system_writes(data: dict[str, str] | None, found: list[str]) -> None:
     """It is read from that system's ConfigMaps, found by their label in any namespace."""
     one = {"metadata": {"namespace": "hami", "name": "hami-scheduler-device"}, "data": data}
-    api = Answering({"/api/v1/configmaps": [one]})
+    api = reading({"/api/v1/configmaps": [one]})
     chosen = (await look(api, "gpu", NOW)).choices
     assert not isinstance(chosen, Missing)
     assert [choice.value for choice in chosen] == found

@@ -18,6 +18,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.faults, pytest.mark.timeout(
 
 T = TypeVar("T")
 
+USUAL = {"one replica is killed", "caBundle is emptied"}
+"""What the ordinary run makes happen: one fault of processes, one of objects; `make test-deep` all of them."""
+
 HEARD = 60.0
 """Seconds for which is waited until somebody hears of it: Events are written, and log lines, a moment later."""
 
@@ -39,7 +42,11 @@ class Outcome:
     key_values: str
 
 
-@pytest.mark.parametrize("fault", FAULTS, ids=str)
+@pytest.mark.parametrize(
+    "fault",
+    [fault if fault.name in USUAL else pytest.param(fault, marks=pytest.mark.deep) for fault in FAULTS],
+    ids=str,
+)
 def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.CaptureFixture[str]) -> None:
     """Pods are treated, or denied where that is promised, and never let past; and somebody is told."""
     scene.settle()

@@ -4,6 +4,7 @@ from tests.deploy.charts import ROOT
 
 from .page import page
 from .table import FAULTS
+from .test_faults import USUAL
 
 
 def test_page_is_the_table() -> None:
@@ -15,3 +16,4 @@ def test_somebody_is_told_of_each_fault() -> None:
     """There is no fault of which nobody hears."""
     assert all(fault.told or fault.harmless for fault in FAULTS)
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)
+    assert {fault.name for fault in FAULTS} > USUAL

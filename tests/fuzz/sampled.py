@@ -95,8 +95,13 @@ def _without_defaults(trial: Trial) -> Iterator[Finding]:
 
 
 def _specifies_all(trial: Trial) -> bool:
-    meanings = (read.meaning for read in trial.before)
-    return any(found is not None and (FREE in (found.memory, found.cores) or found.memory == ALL) for found in meanings)
+    """Whether a container does, or may: what a slice holds only its node knows."""
+    return any(
+        read.unsure is not None
+        if read.meaning is None
+        else FREE in (read.meaning.memory, read.meaning.cores) or read.meaning.memory == ALL
+        for read in trial.before
+    )
 
 
 def _specified(trial: Trial, other: Trial) -> Iterator[Finding]:

@@ -4,7 +4,9 @@ import pytest
 
 from tests.mapping.vendors import ACME, problems
 from webhook.mapping.compile.probes import probe
-from webhook.mapping.load import load_policy
+from webhook.mapping.document.problem import MappingError
+from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.load import build_policy, load_policy
 
 Mistake = tuple[str, str, int, str, str, str]
 """What is replaced by what; then line, path, a part of the message and a part of the hint."""
@@ -212,3 +214,21 @@ def test_patterns_of_labels_of_nodes_are_checked() -> None:
     assert "the pattern '(?i)x' only" in problem.message
     (problem,) = problems(sign % "a/b/c: x")
     assert problem.path[:3] == ("unrenamed", 0, "nodes")
+
+
+@pytest.mark.parametrize(
+    "text,message",
+    [
+        ("defaults: {memory: 8000}", "a bare number is ambiguous"),
+        ("defaults: {memory: 100m}", "less than 1Mi"),
+        ("defaults: {memory: free}", "not a Kubernetes quantity"),
+        ("defaults: {memory: 2Ti}", "no device has 2 TiB"),
+        ("defaults: {devices: 5000}", "no node has 5000 devices"),
+        ("keys: {gpumem: {resource: nvidia.com/gpu}}", "is the key 'gpu' already"),
+        ('place: {scheduler: ""}', "at least 1 character"),
+    ],
+)
+def test_documents_that_would_deny_or_starve_every_pod_are_refused(text: str, message: str) -> None:
+    """A mistake in a mapping is told when it is loaded, not to every pod."""
+    with pytest.raises(MappingError, match=message):
+        build_policy(parse(f"extends: nvidia\n{text}\n", "nvidia.yaml"))

@@ -36,6 +36,13 @@ keys:
   core: {resource: listed.example/core, is: cores, unit: 10%, values: 2..8 by 3}
 forms: [{name: share, when: {gpu: present, mem: present}, absent: {cores: free}}]
 """,
+    "paired": """
+keys:
+  gpu:  {resource: paired.example/gpu, is: devices, values: [1, 2.. by 2]}
+  mem:  {resource: paired.example/mem, is: memory, unit: 1Mi}
+  core: {resource: paired.example/core, is: cores, unit: 10%}
+forms: [{name: share, when: {gpu: present, mem: present}, absent: {cores: free}}]
+""",
     "totals": """
 keys:
   gpu:  {resource: totals.example/gpu, is: devices}
@@ -134,6 +141,13 @@ def test_every_request_is_as_its_cell_says(source: str, target: str) -> None:
         shown |= {(part, what) for part in cell.parts if part.holds(form, request)}
     for part in cell.parts:
         assert part.devices[0] > 4 or (part, part.outcome) in shown, part
+
+
+def test_counts_that_no_request_has_divide_nothing() -> None:
+    """Of a source that takes 1 and even counts, a target whose bounds depend on the count made a part for each even one."""
+    parts = MATRIX.cell("paired", "totals").parts
+    assert len(parts) < 40
+    assert {part.devices[0] % 2 for part in parts if part.devices[0] > 1} == {0}
 
 
 def test_a_target_may_drop_cores() -> None:

@@ -3,9 +3,10 @@
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from webhook.mapping.matrix.outcomes import Amounts, Rendering, Verdict, kind_of, place_of
+from webhook.mapping.notation.numbers import Numbers, Span
 from webhook.quantity import Number
 from webhook.request import ALL, FREE
 
@@ -13,6 +14,8 @@ Row: TypeAlias = list[tuple[Amounts, Verdict]]
 """Memory in order, with its verdicts."""
 Plane: TypeAlias = list[tuple[Amounts, Row]]
 """Cores in order, each with the rows of memory."""
+
+_ALL: Final = Numbers((Span(1, None, 1),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,11 @@ def plane_of(boxes: Iterable[Box], *, together: bool) -> Plane:
 
 
 def runs(
-    counts: Sequence[int], most: int, at: Callable[[int], Plane], alike: Callable[[int, int], bool]
+    counts: Sequence[int],
+    most: int,
+    at: Callable[[int], Plane],
+    alike: Callable[[int, int], bool],
+    legal: Numbers | None = None,
 ) -> list[tuple[int, int, Plane]]:
     """Runs of counts of devices with one plane for all.
 
@@ -64,11 +71,13 @@ def runs(
         most: the last one.
         at: the plane of a count.
         alike: whether the target has the same boundaries for two counts. Those of the source alone need not be shown.
+        legal: the counts that the source can have, where not all: between two even ones that are alike no odd one lies.
     """
+    legal = legal or _ALL
     found: list[tuple[int, int, Plane]] = []
     for low, high in pairwise([*counts, most + 1]):
-        for first, last, plane in (*_split(low, low, at, alike), *_split(low + 1, high - 1, at, alike)):
-            before = found[-1] if found and found[-1][1] == first - 1 else None
+        for first, last, plane in (*_split(low, low, at, alike, legal), *_split(low + 1, high - 1, at, alike, legal)):
+            before = found[-1] if found and _next(found[-1][1], first, legal) else None
             both = None if before is None else joined(before[2], plane, hull=alike(before[0], last))
             if before is not None and both is not None:
                 found[-1] = (before[0], last, both)
@@ -78,17 +87,26 @@ def runs(
 
 
 def _split(
-    low: int, high: int, at: Callable[[int], Plane], alike: Callable[[int, int], bool]
+    low: int, high: int, at: Callable[[int], Plane], alike: Callable[[int, int], bool], legal: Numbers
 ) -> Iterator[tuple[int, int, Plane]]:
-    if low > high:
+    first, last = legal.ceil(low), legal.floor(high)
+    if first is None or last is None or first > last:
         return
+    low, high = int(first), int(last)
     both = joined(at(low), at(high), hull=alike(low, high))
     if both is not None:
         yield low, high, both
     else:
         middle = (low + high) // 2
-        yield from _split(low, middle, at, alike)
-        yield from _split(middle + 1, high, at, alike)
+        yield from _split(low, middle, at, alike, legal)
+        yield from _split(middle + 1, high, at, alike, legal)
+
+
+def _next(last: int, first: int, legal: Numbers) -> bool:
+    """Whether one count follows another without a gap, or by the step of a span."""
+    return legal.ceil(last + 1) == first and (
+        last + 1 == first or any(last in span and first in span for span in legal.spans)
+    )
 
 
 def joined(plane: Plane, other: Plane, *, hull: bool) -> Plane | None:

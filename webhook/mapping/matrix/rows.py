@@ -106,7 +106,8 @@ class _Pair:
             devices = shape.devices(self._defaults)
             return [(devices, devices, self._plane(shape, devices))]
         counts = sorted(self._source.devices | self._target.devices)
-        return runs(counts, MAX_DEVICES, functools.cache(functools.partial(self._plane, shape)), self._target.alike)
+        plane = functools.cache(functools.partial(self._plane, shape))
+        return runs(counts, MAX_DEVICES, plane, self._target.alike, shape.legal_counts)
 
     def _plane(self, shape: Shape, devices: int) -> Plane:
         """What becomes of the requests with one count of devices."""

@@ -101,6 +101,11 @@ class Shape:
         """Whether one number says memory and cores."""
         return len(self.amounts) == 1 and {"memory", "cores"} <= set(self.amounts[0].dimensions)
 
+    @property
+    def legal_counts(self) -> Numbers | None:
+        """The counts of devices that the vendor takes; None where it takes any."""
+        return None if self.counted is None else self.form.values(self.counted, self.row)
+
     def devices(self, defaults: Defaults) -> int:
         """The count where the pod does not say it."""
         default = defaults.get("devices")

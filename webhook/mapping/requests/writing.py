@@ -126,7 +126,8 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
             continue
         if dimension == "devices" and word.place != "resource" and _says_so(form, word, devices, defaults):
             continue
-        word = replace(word, values=form.values(word, row))
+        values = form.values(word, row)
+        word = word if values is word.values else replace(word, values=values)
         number = number_for(word, value, devices if dimension != "devices" else 1)
         if number is None:
             raise NoEquivalent((f"{_called(target, word, request)} cannot say {value}",))

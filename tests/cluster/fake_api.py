@@ -1,0 +1,177 @@
+"""The one stand-in for a Kubernetes API server that runs in the test itself: it plays what it is given, and keeps objects."""
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any, Final, NamedTuple
+
+from webhook.cluster.client.api import Answer
+
+END: Final = object()
+"""In a watch: the server ends it in good order. Without it the watch goes on, silent."""
+
+PLACE: Final = "place"
+"""The namespace of the objects that are kept."""
+
+
+class Asked(NamedTuple):
+    """One request, or one watch."""
+
+    method: str
+    path: str
+    query: dict[str, str]
+
+    @property
+    def what(self) -> str:
+        """The method, and the last part of the path."""
+        return f"{self.method} {self.path.rpartition('/')[2]}"
+
+
+class FakeApi:
+    """An `Api`: what is given for a path, and else what an API server does: versions, conflicts, 404.
+
+    Args:
+        answers: by path: an object, a list of objects (in pages of one), a status, an error; or a deque of answers and errors,
+            one for each request, and silence forever after them.
+        watches: each an error that is raised at once, or lines, errors and `END`; after them a watch is silent forever.
+        otherwise: the status where nothing is given or kept.
+
+    Attributes:
+        answers: as given; a test may change them.
+        asked: every request and every watch, in order.
+        objects: what is kept, by path.
+        before: called before each request with its method and path; what it returns or raises is the answer.
+        over: set when all that was given has been played.
+        open: watches that are open now.
+    """
+
+    def __init__(
+        self,
+        answers: Mapping[str, Any] | None = None,
+        watches: Iterable[Exception | list[Any]] = (),
+        *,
+        otherwise: int = 404,
+    ) -> None:
+        self.asked: list[Asked] = []
+        self.objects: dict[str, dict[str, Any]] = {}
+        self.before: Callable[[str, str], Answer | None] = lambda method, path: None
+        self.over = asyncio.Event()
+        self.open = 0
+        self.answers = dict(answers or {})
+        self._watches = deque(watches)
+        self._otherwise = otherwise
+        self._version = 0
+
+    def put(self, path: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Keep an object, as another hand would."""
+        self._version += 1
+        self.objects[path] = {**body, "metadata": {**body["metadata"], "resourceVersion": str(self._version)}}
+        return self.objects[path]
+
+    async def request(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: bytes | None = None,
+        content_type: str = "application/json",
+        seconds: float = 10.0,
+    ) -> Answer:
+        """What is given, or what an API server answers."""
+        await asyncio.sleep(0)
+        self.asked.append(Asked(method, path, dict(query or {})))
+        told = self.before(method, path)
+        if told is not None:
+            return told
+        if path in self.answers:
+            return await self._given(method, path, (query or {}).get("continue", "0"))
+        return self._kept(method, path, query, body)
+
+    @asynccontextmanager
+    async def lines(
+        self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Play the next watch."""
+        self.asked.append(Asked("WATCH", path, dict(query)))
+        script = self._watches.popleft() if self._watches else []
+        if isinstance(script, Exception):
+            raise script
+        self.open += 1
+        try:
+            yield self._play(script)
+        finally:
+            self.open -= 1
+
+    async def close(self) -> None:
+        """There is no connection."""
+
+    async def _given(self, method: str, path: str, page: str) -> Answer:
+        given = self.answers[path]
+        if isinstance(given, deque):
+            if not given:
+                await self._silence()
+            given = given.popleft()
+        if isinstance(given, Exception):
+            raise given
+        if isinstance(given, Answer):
+            return given
+        if isinstance(given, int):
+            return _answer(given, {"message": f"no {path}"})
+        if isinstance(given, list):
+            at = int(page)
+            more = {"continue": str(at + 1)} if at + 1 < len(given) else {}
+            return _answer(200, {"metadata": {"resourceVersion": "1", **more}, "items": given[at : at + 1]})
+        return _answer(201 if method == "POST" else 200, given)
+
+    def _kept(self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None) -> Answer:
+        written = json.loads(body or b"{}")
+        there = self.objects.get(path)
+        if method == "POST" and self._otherwise == 404:
+            path = f"{path}/{written['metadata']['name']}"
+            return _answer(409, {}) if path in self.objects else _answer(201, self.put(path, written))
+        if method == "PATCH":
+            # An apply of what owns no field leaves an object as it is, and makes one that is not there.
+            return _answer(200, there or self.put(path, written))
+        if there is None:
+            listed = method == "GET" and query is not None and self._otherwise == 404
+            return self._listed(path, query or {}) if listed else _answer(self._otherwise, {"message": f"no {path}"})
+        if method == "PUT":
+            same = there["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
+            return _answer(200, self.put(path, written)) if same else _answer(409, {})
+        return _answer(200, there)
+
+    def _listed(self, path: str, query: Mapping[str, str]) -> Answer:
+        label, _, name = query.get("labelSelector", ""), *query.get("fieldSelector", "").rpartition("=")[1:]
+        items = [
+            one
+            for key, one in self.objects.items()
+            if key.startswith(f"{path}/")
+            and (one["metadata"]["name"] == name or (label and "labels" in one["metadata"] and not name))
+        ]
+        return _answer(200, {"metadata": {"resourceVersion": str(self._version)}, "items": items})
+
+    async def _play(self, script: list[Any]) -> AsyncIterator[bytes]:
+        for said in script:
+            if said is END:
+                return
+            if isinstance(said, Exception):
+                raise said
+            yield said
+        await self._silence()
+
+    async def _silence(self) -> None:
+        if not self._watches and not any(isinstance(given, deque) and given for given in self.answers.values()):
+            self.over.set()
+        await asyncio.Event().wait()
+
+
+def reading(answers: Mapping[str, Any]) -> FakeApi:
+    """An API server for what only reads: of what is not given, reading is forbidden."""
+    return FakeApi({"/version": {"gitVersion": "v1.36.3"}, **answers}, otherwise=403)
+
+
+def _answer(status: int, body: dict[str, Any]) -> Answer:
+    return Answer(status, json.dumps(body).encode())

@@ -1,0 +1,18 @@
+"""How much of a long loop the ordinary run takes, and what `make test-deep` takes."""
+
+import sys
+from collections.abc import Sequence
+
+import pytest
+
+few_or_all = pytest.mark.parametrize(
+    "most", [pytest.param(4, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.deep, id="all")]
+)
+"""Of the partners of each vendor four; and, marked `deep`, all of them."""
+
+
+def partners(of: str, names: Sequence[str], most: int) -> list[str]:
+    """So many other names for one of them, spread evenly: taken for each, every name is a partner as often as any other."""
+    at, others = names.index(of), len(names) - 1
+    count = min(most, others)
+    return [names[(at + 1 + number * others // count) % len(names)] for number in range(count)]
