@@ -80,7 +80,7 @@ def main() -> int:
             shown: set[str] = set()
             for example in examples():
                 show(example, endpoint, shown)
-            if not arguments.reconcile:
+            if not arguments.once:
                 how_to_go_on(endpoint)
                 wait_for_the_end(process, endpoint)
     except KeyboardInterrupt:

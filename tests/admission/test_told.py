@@ -85,7 +85,7 @@ def test_hints_with_a_variable_are_told() -> None:
     [
         (
             {"nvidia.com/vgpu-core": "30", "nvidia.com/vgpu-cores": "40", "nvidia.com/vgpu-number": "1"},
-            "nvidia.com/vgpu-core: 30 and nvidia.com/vgpu-cores: 40 are two spellings of one word: keep one",
+            "nvidia.com/vgpu-core: 30 and nvidia.com/vgpu-cores: 40 are two spellings of one key: keep one",
         ),
         (
             {"hygon.com/dcunum": "1", "hygon.com/hcunum": "1"},
@@ -93,7 +93,7 @@ def test_hints_with_a_variable_are_told() -> None:
         ),
         (
             {"iluvatar.ai/vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
-            "iluvatar.ai/MR-V100-vgpu: 1 and iluvatar.ai/vgpu: 1 are two spellings of one word: keep one",
+            "iluvatar.ai/MR-V100-vgpu: 1 and iluvatar.ai/vgpu: 1 are two spellings of one key: keep one",
         ),
         (
             {"iluvatar.ai/BI-V150-vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},

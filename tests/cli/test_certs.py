@@ -57,11 +57,11 @@ def test_show(run: Run, tmp_path: Path, kept: State) -> None:
     assert lines[0] == [f"{folder}:"]
     shown = {(keys[0], keys[1], keys[2]) for keys in lines[1:4]}
     assert shown == {
-        ("authority", "current", fingerprint(kept.ca.certificate)[:16]),
-        ("authority", "coming", fingerprint(kept.coming.certificate)[:16]),
-        ("authority", "retired", fingerprint(kept.retired[0].certificate)[:16]),
+        ("CA", "current", fingerprint(kept.ca.certificate)[:16]),
+        ("CA", "coming", fingerprint(kept.coming.certificate)[:16]),
+        ("CA", "retired", fingerprint(kept.retired[0].certificate)[:16]),
     }
-    assert lines[4][:2] == ["leaf", fingerprint(kept.leaf.certificate)[:16]]
+    assert lines[4][:2] == ["certificate", fingerprint(kept.leaf.certificate)[:16]]
     assert "for localhost, 127.0.0.1" in result.stdout
     assert f"kept until {kept.retired[0].until:%Y-%m-%d}" in result.stdout
     assert "PRIVATE" not in result.stdout
@@ -168,7 +168,7 @@ def test_what_is_served(run: Run, tmp_path: Path, kept: State, shown: tuple[Pair
     """A server is asked, and what it shows compared with what is kept."""
     other, address = shown
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
-    expected = f"{address} serves another serving certificate, {fingerprint(other.certificate)[:16]}, until {other.not_after:%Y-%m-%d}\n"
+    expected = f"{address} serves another certificate, {fingerprint(other.certificate)[:16]}, until {other.not_after:%Y-%m-%d}\n"
     assert result.stdout.endswith(expected)
 
 
@@ -264,6 +264,6 @@ def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, kept: State) -> Non
         (tmp_path / name).write_bytes(kept.files()[name])
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert f"{tmp_path} holds a certificate without the key of its authority: somebody else keeps it" in result.stderr
+    assert f"{tmp_path} holds a certificate without the key of its CA: somebody else keeps it" in result.stderr
     assert sorted(one.name for one in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
     assert "somebody else keeps it" in run("certs", "show", "--state-dir", str(tmp_path)).stdout

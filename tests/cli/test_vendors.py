@@ -59,7 +59,7 @@ def test_a_name_without_an_owner(run: Run, tmp_path: Path) -> None:
         re.MULTILINE,
     )
     text = run("vendors", "mps", "--mappings", str(tmp_path)).stdout
-    assert "on inactive, the owner is nobody; to change it, owners: {nvidia.com/gpu.shared: mps}" in text
+    assert "inactive, the owner is nobody; to change it, owners: {nvidia.com/gpu.shared: mps}" in text
 
 
 def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:

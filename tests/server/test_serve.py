@@ -104,7 +104,7 @@ def test_broken_authority(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("broken")
     result = run("--standalone", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert result.stderr == "error: the authority has a certificate that is no PEM\n"
+    assert result.stderr == "error: the CA has a certificate that is no PEM\n"
 
 
 @pytest.mark.parametrize(

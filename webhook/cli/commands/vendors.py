@@ -215,7 +215,7 @@ def _per(key: str, word: "Key", kinds: list[Any], document: "Document") -> str:
         for form in document.forms
         if key in form.keys and form.keys[key].total not in {None, total}
     ]
-    names = ["card", "total"]
+    names = ["device", "total"]
     return names[total] + (f" ({names[not total]}: {', '.join(other)})" if other else "")
 
 

@@ -52,13 +52,11 @@ def report(found: Found, shown: Shown | None) -> dict[str, Any]:
 
 def text(told: dict[str, Any]) -> str:
     """The same for people."""
-    rows = [
-        ["authority", one["state"], one["fingerprint"][:SHORT], _life(one), _trust(one)] for one in told["authorities"]
-    ]
+    rows = [["CA", one["state"], one["fingerprint"][:SHORT], _life(one), _trust(one)] for one in told["authorities"]]
     leaf = told["leaf"]
     if leaf is not None:
         names = f"under {leaf['authority'][:SHORT]}, for {', '.join(leaf['names'])}"
-        rows.append(["leaf", "", leaf["fingerprint"][:SHORT], _life(leaf), names])
+        rows.append(["certificate", "", leaf["fingerprint"][:SHORT], _life(leaf), names])
     lines = [told["place"] + (":" if rows else ": nothing is kept")]
     if rows:
         lines += [f"  {line}" for line in columns(rows).splitlines()]
