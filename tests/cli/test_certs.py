@@ -168,7 +168,8 @@ def test_what_is_served(run: Run, tmp_path: Path, kept: State, shown: tuple[Pair
     """A server is asked, and what it shows compared with what is kept."""
     other, address = shown
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
-    expected = f"{address} serves another certificate, {fingerprint(other.certificate)[:16]}, until {other.not_after:%Y-%m-%d}\n"
+    until = f"{other.not_after:%Y-%m-%d}"
+    expected = f"{address} serves another certificate, {fingerprint(other.certificate)[:16]}, until {until}\n"
     assert result.stdout.endswith(expected)
 
 
