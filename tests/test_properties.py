@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.fuzz.enforcement import core_limit, memory_limit
+from tests.fuzz.oracle.claims import claims, claims_in
 from tests.fuzz.oracle.meaning import at_least
-from tests.generators.admissions import Admitted, all_containers, allowed, changed, decision_on
+from tests.generators.admissions import Admitted, admissions, all_containers, allowed, changed, decision_on
 from tests.generators.pods import pods, sound_pods
 from tests.generators.policies import Configured, contexts, policies
 from tests.strict_patch import apply_strictly
@@ -119,6 +120,18 @@ def fillable(one: Admitted, vendor: str, dimension: str) -> bool:
     """Whether a default of the mapping or the namespace could be filled in."""
     annotated = f"vgpu-webhook.io/default-{dimension}" in one.context.namespace.annotations
     return annotated or dimension in one.policy.vendors[vendor].defaults
+
+
+@given(admissions())
+def test_claims_stay_and_are_never_beside_a_request(one: Admitted) -> None:
+    """Claims are never changed, nor called no GPU, and no container that holds GPUs has one beside them."""
+    if claims_in(one.pod):
+        assert one.decision.reason is not Reason.NO_GPU_WORDS
+    for before, after in one.containers():
+        assert (before.get("resources") or {}).get("claims") == (after.get("resources") or {}).get("claims")
+        holds = before["name"] in one.decision.account.get("containers", {})
+        assert not (one.decision.allowed and holds and claims(before))
+    assert one.stored["spec"].get("resourceClaims") == one.pod["spec"].get("resourceClaims")
 
 
 LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"

@@ -71,6 +71,7 @@ class ContainerEdits:
     env_removed: set[int] = field(default_factory=set)
     env_inserted: dict[int, Entry] = field(default_factory=dict)
     env_appended: list[Entry] = field(default_factory=list)
+    env_from_removed: set[int] = field(default_factory=set)
     mounts: list[Entry] = field(default_factory=list)
 
     def set_resource(self, name: str, number: Number) -> None:
@@ -90,6 +91,7 @@ class ContainerEdits:
             self._write_env(f"{path}/env", operations)
         if self.env_appended:
             _append(f"{path}/env", container.env, self.env_appended, operations)
+        _remove(f"{path}/envFrom", self.env_from_removed, operations)
         if self.mounts:
             _append(f"{path}/volumeMounts", container.volume_mounts, self.mounts, operations)
 
@@ -159,7 +161,17 @@ class PodEdits:
         pod: the view of the pod that was sent; the operations apply to that object only.
     """
 
-    __slots__ = ("_containers", "_pod", "annotations", "fields", "labels", "node_selector", "tolerations", "volumes")
+    __slots__ = (
+        "_containers",
+        "_pod",
+        "annotations",
+        "fields",
+        "labels",
+        "node_selector",
+        "tolerations",
+        "volumes",
+        "volumes_removed",
+    )
 
     def __init__(self, pod: Pod) -> None:
         self._pod = pod
@@ -169,6 +181,7 @@ class PodEdits:
         self.node_selector = MapEdits("/spec/nodeSelector", pod.spec.node_selector)
         self.tolerations: list[Entry] = []
         self.volumes: list[Entry] = []
+        self.volumes_removed: set[int] = set()
         self.fields: dict[str, Any] = {}
         """Other members of the spec by name (``schedulerName``): a value to set, or None to take a present one away."""
 
@@ -202,6 +215,7 @@ class PodEdits:
 
     def _write_spec(self, operations: list[Operation]) -> None:
         spec = self._pod.spec
+        _remove("/spec/volumes", self.volumes_removed, operations)
         if self.volumes:
             _append("/spec/volumes", spec.volumes, self.volumes, operations)
         if self.tolerations:
@@ -220,6 +234,10 @@ def _append(path: str, there: msgspec.Raw, entries: list[Entry], operations: lis
         operations.extend({"op": "add", "path": f"{path}/-", "value": entry} for entry in entries)
     else:
         operations.append({"op": "add", "path": path, "value": entries})
+
+
+def _remove(path: str, indexes: set[int], operations: list[Operation]) -> None:
+    operations.extend({"op": "remove", "path": f"{path}/{index}"} for index in sorted(indexes, reverse=True))
 
 
 def _write_quantity(path: str, there: QuantityText | None, number: Number | None, operations: list[Operation]) -> None:

@@ -146,7 +146,27 @@ class Volume(View, frozen=True):
     empty_dir: msgspec.Raw = ABSENT
 
 
+class _ConfigMap(View, frozen=True):
+    """A reference to a ConfigMap."""
+
+    name: str = ""
+
+
+class _EnvFrom(View, frozen=True):
+    """An entry of a container's ``envFrom``."""
+
+    config_map_ref: _ConfigMap | None = None
+
+
+class _ConfigMapVolume(View, frozen=True):
+    """An entry of a pod's ``volumes``, as far as it is a ConfigMap."""
+
+    config_map: _ConfigMap | None = None
+
+
 _pod = msgspec.json.Decoder(Pod)
+_env_from = msgspec.json.Decoder(list[_EnvFrom] | None)
+_config_maps = msgspec.json.Decoder(list[_ConfigMapVolume] | None)
 _env = msgspec.json.Decoder(list[EnvVar] | None)
 _mounts = msgspec.json.Decoder(list[VolumeMount] | None)
 _volumes = msgspec.json.Decoder(list[Volume] | None)
@@ -196,3 +216,15 @@ def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:
 def decode_volumes(raw: msgspec.Raw) -> list[Volume]:
     """The volumes kept undecoded in a `PodSpec`."""
     return (_volumes.decode(raw) or []) if present(raw) else []
+
+
+def config_maps_from(raw: msgspec.Raw) -> list[tuple[int, str]]:
+    """The ConfigMaps in the ``envFrom`` of a `Container`, each with its place in the list."""
+    entries = (_env_from.decode(raw) or []) if present(raw) else []
+    return [(i, one.config_map_ref.name) for i, one in enumerate(entries) if one.config_map_ref is not None]
+
+
+def config_maps_mounted(raw: msgspec.Raw) -> list[tuple[int, str]]:
+    """The ConfigMaps in the volumes of a `PodSpec`, each with its place in the list."""
+    entries = (_config_maps.decode(raw) or []) if present(raw) else []
+    return [(i, one.config_map.name) for i, one in enumerate(entries) if one.config_map is not None]

@@ -279,6 +279,13 @@ class Reason(enum.Enum):
         "A key was written that current versions of the target's system no longer read; the message says since when.",
         "Use it only where the older version runs, or choose another target.",
     )
+    REFERENCES_DROPPED = _(
+        "VGW212",
+        ReasonKind.WARNING,
+        "references to the source's ConfigMaps removed",
+        "The source's own webhook had the pod refer to ConfigMaps that its scheduler makes; for the target nobody makes them.",
+        "Nothing.",
+    )
     BAD_QUANTITY = _(
         "VGW301",
         ReasonKind.DENIAL,
@@ -658,6 +665,14 @@ class Reason(enum.Enum):
         "search path cleaned",
         "Empty elements of `LD_LIBRARY_PATH` were dropped: the loader reads them as the current directory.",
         "Write the path without empty elements.",
+    )
+    DEVICES_HIDDEN = _(
+        "VGW610",
+        ReasonKind.WARNING,
+        "devices hidden",
+        "A variable of the pod beats that of the device plugin and shows the container none of the devices that it requests. "
+        "It is removed where the request is translated, and stays where it is not.",
+        "Remove it. If another webhook writes it (HAMi's does with `overwriteEnv`), have that one leave the pod out.",
     )
     INTERNAL_ERROR = _(
         "VGW901",

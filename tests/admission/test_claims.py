@@ -159,3 +159,19 @@ def test_claims_that_another_webhook_makes_of_a_share(init: bool) -> None:  # no
     second = decided(made_claims(stored))
     assert (second.allowed, second.patch_json) == (True, b"")
     assert second.reason is (Reason.ALREADY_RIGHT if init else Reason.RESOURCE_CLAIMS)
+
+
+def test_percentage_that_another_webhook_leaves() -> None:
+    """HAMi-DRA's webhook claims a device and leaves the percentage, which no node has: the pod would stay Pending.
+
+    052848d1, pkg/webhook/dra/mutating.go: `handleContainer` knows count, memory and cores.
+    """
+    data = pod({"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}})
+    first = decided(data)
+    assert first.reason is Reason.CHANGED
+    left = made_claims(apply_strictly(data, first.patch))
+    assert left["spec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpumem-percentage": "50"}
+    second = decided(left)
+    assert second.denial is not None
+    assert second.denial.reason is Reason.CLAIM_BESIDE_REQUEST
+    assert "nvidia.com/gpumem-percentage" in second.denial.text

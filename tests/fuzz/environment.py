@@ -123,6 +123,8 @@ VOLUMES: tuple[Any, ...] = (
 )
 
 
+KAI_MAPS = "runai/shared-gpu-configmap"
+"""In which KAI's admission writes what the names of its ConfigMaps begin with (``gpusharing/pod_mutation.go``)."""
 DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
 
 
@@ -214,6 +216,19 @@ def card_by_affinity(draw: Draw) -> Json:
     expression = {"key": "nvidia.com/gpu.product", "operator": draw.pick(("In", "In", "NotIn")), "values": cards}
     terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
     return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def refer(draw: Draw, spec: Json, annotations: dict[str, str]) -> None:
+    """Adds to a pod what KAI's webhook has written there before: references to ConfigMaps of its binder."""
+    annotations[KAI_MAPS] = draw.pick(("p-abcdefg-shared-gpu", "p-abcdefg-shared-gpu", "", "own"))
+    name = "p-abcdefg-shared-gpu-0"
+    container = draw.pick(spec["containers"])
+    names = ("NVIDIA_VISIBLE_DEVICES", "RUNAI_NUM_OF_GPUS", "GPU_PORTION")
+    references = [{"name": one, "valueFrom": {"configMapKeyRef": {"name": name, "key": one}}} for one in names]
+    container["env"] = [*(container.get("env") or []), *references]
+    container["envFrom"] = [*(container.get("envFrom") or []), {"configMapRef": {"name": f"{name}-evar"}}]
+    volume = {"name": f"{name}-vol", "configMap": {"name": name}}
+    spec["volumes"] = draw.pick(([volume], [{"name": "own", "emptyDir": {}}, volume], []))
 
 
 def mark(draw: Draw, labels: dict[str, str], annotations: dict[str, str]) -> None:

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.fuzz.draw import Draw
-from tests.fuzz.environment import around, mark, place
+from tests.fuzz.environment import around, mark, place, refer
 from tests.fuzz.policies import SETUPS
 from tests.fuzz.requests import NAMES, VENDORS
 from tests.fuzz.requests.ask import Ask
@@ -118,6 +118,8 @@ def _pod(draw: Draw) -> Json:
         annotations["vke.volcengine.com/container-multiple-gpu"] = draw.pick((",", ",", ",", ", ")).join(entries)
     place(draw, spec)
     mark(draw, labels, annotations)
+    if draw.chance(0.3 if vendor in {"kai", "nvfractions"} else 0.005):
+        refer(draw, spec, annotations)
     if draw.chance(0.55):
         target = draw.pick(NAMES) if draw.chance(0.97) else draw.pick(("nobody", "", "NVIDIA", "mps", "mig-single"))
         annotations[f"{PREFIX}target"] = target

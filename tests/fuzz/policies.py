@@ -141,7 +141,7 @@ SETUPS: tuple[Setup, ...] = (
         "stripped variables, a limit or nothing",
         mappings=CONFIGURED
         + "---\nextends: nvidia\nshim: {unmet: deny}\nguard:\n"
-        + '- {env: NVIDIA_VISIBLE_DEVICES, unless: [void, none, ""], whole: true, action: strip}\n'
+        + '- {env: NVIDIA_VISIBLE_DEVICES, unless: [void, none, ""], whole: true, hides: true, action: strip}\n'
         + "- {env: CUDA_DISABLE_CONTROL, lifts: truthy, action: strip}\n"
         + "- {env: GPU_CORE_UTILIZATION_POLICY, lifts: [disable], action: strip}\n"
         + '- {env: ["CUDA_DEVICE_*_LIMIT*", CUDA_REDIRECT], unless: [], action: strip}\n',

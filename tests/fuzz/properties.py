@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any
 
-from tests.fuzz.environment import MARKS, PLAIN, SWITCHES
+from tests.fuzz.environment import KAI_MAPS, MARKS, PLAIN, SWITCHES
 from tests.fuzz.generate import PREFIX
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
@@ -87,9 +87,11 @@ def _survives(trial: Trial) -> Iterator[Finding]:
         yield Finding("3 what is the user's survives", f"labels {labels} became {kept}")
     notes, left = (one["metadata"].get("annotations") or {} for one in (pod, stored))
     for key, text in notes.items():
-        if left.get(key) != text and not key.startswith(REQUEST_KEYS) and key not in {*MARKS, *switches}:
+        if left.get(key) != text and not key.startswith(REQUEST_KEYS) and key not in {*MARKS, *switches, KAI_MAPS}:
             yield Finding("3 what is the user's survives", f"annotation {key}: {text} became {left.get(key)}")
     volumes = pod["spec"].get("volumes") or []
+    if KAI_MAPS in notes and KAI_MAPS not in left:
+        volumes = [one for one in volumes if not refers(one.get("configMap"), notes[KAI_MAPS])]
     if (stored["spec"].get("volumes") or [])[: len(volumes)] != volumes:
         yield Finding("3 what is the user's survives", "volumes")
 
@@ -101,13 +103,19 @@ def _containers_survive(trial: Trial) -> Iterator[Finding]:
         mounts = before.get("volumeMounts") or []
         if (after.get("volumeMounts") or [])[: len(mounts)] != mounts:
             yield Finding("3 what is the user's survives", "volumeMounts")
-        if _plain(before) != _plain(after):
-            yield Finding("3 what is the user's survives", f"env {_plain(before)} became {_plain(after)}")
+        plain = [_plain(container, trial) for container in (before, after)]
+        if plain[0] != plain[1]:
+            yield Finding("3 what is the user's survives", f"env {plain[0]} became {plain[1]}")
         for side in ("limits", "requests"):
             if _foreign(before, side) != _foreign(after, side):
                 yield Finding(
                     "3 what is the user's survives", f"{side} {_foreign(before, side)}: {_foreign(after, side)}"
                 )
+
+
+def refers(reference: Json | None, beginning: str) -> bool:
+    """Whether a reference to a ConfigMap is to one whose name begins so."""
+    return bool(beginning) and reference is not None and str(reference.get("name", "")).startswith(f"{beginning}-")
 
 
 def _sides_agree(container: Json, written: Json) -> Iterator[Finding]:
@@ -137,8 +145,13 @@ def _futures(pod: Any) -> list[Any]:
     return found
 
 
-def _plain(container: Json) -> list[Json]:
-    return [entry for entry in container.get("env") or [] if entry["name"] in PLAIN]
+def _plain(container: Json, trial: Trial) -> list[Json]:
+    beginning = (trial.case.pod["metadata"].get("annotations") or {}).get(KAI_MAPS, "")
+    return [
+        entry
+        for entry in container.get("env") or []
+        if entry["name"] in PLAIN and not refers((entry.get("valueFrom") or {}).get("configMapKeyRef"), beginning)
+    ]
 
 
 def _foreign(container: Json, side: str) -> Json:

@@ -144,13 +144,30 @@ def mounts() -> st.SearchStrategy[Any]:
     )
 
 
+CLAIMS = [{"name": "own"}, {"name": "own", "request": "r"}, {"name": "nic", "futureField": 1}]
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/gpu.example.com"
+
+
+@st.composite
+def claimed(draw: st.DrawFn, found: Json) -> Json:
+    """Resources of a container, rarely with claims of Dynamic Resource Allocation beside whatever stands there."""
+    kind = draw(st.integers(0, 29))
+    if kind == 0:
+        return {**found, "claims": draw(st.one_of(st.none(), st.lists(st.sampled_from(CLAIMS), max_size=2)))}
+    if kind == 1:
+        number = draw(st.sampled_from(["1", "2", "0"]))
+        return {**found, **{side: {**(found.get(side) or {}), DEVICE_CLASS: number} for side in ("limits", "requests")}}
+    return found
+
+
 @st.composite
 def containers(draw: st.DrawFn, name: str, sides: st.SearchStrategy[Side], names: list[str]) -> Json:
     """One container."""
     container: Json = {"name": name, "image": "i", **draw(futures())}
     side = {**draw(sides), **draw(st.sampled_from([{}, {}, {"cpu": "500m"}]))}
     if draw(st.booleans()) or side:
-        container["resources"] = {**(resources(side, draw(st.sampled_from(SHAPES))) or {}), **draw(futures())}
+        shaped = resources(side, draw(st.sampled_from(SHAPES))) or {}
+        container["resources"] = {**draw(claimed(shaped)), **draw(futures())}
     for key, values in (("env", variables(names)), ("volumeMounts", mounts())):
         if draw(st.booleans()):
             container[key] = draw(values)
@@ -201,6 +218,11 @@ def _pod(draw: st.DrawFn, metadata: Json, spec: Json) -> Json:
     ):
         if draw(st.booleans()):
             spec[key] = draw(st.sampled_from(values))
+    if draw(st.integers(0, 9)) == 0:
+        template = {"name": "own", "resourceClaimTemplateName": "t"}
+        spec["resourceClaims"] = draw(
+            st.sampled_from([None, [], [template], [template, {"name": "nic", "futureField": 1}]])
+        )
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec, **draw(futures())}
 
 

@@ -38,6 +38,8 @@ SCHEMA: list[Mistake] = [
     ("forms:", "init_containers: served\nforms:", 7, "init_containers", "unknown key", "did you mean `initContainers`"),
     ("forms:", "inactive: 1\nforms:", 7, "inactive", "boolean", ""),
     ("forms:", "known: all\nforms:", 7, "known", "list", ""),
+    ("forms:", "configMaps: 'a b'\nforms:", 7, "configMaps", "a b", ""),
+    ("forms:", "configMaps: a.b/c\nowned: ['a.b/*']\nforms:", 7, "configMaps", "among `owned`", ""),
     ("forms:", "variables: {m: {value: [a]}}\nforms:", 7, "variables.m.value", "unknown key", "did you mean `values`"),
 ]
 WORDS: list[Mistake] = [
@@ -59,6 +61,23 @@ WORDS: list[Mistake] = [
     ("is: cores", "is: cores, step: 0", 6, "keys.core.step", "not above 0", ""),
     ("is: cores", "is: cores, step: x", 6, "keys.core.step", "not a Kubernetes quantity", ""),
     ("is: devices", "is: text, picks: profile", 4, "keys.gpu.picks", "variable 'profile' is not defined", ""),
+    ("is: cores", "is: cores, ceiling: {of: mem}", 6, "keys.core.ceiling", "annotation with `is: other`", ""),
+    (
+        "forms:",
+        "  top: {annotation: acme.com/top, is: other, written: quantity, ceiling: {of: memory, per: 1Mi}}\nforms:",
+        7,
+        "keys.top.ceiling.of",
+        "no amount is called 'memory'",
+        "gpu, mem, core, top",
+    ),
+    (
+        "forms:",
+        "  top: {annotation: acme.com/top, is: other, ceiling: {of: mem, per: 0}}\nforms:",
+        7,
+        "keys.top.ceiling.per",
+        "0 is not above 0",
+        "",
+    ),
     ("is: devices", "is: container", 4, "keys.gpu", "says who asks", "`absent: first`"),
 ]
 VARIABLES: list[Mistake] = [

@@ -438,3 +438,31 @@ def test_whole_devices_know_only_rules_that_say_so() -> None:
     made = guards({"env": "X", "unless": [], "action": "strip"}, {"env": "X", "lifts": ["all"], "whole": True})
     found = [made.catch("X", value, whole=whole) for value, whole in [("all", False), ("all", True), ("0", True)]]
     assert [rule.action if rule is not None else None for rule in found] == ["strip", "deny", None]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        {"env": "A", "unless": [], "hides": True},
+        {"env": "A", "lifts": ["x"], "hides": True},
+        {"annotation": "a.b/c", "unless": ["x"], "hides": True},
+    ],
+)
+def test_nothing_hides_without_a_value(rule: dict[str, Any]) -> None:
+    """The values that hide devices are those that show no others, and stand in variables."""
+    _, problems = compiled(rule)
+    assert [(problem.path, problem.message) for problem in problems] == [
+        (("guard", 0, "hides"), "no value hides devices")
+    ]
+
+
+def test_values_that_hide_devices() -> None:
+    """Only those, to the letter, and only where an entry says so."""
+    made = guards(
+        {"env": "SHOWN_*", "unless": ["none", ""], "whole": True, "hides": True},
+        {"env": "OTHER", "unless": ["none"]},
+    )
+    values = ("none", "", "NONE", "all", None)
+    assert [made.hides("SHOWN_DEVICES", value) for value in values] == [True, True, False, False, False]
+    assert not made.hides("OTHER", "none")
+    assert not made.hides("A", "none")

@@ -311,9 +311,11 @@ def check(pod: Any, asked: Meaning, target: str) -> Any | None:
 
 
 def at_least(got: str, asked: str) -> bool:
-    """Whether an amount of the status is not less than another; a size never becomes a part of a device."""
+    """Whether an amount of the status is not less than another; a size never becomes a part of a device but all of it."""
     if asked == "free" or got == "free":
         return got == asked
+    if got == "100%":
+        return True
     unit = "%" if asked.endswith("%") else "Mi"
     return got.endswith(unit) and parse_quantity(got.removesuffix(unit)) >= parse_quantity(asked.removesuffix(unit))
 

@@ -42,6 +42,7 @@ FAMILY = OTHER.replace("family: acme", "family: nvidia")
             "known are acme",
         ),
         ((f"{ACME}copies: acme\n",), "", "0.yaml", "copies", "no other vendor is called 'acme'", ""),
+        ((f"{ACME}beside: {{cambrikon: a}}\n",), "", "0.yaml", "beside.cambrikon", "'cambrikon'", "cambricon"),
         (
             (f"{ACME}translateTo: other\n", f"{OTHER}translateTo: nvidia\n"),
             "",

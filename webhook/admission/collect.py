@@ -47,7 +47,8 @@ class ContainerRequest:
         findings: what was noticed while collecting.
         others: further keys of keys that are among those already, with whatever number.
         apart: pairs of a key and its twin that say different amounts; the lower one, which is guaranteed, is among the keys.
-        copy: the same request once more, in the keys of a vendor that copies this one's.
+        copy: the same request once more, in the keys of a vendor that copies this one's; or keys of a vendor that stand
+            beside these, so that the container is left as it stands.
     """
 
     position: int
@@ -166,16 +167,21 @@ def _asking_in(
     if one is None:
         one = asking[position] = ContainerRequest(position, container, vendor)
     elif one.vendor is not vendor:
-        if vendor.copies == one.vendor.name and (one.copy is None or one.copy.vendor is vendor):
+        if _accompanies(vendor, one.vendor) and (one.copy is None or one.copy.vendor is vendor):
             one.copy = one.copy or ContainerRequest(position, container, vendor)
             return one.copy
-        if one.vendor.copies == vendor.name and one.copy is None:
+        if _accompanies(one.vendor, vendor) and one.copy is None:
             asking[position] = ContainerRequest(position, container, vendor, copy=one)
             return asking[position]
         other = min(said.key for said in one.all_key_values.values())
         message = f"{other} is a key of {one.vendor.name}, {key} one of {vendor.name}: keep the keys of one vendor"
         raise one.deny(Reason.TWO_VENDORS, message)
     return one
+
+
+def _accompanies(vendor: Vendor, other: Vendor) -> bool:
+    """Whether keys of `vendor` may stand in a container beside those of `other`."""
+    return vendor.copies == other.name or vendor.name in other.document.beside
 
 
 def _quantity(one: ContainerRequest, key: str, text: str) -> Number:

@@ -15,6 +15,7 @@ from webhook.admission.overrides import overrides_of
 from webhook.admission.placement import place_pod
 from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
 from webhook.admission.plan import Allocation, Plan
+from webhook.admission.references import drop_references
 from webhook.admission.resolve import Resolution, resolve
 from webhook.admission.settle import Settled
 from webhook.admission.shim import inject_shim
@@ -125,7 +126,8 @@ def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Allocation:
     owner = one.target if last is one else last.requested.vendor
     copy = one.requested.copy if last.target is one.requested.vendor else None
     vendor = None if copy is None else copy.vendor
-    return Allocation(slot, one.requested.vendor, owner, last.target, one.request, last.form, vendor)
+    moved = bool(one.dropped) or None in one.resources.values()
+    return Allocation(slot, one.requested.vendor, owner, last.target, one.request, last.form, vendor, moved)
 
 
 def apply_plan(work: Plan, resolution: Resolution) -> None:
@@ -135,6 +137,7 @@ def apply_plan(work: Plan, resolution: Resolution) -> None:
         Refused: one of them is impossible; what was found until then is in `Plan.findings`.
     """
     check_claims(work)
+    drop_references(work)
     guard_pod(work)
     place_pod(work)
     inject_shim(work)

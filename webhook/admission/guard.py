@@ -1,9 +1,9 @@
 """The guard: what would lift the limit of a share is refused or removed, what only a scheduler writes is stripped."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Final, Literal, TypeAlias, cast
 
-from webhook.admission.plan import Plan
+from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Denied, Finding, deny
 from webhook.labels import GUARD
 from webhook.mapping.model.guard_rule import GuardPlace, GuardRule
@@ -35,6 +35,7 @@ def guard_pod(work: Plan) -> None:
             _guard_keys(work, edits, cast("GuardPlace", place))
     for holding in work.allocations:
         _guard_container(work, holding.slot, holding.vendor, holding.request)
+        _show_devices(work, holding)
         if holding.copy is not None:
             _guard_container(work, holding.slot, holding.copy, holding.request)
     for slot, vendor in work.left_alone:
@@ -82,7 +83,9 @@ def _guard_keys(work: Plan, edits: MapEdits, place: GuardPlace) -> None:
             action = _ordered(work) or rule.action
             field = f"metadata.{place}s[{key}]"
             if action == "deny":
-                message = f"the value of the {place} {_shown(key)} {_effect(share=holding.share)}: {_remedy(rule)}"
+                message = (
+                    f"the value of the {place} {_shown(key)} {_effect(share=holding.share)}: {_remedy(rule.harmless)}"
+                )
                 raise deny(Reason.GUARDED, message, field=field, value=value)
             if action == "strip":
                 _count_stripped(work)
@@ -100,22 +103,54 @@ def _guard_container(work: Plan, slot: Slot, vendor: Vendor, request: Request | 
     ours = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
     ordered = _ordered(work)
     chosen = work.policy.settings.guard_exceptions
+    removed = work.edits.container(slot).env_removed
     for index, entry in enumerate(decode_env(container.env)):
         value = known_value(entry)
         rule = vendor.guard.catch(entry.name, value, value_source(entry), whole=not share)
-        if rule is None or (
-            value is not None and (ours.get(entry.name) == value or value in chosen.get(entry.name, ()))
+        if (
+            rule is None
+            or index in removed
+            or (value is not None and (ours.get(entry.name) == value or value in chosen.get(entry.name, ())))
         ):
             continue
+        if rule.exception:
+            continue  # it is the vendor's own system that writes it: whatever the namespace says of what lifts
         action = ordered or rule.action
         if action == "allow":
             continue
         if action == "deny":
-            raise _denial(slot, entry, value, rule, ours.get(entry.name), share=share)
+            raise _denial(slot, entry, rule, ours.get(entry.name), request)
         _count_stripped(work)
-        work.edits.container(slot).env_removed.add(index)
+        removed.add(index)
         message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: leave it out"
         work.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
+
+
+def _show_devices(work: Plan, holding: Allocation) -> None:
+    """Finds variables that hide the container's own devices: the kubelet puts the pod's after those of the device plugin.
+
+    HAMi's webhook with ``overwriteEnv`` writes them to containers that request nothing in its keys, and may be called before
+    these are translated. Where a request is written they are removed; at home they are the user's, or another webhook's.
+    """
+    slot, vendor = holding.slot, holding.vendor
+    if not vendor.guard.rules or not work.concerns(slot, vendor):
+        return
+    last: dict[str, tuple[list[int], str | None]] = {}
+    for index, entry in enumerate(decode_env(slot.container.env)):
+        if vendor.guard.guarded(entry.name):
+            last[entry.name] = [*last.get(entry.name, ([], None))[0], index], known_value(entry)
+    for name, (indexes, value) in last.items():
+        if not vendor.guard.hides(name, value):
+            continue  # of several of a name the last counts
+        message = f"env {_shown(name)} is {value!r}: the container would see none of the devices that it requests"
+        if holding.moved:
+            for _ in indexes:
+                _count_stripped(work)
+            work.edits.container(slot).env_removed.update(indexes)
+            message = f"{message}; it was removed"
+        else:
+            message = f"{message}: remove it"
+        work.findings.append(Finding(Reason.DEVICES_HIDDEN, message, slot.name, f"env[{name}]", value))
 
 
 def _count_stripped(work: Plan) -> None:
@@ -153,15 +188,18 @@ def _effect(*, share: bool) -> str:
     return "lifts the limit of the share" if share else "shows devices that the container did not request"
 
 
-def _denial(slot: Slot, entry: EnvVar, value: str | None, rule: GuardRule, ours: str | None, *, share: bool) -> Denied:
-    name = f"env {_shown(entry.name)}"
+def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, ours: str | None, request: Request | None) -> Denied:
+    name, value = f"env {_shown(entry.name)}", known_value(entry)
+    share = request is not None and not request.whole
+    # Where devices are requested, a value that hides them is no way out.
+    harmless = None if request is not None and rule.hides else rule.harmless
     if value is None:
         effect = _effect(share=share).replace("lifts", "lift").replace("shows", "show")
         message = f"{name} takes its value from elsewhere, which could {effect}: "
-        remedy = _remedy(rule, "write the value itself, or remove it")
+        remedy = _remedy(harmless, "remove it" if rule.hides else "write the value itself, or remove it")
     else:
         message = f"the value of {name} {_effect(share=share)}: "
-        remedy = _remedy(rule)
+        remedy = _remedy(harmless)
     if ours is not None:
         remedy = f"remove it (the limit that was asked for is {ours})"
     return deny(
@@ -173,12 +211,12 @@ def _denial(slot: Slot, entry: EnvVar, value: str | None, rule: GuardRule, ours:
     )
 
 
-def _remedy(rule: GuardRule, otherwise: str = "remove it") -> str:
+def _remedy(harmless: Collection[str] | None, otherwise: str = "remove it") -> str:
     """What to do about a key that is caught."""
-    if not rule.harmless:
+    if not harmless:
         return otherwise
-    harmless = sorted(one or '""' for one in rule.harmless)
-    return f"remove it, or write {' or '.join(harmless)}"
+    shown = sorted(one or '""' for one in harmless)
+    return f"remove it, or write {' or '.join(shown)}"
 
 
 def _shown(name: str) -> str:

@@ -115,12 +115,15 @@ def remember(facts: bytes, pod: Pod, known: Remembered, memo: Memo) -> None:
 def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     """What of a plain pod and its namespace decides under a policy, as one text; None if that is too long to be kept.
 
-    That a map or list is missing is a fact, too, for the patch.
+    That a map or list is missing is a fact, too, for the patch. A pod to which a vendor's own webhook has added references is
+    looked at closely each time.
     """
     if container_count(pod) > MAX_CONTAINERS:
         return None
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
     annotations = namespace.annotations
+    if metadata.annotations and not policy.references.isdisjoint(metadata.annotations):
+        return None
     try:
         facts = _encode(
             (
@@ -150,11 +153,14 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
     """The containers with resources of a vendor that a resolution says nothing of."""
     held = {one.requested.position for one in resolution.settled}
-    found = {one.requested.position: one.requested.vendor for one in resolution.left}
+    found: dict[int, list[Vendor]] = {}
+    for one in resolution.left:
+        copy = one.requested.copy
+        found[one.requested.position] = [one.requested.vendor, *([] if copy is None else [copy.vendor])]
     for position, container in enumerate(seen.keys.containers):
         if container.resources and position not in held and position not in found:
-            found[position] = policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor]
-    return tuple((seen.slots[position], vendor) for position, vendor in sorted(found.items()))
+            found[position] = [policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor]]
+    return tuple((seen.slots[position], vendor) for position, its in sorted(found.items()) for vendor in its)
 
 
 def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy: Policy) -> Remembered:

@@ -23,6 +23,7 @@ class Allocation(NamedTuple):
         request: the settled request as the target's keys say it.
         form: the name of the target's form that those keys take.
         copy: the vendor in whose keys the request stands once more, and stays.
+        moved: keys of the source are taken away; not in a second pass, which finds those of the target.
     """
 
     slot: Slot
@@ -32,6 +33,7 @@ class Allocation(NamedTuple):
     request: Request
     form: str | None
     copy: Vendor | None = None
+    moved: bool = False
 
     @property
     def vendors(self) -> tuple[Vendor, ...]:

@@ -71,6 +71,8 @@ def settle(
         Refused: the vendor refuses the keys, or the target cannot express the request.
     """
     target, crossing = target_of(one.vendor, given, policy)
+    if one.copy is not None and one.copy.vendor.name in one.vendor.document.beside:
+        return Left(one, one.vendor.document.beside[one.copy.vendor.name], placed=True)
     if one.others or several_bindings(one):
         return left_several(one, target)
     _check_promises(one, target, policy)
@@ -97,9 +99,19 @@ def _check_promises(one: ContainerRequest, target: Vendor, policy: Policy) -> No
             message = f"{listed}: the keys of {copy.vendor.name} copy those of {one.vendor.name}, and mean {both[1]}"
             raise one.deny(Reason.TWO_VENDORS, f"{message} instead of {both[0]}: write the same to both")
     if target is not one.vendor:
-        for low, high in (pair for each in (one, copy) if each is not None for pair in each.apart):
+        for low, high in (pair for each in (one, copy) if each is not None for pair in (*each.apart, *_above(each))):
             message = f"{low} is guaranteed and {high} the most, and nobody but {one.vendor.name} can do both"
             raise one.deny(Reason.TWINS_DIFFER, f"{message}: write one value to both", high)
+
+
+def _above(one: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:
+    """What is requested, and the key that allows another amount than that."""
+    for said in one.key_values.values():
+        ceiling = one.vendor.keys[said.word].ceiling
+        if ceiling is not None and ceiling[0] in one.key_values:
+            requested = one.key_values[ceiling[0]]
+            if said.number != requested.number * ceiling[1]:
+                yield requested, said
 
 
 class _Settler:
@@ -244,7 +256,7 @@ class _Settler:
                 settled.dropped.append(said.key)
                 if word.twin is not None:
                     settled.dropped.extend(self._both_keys(word, said))
-            if word.kind == "other" and word.place != "nodeSelector":
+            if word.kind == "other" and word.place != "nodeSelector" and word.ceiling is None:
                 message = f"{said} means nothing to {target.name} and was removed"
                 settled.findings.append(Finding(Reason.WORD_NOT_CARRIED, message, one.name, said.key, said.text))
         for name, said in written.keys.items():

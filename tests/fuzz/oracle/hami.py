@@ -26,6 +26,7 @@ ASCEND = {
     "910B3": (16384, 32768, 65536),
     "910B4": (8192, 16384, 32768),
     "310P": (3072, 6144, 12288, 21527),
+    "910C": (16384, 32768, 65536),
 }
 """MiB of the templates by chip, of which HAMi's scheduler takes the smallest that holds the request (``values.yaml``).
 
@@ -106,7 +107,8 @@ def mthreads(keys: Keys) -> Meaning:
     if units not in MTHREADS:
         raise Denied(f"no legal size: {units}")
     part = None if cores is None else percent(Fraction(cores * 100, 16))
-    return Meaning("mthreads", 1, size(units, 512 * MIB), part, {"cores": FREE})
+    memory = ALL if units == MTHREADS[-1] else size(units, 512 * MIB)  # memoryPerMthreadsGPU
+    return Meaning("mthreads", 1, memory, part, {"cores": FREE})
 
 
 def metax(keys: Keys) -> Meaning:
@@ -197,6 +199,8 @@ def ascend(keys: Keys) -> Meaning:
     most = 24576 if keys.variant == "310P" else whole_chip
     if mib is not None and mib > most:
         raise Denied("more memory than the chip has")
+    if keys.variant == "910C":
+        return _super_pod(cards, mib)
     if cards > 1 and mib is not None and mib <= templates[-1]:
         raise Denied("a template on several devices")
     if cards > 1 and mib is not None and mib < whole_chip:
@@ -209,6 +213,23 @@ def ascend(keys: Keys) -> Meaning:
     if template is None:
         return Meaning("ascend", 1, ALL, ALL, corrected=mib < whole_chip)
     return Meaning("ascend", 1, size(template, MIB), None, {"cores": FREE}, corrected=mib != template)
+
+
+def _super_pod(cards: int, mib: int | None) -> Meaning:
+    """``superPod`` in the chart: two chips on a board go together, each with the template that holds the request."""
+    if cards > 1 and cards % 2:
+        raise Denied("an odd number of chips")
+    together = count(cards + cards % 2)
+    if mib is None and cards == 1:  # as for one of any other chip
+        return Meaning("ascend", together, None, None, {"memory": ALL, "cores": FREE})
+    if mib is None:
+        return Meaning("ascend", together, ALL, ALL)
+    template = next(one for one in ASCEND["910C"] if mib <= one)
+    if cards > 1 and template != mib:
+        raise Unsure("a template of several devices has to be written as it is")
+    if template == ASCEND["910C"][-1]:
+        return Meaning("ascend", together, ALL, ALL, corrected=mib < template)
+    return Meaning("ascend", together, size(template, MIB), None, {"cores": FREE}, corrected=mib != template)
 
 
 def neuron(keys: Keys) -> Meaning:

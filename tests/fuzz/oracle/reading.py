@@ -3,13 +3,13 @@
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from tests.fuzz.oracle import clouds, hami, schedulers
 from tests.fuzz.oracle.keys import Cluster, Keys
-from tests.fuzz.oracle.meaning import ALL, Alone, Denied, Lacks, Meaning, Unsure
+from tests.fuzz.oracle.meaning import ALL, Alone, Denied, Lacks, Meaning, Unsure, count
 from tests.fuzz.oracle.names import name_of, owner_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.oracle.several import alone, checked_sums, copied
@@ -93,6 +93,8 @@ COUNT_NAMES = {
 """The counts without which the vendors ignore the rest."""
 COPIES = ("kai", "nvfractions")
 """The second repeats the first one's requests in its own keys; both stay."""
+BESIDE = ("koordinator", "cambricon")
+"""An MLU by Koordinator: the keys of both stand in one container (``device-scheduling-cambricon-mlu.md``)."""
 CONTAINER_KEY = re.compile(r"(?:nvidia\.com|vgpu-webhook\.io)/container\.(.+?)\.(gpu-memory\.|memory|cores|devices)")
 
 
@@ -163,6 +165,9 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
         if elsewhere and asked[0] in COPIES:
             reads.append(Read(name, position is None, asked[0], refused="a copy for another container", used=used))
             continue
+        if set(asked) == set(BESIDE):
+            reads.append(_beside(container, vendors, Keys(name, position, len(regular), labels, annotations, cluster)))
+            continue
         if len(asked) > 1 and both != COPIES:
             reads.append(Read(name, position is None, asked[0], refused="two vendors", used=used))
             continue
@@ -173,6 +178,23 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
         if both[0] == "koordinator":
             summed.append((len(reads) - 1, keys))
     return alone(checked_sums(reads, summed), "mthreads")
+
+
+def _beside(container: Json, vendors: dict[str, list[str]], keys: Keys) -> Read:
+    """Another system serves the container, if its numbers can be read at all."""
+    used = tuple(vendors[BESIDE[0]])
+    for vendor in BESIDE:
+        its = replace(keys, numbers={}, texts={}, zeros=set(), variant="")
+        try:
+            _take(container["resources"], tuple(vendors[vendor]), its)
+            count(max((its.numbers.get(name, 1) for name in ("shared", "vmlu")), default=1))
+        except (Denied, UnreadableError) as error:
+            return Read(keys.container, keys.position is None, vendor, refused=str(error), used=used)
+        except Unsure as error:
+            return Read(keys.container, keys.position is None, vendor, unsure=str(error), used=used)
+        if its.zeros:
+            return Read(keys.container, keys.position is None, vendor, unsure="0 may be no legal number", used=used)
+    return Read(keys.container, keys.position is None, BESIDE[0], left=True, used=used)
 
 
 def _found(container: Json, cluster: Cluster) -> dict[str, list[str]]:
@@ -228,7 +250,10 @@ def _read(container: Json, vendor: str, used: tuple[str, ...], keys: Keys) -> Re
         return Read(keys.container, init, vendor, unsure=str(error), used=used)
     all_of_it = meaning is not None and meaning.memory == ALL and not any("percentage" in key for key in keys.numbers)
     # Beside several Ascend devices memory is read, and only that of whole ones is legal.
-    ignores = all_of_it and vendor != "ascend" and len(keys.numbers) > 1
+    written = vendor == "ascend" or (
+        vendor == "mthreads" and keys.of("vgpu") == 1 and keys.of("sgpu-memory") is not None
+    )
+    ignores = all_of_it and not written and len(keys.numbers) > 1
     return Read(keys.container, init, vendor, meaning, ignores=ignores, used=used)
 
 

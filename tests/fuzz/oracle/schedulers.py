@@ -1,5 +1,6 @@
 """Requests in the terms of schedulers and device plugins for NVIDIA's devices, and Intel's. Sources with each."""
 
+from collections.abc import Mapping
 from fractions import Fraction
 
 from tests.fuzz.oracle.keys import Keys, decimal
@@ -158,6 +159,8 @@ def kai(keys: Keys) -> Meaning:
         raise Denied("both kinds of memory")
     if keys.askers > 1:
         raise Denied("one container of a pod")
+    if _more(notes):
+        raise Unsure("a request below its limit")
     cards = keys.count_of(notes, "gpu-fraction-num-devices")
     memory: Amount
     if fraction is not None:
@@ -174,6 +177,16 @@ def kai(keys: Keys) -> Meaning:
             raise Unsure("zeros before it")
         memory = size(int(mib), MIB)
     return Meaning("kai", _count(cards), memory, None, {"devices": 1, "cores": FREE})
+
+
+def _more(notes: Mapping[str, str]) -> bool:
+    """KAI ``nvfractions/mutation.go``, run:ai's dynamic fractions: a request is guaranteed, and may grow to a limit."""
+    requests = {
+        "gpu-memory.limit": f"{notes['gpu-memory']}Mi" if "gpu-memory" in notes else None,
+        "gpu-fraction.limit": notes.get("gpu-fraction"),
+        "gpu-fraction-limit": notes.get("gpu-fraction"),
+    }
+    return any(key in notes and notes[key] != request for key, request in requests.items())
 
 
 def nvfractions(keys: Keys) -> Meaning:

@@ -92,8 +92,8 @@ def cambricon(draw: Draw, name: str) -> Ask:
 
 def ascend(draw: Draw, name: str) -> Ask:
     """Ascend's."""
-    chip = f"huawei.com/Ascend{draw.pick(('910B2', '910B3', '910A', '910B4', '310P'))}"
-    found: dict[str, Value] = {chip: draw.pick((1, 1, 1, 2))}
+    chip = f"huawei.com/Ascend{draw.pick(('910B2', '910B3', '910A', '910B4', '310P', '910C'))}"
+    found: dict[str, Value] = {chip: draw.pick((1, 1, 1, 2, 3))}
     if draw.chance(0.6):
         found[f"{chip}-memory"] = draw.pick((8192, 16384, 32768, 65536, mib(draw)))
     return Ask(found, {}, {})

@@ -55,6 +55,9 @@ def koordinator(draw: Draw, name: str) -> Ask:
         resources["koordinator.sh/gpu-core"] = draw.pick((count * draw.whole(1, 100), 100, 200))
     if draw.chance(0.08):
         resources["huawei.com/npu-core"] = draw.whole(1, 20)
+    elif draw.chance(0.06):
+        resources["cambricon.com/mlu.smlu.vmemory"] = draw.whole(1, 96)
+        resources.update(some(draw, 0.8, **{"cambricon.com/mlu.smlu.vcore": draw.whole(1, 100)}))
     return Ask(resources, {}, {})
 
 
@@ -111,6 +114,11 @@ def kai(draw: Draw, name: str) -> Ask:
     notes = {"gpu-memory": str(size)} if draw.chance(0.5) else {"gpu-fraction": fraction}
     if draw.chance(0.3):
         notes["gpu-fraction-num-devices"] = str(cards(draw))
+    if draw.chance(0.1):  # the most that may be used: as much as is guaranteed, or more
+        if "gpu-memory" in notes:
+            notes["gpu-memory.limit"] = f"{draw.pick((size, size, size + 1))}Mi"
+        else:
+            notes[draw.pick(("gpu-fraction.limit", "gpu-fraction-limit"))] = draw.pick((fraction, "0.995"))
     if draw.chance(0.2):  # as KAI's own webhook repeats it in its newer keys, or as somebody does by hand
         copied = draw.pick((f"{size}Mi", f"{size}Mi", f"{size + 1}Mi"))
         notes[f"nvidia.com/container.{name}.gpu-memory.request"] = copied

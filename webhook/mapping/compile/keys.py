@@ -57,6 +57,8 @@ def compile_key(name: str, word: schema.Key, variables: Mapping[str, schema.Vari
         )
     if word.perhaps is not None and (place != "resource" or "devices" not in dimensions):
         problems.add((*path, "perhaps"), "only a resource that counts devices may have another name")
+    if word.ceiling is not None and (kind != "other" or place != "annotation"):
+        problems.add((*path, "ceiling"), "only an annotation with `is: other` allows more than is requested")
     unit, sized = _unit(path, word, dimensions, problems)
     return Key(
         name=name,
@@ -74,6 +76,7 @@ def compile_key(name: str, word: schema.Key, variables: Mapping[str, schema.Vari
         listed=word.list,
         twin=twin,
         picks=word.picks,
+        ceiling=_ceiling(path, word, problems),
         perhaps=None if word.perhaps is None else re.compile(glob_pattern(word.perhaps), re.DOTALL),
         absent=word.absent,
         why=word.why,
@@ -81,6 +84,12 @@ def compile_key(name: str, word: schema.Key, variables: Mapping[str, schema.Vari
         per_container=CONTAINER in used,
         variables=frozenset(used - {CONTAINER}),
     )
+
+
+def _ceiling(path: Path, word: schema.Key, problems: Problems) -> tuple[str, Number] | None:
+    if word.ceiling is None:
+        return None
+    return word.ceiling.of, problems.number((*path, "ceiling", "per"), word.ceiling.per, 1)
 
 
 def _check_variables(path: Path, templates: Iterable[Template], variables: Collection[str], problems: Problems) -> None:

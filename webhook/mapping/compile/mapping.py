@@ -85,8 +85,14 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path]
     for variable, said in document.environment.items():
         if said is not None and said not in words:
             problems.add(("environment", variable), f"no key is called {said!r}", f"words are {', '.join(words)}")
+    for word in words.values():
+        if word.ceiling is not None and (word.ceiling[0] not in words or words[word.ceiling[0]].kind != "amount"):
+            hint = f"words are {', '.join(words)}"
+            problems.add(("keys", word.name, "ceiling", "of"), f"no amount is called {word.ceiling[0]!r}", hint)
     _check_unrenamed(document, problems)
     _check_owned(owned, words, problems)
+    if document.config_maps is not None and document.config_maps in owned.annotations:
+        problems.add(("configMaps",), f"{document.config_maps} is among `owned`, and would be removed at home, too")
     problems.extend([*guards_own_keys(guard, _own_keys(document, words), ("guard",))])
     lets_through, found = compile_lets_through(document, words)
     problems.extend(found)

@@ -110,6 +110,13 @@ Dimension: TypeAlias = Literal["devices", "memory", "cores"]
 WordKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "container"]
 
 
+class Ceiling(Strict):
+    """What a key of more than is requested is about."""
+
+    of: Short = Field(description="the key that says what is requested")
+    per: Amount = Field(1, description="what 1 of that key is here: `1Mi` beside a key whose unit is 1Mi")
+
+
 class Key(KeyRule):
     """One thing that a pod can carry: exactly one of resource, label, annotation and nodeSelector."""
 
@@ -131,6 +138,9 @@ class Key(KeyRule):
     list: bool = Field(default=False, description="one entry for each container, by position")
     twin: KeyText | None = Field(
         None, description="a second key: either is read, both are written; where they differ, nothing is translated"
+    )
+    ceiling: Ceiling | None = Field(
+        None, description="it allows more than another key requests: where both differ, nothing is translated"
     )
     picks: Short | None = Field(None, description="a text key: the variable whose row it names")
     perhaps: KeyText | None = Field(
@@ -284,6 +294,9 @@ class Guard(Strict):
     )
     action: Literal["deny", "strip", "allow"] = "deny"
     whole: bool = Field(default=False, description="in containers with whole devices, too: it shows devices of others")
+    hides: bool = Field(
+        default=False, description="the values in `unless` hide from a container the devices that it requests"
+    )
     named: Name | None = Field(
         None, alias="list", description="in place of all else: the built-in list of a library or runtime"
     )
@@ -355,6 +368,16 @@ class Mapping(Strict):
     copies: Name | None = Field(
         None,
         description="a vendor whose requests may be repeated in these keys on the same container, if both mean the same",
+    )
+    beside: dict[Name, Long] = Field(
+        {},
+        max_length=FEW,
+        description="vendors whose keys may stand in a container with these: why it is then left as it stands",
+    )
+    config_maps: LabelKey | None = Field(
+        None,
+        description="annotation by which its own webhook names the ConfigMaps that its scheduler makes for a pod: "
+        "what refers to them is removed where the request is translated",
     )
     inactive: bool = Field(default=False, description="owns no name until the setting `owners` says so")
     target: bool = Field(default=True, description="false: read only, never written")

@@ -141,13 +141,24 @@ class Shape:
         """What these numbers per device ask for; None where they are refused, or mean another form or count."""
         key = (devices, *numbers, *defaults)
         if key not in self.known:
-            self.known[key] = self._read(devices, numbers, defaults, largest_card)
+            reads = (self._read(devices, count, numbers, defaults, largest_card) for count in self._counts(devices))
+            self.known[key] = next((one for one in reads if one is not None), None)
         return self.known[key]
 
-    def _read(self, devices: int, numbers: Sequence[Number], defaults: Defaults, largest_card: int) -> Request | None:
+    def _counts(self, devices: int) -> Iterator[int]:
+        """The numbers of the key that counts: so many devices, and the least that the vendor raises to so many."""
+        yield devices
+        if self.counted is not None and self.counted.rounding == "up":
+            values = self.form.values(self.counted, self.row)
+            below = None if values is None else values.floor(devices - 1)
+            yield int(below or 0) + 1
+
+    def _read(
+        self, devices: int, counted: int, numbers: Sequence[Number], defaults: Defaults, largest_card: int
+    ) -> Request | None:
         said = dict(self.fixed)
         if self.counted is not None:
-            said[self.counted.name] = self._said(self.counted, devices)
+            said[self.counted.name] = self._said(self.counted, counted)
         derived = self.form.devices if isinstance(self.form.devices, Derived) else None
         if derived is not None:
             said[derived.key] = self._said(self.form.keys[derived.key], devices * derived.per)

@@ -101,6 +101,13 @@ class Guards:
                 return rule
         return None
 
+    def hides(self, name: str, value: str | None) -> bool:
+        """Whether a variable with this value hides from a container the devices that it requests."""
+        if value is None or not self.guarded(name):
+            return False
+        rules = (self.rules[index] for index in self.places["env"].rules(name))
+        return any(rule.hides and value in (rule.harmless or ()) for rule in rules)
+
 
 def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path) -> tuple[Guards, list[Problem]]:
     """The guard of a document; it is fit for use only if there are no problems.
@@ -191,6 +198,8 @@ def _rule_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
             (),
             "`lifts: truthy`, `lifts: [values]`, `unless: [values]` or `from: {configMapKeyRef: name}`",
         )
+    if model.hides and (rule.place != "env" or not rule.harmless):
+        yield Problem("no value hides devices", ("hides",), "write the values in `unless`, of variables")
     if model.lifts == []:
         yield Problem("no value lifts: the rule catches nothing", ("lifts",), "write `unless: []` to catch every value")
     if rule.sources is not None and rule.place != "env":

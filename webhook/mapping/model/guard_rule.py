@@ -39,6 +39,7 @@ class GuardRule:
         sources: by kind, what the source of a value is called that the rule is about; None where values count.
         action: what becomes of a key that lifts.
         whole: it holds for containers with whole devices, too.
+        hides: the harmless values hide from a container the devices that it requests.
     """
 
     place: GuardPlace
@@ -49,6 +50,12 @@ class GuardRule:
     sources: Mapping[str, re.Pattern[str]] | None
     action: Literal["deny", "strip", "allow"]
     whole: bool
+    hides: bool = False
+
+    @property
+    def exception(self) -> bool:
+        """Whether it says where a value may come from: what comes from there lifts nothing."""
+        return self.action == "allow" and self.sources is not None
 
     def catches(self, value: str | None, source: ValueSource | None) -> bool:
         """Whether a key of the rule is caught when it has this value, or its value comes from there.
@@ -86,4 +93,5 @@ def guard_rule(model: schema.Guard) -> GuardRule:
         sources=sources,
         action=model.action,
         whole=model.whole,
+        hides=model.hides,
     )

@@ -76,8 +76,14 @@ class Policy:
     @cached_property
     def perhaps(self) -> tuple[re.Pattern[str], ...]:
         """Names that may be a key in force under a name of the cluster's own, if nobody else has them."""
-        keys = (word for vendor in self.in_force for word in vendor.keys.values())
-        return tuple(word.perhaps for word in keys if word.perhaps is not None)
+        words = (word for vendor in self.in_force for word in vendor.keys.values())
+        return tuple(word.perhaps for word in words if word.perhaps is not None)
+
+    @cached_property
+    def references(self) -> frozenset[str]:
+        """The annotations by which a vendor's own webhook has a pod refer to ConfigMaps."""
+        keys = (vendor.document.config_maps for vendor in self.vendors.values())
+        return frozenset(key for key in keys if key is not None)
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:
@@ -191,6 +197,12 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
         )
         for one in vendors.values()
         if one.copies is not None and (one.copies not in vendors or one.copies == one.name)
+    )
+    problems.extend(
+        Problem(f"no other vendor is called {name!r}", ("beside", name), nearest_known(name, vendors), one.source)
+        for one in vendors.values()
+        for name in one.document.beside
+        if name not in vendors or name == one.name
     )
     if settings.target is not None and settings.target not in vendors:
         problems.append(

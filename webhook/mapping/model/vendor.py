@@ -40,6 +40,7 @@ class Key:
         rounding: what the vendor does with other numbers; None: it refuses them.
         listed: one entry for each container, by position.
         retired: why current versions of the system no longer read it.
+        ceiling: the key of which it allows more than that requests, and what 1 of it is here.
         perhaps: unknown resource names that may be this word: beside one, no default is filled in for it.
     """
 
@@ -58,6 +59,7 @@ class Key:
     listed: bool = False
     twin: Template | None = None
     picks: str | None = None
+    ceiling: tuple[str, Number] | None = None
     perhaps: re.Pattern[str] | None = None
     absent: Literal["first", "only"] | None = None
     why: str | None = None

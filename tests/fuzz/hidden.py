@@ -1,0 +1,71 @@
+"""Property 9: no container is left without the devices that it requests, by a variable or by ConfigMaps that nobody makes.
+
+Kubelet: ``pkg/kubelet/kubelet_pods.go`` (001a80e9), `GenerateRunContainerOptions`, puts the pod's variables after those of
+device plugins, and the container runtime takes the last of a name. KAI: ``gpusharing/pod_mutation.go`` and its binder.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from tests.fuzz.amounts import NVIDIA
+from tests.fuzz.enforcement import effective
+from tests.fuzz.environment import KAI_MAPS
+from tests.fuzz.generate import PREFIX
+from tests.fuzz.properties import refers
+from tests.fuzz.trial import Finding, Trial, all_containers
+
+Json = dict[str, Any]
+
+OF_KAI = {"kai", "nvfractions"}
+HIDING = ("void", "none", "")
+REPORTED = "VGW610"
+
+
+def hidden_findings(trial: Trial) -> Iterator[Finding]:
+    """Everything that keeps a container from what it requests."""
+    lenient = trial.case.labels.get(f"{PREFIX}mode", "enforce") != "enforce" or "VGW111" in trial.codes
+    if trial.skipped or lenient or not trial.decision.allowed:
+        return
+    pairs = zip(trial.containers(), trial.before, trial.after, strict=True)
+    moved = False
+    for (before, after), read, got in pairs:
+        if read.meaning is None or got.meaning is None:
+            continue
+        name = "NVIDIA_VISIBLE_DEVICES" if got.vendor in NVIDIA else f"{(got.vendor or '').upper()}_VISIBLE_DEVICES"
+        sides = (after.get("resources") or {}).values()
+        translated = bool(read.used) and not any(key in (side or {}) for side in sides for key in read.used)
+        if effective(before).get(name, "all") in HIDING and REPORTED not in trial.codes:
+            yield Finding("9 hidden devices are reported", f"{before['name']}: {name}", got.vendor or "")
+        if translated and effective(after).get(name, "all") in HIDING:
+            yield Finding("9 what is translated sees its devices", f"{after['name']}: {name}", got.vendor or "")
+        moved = moved or (read.vendor in OF_KAI and got.vendor not in OF_KAI)
+    yield from _references(trial, moved=moved)
+
+
+def _references(trial: Trial, *, moved: bool) -> Iterator[Finding]:
+    """Who leaves KAI takes none of its ConfigMaps along; who stays keeps them."""
+    notes = trial.case.pod["metadata"].get("annotations") or {}
+    beginning = notes.get(KAI_MAPS)
+    if beginning is None:
+        return
+    there = list(_referring(trial.case.pod, beginning))
+    left = list(_referring(trial.stored, beginning))
+    kept = (trial.stored["metadata"].get("annotations") or {}).get(KAI_MAPS) == beginning
+    if moved and (left or kept):
+        yield Finding("9 who leaves KAI leaves its ConfigMaps", str(left))
+    kai_alone = all(read.vendor in {None, *OF_KAI} for read in trial.after)
+    if not moved and kai_alone and (left != there or not kept):
+        yield Finding("9 who stays with KAI keeps its ConfigMaps", f"{there} became {left}")
+
+
+def _referring(pod: Json, beginning: str) -> Iterator[str]:
+    for container in all_containers(pod):
+        for one in container.get("env") or []:
+            if refers((one.get("valueFrom") or {}).get("configMapKeyRef"), beginning):
+                yield one["name"]
+        for one in container.get("envFrom") or []:
+            if refers(one.get("configMapRef"), beginning):
+                yield "envFrom"
+    for one in pod["spec"].get("volumes") or []:
+        if refers(one.get("configMap"), beginning):
+            yield "volume"
