@@ -59,7 +59,7 @@ def test_any_to_any_on_a_known_card(source: str, most: int, requests_per_pair: i
     converted_any = False
     for target in (*partners(source, VENDORS, most), "parts"):
         # Of few requests for whoever has no sizes, none may be for a size.
-        count = max(40, requests_per_pair) if target == "parts" else requests_per_pair
+        count = max(120, requests_per_pair) if target == "parts" else requests_per_pair
         for number, (pod, asked) in enumerate(requests(source, target, policy, count)):
             card = sorted(CARDS)[number % 2]
             _, without = translated(pod, target, policy)
