@@ -75,7 +75,9 @@ def test_check_warns(run: Run) -> None:
 
 def test_check_takes_the_settings_beside_them(run: Run, tmp_path: Path) -> None:
     """Where claims may stand beside requests nothing is said of them; nor of names that are nobody's keys."""
-    (tmp_path / "settings.yaml").write_text("resourceClaims: warn\n")
+    (tmp_path / "settings.yaml").write_text(
+        "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\nresourceClaims: warn\n"
+    )
     (tmp_path / "pod.yaml").write_text(BOTH)
     result = run("check", str(tmp_path))
     assert (result.exit_code, result.stderr) == (0, "")

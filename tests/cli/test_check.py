@@ -7,6 +7,8 @@ import pytest
 from tests.cli.conftest import Run
 from tests.cluster.config_maps import vendor
 
+MAPPING = "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Mapping\n"
+SETTINGS_HEADER = MAPPING.replace("Mapping", "Settings")
 CONFIG_MAP = """\
 # ours
 apiVersion: v1
@@ -16,6 +18,8 @@ metadata:
   labels: {vgpu-webhook.io/mapping: "true"}
 data:
   mapping.yaml: |
+    apiVersion: vgpu-webhook.io/v1alpha1
+    kind: Mapping
     extends: nvidia
     defaults: {memory: 8000Mi}
 """
@@ -25,6 +29,8 @@ kind: ConfigMap
 metadata: {name: vgpu-webhook-settings}
 data:
   settings.yaml: |-
+    apiVersion: vgpu-webhook.io/v1alpha1
+    kind: Settings
     target: nvidia
 """
 
@@ -46,23 +52,46 @@ def test_in_order(run: Run, tmp_path: Path) -> None:
     files = written(
         tmp_path,
         all_yaml=f"{CONFIG_MAP}---\n{service}---\n{SETTINGS}",
-        acme_yaml=f"{vendor('acme')}---\n{vendor('beta', translateTo='nvidia')}",
+        acme_yaml=f"{MAPPING}{vendor('acme')}---\n{MAPPING}{vendor('beta', translateTo='nvidia')}",
         empty_yaml="# nothing\n",
     )
     result = run("check", *files)
     assert (result.exit_code, result.stdout, result.stderr) == (0, "in order: 3 mappings, 1 settings\n", "")
 
 
+def test_documents_of_an_unnamed_version(run: Run, tmp_path: Path) -> None:
+    """They are read as the first version; what to write stands in a warning, and another version is invalid."""
+    files = written(tmp_path, a_yaml=vendor("acme"), settings_yaml="kind: Settings\ntarget: nvidia\n")
+    result = run("check", *files)
+    assert (result.exit_code, result.stderr.splitlines()) == (
+        0,
+        [
+            (
+                f"warning: {files[0]}: read as vgpu-webhook.io/v1alpha1: "
+                "write apiVersion: vgpu-webhook.io/v1alpha1 and kind: Mapping into it"
+            ),
+            f"warning: {files[1]}: read as vgpu-webhook.io/v1alpha1: write apiVersion: vgpu-webhook.io/v1alpha1 into it",
+        ],
+    )
+    later = run("check", *written(tmp_path, b_yaml="apiVersion: vgpu-webhook.io/v2\nkind: Mapping\n" + vendor("acme")))
+    assert later.exit_code == 1
+    assert "apiVersion: 'vgpu-webhook.io/v2' is not" in later.stderr
+    both = run("check", *written(tmp_path, c_yaml=f"{CONFIG_MAP}---\n{MAPPING}{vendor('acme')}"))
+    assert (both.exit_code, "a plain document among Kubernetes objects" in both.stderr) == (1, True)
+
+
 def test_what_has_to_be_configured(run: Run, tmp_path: Path) -> None:
     """A vendor that the settings put in force and whose keys nobody can read yet is named, with what is missing."""
-    (settings,) = written(tmp_path, settings_yaml="owners: {nvidia.com/gpu: mig-single}\n")
+    (settings,) = written(tmp_path, settings_yaml=f"{SETTINGS_HEADER}owners: {{nvidia.com/gpu: mig-single}}\n")
     result = run("check", settings)
     assert (result.exit_code, result.stdout) == (0, "in order: 0 mappings, 1 settings\n")
     assert result.stderr.startswith(
         "warning: mig-single is in force, but its keys cannot be read until it is configured: the profile is not in the pod; "
     )
     assert "write: 1g.10gb, model: H100-80" in result.stderr
-    (mapping,) = written(tmp_path, single_yaml="extends: mig-single\nvariables: {profile: {write: 1g.10gb}}\n")
+    (mapping,) = written(
+        tmp_path, single_yaml=f"{MAPPING}extends: mig-single\nvariables: {{profile: {{write: 1g.10gb}}}}\n"
+    )
     assert run("check", settings, mapping).stderr == ""
     assert run("check", mapping).stderr == ""
 
@@ -72,7 +101,7 @@ def test_every_problem_with_its_line(run: Run, tmp_path: Path) -> None:
     files = written(
         tmp_path,
         a_yaml=CONFIG_MAP + "    plaec: {}\n",
-        b_yaml=SETTINGS.replace("|-\n    target: nvidia", '"targt: nvidia"'),
+        b_yaml=SETTINGS.partition("|-")[0] + '"targt: nvidia"\n',
         c_yaml="extends: nvidia\nvendor: other\nb: yes\n",
         d_yaml=vendor("acme", kesy="{}"),
     )
@@ -80,7 +109,7 @@ def test_every_problem_with_its_line(run: Run, tmp_path: Path) -> None:
     assert (result.exit_code, result.stdout) == (1, "")
     assert result.stderr.replace(f"{tmp_path}/", "") == (
         'error: c.yaml:3: b: yes is a boolean to some parsers and text to others (write true or "yes")\n'
-        "error: a.yaml:11: plaec: unknown key 'plaec' (did you mean `place`?)\n"
+        "error: a.yaml:13: plaec: unknown key 'plaec' (did you mean `place`?)\n"
         "error: d.yaml:8: kesy: unknown key 'kesy' (did you mean `keys`?)\n"
         "error: b.yaml:5: targt: unknown key 'targt' (did you mean `target`?)\n"
     )
@@ -191,12 +220,12 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
             ":7: data.mapping.yaml: there has to be a text mapping.yaml",
         ),
         (
-            CONFIG_MAP.replace("    extends: nvidia\n    defaults: {memory: 8000Mi}\n", "    \n"),
+            CONFIG_MAP.partition("    apiVersion: vgpu")[0] + "    \n",
             ":8: data.mapping.yaml: 0 documents",
         ),
         (CONFIG_MAP + "    ---\n    extends: vcuda\n", ":8: data.mapping.yaml: 2 documents: a ConfigMap holds one"),
-        (CONFIG_MAP + "    a: [\n", ":11: not YAML"),
-        (CONFIG_MAP + "---\nextends: vcuda\n", ":12: neither kind nor apiVersion"),
+        (CONFIG_MAP + "    a: [\n", ":13: not YAML"),
+        (CONFIG_MAP + "---\nextends: vcuda\n", ":14: a plain document among Kubernetes objects"),
         (CONFIG_MAP + "  other: [\n", "not YAML"),
         (
             "kind: List\nitems:\n- kind: ConfigMap\n  metadata: {name: vgpu-webhook-settings}\n",
@@ -220,7 +249,7 @@ def test_config_maps_in_lists(run: Run) -> None:
     )
     result = run("check", "-", stdin=f"apiVersion: v1\nkind: List\nitems:\n{items}      plaec: {{}}\n")
     assert result.exit_code == 1
-    assert "error: stdin:13: plaec: unknown key 'plaec'" in result.stderr
+    assert "error: stdin:15: plaec: unknown key 'plaec'" in result.stderr
 
 
 def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:

@@ -77,7 +77,7 @@ def test_a_document_says_what_the_vendor_owns(run: Run) -> None:
     assert run("vendors", "gpushare").stdout.splitlines()[1] == (
         "# aliyun.com/gpu-mem: inactive, the owner is aliyun; to change it, owners: {aliyun.com/gpu-mem: gpushare}"
     )
-    assert run("vendors", "cce").stdout.splitlines()[1].startswith("vendor: ")
+    assert run("vendors", "cce").stdout.splitlines()[1].startswith("apiVersion: ")
 
 
 def test_what_is_to_be_set(run: Run) -> None:

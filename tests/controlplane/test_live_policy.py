@@ -28,7 +28,7 @@ from .plane import ControlPlane
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
 NUMBER = itertools.count()
-BAD = vendor("acme", about="bad", wrods="{}")
+BAD = vendor("acme", about="bad", kesy="{}")
 
 
 class Place:
@@ -185,13 +185,13 @@ async def test_rejected_and_repaired(place: Place) -> None:
         assert one.verdicts[-1] == {"acme": False}
         assert one.live.lines()[1:] == [
             "configmap/acme: rejected; in force: its last good version",
-            "  configmap/acme/mapping.yaml:9: wrods: unknown key 'wrods' (did you mean `words`?)",
+            "  configmap/acme/mapping.yaml:9: kesy: unknown key 'kesy' (did you mean `keys`?)",
         ]
         await until(lambda: place.events("acme") == [("Warning", "MappingRejected", 1)], "event")
         (event,) = await do(place.plane.client.list, "v1", "events", place.name)
         assert event["message"] == (
             "In force: its last good version. "
-            "configmap/acme/mapping.yaml:9: wrods: unknown key 'wrods' (did you mean `words`?)"
+            "configmap/acme/mapping.yaml:9: kesy: unknown key 'kesy' (did you mean `keys`?)"
         )
         assert (await do(place.kept))["acme"] == vendor("acme", about="one")
         await do(place.write, "acme", vendor("acme", about="two"))
@@ -361,7 +361,7 @@ def test_the_command_shows_what_is_in_force(place: Place) -> None:
     assert re.search(r"^vcuda .* nvidia .* built-in$", result.stdout, re.MULTILINE)
     assert result.stderr.splitlines() == [
         "warning: configmap/acme: rejected; in force: its last good version",
-        "warning:   configmap/acme/mapping.yaml:9: wrods: unknown key 'wrods' (did you mean `words`?)",
+        "warning:   configmap/acme/mapping.yaml:9: kesy: unknown key 'kesy' (did you mean `keys`?)",
     ]
     result = CliRunner().invoke(main, ["vendors", "nvidia", *where], catch_exceptions=False)
     assert result.stdout.startswith("# configmap/ours/mapping.yaml\n")

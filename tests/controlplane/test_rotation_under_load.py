@@ -297,7 +297,7 @@ def check_shown(place: Place, authorities: int) -> None:
     assert told["served"].get("stored") is True, told["served"]
     states = [one["state"] for one in told["authorities"]]
     assert (states.count("current"), states.count("retired")) == (1, authorities)
-    both = ["enforce.vgpu-webhook.io", "audit.vgpu-webhook.io"]
+    both = ["audit.vgpu-webhook.io", "enforce.vgpu-webhook.io"]
     assert all(one["trustedBy"] == both for one in told["authorities"])
     assert "PRIVATE KEY" not in shown.stdout
 

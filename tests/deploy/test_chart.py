@@ -70,7 +70,7 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
         ({"settings": {"timeoutSeconds": 31}}, "/settings/timeoutSeconds': maximum: got 31, want 30"),
         ({"mappings": {"nvidia": {"deflauts": {}}}}, "/mappings/nvidia': additional properties 'deflauts' not allowed"),
         ({"mappings": {"acme": {"defaults": {}}}}, "/mappings/acme': missing property 'extends'"),
-        ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'words', 'forms'"),
+        ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'keys', 'forms'"),
         ({"shim": {"mode": "off"}}, "/shim/mode': value must be one of '', 'inject', 'plugin'"),
         ({"shim": {"mode": ""}}, "shim.mode is not set: write --set shim.mode=plugin .* or --set shim.mode=inject"),
         ({"networkPolicy": {"extraEgress": [3128]}}, "/networkPolicy/extraEgress/0': got number, want object"),

@@ -61,7 +61,7 @@ def test_mappings_are_checked_by_the_code_s_own_schema() -> None:
         validator.validate({"mappings": {document["vendor"]: changes}})
         validator.validate({"mappings": {"other": {"extends": document["vendor"], **changes}}})
         with pytest.raises(jsonschema.ValidationError):
-            validator.validate({"mappings": {document["vendor"]: {**document, "wrods": {}}}})
+            validator.validate({"mappings": {document["vendor"]: {**document, "kesy": {}}}})
 
 
 def test_chart_has_the_version_of_the_program() -> None:

@@ -87,7 +87,7 @@ def mapping_comes_and_goes_bad(scene: Scene) -> None:
     scene.wait_for(
         f"update configmaps vgpu-webhook-last-good in {NAMESPACE}", f"update {KIND}.{GROUP[:-3]} {REGISTRATION}"
     )
-    bad = {"data": {"mapping.yaml": json.dumps({**good, "wrods": {}})}}
+    bad = {"data": {"mapping.yaml": json.dumps({**good, "kesy": {}})}}
     scene.client.patch("v1", "configmaps", "acme", bad, NAMESPACE).accepted()
     scene.wait_for(f"create events in {NAMESPACE}")
     again = {"metadata": {"annotations": {"again": "true"}}}

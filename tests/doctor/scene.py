@@ -37,7 +37,8 @@ LEAF = issue(AUTHORITY, ["webhook.example"], NOW - dt.timedelta(days=10))
 def outcome(**texts: str) -> PolicyOutcome:
     """What ConfigMaps come to: `settings`, and mappings by name."""
     settings = texts.pop("settings", "target: nvidia\n")
-    maps = [ConfigMap("vgpu-webhook-settings", {"settings.yaml": settings}, {})]
+    header = "apiVersion: vgpu-webhook.io/v1alpha1\n"
+    maps = [ConfigMap("vgpu-webhook-settings", {"settings.yaml": header + settings}, {})]
     label = {"vgpu-webhook.io/mapping": "true"}
     maps += [ConfigMap(name, {"mapping.yaml": text}, label) for name, text in texts.items()]
     return policy_of(maps, {}, DocumentCache())

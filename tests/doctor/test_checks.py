@@ -110,6 +110,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("api-server", ERROR, "does not answer", but(server=REFUSED, reachable=False)),
     ("mappings", OK, "1 document of gpu", HEALTHY),
     ("mappings", WARNING, "could not be read", but(outcome=REFUSED)),
+    ("mappings", WARNING, "1 document without apiVersion", but(outcome=outcome(acme="extends: nvidia\n"))),
     ("mappings", WARNING, "1 vendor cannot be read yet", but(outcome=UNREADABLE)),
     ("mappings", ERROR, "1 document not in force", but(outcome=outcome(nvidia="extends: nvidia\nplaec: {}\n"))),
     ("registration", OK, "written by version", HEALTHY),

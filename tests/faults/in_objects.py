@@ -118,7 +118,7 @@ def another_mapping(scene: Scene) -> Iterator[None]:
 @contextmanager
 def bad_mapping(scene: Scene) -> Iterator[None]:
     """A mapping that is no mapping."""
-    scene.mapping("bad", {"vendor": "nvidia", "wrods": {}})
+    scene.mapping("bad", {"vendor": "nvidia", "kesy": {}})
     yield
     scene.delete_config_map("bad")
 
@@ -141,7 +141,7 @@ def in_force_by_record(scene: Scene) -> Iterator[None]:
 
     scene.mapping("spoilt", mapping("spoilt"))
     scene.plane.wait_until(kept, "the document is kept", 60)
-    scene.mapping("spoilt", {**mapping("spoilt"), "wrods": {}})
+    scene.mapping("spoilt", {**mapping("spoilt"), "kesy": {}})
     scene.plane.wait_until(lambda: scene.rejected("spoilt"), "the document is rejected", 60)
     yield
     scene.delete_config_map("spoilt")

@@ -5,11 +5,13 @@ from typing import Final
 
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
+from webhook.mapping.document.schema import API_VERSION
 from webhook.mapping.requests.key_values import unreadable
 
 OLDEST: Final = (1, 30)
 """Match conditions of webhooks are stable since this version of Kubernetes; without them an outage holds back all pods."""
 
+_HEADER: Final = re.compile("^[\"']?apiVersion[\"']? *:", re.MULTILINE)
 _VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
 
 
@@ -48,6 +50,13 @@ def mappings(facts: Facts) -> Result:
             f"{counted(len(unread_vendors), 'vendor')} cannot be read yet",
             *unread_vendors,
             hint="add that document as a ConfigMap, or change the setting `owners`",
+        )
+    headless = [name for name, text in facts.outcome.accepted.items() if not _HEADER.search(text)]
+    if headless:
+        return warning(
+            f"{counted(len(headless), 'document')} without apiVersion, read as {API_VERSION}",
+            *headless,
+            hint=f"write apiVersion: {API_VERSION} and kind: Mapping, or Settings, into each",
         )
     number = len(facts.outcome.verdicts)
     own = (

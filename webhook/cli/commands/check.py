@@ -68,7 +68,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     if any(option is not None for option in (kubeconfig, release_namespace, output)):
         raise click.UsageError("files are checked without a cluster: leave the options out, or the files")
     from webhook.cli.manifests.allocations import allocation_warnings
-    from webhook.cli.manifests.documents import documents_of, objects_in
+    from webhook.cli.manifests.documents import documents_of, header_warnings, objects_in
     from webhook.cli.manifests.own_keys import own_key_warnings
     from webhook.mapping.requests.key_values import unreadable
 
@@ -89,7 +89,12 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     mappings = sum(one.kind == "mapping" for one in found)
     click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
     keys = own_key_warnings(objects, policy.settings.opt_in_label)
-    for warning in (*unreadable(policy.vendors.values()), *keys, *allocation_warnings(objects, policy)):
+    for warning in (
+        *header_warnings(found),
+        *unreadable(policy.vendors.values()),
+        *keys,
+        *allocation_warnings(objects, policy),
+    ):
         click.echo(f"warning: {warning}", err=True)
 
 

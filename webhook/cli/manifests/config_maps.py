@@ -8,7 +8,7 @@ from typing import Any, Final
 from webhook.cli.manifests.manifest import Manifest, Path
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.verdict import Kind
-from webhook.labels import MAPPING
+from webhook.labels import MAPPING, PREFIX
 from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import Document, parse
 
@@ -53,8 +53,9 @@ def in_manifest(manifest: Manifest, text: str) -> tuple[list[Found], list[Proble
     """
     found: list[Found] = []
     problems: list[Problem] = []
-    if "kind" not in manifest.data:
-        message = "neither kind nor apiVersion: put plain documents into a file of their own"
+    plain = str(manifest.data.get("apiVersion")).startswith(PREFIX)
+    if plain or "kind" not in manifest.data:
+        message = "a plain document among Kubernetes objects: put it into a file of its own, or into a ConfigMap"
         problems.append(Problem(message, source=manifest.source, line=manifest.lines[()]))
     for one in _config_maps(manifest, text):
         try:

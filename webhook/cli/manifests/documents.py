@@ -3,7 +3,7 @@
 import difflib
 import itertools
 import re
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from webhook.cli.manifests.config_maps import Found, in_manifest
@@ -22,7 +22,8 @@ LIKE: Final = 0.8
 MOST_KEYS: Final = 100
 """Keys of a document by which it is told what it is."""
 
-_HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:', re.MULTILINE)
+_HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:(?! *["\']?(?:Mapping|Settings)\b)', re.MULTILINE)
+"""A kind of Kubernetes' own; those of our documents are none."""
 
 
 def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
@@ -52,13 +53,24 @@ def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
     return found, problems
 
 
+def header_warnings(found: Iterable[Found]) -> Iterator[str]:
+    """What to write into documents that do not say which schema they follow."""
+    for each in found:
+        header = {"apiVersion": schema.API_VERSION, "kind": each.kind.capitalize()}
+        missing = [f"{key}: {text}" for key, text in header.items() if key not in each.document.data]
+        if missing:
+            yield f"{each.document.source}: read as {schema.API_VERSION}: write {' and '.join(missing)} into it"
+
+
 def objects_in(body: bytes, source: str) -> list[Manifest]:
     """The Kubernetes objects in a file whose documents are in order; none where it holds plain documents."""
     return read_manifests(body, source) if _HAS_KIND.search(body.decode("utf-8-sig")) else []
 
 
 def _kind_of(data: Mapping[str, Any]) -> Kind:
-    """What a document without a kind is meant to be, by its keys."""
+    """What a document is: as it says, else by its keys."""
+    if data.get("kind") in {"Mapping", "Settings"}:
+        return "mapping" if data["kind"] == "Mapping" else "settings"
     settings, mapping = _likeness(data, _keys(Settings)), _likeness(data, [EXTENDS, *_keys(schema.Mapping)])
     # A mapping has keys that settings cannot have; those that both have say nothing.
     return "settings" if settings and settings >= mapping else "mapping"

@@ -49,6 +49,10 @@ LabelKey: TypeAlias = Annotated[str, Field(pattern=_LABEL, max_length=253 + 1 + 
 """The key of a label: a name of 63 characters at most, perhaps after a DNS name of 253 at most and a slash."""
 
 
+API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
+"""Of mappings and settings; a document that names none is of this one."""
+
+
 class Strict(BaseModel):
     """Base of the schema: no unknown keys, no conversions by surprise, keys in camelCase."""
 
@@ -345,6 +349,8 @@ class Unrenamed(Strict):
 class Mapping(Strict):
     """A vendor as a document."""
 
+    api_version: Literal["vgpu-webhook.io/v1alpha1"] = API_VERSION
+    kind: Literal["Mapping"] = "Mapping"
     vendor: Name
     family: Name = Field(description="hardware; `any`: no hardware of its own")
     about: Long | None = None

@@ -5,7 +5,7 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from webhook.labels import INJECT
-from webhook.mapping.document.schema import FEW, MANY, SOME, Amount, KeyText, LabelKey, Long, Name, Strict
+from webhook.mapping.document.schema import API_VERSION, FEW, MANY, SOME, Amount, KeyText, LabelKey, Long, Name, Strict
 from webhook.mapping.notation.pattern import MAX_KEY
 
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]
@@ -15,6 +15,8 @@ VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0
 class Settings(Strict):
     """One strict YAML document; every key may be left out."""
 
+    api_version: Literal["vgpu-webhook.io/v1alpha1"] = API_VERSION
+    kind: Literal["Settings"] = "Settings"
     target: Name | None = Field(None, description="what this cluster speaks; for vendors of the same hardware family")
     owners: dict[KeyText, Name] = Field(
         {}, max_length=MANY, description="resource name: the vendor that owns it, where two share it"
