@@ -21,8 +21,9 @@ from webhook.mapping.model.near_misses import NearMiss, distance
         ("nvidia.com/gpumem-percent", None, None),
         ("nvidia.com/gpumem-percentages", "nvidia.com/gpumem-percentage", True),
         ("nvidia.com/GPUMEM", None, None),
-        ("nvidia.com/gpus", "nvidia.com/gpu", False),
-        ("nvidia.com/gp", "nvidia.com/gpu", False),
+        ("nvidia.com/gpus", "nvidia.com/gpu", True),
+        ("nvidia.com/gp", "nvidia.com/gpu", True),
+        ("nvidia.com/gpuxy", "nvidia.com/gpu", False),
         ("nvidia.com/gpumem2", "nvidia.com/gpumem", True),
         ("nvidia.com/gpumemx-per", None, None),
         ("aliyun.com/gpu-memory", "aliyun.com/gpu-mem", True),
@@ -36,13 +37,18 @@ from webhook.mapping.model.near_misses import NearMiss, distance
         ("nvidia.com/rdma", None, None),
         ("nvidia.com/", None, None),
         ("nvidia.com", None, None),
-        ("nvidia.comx/gpumem", None, None),
+        ("nvidia.comx/gpumem", "nvidia.com/gpumem", True),
+        ("nvida.com/gpu", "nvidia.com/gpu", True),
+        ("nvidia.cmo/gpucores", "nvidia.com/gpucores", True),
+        ("nvidai.co/gpumem", "nvidia.com/gpumem", False),
+        ("nvida.com/rdma", None, None),
+        ("arm.com/gpu", None, None),
         ("example.com/gpumem", None, None),
         ("gpumem", None, None),
     ],
 )
 def test_near_misses_of_built_in_words(name: str, meant: str | None, sure: bool | None) -> None:  # noqa: FBT001
-    """Within two edits, or begun by a key and up to three letters longer; what is somebody else's never."""
+    """Within two edits, or begun by a key and up to three letters longer; a domain likewise, before a name that is a key."""
     found = load_policy().near.look(name)
     assert found == (None if meant is None or sure is None else NearMiss(meant, sure))
 
@@ -99,7 +105,7 @@ def test_choices_are_listed_in_part() -> None:
 def test_prefixes_and_known_names_of_a_mapping() -> None:
     """A mapping narrows where it looks, and names what belongs to others."""
     near = policy(f"{ACME}match: {{resources: [acme.com/g]}}\nknown: ['acme.com/gpu-*']\n").near
-    assert near.look("acme.com/gpus") == NearMiss("acme.com/gpu", sure=False)
+    assert near.look("acme.com/gpus") == NearMiss("acme.com/gpu", sure=True)
     assert near.look("acme.com/gpu-x") is None
     assert near.look("acme.com/cor") is None
 

@@ -15,6 +15,8 @@ from webhook.reasons import Reason
 
 GROUP: Final = "resource.k8s.io"
 
+_REPORTED: Final = (Reason.CLAIM_BESIDE_REQUEST.code, Reason.NEAR_MISS.code)
+
 
 @dataclass(frozen=True, slots=True)
 class Allocations:
@@ -73,7 +75,10 @@ def allocations(manifests: Iterable[Manifest]) -> Allocations:
 
 
 def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
-    """What manifests hold that gets in the way of a policy: a DeviceClass for one of its keys, a claim beside a request."""
+    """What manifests hold that gets in the way of a policy.
+
+    A DeviceClass for one of its keys, a claim beside a request, a misspelt key: the API server may never send the last one.
+    """
     known = allocations(manifests)
     for resource, name in known.served.items():
         owners = policy.resources.owners(resource)
@@ -91,7 +96,7 @@ def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[s
         except ManifestError:
             continue  # it is documents that are checked, and this is none
         for one in objects:
-            wrong = [text for text in one.denials if Reason.CLAIM_BESIDE_REQUEST.code in text]
+            wrong = [text for text in one.denials if any(code in text for code in _REPORTED)]
             wrong = wrong or [text for treated in one.pods for text in _beside(treated.pod, policy, others)]
             classes = [text for treated in one.pods for text in known.classes(treated.pod) if wrong]
             yield from (f"{manifest.source}: {one.title}: {text}" for text in (*wrong, *classes))

@@ -13,7 +13,10 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation.glob import glob_pattern
 
 SURE_FROM: Final = 6
-"""Letters of a key from which a near miss is refused; below it is only told, for short keys resemble too much."""
+"""Letters of a key from which a near miss is denied; a shorter one only where one letter makes the difference."""
+
+DOMAIN_FROM: Final = 8
+"""Characters of a domain from which a near one is a misspelling of it: shorter ones of different companies are as near."""
 
 MAX_DISTANCE: Final = 2
 MAX_LONGER: Final = 3
@@ -69,16 +72,19 @@ class _Word:
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """The prefixes of all vendors with the keys below them, and the names there that are somebody else's."""
+    """The prefixes of all vendors with the keys below them, names there that belong to others, and each key's domains."""
 
     prefixes: tuple[str, ...] = ()
     keys: Mapping[str, Mapping[str, _Word]] = field(default_factory=dict)
     known: re.Pattern[str] | None = None
+    domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def look(self, name: str) -> NearMiss | None:
         """The key that an unknown resource name resembles, or None."""
-        if not name.startswith(self.prefixes) or (self.known is not None and self.known.fullmatch(name) is not None):
+        if self.known is not None and self.known.fullmatch(name) is not None:
             return None
+        if not name.startswith(self.prefixes):
+            return self._in_another_domain(name)
         domain, _, local = name.rpartition("/")
         words = self.keys.get(domain, {})
         if local in words:  # of a vendor inactive that nobody disputes with
@@ -89,12 +95,22 @@ class Nearness:
                 meant = _nearest(local, [one for one in words if (len(one) >= SURE_FROM) is sure], words, keeps=keeps)
                 if meant is not None:
                     template = None if keeps else meant.template
+                    one_letter = template is None and distance(local, meant.local, 1) == 1
                     return NearMiss(
                         f"{domain}/{meant.local}" if template is None else template.text,
-                        sure,
+                        sure or one_letter,
                         () if template is None else meant.choices,
                     )
         return None
+
+    def _in_another_domain(self, name: str) -> NearMiss | None:
+        """The key whose domain the name misspells; only names that are keys below their slash are compared."""
+        domain, _, local = name.rpartition("/")
+        found = [(distance(domain, each, MAX_DISTANCE), each) for each in self.domains.get(local, ())]
+        if not found or min(found)[0] > MAX_DISTANCE:
+            return None
+        away, meant = min(found)
+        return NearMiss(f"{meant}/{local}", away == 1)
 
 
 def _nearest(name: str, locals_: Sequence[str], words: Mapping[str, _Word], *, keeps: bool) -> _Word | None:
@@ -128,10 +144,15 @@ def nearness(vendors: Iterable[Vendor]) -> Nearness:
         for domain, word in names:
             words.setdefault(domain, {}).setdefault(word.local, word)
     pattern = "|".join(glob_pattern(one) for one in sorted(known))
+    domains: dict[str, list[str]] = {}
+    for domain, below in sorted(words.items()):
+        for local in below if len(domain) >= DOMAIN_FROM else ():
+            domains.setdefault(local, []).append(domain)
     return Nearness(
         tuple(sorted(prefixes)),
         {domain: dict(sorted(below.items())) for domain, below in words.items()},
         re.compile(pattern, re.DOTALL) if pattern else None,
+        {local: tuple(each) for local, each in domains.items()},
     )
 
 
