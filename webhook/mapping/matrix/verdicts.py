@@ -92,7 +92,7 @@ class Inactive:
             owner = self._names.get(one.key)
             if owner is None:
                 return f"only one of {source.name} and {target.vendor.name} is active, and nobody would read {one.key}"
-            said[owner.word] = replace(one, key=owner.word, binding=owner.binding)
+            said[owner.word] = replace(one, word=owner.word, binding=owner.binding)
         try:
             got = read(source, said, self._defaults, target.largest_card, _CONTAINER).request
         except Denied as refusal:
