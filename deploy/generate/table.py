@@ -17,10 +17,11 @@ _LONGEST: Final = 60
 _HEAD: Final = """\
 # vgpu-webhook
 
-The chart of [vgpu-webhook](../../README.md). How to install, upgrade and remove it, with certificates of others, by
-GitOps and behind a private API server: [docs/install.md](../../docs/install.md).
+The Helm chart of [vgpu-webhook](../../README.md). [docs/install.md](../../docs/install.md) describes how to install, upgrade
+and remove it, also with provided certificates, with GitOps tools and with a private API server.
 
-Kubernetes 1.30 or newer, Helm 3.14 or newer, or Helm 4. One installation to a cluster: Helm refuses a second one.
+It requires Kubernetes 1.30 or newer, and Helm 3.14 or newer or Helm 4. A cluster has one installation: Helm rejects a second
+one.
 
 ## Values
 

@@ -19,7 +19,7 @@ def test_one_release_to_a_cluster_and_no_trace_of_it(helm: Chart, control_plane:
     server = ["--kubeconfig", str(control_plane.kubeconfig)]
     own = [*server, "--namespace", PLACE]
     notes = helm.run("install", "vgpu-webhook", str(CHART), *own, *INJECT, "--create-namespace")
-    assert "The NetworkPolicy does not keep reviews from anybody" in notes
+    assert "The NetworkPolicy does not restrict who sends reviews" in notes
     try:
         with pytest.raises(HelmError, match=r'ClusterRole "vgpu-webhook".* exists and cannot be imported'):
             helm.run(
