@@ -50,7 +50,6 @@ class Container(View, frozen=True):
     env_from: msgspec.Raw = ABSENT
     volume_mounts: msgspec.Raw = ABSENT
     security_context: SecurityContext | None = None
-    restart_policy: str | None = None
 
 
 class PodOS(View, frozen=True):

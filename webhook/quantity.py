@@ -20,6 +20,10 @@ MAX_EXPONENT: Final = 20
 MAX_VALUE: Final = 2**63 - 1
 """Kubernetes keeps extended resources in an int64."""
 
+KIB: Final = 1024
+MIB: Final = 1024**2
+GIB: Final = 1024**3
+
 _NANO: Final = Fraction(1, 10**9)
 _DIGITS: Final = Context(prec=60)
 """More digits than any quantity has, or any multiple of a step."""
@@ -37,7 +41,7 @@ _DECIMAL: Final[dict[str, Fraction]] = {
     "E": Fraction(10**18),
 }
 _BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
-_UNITS: Final[tuple[tuple[str, int], ...]] = (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
+_UNITS: Final[tuple[tuple[str, int], ...]] = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
 _GRAMMAR: Final = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[A-Za-z]{0,2}))",
     re.ASCII,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from webhook.quantity import Number, bytes_text, exact_text, number_text
+from webhook.quantity import MIB, Number, bytes_text, exact_text, number_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ DIMENSIONS: Final[tuple[Dimension, ...]] = ("devices", "memory", "cores")
 def amount_text(amount: Memory | None) -> str:
     """An amount of one device, exactly, as the status has it: ``4096Mi``, ``0.5Mi``, ``50%``, ``free``."""
     if isinstance(amount, Size):
-        return f"{exact_text(Fraction(amount.bytes) / 1024**2)}Mi"
+        return f"{exact_text(Fraction(amount.bytes) / MIB)}Mi"
     return f"{exact_text(amount.value)}%" if isinstance(amount, Percent) else "free"
 
 

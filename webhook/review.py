@@ -68,7 +68,6 @@ class _Request(_Wire, frozen=True):
     kind: GroupVersionKind
     operation: str
     sub_resource: str | None = None
-    name: str | None = None
     namespace: str | None = None
     user_info: UserInfo = UserInfo()
     dry_run: bool | None = None

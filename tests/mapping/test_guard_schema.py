@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.mapping.compile.mapping import compile_vendor
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema, schema_enforcement
 from webhook.mapping.document.guard_lists import guard_lists
 from webhook.mapping.document.problem import MappingError, Path, Problem
 from webhook.mapping.model.guard import Guards, compile_guards
@@ -29,14 +29,14 @@ def shim(**env: str) -> Shim:
         "preload": {"prefix": ["/opt/a.so"]},
         "env": {"ACME_MEMORY": "{memory}m", **env},
     }
-    made, problems = compile_shim(schema.Shim.model_validate(document), [], ("shim",))
+    made, problems = compile_shim(schema_enforcement.Shim.model_validate(document), [], ("shim",))
     assert problems == []
     return made
 
 
 def compiled(*rules: dict[str, Any], with_shim: Shim | None = None) -> tuple[Guards, list[Problem]]:
     """The guard of a document with these rules."""
-    return compile_guards([schema.Guard.model_validate(rule) for rule in rules], with_shim, ("guard",))
+    return compile_guards([schema_enforcement.Guard.model_validate(rule) for rule in rules], with_shim, ("guard",))
 
 
 def guards(*rules: dict[str, Any], with_shim: Shim | None = None) -> Guards:

@@ -13,6 +13,7 @@ from webhook.cluster.configuration.verdict import Kind
 from webhook.mapping.document import schema
 from webhook.mapping.document.extends import EXTENDS
 from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.document.schema_types import Strict
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
 
@@ -81,5 +82,5 @@ def _likeness(data: Iterable[str], keys: Collection[str]) -> int:
     return sum(bool(difflib.get_close_matches(key[:64], keys, n=1, cutoff=LIKE)) for key in looked_at)
 
 
-def _keys(model: type[schema.Strict]) -> list[str]:
+def _keys(model: type[Strict]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]

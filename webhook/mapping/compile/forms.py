@@ -6,6 +6,7 @@ from webhook.mapping.compile.keys import compile_override
 from webhook.mapping.compile.problems import Problems
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import Path
+from webhook.mapping.document.schema_types import Numbers
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key
 from webhook.mapping.requests.denials import PLACEHOLDER, VALUES
 from webhook.request import DIMENSIONS, Dimension, Request
@@ -98,7 +99,7 @@ class FormCompiler:
         ):
             self._problems.add(path, f"a form that {does} says nothing else", f"keep `when` and `{key}`")
 
-    def _condition(self, path: Path, key: str, value: schema.Numbers) -> Condition:
+    def _condition(self, path: Path, key: str, value: Numbers) -> Condition:
         words, by_dimension = self._words, self._by_dimension
         items = value if isinstance(value, list) else [value]
         numbers = [item for item in items if item not in {"absent", "present"}]

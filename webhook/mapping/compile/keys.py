@@ -9,6 +9,7 @@ from webhook.mapping.compile.problems import Problems
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import CONTAINER, Template
 from webhook.mapping.document.problem import Path
+from webhook.mapping.document.schema_types import Texts
 from webhook.mapping.model.vendor import Key, WordPlace
 from webhook.mapping.notation.amounts import parse_unit
 from webhook.mapping.notation.glob import glob_pattern
@@ -19,7 +20,7 @@ from webhook.request import DIMENSIONS, Dimension
 def compile_key(name: str, word: schema.Key, variables: Mapping[str, schema.Variable], problems: Problems) -> Key:
     """A key, with its unit."""
     path: Path = ("keys", name)
-    stands: dict[WordPlace, schema.Texts | None] = {
+    stands: dict[WordPlace, Texts | None] = {
         "resource": word.resource,
         "label": word.label,
         "annotation": word.annotation,

@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_types as schema
 from webhook.mapping.document.problem import MappingError, Path, Problem
 from webhook.mapping.notation.amounts import parse_cores, parse_default_memory, parse_memory
 from webhook.mapping.notation.numbers import Numbers, parse_numbers

@@ -10,15 +10,16 @@ from webhook.mapping.compile.problems import Problems
 from webhook.mapping.document import schema
 from webhook.mapping.document.key_template import CONTAINER
 from webhook.mapping.document.problem import Path
+from webhook.mapping.document.schema_types import Amount, Texts
 from webhook.mapping.model.vendor import NamePart, Row
 from webhook.mapping.notation.numbers import Numbers
 from webhook.mapping.notation.pattern import PatternError, check
 from webhook.request import Memory, Percent, Size
 
-Written: TypeAlias = schema.Amount | list[schema.Amount]
-ByModel: TypeAlias = Written | Mapping[str, schema.Amount] | Mapping[str, Written] | None
+Written: TypeAlias = Amount | list[Amount]
+ByModel: TypeAlias = Written | Mapping[str, Amount] | Mapping[str, Written] | None
 """What a row says of a dimension: the same for all models, or something for each."""
-Parse: TypeAlias = Callable[[Path, schema.Amount | None], Memory | None]
+Parse: TypeAlias = Callable[[Path, Amount | None], Memory | None]
 """How an amount of the dimension is read."""
 _COMPARABLE: Final[Mapping[str | int, str]] = {
     "memory": "write sizes for all models, or `all` for all models",
@@ -109,7 +110,7 @@ def _variable(name: str, variable: schema.Variable, problems: Problems, *, every
     return NamePart(name, held, _texts(variable.write), everywhere, variable.why, _texts(variable.model), elsewhere)
 
 
-def _texts(written: schema.Texts | None) -> tuple[str, ...]:
+def _texts(written: Texts | None) -> tuple[str, ...]:
     return (written,) if isinstance(written, str) else tuple(written or ())
 
 

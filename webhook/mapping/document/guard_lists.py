@@ -6,7 +6,8 @@ from importlib import resources
 
 from pydantic import Field
 
-from webhook.mapping.document.schema import Guard, Name, Strict
+from webhook.mapping.document.schema_enforcement import Guard
+from webhook.mapping.document.schema_types import Name, Strict
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.document.validation import validated
 

@@ -4,15 +4,14 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.document.schema import Amount
+from webhook.mapping.document.schema_types import Amount
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.vendor import Vendor
-from webhook.quantity import QuantityError, bytes_text, parse_quantity
+from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
 
 ANY_FAMILY: Final = "any"
 """The family of vendors without hardware of their own."""
 
-_MIB: Final = 1024**2
 _EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
 
 
@@ -37,7 +36,7 @@ def compile_cards(cards: Mapping[str, Amount], largest_card: int, source: str) -
         except QuantityError as error:
             problems.append(Problem(str(error), path, _EXAMPLE, source))
             continue
-        if not isinstance(size, int) or size < _MIB:
+        if not isinstance(size, int) or size < MIB:
             problems.append(Problem(f"{text} is no device: less than 1Mi, or no whole bytes", path, _EXAMPLE, source))
         elif largest_card and size > largest_card:
             message = f"{text} is more than the {bytes_text(largest_card)} of `largestCard`"

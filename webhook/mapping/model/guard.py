@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_enforcement as schema
 from webhook.mapping.document.guard_lists import GuardList, guard_lists
 from webhook.mapping.document.problem import Path, Problem, nearest_known
 from webhook.mapping.model.dynamic_loader import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_enforcement as schema
 from webhook.mapping.notation.glob import glob_pattern
 
 GuardPlace: TypeAlias = Literal["env", "annotation", "label"]

@@ -3,13 +3,15 @@
 from collections.abc import Hashable
 from typing import Any, Final
 
+from webhook.quantity import MIB
+
 MAX_RESULTS: Final = 1024
 """Results kept: two for a pod template; fewer cost more CPU than the memory is worth."""
 
-MAX_BYTES: Final = 32 * 1024**2
+MAX_BYTES: Final = 32 * MIB
 """What results may take together, as they estimate it: honest ones take a third of that."""
 
-MAX_SEEN: Final = 3 * 1024**2
+MAX_SEEN: Final = 3 * MIB
 """Bytes of undecoded parts of pods kept beside them, which are compared faster than searched."""
 
 MAX_SEEN_ONCE: Final = MAX_SEEN // 8

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Final
 
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
-from webhook.mapping.document.schema import Amount
+from webhook.mapping.document.schema_types import Amount
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.gpu_models import compile_cards, labels_of_cards
 from webhook.mapping.model.match_names import Room
@@ -16,16 +16,13 @@ from webhook.mapping.model.names import Names, Owner, conflicts, index
 from webhook.mapping.model.near_misses import Nearness, nearness
 from webhook.mapping.model.owned import Owned, union
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
-from webhook.quantity import QuantityError, parse_quantity
+from webhook.quantity import MIB, QuantityError, parse_quantity
 
 SETTINGS: Final = "settings"
 """The source of problems in the settings, whatever file they came from."""
 
 CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
 """Namespaces whose pods keep the cluster itself alive."""
-
-
-MIB: Final = 1024**2
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,16 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Literal, TypeAlias
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_enforcement as schema
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.model.dynamic_loader import LD_LIBRARY_PATH, LD_PRELOAD, absolute
 from webhook.mapping.model.shim_rules import PLACEHOLDER, PLACEHOLDERS, shim_problems
+from webhook.quantity import MIB
 from webhook.request import ALL, FREE, Percent, Request, Size
 
 Entry: TypeAlias = Mapping[str, Any]
 """A member of a list in a pod, as JSON data; shared between requests, so never changed."""
 Need: TypeAlias = Literal["memory", "cores"]
-
-_MIB: Final = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class Shim:
         """The variables by name, for a settled request; without those whose value is "no limit"."""
         amounts = {"container": container, "devices": str(request.devices)}
         if isinstance(request.memory, Size):
-            amounts["memory"] = str(-(-request.memory.bytes // _MIB))
+            amounts["memory"] = str(-(-request.memory.bytes // MIB))
         if request.cores is not FREE and request.cores is not None:
             amounts["cores"] = str(-(-request.cores.value // 1))
         return {

@@ -1,12 +1,9 @@
 """Amounts as mapping documents and namespace annotations write them: ``all``, ``free``, ``5000Mi``, ``30``, ``6.25%``."""
 
 from fractions import Fraction
-from typing import Final
 
-from webhook.quantity import Number, QuantityError, parse_quantity, simplest
+from webhook.quantity import MIB, Number, QuantityError, parse_quantity, simplest
 from webhook.request import ALL, FREE, Cores, Memory, Percent, Size
-
-_MIB: Final = 1024**2
 
 
 def parse_memory(written: str | int) -> Memory | None:
@@ -43,7 +40,7 @@ def parse_default_memory(written: str | int) -> Memory | None:
         size = parse_quantity(text)
     except QuantityError as error:
         raise ValueError(f"{error}: write `all` or a size such as `4Gi`") from None
-    if size < _MIB:
+    if size < MIB:
         raise ValueError(f"{text} is less than 1Mi: write a size such as 4Gi, or all")
     return Size(size)
 

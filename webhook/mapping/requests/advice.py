@@ -11,13 +11,12 @@ from typing import Final
 from webhook.mapping.model.vendor import Key, Vendor
 from webhook.mapping.requests.denials import spelling
 from webhook.mapping.requests.key_values import KeyValue, form_of, format_value
-from webhook.quantity import Number, bytes_text, ceil_to, number_text
+from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, number_text
 from webhook.request import ALL
 
-_GIB: Final = 1024**3
-_UNITS: Final = (("bytes", 1), ("KiB", 1024), ("MiB", 1024**2))
+_UNITS: Final = (("bytes", 1), ("KiB", KIB), ("MiB", MIB))
 
-PLAUSIBLE: Final = 256 * 1024**2
+PLAUSIBLE: Final = 256 * MIB
 """Bytes of one GPU that somebody may want; below it, another unit was more probably meant."""
 
 LEAST: Final = Fraction(1, 100)
@@ -58,9 +57,9 @@ def share_meant(word: Key, number: Number) -> Number | None:
 
 def gibibytes_meant(word: Key, number: Number) -> Number | None:
     """The number of a key that counts less than GiB for a fraction of GiB: 8704 for 8.5; None where it counts otherwise."""
-    if number <= 0 or isinstance(number, int) or not word.sized or word.unit is None or word.unit >= _GIB:
+    if number <= 0 or isinstance(number, int) or not word.sized or word.unit is None or word.unit >= GIB:
         return None
-    return ceil_to(Fraction(number) * _GIB / word.unit, word.step)
+    return ceil_to(Fraction(number) * GIB / word.unit, word.step)
 
 
 def share_keys(vendor: Vendor, one: KeyValue) -> list[tuple[str, Number]]:
