@@ -140,7 +140,7 @@ def test_every_profile_of_a_model_may_be_written() -> None:
 MISTAKES = [
     ({"model": "three"}, "variables.size.model", "no row knows the model 'three'", "known are one, two"),
     ({"model": ["one", "twoo"]}, "variables.size.model", "no row knows the model 'twoo'", "did you mean `two`?"),
-    ({"model": "one", "write": "b"}, "variables.size.write", "'b' is not of one", "of one are a, c"),
+    ({"model": "one", "write": "b"}, "variables.size.write", "'b' is not available on one", "available are a, c"),
     ({"model": "one", "write": ["a", "d"]}, "variables.size.write", "'d' has no row", "rows are a, b, c"),
 ]
 
@@ -171,7 +171,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
         ("one: 4Gi, two: [5Gi, 6Gi]", "one: 4Zi, two: 4Gi", "variables.size.rows.a.memory.one", "4Zi"),
         ("one: 4Gi, two: [5Gi, 6Gi]", "one: [4Gi, 5Gi, 6Gi]", "variables.size.rows.a.memory.one", "lists 3 amounts"),
         ("{one: 4Gi, two: [5Gi, 6Gi]}", "{}", "variables.size.rows.a.memory", "is an empty map"),
-        ("one: 50, two: 25", "one: 50, two: 250", "variables.size.rows.a.cores.two", "250 is no percentage"),
+        ("one: 50, two: 25", "one: 50, two: 250", "variables.size.rows.a.cores.two", "250 is not a percentage"),
         (
             "one: 50, two: 25",
             "one: 50",
@@ -179,7 +179,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
             "`memory` and `cores` name different models: two is in one",
         ),
         ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "is [least, most]"),
-        ("slices.example/{size}", "slices.example/gpu", "variables.size.write", "one name only"),
+        ("slices.example/{size}", "slices.example/gpu", "variables.size.write", "only one value is allowed"),
     ],
 )
 def test_mistakes_in_rows(old: str, new: str, path: str, message: str) -> None:
@@ -297,7 +297,7 @@ def test_an_inherited_variable_that_is_no_longer_used() -> None:
             "one: [all, 4Gi]",
             "memory.one",
             "cannot be compared: [all, 4Gi]",
-            "write [least, most], both as sizes",
+            "write [least, most], as two sizes",
         ),
         (
             "one: 50, two: 25",
@@ -319,9 +319,9 @@ def test_amounts_that_cannot_be_compared(old: str, new: str, path: str, message:
     "variable, path, message, hint",
     [
         ({"model": []}, "model", "is an empty list", "write one entry or more"),
-        ({"model": 100}, "model", "100 is no text", 'write "100" in quotes'),
-        ({"model": True}, "model", "true is no text", 'write "true" in quotes'),
-        ({"model": [100]}, "model[0]", "100 is no text", 'write "100" in quotes'),
+        ({"model": 100}, "model", "100 is not text", 'write "100" in quotes'),
+        ({"model": True}, "model", "true is not text", 'write "true" in quotes'),
+        ({"model": [100]}, "model[0]", "100 is not text", 'write "100" in quotes'),
         ({"write": []}, "write", "is an empty list", "write one entry or more"),
         ({"rows": {"a": {"memory": {}}}}, "rows.a.memory", "is an empty map", "write one entry or more"),
         (
