@@ -106,7 +106,9 @@ class Nearness:
     def _in_similar_domain(self, name: str) -> NearMiss | None:
         """Return the key whose domain the name misspells; compare only names that are keys after their slash."""
         domain, _, local = name.rpartition("/")
-        away, meant = min(((distance(domain, each, MAX_DISTANCE), each) for each in self.domains.get(local, ())), default=(0, ""))
+        away, meant = min(
+            ((distance(domain, each, MAX_DISTANCE), each) for each in self.domains.get(local, ())), default=(0, "")
+        )
         return NearMiss(f"{meant}/{local}", away == 1) if meant and away <= MAX_DISTANCE else None
 
 
