@@ -43,7 +43,8 @@ from webhook.cluster.registration.desired import Site
 from webhook.cluster.registration.reconciler import Mode
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema, schema_enforcement
+from webhook.mapping.document.schema_types import Strict
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy, builtin, load_policy
@@ -471,8 +472,8 @@ def test_every_key_of_mappings_is_documented() -> None:
     """The page of mappings explains each key of the schema."""
     keys = {
         str(field.alias)
-        for model in vars(schema).values()
-        if isinstance(model, type) and issubclass(model, schema.Strict)
+        for model in [*vars(schema).values(), *vars(schema_enforcement).values()]
+        if isinstance(model, type) and issubclass(model, Strict)
         for field in model.model_fields.values()
     }
     explained = {word for span in spans_of(TEXTS["docs/mapping.md"]) for word in re.findall(r"\w+", span)}

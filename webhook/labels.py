@@ -1,6 +1,6 @@
-"""Every label and annotation of our own: what a namespace, pod or ConfigMap may carry, and what the webhook writes.
+"""The labels and annotations of the webhook on namespaces, pods, ConfigMaps and webhook configurations.
 
-This page is the API for whoever writes namespaces and pods. `KEYS` describes it; nothing else in the code spells a key.
+They are the API for users. `KEYS` describes them; no other module spells such a name.
 """
 
 from dataclasses import dataclass
@@ -36,12 +36,12 @@ class OwnKey:
     """One label or annotation.
 
     Attributes:
-        name: with the prefix.
-        place: what it is.
-        kind: of the objects that carry it.
-        values: what it may hold: the keys themselves, or in <> what they are.
-        default: what holds without it; None: nothing.
-        purpose: a noun phrase or sentence, without a full stop.
+        name: the name with its prefix.
+        place: label or annotation.
+        kind: the kind of objects that carry it.
+        values: the allowed values, or in <> a description of them.
+        default: the value that applies without it; None: none.
+        purpose: a noun phrase or sentence, without a period.
     """
 
     name: str
@@ -99,9 +99,9 @@ KEYS: Final = (
     ),
     OwnKey(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), None, "keeps the selectors of others"),
 )
-"""Each once for each kind of object."""
+"""One entry for each name and kind of object."""
 
 
 def keys_of(kind: ObjectKind, place: Place) -> tuple[str, ...]:
-    """The keys that mean something on a kind of object."""
+    """Return the names that the webhook reads or writes on a kind of object."""
     return tuple(key.name for key in KEYS if (key.kind, key.place) == (kind, place))

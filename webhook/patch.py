@@ -1,8 +1,8 @@
-"""The edits to a pod, and the RFC 6902 operations that make them on exactly the object that was sent.
+"""Edits of a pod, and the RFC 6902 operations that apply them to the object in the review.
 
-A step says what should become of the pod (`PodEdits`); the operations are written once, at the end, in an order that
-applies: no ``add`` under a missing parent, no ``replace`` or ``remove`` of a missing key, no ``add`` over an existing list,
-and changes inside a list from its end to its beginning, so that earlier indexes keep their meaning.
+Steps collect edits in `PodEdits`; the operations are written once, at the end, in an order that applies: no ``add`` below a
+missing parent, no ``replace`` or ``remove`` of a missing key, no ``add`` over an existing list. Changes inside a list go
+from its end to its beginning, so that indexes remain valid.
 """
 
 from collections.abc import Callable, Mapping
@@ -21,7 +21,7 @@ Entry: TypeAlias = Mapping[str, Any]
 
 
 def escape(key: str) -> str:
-    """A key as a token of a JSON pointer (RFC 6901 §3): ``nvidia.com/gpu`` becomes ``nvidia.com~1gpu``."""
+    """Escape a key as a token of a JSON pointer (RFC 6901 §3): ``nvidia.com/gpu`` becomes ``nvidia.com~1gpu``."""
     return key.replace("~", "~0").replace("/", "~1")
 
 
@@ -30,7 +30,7 @@ Patch: TypeAlias = tuple[Operation, ...]
 
 
 class Slot(NamedTuple):
-    """A container and where it stands in the pod."""
+    """A container and its position in the pod."""
 
     kind: Literal["initContainers", "containers"]
     position: int
@@ -38,7 +38,7 @@ class Slot(NamedTuple):
 
     @property
     def path(self) -> str:
-        """JSON pointer of the container."""
+        """The JSON pointer of the container."""
         return f"/spec/{self.kind}/{self.position}"
 
     @property
@@ -48,21 +48,21 @@ class Slot(NamedTuple):
 
 
 def container_count(pod: Pod) -> int:
-    """How many `slots` a pod has."""
+    """Return the number of `slots` of a pod."""
     return len(pod.spec.containers) + len(pod.spec.init_containers or ())
 
 
 def slots(pod: Pod) -> tuple[Slot, ...]:
-    """Every container that can hold resources: init containers (native sidecars too) first, as the kubelet starts them."""
-    found = [Slot("containers", i, container) for i, container in enumerate(pod.spec.containers)]
+    """Return all containers that can have resources: init containers and native sidecars first, as the kubelet does."""
+    all_slots = [Slot("containers", i, container) for i, container in enumerate(pod.spec.containers)]
     if pod.spec.init_containers:
-        found[:0] = [Slot("initContainers", i, container) for i, container in enumerate(pod.spec.init_containers)]
-    return tuple(found)
+        all_slots[:0] = [Slot("initContainers", i, container) for i, container in enumerate(pod.spec.init_containers)]
+    return tuple(all_slots)
 
 
 @dataclass(slots=True)
 class ContainerEdits:
-    """What should become of one container."""
+    """The edits of one container."""
 
     slot: Slot
     resources: dict[str, Number | None] = field(default_factory=dict)
@@ -75,15 +75,15 @@ class ContainerEdits:
     mounts: list[Entry] = field(default_factory=list)
 
     def set_resource(self, name: str, number: Number) -> None:
-        """`name` is to stand at `number` in limits and requests (a quantity that already says so is left as it is)."""
+        """Set a resource in limits and requests; a quantity that already has this value keeps its spelling."""
         self.resources[name] = number
 
     def drop_resource(self, name: str) -> None:
-        """`name` is to stand in neither limits nor requests."""
+        """Remove a resource from limits and requests."""
         self.resources[name] = None
 
     def write(self, operations: list[Operation]) -> None:
-        """Adds the operations for this container."""
+        """Add the operations for this container."""
         container, path = self.slot.container, self.slot.path
         if self.resources:
             self._write_resources(f"{path}/resources", operations)
@@ -102,10 +102,10 @@ class ContainerEdits:
             if texts:
                 operations.append({"op": "add", "path": path, "value": {"limits": texts, "requests": texts}})
             return
-        for side, there in (("limits", resources.limits), ("requests", resources.requests)):
-            if there is not None:
+        for side, quantities in (("limits", resources.limits), ("requests", resources.requests)):
+            if quantities is not None:
                 for name, number in self.resources.items():
-                    _write_quantity(f"{path}/{side}/{escape(name)}", there.get(name), number, operations)
+                    _write_quantity(f"{path}/{side}/{escape(name)}", quantities.get(name), number, operations)
             elif texts:
                 operations.append({"op": "add", "path": f"{path}/{side}", "value": texts})
 
@@ -125,40 +125,40 @@ class ContainerEdits:
 
 @dataclass(slots=True)
 class MapEdits:
-    """What should become of a map of texts: None takes a key away."""
+    """The edits of a map of texts: None removes a key."""
 
     path: str
-    there: Mapping[str, str] | None
+    current: Mapping[str, str] | None
     values: dict[str, str | None] = field(default_factory=dict)
 
     @property
     def changes(self) -> bool:
-        """Whether anything of the map is to become different."""
-        there = self.there or {}
-        return any(there.get(key) != value for key, value in self.values.items())
+        """Whether the edits change the map."""
+        current = self.current or {}
+        return any(current.get(key) != value for key, value in self.values.items())
 
     def write(self, operations: list[Operation]) -> None:
-        """Adds the operations for this map."""
-        if self.there is None:
+        """Add the operations for this map."""
+        if self.current is None:
             added = {key: value for key, value in self.values.items() if value is not None}
             if added:
                 operations.append({"op": "add", "path": self.path, "value": added})
             return
         for key, value in self.values.items():
-            before = self.there.get(key)
+            old = self.current.get(key)
             if value is None:
-                if before is not None:
+                if old is not None:
                     operations.append({"op": "remove", "path": f"{self.path}/{escape(key)}"})
-            elif before != value:
-                operation = "add" if before is None else "replace"
+            elif old != value:
+                operation = "add" if old is None else "replace"
                 operations.append({"op": operation, "path": f"{self.path}/{escape(key)}", "value": value})
 
 
 class PodEdits:
-    """What should become of a pod. Collected by the steps, written once by `operations`.
+    """The edits of a pod: collected by the steps, written once by `operations`.
 
     Args:
-        pod: the view of the pod that was sent; the operations apply to that object only.
+        pod: the view of the pod in the review; the operations apply to that object only.
     """
 
     __slots__ = (
@@ -183,20 +183,20 @@ class PodEdits:
         self.volumes: list[Entry] = []
         self.volumes_removed: set[int] = set()
         self.fields: dict[str, Any] = {}
-        """Other members of the spec by name (``schedulerName``): a value to set, or None to take a present one away."""
+        """Other fields of the spec by name (``schedulerName``): a value to set, or None to remove a present one."""
 
     def container(self, slot: Slot) -> ContainerEdits:
-        """The edits of one container."""
+        """Return the edits of one container."""
         edits = self._containers.get(slot.path)
         if edits is None:
             edits = self._containers[slot.path] = ContainerEdits(slot)
         return edits
 
     def operations(self, stamp: Callable[[], tuple[str, str]] | None = None) -> Patch:
-        """The JSON Patch, in an order that applies to the pod that was sent. Empty when nothing is to change.
+        """Return the JSON Patch for the pod in the review, in an order that applies; empty without changes.
 
         Args:
-            stamp: gives an annotation that is written only where anything else is.
+            stamp: returns an annotation to write only with other changes.
         """
         operations: list[Operation] = []
         for edits in self._containers.values():
@@ -209,7 +209,9 @@ class PodEdits:
             self.annotations.values[key] = text
         if self.annotations.values:
             self.annotations.write(operations)
-        if self._pod.metadata is NO_METADATA and any(one["path"].startswith("/metadata/") for one in operations):
+        if self._pod.metadata is NO_METADATA and any(
+            operation["path"].startswith("/metadata/") for operation in operations
+        ):
             operations.insert(0, {"op": "add", "path": "/metadata", "value": {}})
         return tuple(operations)
 
@@ -229,8 +231,8 @@ class PodEdits:
             self.node_selector.write(operations)
 
 
-def _append(path: str, there: msgspec.Raw, entries: list[Entry], operations: list[Operation]) -> None:
-    if present(there):
+def _append(path: str, current: msgspec.Raw, entries: list[Entry], operations: list[Operation]) -> None:
+    if present(current):
         operations.extend({"op": "add", "path": f"{path}/-", "value": entry} for entry in entries)
     else:
         operations.append({"op": "add", "path": path, "value": entries})
@@ -240,17 +242,19 @@ def _remove(path: str, indexes: set[int], operations: list[Operation]) -> None:
     operations.extend({"op": "remove", "path": f"{path}/{index}"} for index in sorted(indexes, reverse=True))
 
 
-def _write_quantity(path: str, there: QuantityText | None, number: Number | None, operations: list[Operation]) -> None:
+def _write_quantity(
+    path: str, current: QuantityText | None, number: Number | None, operations: list[Operation]
+) -> None:
     if number is None:
-        if there is not None:
+        if current is not None:
             operations.append({"op": "remove", "path": path})
-    elif there is None:
+    elif current is None:
         operations.append({"op": "add", "path": path, "value": str(number)})
-    elif not _says(there, number):
+    elif not _equals(current, number):
         operations.append({"op": "replace", "path": path, "value": str(number)})
 
 
-def _says(text: QuantityText, number: Number) -> bool:
+def _equals(text: QuantityText, number: Number) -> bool:
     try:
         return parse_quantity(str(text)) == number
     except QuantityError:

@@ -1,8 +1,8 @@
-"""A typed, frozen view of a pod: exactly the fields that are read here; everything else is skipped while decoding.
+"""A typed, frozen view of a pod: the fields that the webhook reads; decoding skips all others.
 
-The pod is never written back from this view: patches are made against the object that was sent, so fields that a newer API
-server knows survive. Parts that seldom matter (a thousand env entries) stay undecoded bytes until something in them does:
-`Raw` is ``b""`` where the key is absent, ``b"null"`` where it is null.
+The view is never written back: patches apply to the object in the review, so fields of newer API servers survive. Parts that
+are seldom needed (a thousand env entries) stay undecoded bytes until they are: `Raw` is ``b""`` if the key is absent,
+``b"null"`` if it is null.
 """
 
 from typing import Any, Final, TypeAlias
@@ -11,8 +11,8 @@ import msgspec
 
 ABSENT: Final = msgspec.Raw(b"")
 DEVICE_CLASS: Final = "deviceclass.resource.kubernetes.io/"
-"""How an extended resource is called by which any DeviceClass can be requested, before the name of the class
-(``ResourceDeviceClassPrefix`` in ``k8s.io/api/resource/v1``, KEP-5004)."""
+"""The prefix of extended resources that request a DeviceClass, whose name follows (``ResourceDeviceClassPrefix`` in
+``k8s.io/api/resource/v1``, KEP-5004)."""
 QuantityText: TypeAlias = str | int | float
 
 
@@ -50,7 +50,6 @@ class Container(View, frozen=True):
     env_from: msgspec.Raw = ABSENT
     volume_mounts: msgspec.Raw = ABSENT
     security_context: SecurityContext | None = None
-    restart_policy: str | None = None
 
 
 class PodOS(View, frozen=True):
@@ -60,7 +59,7 @@ class PodOS(View, frozen=True):
 
 
 class PodClaim(View, frozen=True):
-    """An entry of ``spec.resourceClaims``: the name by which containers refer to a claim, and where that comes from."""
+    """An entry of ``spec.resourceClaims``: the name by which containers refer to a claim, and its source."""
 
     name: str = ""
     resource_claim_name: str | None = None
@@ -84,7 +83,7 @@ class PodSpec(View, frozen=True):
 
 
 class OwnerReference(View, frozen=True):
-    """Who made the pod."""
+    """The owner of the pod, such as a ReplicaSet."""
 
     kind: str = ""
     name: str = ""
@@ -92,7 +91,7 @@ class OwnerReference(View, frozen=True):
 
 
 class Metadata(View, frozen=True):
-    """``metadata`` of a pod; name and namespace may be empty while it is admitted."""
+    """``metadata`` of a pod; name and namespace may be empty during admission."""
 
     name: str | None = None
     generate_name: str | None = None
@@ -103,11 +102,11 @@ class Metadata(View, frozen=True):
 
 
 NO_METADATA: Final = Metadata()
-"""What a pod without the key holds: a patch has to add it before anything below it."""
+"""The metadata of a pod without the key: a patch has to add it before anything below it."""
 
 
 class Pod(View, frozen=True):
-    """A ``v1 Pod`` as the API server sends it, or as a user wrote it."""
+    """A ``v1 Pod`` from the API server, or from a manifest."""
 
     metadata: Metadata = NO_METADATA
     spec: PodSpec = PodSpec()
@@ -139,7 +138,7 @@ class HostPath(View, frozen=True):
 
 
 class Volume(View, frozen=True):
-    """An entry of a pod's ``volumes``, as far as it can be ours."""
+    """An entry of a pod's ``volumes``, with the sources that the webhook writes."""
 
     name: str = ""
     host_path: HostPath | None = None
@@ -159,7 +158,7 @@ class _EnvFrom(View, frozen=True):
 
 
 class _ConfigMapVolume(View, frozen=True):
-    """An entry of a pod's ``volumes``, as far as it is a ConfigMap."""
+    """An entry of a pod's ``volumes``, if it is a ConfigMap."""
 
     config_map: _ConfigMap | None = None
 
@@ -174,29 +173,29 @@ _source = msgspec.json.Decoder(dict[str, Any] | None)
 
 
 def decode_pod(body: bytes) -> Pod:
-    """The view of a pod in JSON.
+    """Decode a pod in JSON.
 
     Raises:
-        msgspec.DecodeError: no JSON, or a field of a type that Kubernetes would not take either.
+        msgspec.DecodeError: not JSON, or a field of a type that Kubernetes rejects, too.
     """
     return _pod.decode(body)
 
 
 def present(raw: msgspec.Raw) -> bool:
-    """Whether a raw list is there, even empty: an absent or null one has to be added whole by a patch."""
+    """Return whether a raw list exists, even if empty: a patch has to add an absent or null one as a whole."""
     return memoryview(raw).nbytes > len(b"null") or bytes(raw) not in {b"", b"null"}
 
 
 def decode_env(raw: msgspec.Raw) -> list[EnvVar]:
-    """The env entries kept undecoded in a `Container`."""
+    """Decode the env entries of a `Container`."""
     return (_env.decode(raw) or []) if present(raw) else []
 
 
 def value_source(entry: EnvVar) -> tuple[str, str] | None:
-    """The kind of a variable's ``valueFrom``, and the name or path in it; None if there is not exactly that.
+    """Return the kind of a variable's ``valueFrom``, and its name or path; None without exactly one valid source.
 
-    A value beside it, two kinds at once and an empty one are taken for no source that could be named: the API server
-    refuses them, but only after its webhooks.
+    A value beside it, several kinds, and an empty one do not count as a source: the API server rejects them, but only after
+    its webhooks.
     """
     if entry.value or not present(entry.value_from):
         return None
@@ -209,22 +208,22 @@ def value_source(entry: EnvVar) -> tuple[str, str] | None:
 
 
 def decode_mounts(raw: msgspec.Raw) -> list[VolumeMount]:
-    """The volume mounts kept undecoded in a `Container`."""
+    """Decode the volume mounts of a `Container`."""
     return (_mounts.decode(raw) or []) if present(raw) else []
 
 
 def decode_volumes(raw: msgspec.Raw) -> list[Volume]:
-    """The volumes kept undecoded in a `PodSpec`."""
+    """Decode the volumes of a `PodSpec`."""
     return (_volumes.decode(raw) or []) if present(raw) else []
 
 
 def config_maps_from(raw: msgspec.Raw) -> list[tuple[int, str]]:
-    """The ConfigMaps in the ``envFrom`` of a `Container`, each with its place in the list."""
+    """Return the ConfigMaps in the ``envFrom`` of a `Container`, each with its index in the list."""
     entries = (_env_from.decode(raw) or []) if present(raw) else []
-    return [(i, one.config_map_ref.name) for i, one in enumerate(entries) if one.config_map_ref is not None]
+    return [(i, entry.config_map_ref.name) for i, entry in enumerate(entries) if entry.config_map_ref is not None]
 
 
 def config_maps_mounted(raw: msgspec.Raw) -> list[tuple[int, str]]:
-    """The ConfigMaps in the volumes of a `PodSpec`, each with its place in the list."""
+    """Return the ConfigMaps in the volumes of a `PodSpec`, each with its index in the list."""
     entries = (_config_maps.decode(raw) or []) if present(raw) else []
-    return [(i, one.config_map.name) for i, one in enumerate(entries) if one.config_map is not None]
+    return [(i, entry.config_map.name) for i, entry in enumerate(entries) if entry.config_map is not None]

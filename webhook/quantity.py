@@ -1,7 +1,7 @@
 """Kubernetes quantities, read exactly: ``3k``, ``8Gi``, ``500m``, ``1e3`` become whole numbers or fractions, never floats.
 
 Source of the grammar: ``k8s.io/apimachinery/pkg/api/resource`` (``quantity.go``). The API server rewrites values before a
-webhook sees them (``3000`` arrives as ``3k``), so every spelling has to be understood.
+webhook gets them (``3000`` arrives as ``3k``), so all spellings have to be parsed.
 """
 
 import re
@@ -12,13 +12,17 @@ from typing import Final, TypeAlias
 Number: TypeAlias = int | Fraction
 
 MAX_TEXT: Final = 40
-"""Longest text that is looked at. The API server lets any length through; no honest amount needs more."""
+"""The longest text to parse. The API server allows any length; no real amount needs more."""
 
 MAX_EXPONENT: Final = 20
-"""Largest power of ten that is computed: ``1e10000000`` is legal for the API server and would take seconds."""
+"""The largest power of ten to compute: the API server allows ``1e10000000``, which would take seconds."""
 
 MAX_VALUE: Final = 2**63 - 1
-"""Kubernetes keeps extended resources in an int64."""
+"""The largest amount: Kubernetes stores extended resources in an int64."""
+
+KIB: Final = 1024
+MIB: Final = 1024**2
+GIB: Final = 1024**3
 
 _NANO: Final = Fraction(1, 10**9)
 _DIGITS: Final = Context(prec=60)
@@ -37,7 +41,7 @@ _DECIMAL: Final[dict[str, Fraction]] = {
     "E": Fraction(10**18),
 }
 _BINARY: Final = {suffix: 1024**power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), start=1)}
-_UNITS: Final[tuple[tuple[str, int], ...]] = (("TiB", 1024**4), ("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024))
+_UNITS: Final[tuple[tuple[str, int], ...]] = (("TiB", 1024**4), ("GiB", GIB), ("MiB", MIB), ("KiB", KIB))
 _GRAMMAR: Final = re.compile(
     r"(?P<number>[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+))(?:[eE](?P<exponent>[+-]?[0-9]+)|(?P<suffix>[A-Za-z]{0,2}))",
     re.ASCII,
@@ -45,10 +49,10 @@ _GRAMMAR: Final = re.compile(
 
 
 class QuantityError(ValueError):
-    """A text that is no quantity, or one too large to be honest.
+    """A text is not a quantity, or too large.
 
     Attributes:
-        text: what stood there, cut to a length that can be shown.
+        text: the text, cut to a length for messages.
         why: what is wrong with it, as the end of a sentence.
     """
 
@@ -59,14 +63,14 @@ class QuantityError(ValueError):
 
 
 def simplest(number: Number) -> Number:
-    """The same number, as an int where it is whole."""
+    """Return the same number, as an int if it is whole."""
     return number if isinstance(number, int) or number.denominator != 1 else number.numerator
 
 
 def parse_quantity(text: str) -> Number:
-    """The exact value of a Kubernetes quantity: what lies between two billionths counts as the one further from 0.
+    """Parse a Kubernetes quantity exactly; a value between two billionths is rounded away from 0.
 
-    So the API server takes it: ``2.9999999999`` is stored as ``3``, and means the same here without an API server.
+    The API server does the same: it stores ``2.9999999999`` as ``3``, so offline results are equal.
 
     Raises:
         QuantityError: no quantity, longer than `MAX_TEXT`, an exponent beyond `MAX_EXPONENT`, or beyond `MAX_VALUE`.
@@ -96,10 +100,10 @@ def parse_quantity(text: str) -> Number:
 
 
 def canonical(text: str) -> str:
-    """One spelling for all that mean the same: plain digits, all of them, or the largest binary suffix where one was written.
+    """Return one spelling for equal quantities: plain digits, or the largest binary suffix if the text has one.
 
-    The API server rewrites what a user typed (``3000`` to ``3k``); in this spelling, messages are the same here and offline.
-    A text that is no usable quantity stays as it is.
+    The API server rewrites quantities (``3000`` to ``3k``); with this spelling, messages in the cluster and offline are
+    equal. A text that is not a valid quantity is returned unchanged.
     """
     if text.isdigit() and text.isascii():
         return text
@@ -115,7 +119,7 @@ def canonical(text: str) -> str:
 
 
 def exact_text(number: Number) -> str:
-    """A number as plain digits that read back as the same number; one without an end (1/3) as `number_text` has it."""
+    """Format a number as digits that parse to the same number; one without a finite expansion (1/3) like `number_text`."""
     number = simplest(number)
     if isinstance(number, int):
         return str(number)
@@ -124,7 +128,7 @@ def exact_text(number: Number) -> str:
 
 
 def signed_text(number: Number) -> str:
-    """A difference, with its sign."""
+    """Format a difference, with its sign."""
     return f"+{exact_text(number)}" if number > 0 else exact_text(number)
 
 
@@ -135,14 +139,14 @@ def _bounded(text: str, value: Number) -> Number:
 
 
 def ceil_to(value: Number, step: Number) -> Number:
-    """The least multiple of `step` that is not below `value`."""
+    """Return the least multiple of `step` that is not below `value`."""
     return simplest(-(-value // step) * step)
 
 
 def bytes_text(amount: Number) -> str:
-    """Bytes for people, exactly: in the largest binary unit that says them in whole numbers (``16 GiB``), else in bytes.
+    """Format bytes exactly: in the largest binary unit that gives a whole number (``16 GiB``), else in bytes.
 
-    A bound that is rounded would name an amount on its other side. Only parts of a byte, which no key specifies, are rounded.
+    A rounded bound would name an amount beyond it. Only fractions of a byte, which no key specifies, are rounded.
     """
     for unit, size in _UNITS:
         if amount >= size and amount % size == 0:
@@ -151,6 +155,6 @@ def bytes_text(amount: Number) -> str:
 
 
 def number_text(number: Number) -> str:
-    """A number for people: whole ones exactly, others with six digits."""
+    """Format a number: whole ones exactly, others with six digits."""
     number = simplest(number)
     return str(number) if isinstance(number, int) else f"{float(number):.6g}"

@@ -1,13 +1,13 @@
-"""What one container asks for, in canonical terms: exact, per device, and the same for every vendor.
+"""The request of one container in canonical terms: exact, per device, and independent of vendors.
 
 | field | values |
 |---|---|
-| `Request.devices` | a count of devices from 1, or None: the pod did not say |
+| `Request.devices` | a count of devices from 1, or None: not specified |
 | `Request.memory` | per device: `Size` (bytes), `Percent` of a device, `FREE` (no size, no limit), or None |
 | `Request.cores` | per device: `Percent` of a device, `FREE` (no limit, nothing reserved), or None |
 
-None lives only between reading and settling. All of a device is ``Percent(100)``; a whole, exclusive device is that for memory
-and for cores, and there is no flag for it.
+None occurs only before a request is settled. All of a device is ``Percent(100)``; a whole, exclusive device has that for
+memory and for cores; there is no separate flag.
 """
 
 import enum
@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
 
-from webhook.quantity import Number, bytes_text, exact_text, number_text
+from webhook.quantity import MIB, Number, bytes_text, exact_text, number_text
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Size:
 
 @dataclass(frozen=True, slots=True)
 class Percent:
-    """A part of one device's memory or cores, above 0 and at most 100."""
+    """A percentage of one device's memory or cores, above 0 and at most 100."""
 
     value: Number
 
@@ -39,7 +39,7 @@ class Percent:
 
 
 class Free(enum.Enum):
-    """The one value of a dimension that is not limited."""
+    """The value of a dimension without a limit."""
 
     FREE = "no limit"
 
@@ -52,7 +52,7 @@ ALL: Final = Percent(100)
 """All of a device's memory, or all of its cores."""
 
 MAX_DEVICES: Final = 4096
-"""Devices of one container; more is a size that was written for a count (``nvidia.com/gpu: 8Gi``)."""
+"""The most devices of one container; a larger count is a size in the wrong key (``nvidia.com/gpu: 8Gi``)."""
 
 Memory: TypeAlias = Size | Percent | Free
 Cores: TypeAlias = Percent | Free
@@ -61,15 +61,15 @@ DIMENSIONS: Final[tuple[Dimension, ...]] = ("devices", "memory", "cores")
 
 
 def amount_text(amount: Memory | None) -> str:
-    """An amount of one device, exactly, as the status has it: ``4096Mi``, ``0.5Mi``, ``50%``, ``free``."""
+    """Format an amount of one device exactly, as in the status: ``4096Mi``, ``0.5Mi``, ``50%``, ``free``."""
     if isinstance(amount, Size):
-        return f"{exact_text(Fraction(amount.bytes) / 1024**2)}Mi"
+        return f"{exact_text(Fraction(amount.bytes) / MIB)}Mi"
     return f"{exact_text(amount.value)}%" if isinstance(amount, Percent) else "free"
 
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A GPU request of one container; see the module's table for what the fields hold."""
+    """A GPU request of one container; for the fields see the table of the module."""
 
     devices: int | None = None
     memory: Memory | None = None
@@ -77,18 +77,20 @@ class Request:
 
     @property
     def whole(self) -> bool:
-        """Whole, exclusive devices: shim, guard and several refusals concern only what is not."""
+        """Whether it requests whole, exclusive devices: the shim, the guard and several denials apply only to others."""
         return self.memory == ALL and self.cores == ALL
 
     @property
     def settled(self) -> bool:
-        """Every dimension is known."""
+        """Whether every dimension is known."""
         return self.devices is not None and self.memory is not None and self.cores is not None
 
     def __str__(self) -> str:
-        cards = "? devices" if self.devices is None else "1 device" if self.devices == 1 else f"{self.devices} devices"
+        devices = (
+            "? devices" if self.devices is None else "1 device" if self.devices == 1 else f"{self.devices} devices"
+        )
         if self.whole:
-            return f"{cards}, whole"
+            return f"{devices}, whole"
         memory = "memory not said" if self.memory is None else f"memory {self.memory}"
         cores = "cores not said" if self.cores is None else f"cores {self.cores}"
-        return f"{cards}, each with {memory}, {cores}"
+        return f"{devices}, each with {memory}, {cores}"

@@ -1,6 +1,6 @@
-"""The wire format of an answer, ``response`` of AdmissionReview ``admission.k8s.io/v1``.
+"""The wire format of a response, ``response`` of AdmissionReview ``admission.k8s.io/v1``.
 
-The answers to all pods of a template differ in the review's uid only, so everything but that is written once.
+The responses to all pods of a template differ only in the uid of the review, so everything else is encoded once.
 """
 
 from collections.abc import Mapping
@@ -14,10 +14,10 @@ API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
 
 MAX_WARNINGS: Final = 4096
-"""Characters of all warnings together up to which the API server passes each on whole (``filters/warning.go``)."""
+"""Characters of all warnings together up to which the API server does not truncate them (``filters/warning.go``)."""
 
 MAX_DENIAL: Final = 2048
-"""Characters of a denial's message: room for any list of what could be written instead, none for a flood."""
+"""The longest message of a denial in characters: enough for every list of what to write instead."""
 
 _STATUS_REASONS: Final = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
 _HEAD: Final = f'{{"apiVersion":"{API_VERSION}","kind":"{KIND}","response":{{"uid":'.encode()
@@ -50,10 +50,10 @@ def encode_tail(
     denial: Finding | None = None,
     audit: Mapping[str, str] | None = None,
 ) -> bytes:
-    """An answer after its uid, for `encode_answer`.
+    """Encode the part of a response after its uid, for `encode_answer`.
 
-    ``patch`` (base64 of the operations) and ``patchType`` are there together or not at all: the API server takes one
-    without the other for a broken webhook, and an empty patch costs it a round.
+    ``patch`` (base64 of the operations) and ``patchType`` are both set or both absent: the API server treats one without the
+    other as a webhook failure, and an empty patch costs it time.
     """
     tail = _Tail(
         allowed,
@@ -67,7 +67,7 @@ def encode_tail(
 
 
 def encode_answer(uid: str, tail: bytes) -> bytes:
-    """The answer to the review `uid`."""
+    """Encode the response to the review `uid`."""
     return b"".join((_HEAD, _encode(uid), tail))
 
 
@@ -80,18 +80,18 @@ def _status(denial: Finding) -> _Status:
 
 
 def warning_texts(findings: tuple[Finding, ...]) -> list[str]:
-    """What the user is told: each once, as much as fits the API server's limit, and how many more there are."""
+    """Return the warnings for the user: each once, as many as fit the API server's limit, and the number of the others."""
     texts = list(dict.fromkeys([finding.text for finding in findings]))
     if sum(map(len, texts)) < MAX_WARNINGS:
         return texts
-    kept: list[str] = []
+    shown: list[str] = []
     room = MAX_WARNINGS - len(_more(len(texts))) - 1
     for text in texts:
         room -= len(text)
         if room < 0:
             break
-        kept.append(text)
-    return [*kept, _more(len(texts) - len(kept))]
+        shown.append(text)
+    return [*shown, _more(len(texts) - len(shown))]
 
 
 def _more(count: int) -> str:
@@ -99,4 +99,4 @@ def _more(count: int) -> str:
 
 
 UNTOUCHED: Final = encode_tail(allowed=True)
-"""Lets the object pass as it is, saying nothing."""
+"""Allows the object unchanged, without warnings."""

@@ -1,11 +1,11 @@
 """The wire format of a review, ``request`` of AdmissionReview ``admission.k8s.io/v1``: bytes to a `Review`.
 
-Exceptions, all of them for the sender of the bytes:
+Exceptions, all for the sender of the bytes:
 
 ReviewError                 cannot be answered as a review
-├── NotAReviewError         no AdmissionReview of version v1, or one without a request and its uid
-└── UndecodablePodError     the creation of a pod that is no pod
-    .uid                    the review's
+├── NotAReviewError         not an AdmissionReview of version v1, or one without a request and its uid
+└── UndecodablePodError     the creation of a pod that cannot be decoded
+    .uid                    the uid of the review
 """
 
 import re
@@ -17,24 +17,24 @@ from webhook.pod import Pod
 from webhook.response import API_VERSION, KIND
 
 MAX_UID: Final = 128
-"""Characters of a review's uid, which is sent back; the API server's have 36."""
+"""The longest uid of a review in characters; the response contains it. Those of the API server have 36."""
 
 _LABEL: Final = re.compile(r"[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?")
-"""A DNS label (RFC 1123), as every namespace is called."""
+"""A DNS label (RFC 1123), as the name of every namespace is."""
 
 UNDECODABLE: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-"""What decoding raises: bad JSON or a field of another type, bad UTF-8, nesting deeper than the interpreter's stack.
+"""The exceptions of decoding: invalid JSON or a field of another type, invalid UTF-8, nesting deeper than the stack.
 
-Parts of a pod are decoded when they are needed, so `decide` can raise them too.
+Parts of a pod are decoded when they are needed, so `decide` can raise them, too.
 """
 
 
 class ReviewError(Exception):
-    """The bytes cannot be answered as a review; the message says why, and quotes field names only."""
+    """The bytes cannot be answered as a review; the message says why, and quotes only field names."""
 
 
 class NotAReviewError(ReviewError):
-    """No AdmissionReview ``v1`` with a request."""
+    """Not an AdmissionReview ``v1`` with a request."""
 
 
 class UndecodablePodError(ReviewError):
@@ -50,7 +50,7 @@ class _Wire(msgspec.Struct, frozen=True, rename="camel", gc=False):
 
 
 class GroupVersionKind(_Wire, frozen=True):
-    """``request.kind``: of the object as it is sent."""
+    """``request.kind``: the kind of the object in the review."""
 
     group: str = ""
     version: str = ""
@@ -68,14 +68,13 @@ class _Request(_Wire, frozen=True):
     kind: GroupVersionKind
     operation: str
     sub_resource: str | None = None
-    name: str | None = None
     namespace: str | None = None
     user_info: UserInfo = UserInfo()
     dry_run: bool | None = None
 
     @property
     def creates_pod(self) -> bool:
-        """CREATE of a ``v1 Pod`` itself, not of its binding or eviction: all that is looked at."""
+        """Whether it creates a ``v1 Pod``, not a binding or eviction: the webhook treats nothing else."""
         kind = self.kind
         return (
             self.operation == "CREATE"
@@ -87,7 +86,7 @@ class _Request(_Wire, frozen=True):
 
 
 class Review(_Request, frozen=True):
-    """``request`` of a review: who asks for what, and the pod whenever `creates_pod`."""
+    """``request`` of a review: the user, the operation, and the pod if `creates_pod`."""
 
     pod: Pod | None = msgspec.field(default=None, name="object")
 
@@ -109,13 +108,13 @@ _bare_envelope = msgspec.json.Decoder(_BareEnvelope)
 
 
 def decode_review(body: bytes) -> Review:
-    """The review in a request's body.
+    """Decode the review in the body of a request.
 
-    Nearly every review that arrives is the creation of a pod, so it is decoded as one, straight into the view. Only
-    when that fails the body is looked at again, leaving the object alone, to see whether it had to be a pod.
+    Nearly all reviews create a pod, so the body is decoded directly into the view of a pod. Only if that fails, it is decoded
+    again without the object, to find whether the object had to be a pod.
 
     Raises:
-        NotAReviewError: no AdmissionReview v1.
+        NotAReviewError: not an AdmissionReview v1.
         UndecodablePodError: it creates a pod, which cannot be decoded.
     """
     try:
@@ -131,15 +130,15 @@ def decode_review(body: bytes) -> Review:
 
 
 def namespace_of(review: Review) -> str:
-    """The namespace in which a pod is created.
+    """Return the namespace in which a pod is created.
 
     Raises:
-        NotAReviewError: what stands there is no DNS label, so that there is no such namespace to be asked for.
+        NotAReviewError: the name is not a DNS label, so no such namespace can exist.
     """
-    there = review.namespace or (review.pod.metadata.namespace if review.pod is not None else None) or "default"
-    if _LABEL.fullmatch(there) is None:
+    name = review.namespace or (review.pod.metadata.namespace if review.pod is not None else None) or "default"
+    if _LABEL.fullmatch(name) is None:
         raise NotAReviewError("the namespace of the request is no DNS label")
-    return there
+    return name
 
 
 def _decode_bare(body: bytes, failure: Exception) -> Review:
@@ -169,7 +168,7 @@ def _not_a_review(envelope: _Envelope | _BareEnvelope) -> NotAReviewError:
 
 
 def _why(error: Exception) -> str:
-    # The other two quote the input, or are about the interpreter.
+    # The messages of the other two quote the input, or concern the interpreter.
     match error:
         case msgspec.DecodeError():
             return str(error)

@@ -158,7 +158,7 @@ def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
     for place in (
         "a.yaml:2: plaec: unknown key",
         "a.yaml:5: keys.mem.unit: ",
-        "a.yaml:6: keys.twice: x.example/gpu is the key 'gpu' already",
+        "a.yaml:6: keys.twice: x.example/gpu is already the key 'gpu'",
         "a.yaml:7: match.resources[0]: ",
         "a.yaml:8: owned[0]: the variable {nothing} is not defined",
         "a.yaml:10: forms[0].when.nobody: no key is called 'nobody'",
@@ -293,7 +293,7 @@ def test_forms_without_number(run: Run) -> None:
     many = "".join(f"- {{name: f{number}, when: {{gpu: {number + 1}}}}}\n" for number in range(1500))
     result = run("check", "-", stdin=vendor("acme").partition("- {name")[0] + many)
     assert result.exit_code == 1
-    assert "error: stdin:6: forms: has 1500 entries (at most 64 are permitted)" in result.stderr
+    assert "error: stdin:6: forms: has 1500 entries (at most 64 are allowed)" in result.stderr
 
 
 def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:

@@ -130,7 +130,7 @@ def test_schema(run: Run) -> None:
     [
         ("--settings", "targt: nvidia\n", ["settings.yaml:1: targt: unknown key 'targt' (did you mean `target`?)"]),
         ("--settings", "target: yes\n", ["settings.yaml:1: target: yes is a boolean"]),
-        ("--mappings", "extends: nvidia\na: 1\na: 2\n", ["settings.yaml:3: a: the key a stands here twice"]),
+        ("--mappings", "extends: nvidia\na: 1\na: 2\n", ["settings.yaml:3: a: duplicate key a"]),
     ],
 )
 def test_bad_configuration(run: Run, tmp_path: Path, option: str, content: str, messages: list[str]) -> None:

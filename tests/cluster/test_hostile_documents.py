@@ -97,8 +97,10 @@ def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: 
     assert {one.config_map.name for one in found.verdicts if not one.accepted} == {"bad"}
     assert {"fine", "other"} < found.policy.vendors.keys()
     told = next(one for one in found.verdicts if not one.accepted).problems
-    assert [(one.line, one.message) for one in told] == [(1, f"it brings out a bug of the webhook: {error.__name__}")]
-    with pytest.raises(MappingError, match=rf"bad:1: it brings out a bug of the webhook: {error.__name__}"):
+    assert [(one.line, one.message) for one in told] == [
+        (1, f"it causes an internal error of the webhook: {error.__name__}")
+    ]
+    with pytest.raises(MappingError, match=rf"bad:1: it causes an internal error of the webhook: {error.__name__}"):
         build_policy([parse(vendor(name), name)[0] for name in ("fine", "bad", "other")])
 
 
@@ -118,7 +120,7 @@ def test_a_bug_of_documents_together(monkeypatch: pytest.MonkeyPatch, guilty: se
     assert {one.config_map.name for one in found.verdicts if not one.accepted} == {"bad"}
     assert names[2] not in found.policy.vendors
     assert set(names) - {"bad"} < found.policy.vendors.keys()
-    with pytest.raises(MappingError, match="bad:1: it brings out a bug of the webhook: ZeroDivisionError"):
+    with pytest.raises(MappingError, match="bad:1: it causes an internal error of the webhook: ZeroDivisionError"):
         build_policy([parse(vendor(name), name)[0] for name in names])
 
 

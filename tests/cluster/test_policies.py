@@ -234,7 +234,7 @@ def test_a_bug_that_one_document_brings_out(monkeypatch: pytest.MonkeyPatch) -> 
     good = outcome(mapping("acme", vendor("acme")))
     monkeypatch.setattr(documents, "prepare", prepare)
     found = outcome(mapping("acme", vendor("acme", about="x")), last_good=good.accepted)
-    assert "brings out a bug of the webhook: RecursionError" in told(found)["acme"]
+    assert "causes an internal error of the webhook: RecursionError" in told(found)["acme"]
 
 
 def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> None:

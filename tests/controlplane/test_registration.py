@@ -22,7 +22,7 @@ from webhook.cluster.registration.match_conditions import LONGEST, conditions
 from webhook.cluster.registration.match_conditions import WORDS as CONDITION
 from webhook.cluster.registration.matched_names import matched_names_of, names_set
 from webhook.mapping.load import load_policy
-from webhook.mapping.model.match_names import MOST, Room
+from webhook.mapping.model.match_names import MOST, Capacity
 from webhook.mapping.model.vendor import LetsThrough
 
 from .client import Answer, Client, Object
@@ -228,7 +228,7 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
     """Names up to every bound are accepted; 20 containers of 8 devices each and 250 annotations are within the budget."""
     prefixes = [f"many.example/{number:03}" for number in range(MOST.prefixes)]
     patterns = [f"p-{number:03}.example/container-*" for number in range(MOST.patterns // 32)]
-    room = Room()
+    room = Capacity()
     names: list[str] = []
     assert room.take(LetsThrough(prefixes=tuple(prefixes), keys=tuple(patterns))) == ""
     while not room.take(LetsThrough(keys=(f"vendor-{len(names):04}.example/word",))):

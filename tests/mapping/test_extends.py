@@ -65,14 +65,14 @@ def test_three_lines_survive_an_upgrade() -> None:
 @pytest.mark.parametrize(
     "text, message, hint",
     [
-        ("extends: nvdia\n", "'nvdia' is no built-in mapping", "did you mean `nvidia`?"),
-        ("extends: [nvidia]\n", "is no built-in mapping", "did you mean `nvidia`?"),
-        ("extends: xyzzy\n", "'xyzzy' is no built-in mapping", "known are aliyun, amd, "),
-        ("extends: vcuda\nvendor: mine\n", "still claims the resource names of vcuda-core, vcuda-memory", "`null`"),
+        ("extends: nvdia\n", "'nvdia' is not a built-in mapping", "did you mean `nvidia`?"),
+        ("extends: [nvidia]\n", "is not a built-in mapping", "did you mean `nvidia`?"),
+        ("extends: xyzzy\n", "'xyzzy' is not a built-in mapping", "known are aliyun, amd, "),
+        ("extends: vcuda\nvendor: mine\n", "still has the resource names of vcuda-core, vcuda-memory", "`null`"),
         (
             "extends: vcuda\nvendor: mine\nkeys: {vcuda-core: {resource: a.b/c}}\n",
-            "still claims the resource names of vcuda-memory",
-            "leave `vendor` out",
+            "still has the resource names of vcuda-memory",
+            "remove `vendor`",
         ),
     ],
 )

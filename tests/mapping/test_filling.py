@@ -8,7 +8,8 @@ from tests.mapping.vendors import ACME, LARGEST, said, vendor
 from webhook.finding import Denied
 from webhook.mapping.model.vendor import Default
 from webhook.mapping.requests.defaults import fewer
-from webhook.mapping.requests.reading import Reading, read
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.result import Reading
 from webhook.request import ALL, FREE, Dimension, Percent, Request, Size
 
 MIB = 1024**2

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.mapping.compile.mapping import compile_vendor
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema, schema_enforcement
 from webhook.mapping.document.guard_lists import guard_lists
 from webhook.mapping.document.problem import MappingError, Path, Problem
 from webhook.mapping.model.guard import Guards, compile_guards
@@ -29,14 +29,14 @@ def shim(**env: str) -> Shim:
         "preload": {"prefix": ["/opt/a.so"]},
         "env": {"ACME_MEMORY": "{memory}m", **env},
     }
-    made, problems = compile_shim(schema.Shim.model_validate(document), [], ("shim",))
+    made, problems = compile_shim(schema_enforcement.Shim.model_validate(document), [], ("shim",))
     assert problems == []
     return made
 
 
 def compiled(*rules: dict[str, Any], with_shim: Shim | None = None) -> tuple[Guards, list[Problem]]:
     """The guard of a document with these rules."""
-    return compile_guards([schema.Guard.model_validate(rule) for rule in rules], with_shim, ("guard",))
+    return compile_guards([schema_enforcement.Guard.model_validate(rule) for rule in rules], with_shim, ("guard",))
 
 
 def guards(*rules: dict[str, Any], with_shim: Shim | None = None) -> Guards:
@@ -180,10 +180,10 @@ def test_pattern_without_a_beginning_looks_at_every_list() -> None:
     [
         ({"env": "X"}, (), "exactly one"),
         ({"env": "X", "lifts": "truthy", "unless": []}, (), "exactly one"),
-        ({"env": "X", "lifts": []}, ("lifts",), "no value lifts"),
-        ({"env": "*", "unless": []}, ("env",), "no name or pattern"),
-        ({"env": ["X", ""], "unless": []}, ("env",), "no name or pattern"),
-        ({"env": "A B", "unless": []}, ("env",), "no name or pattern"),
+        ({"env": "X", "lifts": []}, ("lifts",), "an empty list catches nothing"),
+        ({"env": "*", "unless": []}, ("env",), "not a name or pattern"),
+        ({"env": ["X", ""], "unless": []}, ("env",), "not a name or pattern"),
+        ({"env": "A B", "unless": []}, ("env",), "not a name or pattern"),
         ({"env": "LD_PRELOAD", "unless": []}, ("env",), "catches LD_PRELOAD"),
         ({"env": "LD_L*", "unless": []}, ("env",), "catches LD_LIBRARY_PATH"),
         ({"env": "VGPU_WEBHOOK_*", "unless": []}, ("env",), "catches VGPU_WEBHOOK_LD_LIBRARY_PATH"),
@@ -194,9 +194,9 @@ def test_pattern_without_a_beginning_looks_at_every_list() -> None:
         ({"env": "COUNT", "lifts": "truthy"}, ("env",), "COUNT={devices}"),
         ({"env": "X", "lifts": "truthy", "from": {"fieldRef": "a"}}, (), "exactly one"),
         ({"env": "X", "from": {}}, ("from",), "names no source"),
-        ({"annotation": "a.io/x", "from": {"fieldRef": "a"}}, ("from",), "comes from nowhere else"),
-        ({"annotation": "a b", "unless": []}, ("annotation",), "no name or pattern of annotations"),
-        ({"label": "*", "unless": []}, ("label",), "no name or pattern of labels"),
+        ({"annotation": "a.io/x", "from": {"fieldRef": "a"}}, ("from",), "only variables have a source"),
+        ({"annotation": "a b", "unless": []}, ("annotation",), "not a name or pattern of annotations"),
+        ({"label": "*", "unless": []}, ("label",), "not a name or pattern of labels"),
         ({"label": "a.io/x"}, (), "exactly one"),
     ],
 )
@@ -336,13 +336,13 @@ def test_long_names_are_matched_in_linear_time() -> None:
     "rule, message",
     [
         ({"env": "X", "label": "a.io/x", "unless": []}, "`env` and `label`"),
-        ({"list": "hami-core", "annotation": "a.io/x"}, "stands alone"),
+        ({"list": "hami-core", "annotation": "a.io/x"}, "has no other keys"),
         ({}, "neither `env` nor `list`"),
         ({"unless": []}, "neither `env` nor `list`"),
         ({"list": "hami-cor"}, "no list is called 'hami-cor'"),
-        ({"list": "hami-core", "env": "X"}, "stands alone"),
-        ({"list": "hami-core", "action": "strip"}, "stands alone"),
-        ({"list": "hami-core", "lifts": "truthy"}, "stands alone"),
+        ({"list": "hami-core", "env": "X"}, "has no other keys"),
+        ({"list": "hami-core", "action": "strip"}, "has no other keys"),
+        ({"list": "hami-core", "lifts": "truthy"}, "has no other keys"),
     ],
 )
 def test_an_entry_is_a_variable_or_a_list(rule: dict[str, Any], message: str) -> None:
@@ -422,7 +422,7 @@ def test_a_word_is_not_guarded() -> None:
             "place": {"labels": {"acme.io/on": "yes"}},
             "guard": [rule],
         }
-        with pytest.raises(MappingError, match="what the mapping itself reads or writes"):
+        with pytest.raises(MappingError, match="the mapping itself reads or writes it"):
             compile_vendor(schema.Mapping.model_validate(document), "test")
 
 

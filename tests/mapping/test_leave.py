@@ -100,9 +100,9 @@ def test_perhaps_the_count(target: str | None, code: str) -> None:
     [
         ("is: text}", "is: memory, unit: 1Mi}", "a key in the nodeSelector is read only"),
         ("is: text}", "is: text, twin: a.example/b}", "a key in the nodeSelector is read only"),
-        ("is: text}", "is: text, label: a.example/b}", "stands in exactly one place"),
-        ('leave: "the', 'name: other, leave: "the', "a form that leaves alone says nothing else"),
-        ('leave: "the', 'deny: "no", leave: "the', "a form that denies says nothing else"),
+        ("is: text}", "is: text, label: a.example/b}", "needs exactly one place"),
+        ('leave: "the', 'name: other, leave: "the', "a form that leaves unchanged has no other keys"),
+        ('leave: "the', 'deny: "no", leave: "the', "a form that denies has no other keys"),
         ("{card} by", "{crad} by", "no key is called 'crad'"),
         ("{card} by", "{value} by", "no key is called 'value'"),
         (

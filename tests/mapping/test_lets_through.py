@@ -8,7 +8,7 @@ from tests.cluster.asking import keys_of, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy, problems
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import builtin, load_policy
-from webhook.mapping.model.match_names import MOST, Room
+from webhook.mapping.model.match_names import MOST, Capacity
 from webhook.mapping.model.vendor import LetsThrough
 
 (ORDINARY,) = parse((resources.files("webhook.mapping") / "ordinary.yaml").read_text(), "")
@@ -148,7 +148,7 @@ def test_more_names_than_a_document_may_have(more: str, path: str, number: str) 
 
 def test_room_for_all() -> None:
     """Names that are there already cost nothing; what is too much is left out, and the next may fit."""
-    room = Room()
+    room = Capacity()
     many = LetsThrough(keys=tuple(f"a.io/{n:05}" for n in range(2000)))
     assert room.take(many) == ""
     assert room.take(many) == ""

@@ -140,7 +140,7 @@ def test_every_profile_of_a_model_may_be_written() -> None:
 MISTAKES = [
     ({"model": "three"}, "variables.size.model", "no row knows the model 'three'", "known are one, two"),
     ({"model": ["one", "twoo"]}, "variables.size.model", "no row knows the model 'twoo'", "did you mean `two`?"),
-    ({"model": "one", "write": "b"}, "variables.size.write", "'b' is not of one", "of one are a, c"),
+    ({"model": "one", "write": "b"}, "variables.size.write", "'b' is not available on one", "available are a, c"),
     ({"model": "one", "write": ["a", "d"]}, "variables.size.write", "'d' has no row", "rows are a, b, c"),
 ]
 
@@ -171,15 +171,15 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
         ("one: 4Gi, two: [5Gi, 6Gi]", "one: 4Zi, two: 4Gi", "variables.size.rows.a.memory.one", "4Zi"),
         ("one: 4Gi, two: [5Gi, 6Gi]", "one: [4Gi, 5Gi, 6Gi]", "variables.size.rows.a.memory.one", "lists 3 amounts"),
         ("{one: 4Gi, two: [5Gi, 6Gi]}", "{}", "variables.size.rows.a.memory", "is an empty map"),
-        ("one: 50, two: 25", "one: 50, two: 250", "variables.size.rows.a.cores.two", "250 is no percentage"),
+        ("one: 50, two: 25", "one: 50, two: 250", "variables.size.rows.a.cores.two", "250 is not a percentage"),
         (
             "one: 50, two: 25",
             "one: 50",
             "variables.size.rows.a",
-            "`memory` and `cores` name different models: two is in one",
+            "`memory` and `cores` name different models: only one has two",
         ),
         ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "is [least, most]"),
-        ("slices.example/{size}", "slices.example/gpu", "variables.size.write", "one name only"),
+        ("slices.example/{size}", "slices.example/gpu", "variables.size.write", "only one value is allowed"),
     ],
 )
 def test_mistakes_in_rows(old: str, new: str, path: str, message: str) -> None:
@@ -195,7 +195,7 @@ def test_mistakes_in_rows(old: str, new: str, path: str, message: str) -> None:
 def test_model_without_rows_by_model() -> None:
     """Said where nothing depends on it, it would be believed to matter."""
     (problem,) = problems("extends: ascend\nvariables: {chip: {model: big}}\n")
-    assert (problem.message, problem.hint) == ("no row says what is held by model", "leave `model` out")
+    assert (problem.message, problem.hint) == ("no row has amounts by model", "remove `model`")
 
 
 @pytest.mark.parametrize(
@@ -243,8 +243,8 @@ def test_two_variables_for_every_device() -> None:
     assert [(one.path, one.message, one.hint) for one in found] == [
         (
             ("variables", name),
-            f"stands in no key, so that its row is what every device holds; so say the rows of {other}",
-            f"keep the rows of one of them, or put `{{{name}}}` into the key of a key",
+            f"is in no key, so its row is the size of every device; so are the rows of {other}",
+            f"keep the rows of one of them, or add `{{{name}}}` to a key",
         )
         for name, other in (("profile", "more"), ("more", "profile"))
     ]
@@ -255,7 +255,7 @@ def test_a_misspelt_variable_with_rows() -> None:
     rows = {"rows": {"1g.5gb": {"memory": "1Gi"}}}
     (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": rows}}))
     assert problem.path == ("variables", "profle")
-    assert "so say the rows of profile" in problem.message
+    assert "so are the rows of profile" in problem.message
 
 
 @pytest.mark.parametrize("values", [["a", "b"], "[a-z]"])
@@ -263,15 +263,15 @@ def test_written_where_nothing_is_written(values: Any) -> None:
     """A variable without rows that stands in no key changes nothing."""
     (problem,) = problems(json.dumps({"extends": "nvidia", "variables": {"kind": {"values": values, "write": "a"}}}))
     assert problem.path == ("variables", "kind", "write")
-    assert problem.message == "has no effect: {kind} stands in no key of a key"
-    assert problem.hint == "put it into a key, or leave the variable out (with `extends`: `kind: null`)"
+    assert problem.message == "has no effect: no key contains {kind}"
+    assert problem.hint == "add it to a key, or remove the variable (with `extends`: `kind: null`)"
 
 
 def test_an_inherited_variable_that_is_no_longer_used() -> None:
     """Where the key loses its variable part, the hint says how the variable goes, too."""
     text = {"extends": "intel", "keys": {"cards": {"resource": "gpu.example/any"}}}
     (problem,) = problems(json.dumps(text))
-    assert problem.hint == "put it into a key, or leave the variable out (with `extends`: `driver: null`)"
+    assert problem.hint == "add it to a key, or remove the variable (with `extends`: `driver: null`)"
     assert "driver" not in policy(json.dumps({**text, "variables": {"driver": None}})).vendors["intel"].variables
 
 
@@ -297,7 +297,7 @@ def test_an_inherited_variable_that_is_no_longer_used() -> None:
             "one: [all, 4Gi]",
             "memory.one",
             "cannot be compared: [all, 4Gi]",
-            "write [least, most], both as sizes",
+            "write [least, most] as two sizes",
         ),
         (
             "one: 50, two: 25",
@@ -319,9 +319,9 @@ def test_amounts_that_cannot_be_compared(old: str, new: str, path: str, message:
     "variable, path, message, hint",
     [
         ({"model": []}, "model", "is an empty list", "write one entry or more"),
-        ({"model": 100}, "model", "100 is no text", 'write "100" in quotes'),
-        ({"model": True}, "model", "true is no text", 'write "true" in quotes'),
-        ({"model": [100]}, "model[0]", "100 is no text", 'write "100" in quotes'),
+        ({"model": 100}, "model", "100 is not text", 'write "100" in quotes'),
+        ({"model": True}, "model", "true is not text", 'write "true" in quotes'),
+        ({"model": [100]}, "model[0]", "100 is not text", 'write "100" in quotes'),
         ({"write": []}, "write", "is an empty list", "write one entry or more"),
         ({"rows": {"a": {"memory": {}}}}, "rows.a.memory", "is an empty map", "write one entry or more"),
         (

@@ -89,14 +89,14 @@ def test_other_hardware_is_never_suggested(name: str, template: str, choices: st
     assert found is not None
     assert (found.meant, found.sure) == (template, True)
     assert ", ".join(found.choices).startswith(choices)
-    assert found.told.startswith(f"known are {template}, with {choices}")
+    assert found.suggestion.startswith(f"known are {template}, with {choices}")
 
 
 def test_choices_are_listed_in_part() -> None:
     """Names with many rows list a few of them."""
     found = load_policy().near.look("nvidia.com/mig-1g5gb")
     assert found is not None
-    assert found.told == (
+    assert found.suggestion == (
         "known are nvidia.com/mig-{profile}, with 1g.5gb, 1g.5gb.me, 1g.6gb, 1g.6gb.me, 1g.10gb, 1g.10gb.me, 1g.12gb, "
         f"1g.12gb.me … ({len(found.choices)} in all)"
     )

@@ -63,7 +63,7 @@ def test_nearest(written: Written, number: Number, below: Number | None, above: 
 )
 def test_what_is_no_set(written: Written) -> None:
     """It is an error, not an empty set."""
-    with pytest.raises(ValueError, match=r"no set of numbers|holds no number"):
+    with pytest.raises(ValueError, match=r"not a set of numbers|contains no number"):
         parse_numbers(written)
 
 

@@ -64,7 +64,7 @@ FAMILY = OTHER.replace("family: acme", "family: nvidia")
             "target: nvidia\n",
             "0.yaml",
             "translateTo",
-            "aliyun would be moved on to nvidia by the setting `target`",
+            "aliyun would be translated on to nvidia by the setting `target`",
             "`translateTo: nvidia`",
         ),
         ((), "target: nobody\n", "settings.yaml", "target", "no vendor is called 'nobody'", "known are aliyun"),

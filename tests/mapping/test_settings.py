@@ -58,9 +58,9 @@ def test_what_kubernetes_would_refuse(settings: str, path: str) -> None:
         ("40", "ambiguous without a suffix", "such as `40Gi`"),
         ("4e10", "ambiguous without a suffix", "such as `40Gi`"),
         ("all", "is not a Kubernetes quantity", "such as `40Gi`"),
-        ("1500m", "is no device", "such as `40Gi`"),
-        ("-40Gi", "is no device", "such as `40Gi`"),
-        ("999Ki", "is no device", "such as `40Gi`"),
+        ("1500m", "less than 1Mi", "such as `40Gi`"),
+        ("-40Gi", "less than 1Mi", "such as `40Gi`"),
+        ("999Ki", "less than 1Mi", "such as `40Gi`"),
         ("2Ti", "is more than the 1 TiB of `largestCard`", "raise `largestCard`"),
     ],
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_enforcement
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.model.shim import NO_DELIVERY, Shim, compile_shim
 from webhook.request import ALL, FREE, Percent, Request, Size
@@ -40,7 +40,7 @@ def compiled(changes: dict[Path, Any] | None = None) -> tuple[Shim, list[Problem
             del part[path[-1]]
         else:
             part[path[-1]] = value
-    return compile_shim(schema.Shim.model_validate(document), ["share", "whole"], ("shim",))
+    return compile_shim(schema_enforcement.Shim.model_validate(document), ["share", "whole"], ("shim",))
 
 
 def shim(changes: dict[Path, Any] | None = None) -> Shim:
@@ -71,7 +71,7 @@ def test_good_document_is_compiled() -> None:
 
 def test_least_document_is_compiled() -> None:
     """A vendor whose plugin does everything needs a search path only."""
-    model = schema.Shim.model_validate({"limit": "plugin", "libraryPath": {"prefix": ["/a"]}})
+    model = schema_enforcement.Shim.model_validate({"limit": "plugin", "libraryPath": {"prefix": ["/a"]}})
     made, problems = compile_shim(model, [], ("shim",))
     assert problems == []
     assert made.deliveries == (NO_DELIVERY,)
@@ -115,9 +115,9 @@ def test_forms_say_who_is_served() -> None:
 @pytest.mark.parametrize(
     "changes, path, keys",
     [
-        ({("limit",): None}, ("limit",), "who carries it"),
-        ({("mountedBy",): "a b"}, ("mountedBy",), "is no label with its value"),
-        ({("mountedBy",): "a="}, ("mountedBy",), "is no label with its value"),
+        ({("limit",): None}, ("limit",), "`limit` is missing"),
+        ({("mountedBy",): "a b"}, ("mountedBy",), "is not a label with its value"),
+        ({("mountedBy",): "a="}, ("mountedBy",), "is not a label with its value"),
         ({("env", "MEMORY"): None}, ("needs", 0), "limit of memory"),
         ({("env",): None}, ("needs", 0), "limit of memory"),
         ({("needs",): None}, ("needs",), "which limit"),
@@ -127,17 +127,17 @@ def test_forms_say_who_is_served() -> None:
         ({("env", "X"): "{memory"}, ("env", "X"), "brace"),
         ({("env", "X"): "memory}"}, ("env", "X"), "brace"),
         ({("env", "X"): "{}"}, ("env", "X"), "{} is not known"),
-        ({("env", "X"): "$(HOME)/x"}, ("env", "X"), "user's to say"),
-        ({("env", "1X"): "1"}, ("env", "1X"), "no name of a variable"),
-        ({("env", "LD_PRELOAD"): "/x"}, ("env", "LD_PRELOAD"), "not set here"),
-        ({("env", "LD_LIBRARY_PATH"): "/x"}, ("env", "LD_LIBRARY_PATH"), "not set here"),
-        ({("env", "ACME_VISIBLE_DEVICES"): "0"}, ("env", "ACME_VISIBLE_DEVICES"), "beat the device plugin"),
+        ({("env", "X"): "$(HOME)/x"}, ("env", "X"), "the user decides"),
+        ({("env", "1X"): "1"}, ("env", "1X"), "not a name of a variable"),
+        ({("env", "LD_PRELOAD"): "/x"}, ("env", "LD_PRELOAD"), "cannot be set here"),
+        ({("env", "LD_LIBRARY_PATH"): "/x"}, ("env", "LD_LIBRARY_PATH"), "cannot be set here"),
+        ({("env", "ACME_VISIBLE_DEVICES"): "0"}, ("env", "ACME_VISIBLE_DEVICES"), "override the device plugin"),
         ({("delivery",): []}, ("delivery",), "no delivery"),
         ({("delivery",): ["none", "none"]}, ("delivery", 1), "twice"),
         ({("delivery", 0, "hostPath", "volume"): "Lib"}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
         ({("delivery", 0, "hostPath", "volume"): "a" * 64}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
         ({("delivery", 0, "hostPath", "volume"): "lib\n"}, ("delivery", 0, "hostPath", "volume"), "name of a volume"),
-        ({("delivery", 0, "hostPath", "volume"): "state"}, ("state", "volume"), "library's volume"),
+        ({("delivery", 0, "hostPath", "volume"): "state"}, ("state", "volume"), "volume of the library"),
         ({("delivery", 0, "hostPath", "path"): "opt"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
         ({("delivery", 0, "hostPath", "path"): "/opt/../etc"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
         ({("delivery", 0, "hostPath", "path"): "/"}, ("delivery", 0, "hostPath", "path"), "absolute path"),
@@ -146,9 +146,9 @@ def test_forms_say_who_is_served() -> None:
         ({("delivery", 0, "hostPath", "mountPath"): "//a"}, ("delivery", 0, "hostPath", "mountPath"), "absolute path"),
         ({("state", "volume"): "a_b"}, ("state", "volume"), "name of a volume"),
         ({("state", "mounts"): {}}, ("state", "mounts"), "mounted nowhere"),
-        ({("state", "mounts"): {"/opt/lib": "x"}}, ("state", "mounts", "/opt/lib"), "lie in each other"),
-        ({("state", "mounts"): {"/opt/lib/x": "x"}}, ("state", "mounts", "/opt/lib/x"), "lie in each other"),
-        ({("state", "mounts"): {"/opt": "x"}}, ("state", "mounts", "/opt"), "lie in each other"),
+        ({("state", "mounts"): {"/opt/lib": "x"}}, ("state", "mounts", "/opt/lib"), "overlap"),
+        ({("state", "mounts"): {"/opt/lib/x": "x"}}, ("state", "mounts", "/opt/lib/x"), "overlap"),
+        ({("state", "mounts"): {"/opt": "x"}}, ("state", "mounts", "/opt"), "overlap"),
         ({("state", "mounts"): {"tmp": "x"}}, ("state", "mounts", "tmp"), "absolute path"),
         ({("state", "mounts"): {"/tmp": "/x"}}, ("state", "mounts", "/tmp"), "inside the volume"),
         ({("state", "mounts"): {"/tmp": "../x"}}, ("state", "mounts", "/tmp"), "inside the volume"),

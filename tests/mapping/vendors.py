@@ -12,7 +12,8 @@ from webhook.mapping.load import build_policy, vendor_of
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.key_values import KeyValue
-from webhook.mapping.requests.reading import Reading, read
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.result import Reading
 from webhook.quantity import Number, number_text, parse_quantity
 from webhook.request import Dimension
 

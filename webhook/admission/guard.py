@@ -31,7 +31,7 @@ def guard_pod(work: Plan) -> None:
     """
     _strip_owned(work)
     for edits, place in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
-        if edits.there:
+        if edits.current:
             _guard_keys(work, edits, cast("GuardPlace", place))
     for holding in work.allocations:
         _guard_container(work, holding.slot, holding.vendor, holding.request)
@@ -46,9 +46,9 @@ def _strip_owned(work: Plan) -> None:
     """Takes away the marks of every concerned vendor's scheduler, unless one of them writes the pod."""
     vendors = {vendor.name: vendor for holding in work.allocations for vendor in holding.vendors}
     for edits, what in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
-        if not edits.there:
+        if not edits.current:
             continue
-        marks = _marks(work.policy.marks, what).among(edits.there)
+        marks = _marks(work.policy.marks, what).among(edits.current)
         if len(marks) > MAX_MARKS:
             message = f"{len(marks)} {what}s belong to schedulers: leave them out of manifests"
             raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
@@ -73,7 +73,7 @@ def _guard_keys(work: Plan, edits: MapEdits, place: GuardPlace) -> None:
     """Looks at annotations or labels of the pod, for every vendor under which some of its containers run."""
     vendors = {(one.vendor.name, one.share): one for one in work.allocations if place in one.vendor.guard.places}
     for holding in vendors.values():
-        for key, value in (edits.there or {}).items():
+        for key, value in (edits.current or {}).items():
             # What was taken away, as a source's key or a scheduler's mark, lifts nothing.
             if not holding.vendor.guard.guarded(key, place) or edits.values.get(key, value) is None:
                 continue

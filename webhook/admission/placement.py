@@ -180,7 +180,7 @@ def _set_keys(work: Plan, edits: MapEdits, what: str, wanted: Mapping[str, Mappi
     for key in keys:
         value = _agreed(f"{what} {key}", {name: values[key] for name, values in wanted.items() if key in values})
         # An earlier step may have taken the key away, with the keys of the source; then it is free.
-        there = edits.values[key] if key in edits.values else (edits.there or {}).get(key)
+        there = edits.values[key] if key in edits.values else (edits.current or {}).get(key)
         if there is None:
             edits.values[key] = value
         elif there != value:

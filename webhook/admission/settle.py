@@ -12,10 +12,11 @@ from webhook.finding import Denied, Finding, Step
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Key, Vendor
 from webhook.mapping.requests.conversion import step_between
-from webhook.mapping.requests.defaults import Defaults, fewer
+from webhook.mapping.requests.defaults import fewer
 from webhook.mapping.requests.denials import LeftAlone, spelling
 from webhook.mapping.requests.key_values import KeyValue, format_value
-from webhook.mapping.requests.reading import Reading, read
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.result import Defaults, Reading
 from webhook.mapping.requests.writing import Written
 from webhook.quantity import Number
 from webhook.reasons import Reason

@@ -200,10 +200,10 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
                 yield Finding(Reason.MISPLACED_WORD, message, slot.name, field_name)
         return
     if near.sure:
-        message = f"{key} is no known resource; {near.told}"
+        message = f"{key} is no known resource; {near.suggestion}"
         yield Finding(Reason.NEAR_MISS, message, slot.name, field_name)
         return
-    message = f"{key} is no known resource and was left as it is; {near.told}"
+    message = f"{key} is no known resource and was left as it is; {near.suggestion}"
     yield Finding(Reason.UNKNOWN_WORD, message, slot.name, field_name)
 
 

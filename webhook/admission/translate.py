@@ -9,7 +9,7 @@ from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.conversion import by_card, step_between
-from webhook.mapping.requests.defaults import Defaults
+from webhook.mapping.requests.result import Defaults
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import bytes_text
 from webhook.reasons import Reason

@@ -5,7 +5,7 @@ from typing import Final
 
 from webhook.doctor.facts import Facts
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
-from webhook.mapping.document.schema import API_VERSION
+from webhook.mapping.document.schema_types import API_VERSION
 from webhook.mapping.requests.key_values import unreadable
 
 OLDEST: Final = (1, 30)

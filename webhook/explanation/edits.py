@@ -35,7 +35,7 @@ def _placed(work: Plan) -> Iterator[Placed]:
         (work.edits.labels, "label"),
         (work.edits.annotations, "annotation"),
     ):
-        there = edits.there or {}
+        there = edits.current or {}
         for key, value in edits.values.items():
             if key != STATUS and there.get(key) != value:
                 yield Placed(f"{what} {key}", there.get(key), value)

@@ -9,7 +9,7 @@ from webhook.explanation.worth import amount_in_words, unit_text
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.near_misses import distance
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Vendor, WordPlace
+from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace, Vendor
 from webhook.mapping.notation.glob import glob_pattern
 from webhook.mapping.requests.denials import PLACEHOLDER
 from webhook.mapping.requests.key_values import unset
@@ -23,7 +23,7 @@ MAX_NEAR: Final = 3
 MAX_DISTANCE: Final = 4
 """How many letters such a name may differ in."""
 
-_PLACES: Final[tuple[WordPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
+_PLACES: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
 
 Mark: TypeAlias = Literal["hint", "owned", "known"]
 """What a name that is no key is to a vendor; see the keys of that name in a mapping."""
@@ -53,7 +53,7 @@ class Use:
     family: str
     about: str | None
     in_force: bool
-    place: WordPlace
+    place: KeyPlace
     word: str
     keys: tuple[str, ...]
     container: str | None
@@ -117,7 +117,7 @@ def _uses(vendor: Vendor, name: str) -> Iterator[Use]:
             yield _use(vendor, vendor.keys[owner.word], owner)
 
 
-def _templates(vendor: Vendor, place: WordPlace, name: str) -> tuple[Owner, ...]:
+def _templates(vendor: Vendor, place: KeyPlace, name: str) -> tuple[Owner, ...]:
     return tuple(
         Owner(vendor.name, word.name)
         for word in vendor.keys.values()
@@ -324,7 +324,7 @@ def _rank(name: str, key: str) -> int | None:
     return MAX_DISTANCE if same_begin or its_local == local else None
 
 
-def _open_ended(vendor: Vendor, place: WordPlace) -> Iterator[str]:
+def _open_ended(vendor: Vendor, place: KeyPlace) -> Iterator[str]:
     for word in vendor.keys.values():
         if word.place == place:
             yield from (template.text for template in word.spellings if template.variables)

@@ -17,7 +17,7 @@ from webhook.explanation.worth import worth
 from webhook.mapping.model.names import index
 from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
 from webhook.mapping.requests.key_values import KeyValue, format_value
-from webhook.mapping.requests.reading import Reading
+from webhook.mapping.requests.result import Reading
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.request import DIMENSIONS, FREE, Dimension, Request, amount_text
 

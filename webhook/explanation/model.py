@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from webhook.mapping.model.vendor import WordPlace
+from webhook.mapping.model.vendor import KeyPlace
 from webhook.request import Dimension
 
 From: TypeAlias = Literal["pod", "namespace", "mapping", "form", "name", "absent"]
@@ -40,7 +40,7 @@ class ShownKey:
 
     key: str
     value: str
-    place: WordPlace
+    place: KeyPlace
     says: str
 
 
@@ -54,7 +54,7 @@ class WordWritten:
 
     key: str
     value: str
-    place: WordPlace
+    place: KeyPlace
     says: str
     why: str
 

@@ -40,7 +40,8 @@ from webhook.finding import Denied, Finding
 from webhook.labels import MODE, ROLLOUT, TARGET
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.reading import Reading, read
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.result import Reading
 from webhook.pod import Pod
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason

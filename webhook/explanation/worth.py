@@ -5,10 +5,9 @@ from fractions import Fraction
 from typing import Final
 
 from webhook.mapping.model.vendor import Key, Vendor
-from webhook.quantity import Number, bytes_text, number_text
+from webhook.quantity import MIB, Number, bytes_text, number_text
 from webhook.request import ALL, FREE, Dimension, Memory, Percent
 
-_MIB: Final = 1024**2
 _OTHER: Final[Mapping[str, str]] = {
     "other": "belongs to the request, but is no amount",
     "text": "a text that chooses between forms",
@@ -50,8 +49,8 @@ def amount_in_words(value: int | Memory, dimension: Dimension) -> str:
 def mib_text(amount: Number) -> str:
     """Bytes as memory of devices is counted everywhere, with a larger unit beside it where one fits."""
     text = bytes_text(amount)
-    mib = f"{number_text(Fraction(amount) / _MIB)} MiB"
-    return text if amount < _MIB or text == mib else f"{mib} ({text})"
+    mib = f"{number_text(Fraction(amount) / MIB)} MiB"
+    return text if amount < MIB or text == mib else f"{mib} ({text})"
 
 
 def _worth(vendor: Vendor, key: Key, dimension: Dimension, number: Number) -> str:
@@ -63,7 +62,7 @@ def _worth(vendor: Vendor, key: Key, dimension: Dimension, number: Number) -> st
     per = "over all devices together" if key.total else "per device"
     if dimension == "memory" and key.sized:
         total = mib_text(number * unit)
-        amount = total if unit == _MIB else f"{number_text(number)} x {bytes_text(unit)} = {total}"
+        amount = total if unit == MIB else f"{number_text(number)} x {bytes_text(unit)} = {total}"
     else:
         amount = f"{number_text(number * unit)} %"
     return f"{amount} of {dimension} {per}"

@@ -1,4 +1,4 @@
-"""Documents → policy: built-in mappings, those of a folder over them, and the settings."""
+"""Documents → policy: the built-in mappings, overridden by those of a folder, and the settings."""
 
 import hashlib
 import json
@@ -24,22 +24,22 @@ from webhook.quantity import parse_quantity
 
 
 def load_policy(mappings: Path | None = None, settings: Path | None = None, target: str | None = None) -> Policy:
-    """The policy of the built-in mappings, with the documents of a folder over them.
+    """Load the policy of the built-in mappings and the documents of a folder.
 
     Args:
         mappings: a folder of ``*.yaml`` documents, or one file; each replaces the built-in vendor of its name or adds one.
         settings: a settings document.
-        target: stands in for the setting of that name.
+        target: overrides the setting of that name.
 
     Raises:
-        MappingError: a document is wrong; all problems of all documents at once.
+        MappingError: a document is invalid; all problems of all documents at once.
         OSError: a file cannot be read.
     """
     return build_policy(documents_in(mappings), settings_in(settings), target)
 
 
 def documents_in(path: Path | None) -> list[Document]:
-    """The mapping documents of a folder (in the order of their names) or of one file."""
+    """Read the mapping documents of a folder (in the order of the file names) or of one file."""
     if path is None:
         return []
     files = sorted(file for file in path.iterdir() if file.suffix in {".yaml", ".yml"}) if path.is_dir() else [path]
@@ -47,20 +47,20 @@ def documents_in(path: Path | None) -> list[Document]:
 
 
 def settings_in(path: Path | None) -> Document | None:
-    """The settings document of a file; None where there is no file or nothing in it."""
+    """Read the settings document of a file; None without a file, or if it is empty."""
     documents = [] if path is None else parse(path.read_text(), str(path))
     if len(documents) > 1:
-        raise MappingError([Problem("holds more than one document", source=str(path))])
+        raise MappingError([Problem("contains more than one document", source=str(path))])
     return documents[0] if documents else None
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A document that is in order by itself.
+    """A document without problems of its own.
 
     Attributes:
-        merged: what was written, with what it extends put in.
-        vendor: what it describes.
+        merged: the document, merged with the one that it extends.
+        vendor: the compiled vendor.
     """
 
     merged: Merged
@@ -69,11 +69,11 @@ class Prepared:
 
 @dataclass(frozen=True, slots=True)
 class Draft:
-    """A document by itself, with every problem of it.
+    """A document, compiled as far as possible, with all its problems.
 
     Attributes:
-        prepared: as far as it can be made out, to be held against others; None where it cannot.
-        problems: fit for use only without any.
+        prepared: to check it against other documents; None if nothing could be compiled.
+        problems: its problems; it is usable only without any.
     """
 
     prepared: Prepared | None
@@ -83,16 +83,16 @@ class Draft:
 def build_policy(
     documents: Iterable[Document], settings: Document | None = None, target: str | None = None, *, partial: bool = False
 ) -> Policy:
-    """The policy of the built-in mappings with `documents` over them.
+    """Build the policy of the built-in mappings overridden by `documents`.
 
     Args:
         documents: the mappings.
         settings: the settings document.
-        target: stands in for the setting of that name.
-        partial: there are documents that could not be read: whoever names a vendor may mean one of them.
+        target: overrides the setting of that name.
+        partial: other documents could not be read: an unknown vendor may be one of them.
 
     Raises:
-        MappingError: all problems of all documents, and of all of them together.
+        MappingError: all problems of each document, and of all documents together.
     """
     drafts = [(document, drafted(document)) for document in documents]
     problems = [problem for _, draft in drafts for problem in draft.problems]
@@ -106,25 +106,25 @@ def build_policy(
         policy = None if chosen is None else combine(own, chosen)
     except MappingError as error:
         problems += [
-            _placed(problem, own, settings)
+            _placed_in(problem, own, settings)
             for problem in error.problems
             if not (partial and problem.path and problem.path[0] in _NAMING)
         ]
     except Exception as error:
-        if not problems:  # else it most probably follows from them
-            raise MappingError([_brought_out(error, own, settings)]) from error
-    # Built-in documents are probed by the tests, once and for all.
+        if not problems:  # otherwise it most probably follows from them
+            raise MappingError([_internal_error(error, own, settings)]) from error
+    # Built-in documents are not probed here: the tests do that.
     largest = parse_quantity(str(Settings().largest_card)) if policy is None else policy.largest_card
-    for name, one in own.items():
+    for name, prepared in own.items():
         if name not in faulty:
-            problems += probed(one, one.vendor if policy is None else policy.vendors[name], int(largest))
+            problems += probed(prepared, prepared.vendor if policy is None else policy.vendors[name], int(largest))
     if problems or policy is None:
         raise MappingError(problems)
     return policy
 
 
 def _by_vendor(drafts: Iterable[tuple[Document, Draft]], problems: list[Problem]) -> dict[str, Prepared]:
-    """What could be made out, by vendor; a second document for one is added to `problems`."""
+    """Return the prepared documents by vendor; add a problem for each second document of one vendor."""
     found: dict[str, Prepared] = {}
     for document, draft in drafts:
         if draft.prepared is None:
@@ -138,7 +138,7 @@ def _by_vendor(drafts: Iterable[tuple[Document, Draft]], problems: list[Problem]
 
 
 def prepare(document: Document) -> Prepared:
-    """A document by itself: extended, validated, compiled; not yet probed, nor put beside others.
+    """Merge, validate and compile a document; it is not yet probed, nor checked against others.
 
     Raises:
         MappingError: all problems of the document.
@@ -150,7 +150,7 @@ def prepare(document: Document) -> Prepared:
 
 
 def drafted(document: Document) -> Draft:
-    """A document by itself, as far as it can be made out, with all its problems; see `prepare`."""
+    """Prepare a document as far as possible, and collect all its problems; see `prepare`."""
     try:
         with held_against(document.source, document.lines.get((), 1)):
             merged = merge(document, builtin())
@@ -164,7 +164,7 @@ def drafted(document: Document) -> Draft:
 
 
 def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
-    """The vendor of one merged document as far as it can be made out, and all problems of the document."""
+    """Compile a merged document as far as possible, and collect all its problems."""
     earlier: tuple[Problem, ...] = ()
     try:
         document = validated(schema.Mapping, merged.data, merged.document)
@@ -183,13 +183,13 @@ def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
     further = [placed(problem, merged.document) for problem in found if not follows_from(problem, earlier)]
     problems = [*earlier, *further]
     if any(problem.path[:1] in {("keys",), ("variables",)} for problem in problems):
-        # What a whole form lacks may be what such a key would say.
+        # What a form lacks may be what such a key would define.
         problems = [problem for problem in problems if problem.path[:1] != ("forms",) or len(problem.path) > _FORM]
     return vendor, tuple(problems)
 
 
 def _drafted_settings(document: Document | None, target: str | None) -> tuple[Settings | None, tuple[Problem, ...]]:
-    """The settings as far as they can be read; None where a mistake in them may decide what others may write."""
+    """Validate the settings as far as possible; None if a mistake in them may affect which names documents own."""
     try:
         return settings_of(document, target), ()
     except MappingError as error:
@@ -198,9 +198,9 @@ def _drafted_settings(document: Document | None, target: str | None) -> tuple[Se
         return None if owners else remainder(Settings, data, error.problems), error.problems
 
 
-def probed(one: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
-    """What probes find in a document; `vendor` is what a policy makes of it: it may be put inactive there."""
-    document = one.merged.document
+def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
+    """Probe a document; `vendor` is its vendor in the policy, where it may be inactive."""
+    document = prepared.merged.document
     try:
         with held_against(document.source, document.lines.get((), 1)):
             return tuple(placed(problem, document) for problem in probe(vendor, largest_card))
@@ -209,38 +209,38 @@ def probed(one: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, .
 
 
 def vendors_with(own: Mapping[str, Prepared]) -> dict[str, Vendor]:
-    """All vendors: the built-in ones, and over them those of `own`, which is by vendor."""
-    return {**_builtin_vendors(), **{name: one.vendor for name, one in own.items()}}
+    """Return all vendors: the built-in ones, overridden by those of `own`."""
+    return {**_builtin_vendors(), **{name: prepared.vendor for name, prepared in own.items()}}
 
 
 def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
-    """The policy of the built-in mappings with those of `own` (by vendor) over them; probes are the caller's business.
+    """Combine the built-in mappings, those of `own` (by vendor) and the settings to a policy, without probes.
 
     Raises:
         MappingError: vendors contradict each other, or the settings (whose problems have the source `SETTINGS`).
     """
     data: dict[str, Mapping[str, Any]] = {name: document.data for name, document in builtin().items()}
-    data |= {name: one.merged.data for name, one in own.items()}
+    data |= {name: prepared.merged.data for name, prepared in own.items()}
     return compile_policy(vendors_with(own), settings, digest_of(data, settings))
 
 
-def _brought_out(error: Exception, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
-    """An error that documents bring out only together: the first of them without which it does not come."""
+def _internal_error(error: Exception, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
+    """Return the problem for an error that documents cause together, in the first document that completes the cause."""
     before: dict[str, Prepared] = {}
-    for name, one in own.items():
-        before[name] = one
+    for name, prepared in own.items():
+        before[name] = prepared
         try:
             combine(before, Settings())
         except MappingError:
             continue
-        except Exception as again:  # noqa: BLE001  (it is this error that is looked for)
-            return bug(again, one.merged.document.source, one.merged.document.lines.get((), 1))
+        except Exception as again:  # noqa: BLE001  (this is the error to find)
+            return bug(again, prepared.merged.document.source, prepared.merged.document.lines.get((), 1))
     return bug(error, SETTINGS if settings is None else settings.source)
 
 
-def _placed(problem: Problem, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
-    """A problem of vendors with each other, or with the settings, at its place in the document that it came from."""
-    written = {one.merged.document.source: one.merged.document for one in own.values()}
+def _placed_in(problem: Problem, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
+    """Place a problem of vendors with each other, or with the settings, in its document."""
+    written = {prepared.merged.document.source: prepared.merged.document for prepared in own.values()}
     if settings is not None:
         written[SETTINGS] = settings
     document = written.get(problem.source)
@@ -248,7 +248,7 @@ def _placed(problem: Problem, own: Mapping[str, Prepared], settings: Document | 
 
 
 def settings_of(document: Document | None, target: str | None) -> Settings:
-    """The validated settings; `target` stands in for the document's."""
+    """Validate the settings; `target` overrides the one of the document."""
     data = dict(document.data) if document is not None else {}
     if target is not None:
         data["target"] = target
@@ -258,7 +258,7 @@ def settings_of(document: Document | None, target: str | None) -> Settings:
 
 
 def vendor_of(merged: Merged) -> Vendor:
-    """The compiled vendor of one merged document.
+    """Compile one merged document.
 
     Raises:
         MappingError: every problem of the document, with path, line and hint.
@@ -270,15 +270,15 @@ def vendor_of(merged: Merged) -> Vendor:
 
 
 def digest_of(documents: Mapping[str, Mapping[str, Any]], settings: Settings) -> str:
-    """12 hex digits of the SHA-256 of the documents in force, whatever order they came in, with what they refer to."""
-    lists = {name: one.model_dump(by_alias=True) for name, one in guard_lists().items()}
+    """Return 12 hex digits of the SHA-256 of the documents in force and the lists that they refer to, in any order."""
+    lists = {name: guard_list.model_dump(by_alias=True) for name, guard_list in guard_lists().items()}
     dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
     whole = {"mappings": documents, "lists": lists, "settings": dumped}
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:12]
 
 
 _FORM: Final = 2
-"""Parts of the path of a form."""
+"""The length of the path of a form."""
 
 _NAMING: Final = frozenset({"translateTo", "copies", "target", "owners"})
 """Keys whose values name vendors."""
@@ -286,7 +286,7 @@ _NAMING: Final = frozenset({"translateTo", "copies", "target", "owners"})
 
 @cache
 def builtin() -> Mapping[str, Document]:
-    """The built-in documents by vendor; one that extends another, which itself extends none, with that put in."""
+    """Return the built-in documents by vendor; those that extend another one are merged with it."""
     folder = resources.files("webhook.mapping") / "builtin"
     documents = {
         document.data["vendor"]: document

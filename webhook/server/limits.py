@@ -2,9 +2,8 @@
 
 import asyncio
 from dataclasses import dataclass, field
-from typing import Final
 
-MIB: Final = 1024 * 1024
+from webhook.quantity import MIB
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,8 +11,9 @@ from webhook.cli.options import configured, configured_policy, of_cluster
 from webhook.cli.output.columns import columns
 
 if TYPE_CHECKING:
-    from webhook.mapping.document.schema import Key, Texts
+    from webhook.mapping.document.schema import Key
     from webhook.mapping.document.schema import Mapping as Document
+    from webhook.mapping.document.schema_types import Texts
     from webhook.mapping.model.policy import Policy
     from webhook.mapping.model.vendor import Vendor
 

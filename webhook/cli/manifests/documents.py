@@ -13,6 +13,7 @@ from webhook.cluster.configuration.verdict import Kind
 from webhook.mapping.document import schema
 from webhook.mapping.document.extends import EXTENDS
 from webhook.mapping.document.problem import MappingError, Problem
+from webhook.mapping.document.schema_types import API_VERSION, Strict
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
 
@@ -56,10 +57,10 @@ def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
 def header_warnings(found: Iterable[Found]) -> Iterator[str]:
     """What to write into documents that do not say which schema they follow."""
     for each in found:
-        header = {"apiVersion": schema.API_VERSION, "kind": each.kind.capitalize()}
+        header = {"apiVersion": API_VERSION, "kind": each.kind.capitalize()}
         missing = [f"{key}: {text}" for key, text in header.items() if key not in each.document.data]
         if missing:
-            yield f"{each.document.source}: read as {schema.API_VERSION}: write {' and '.join(missing)} into it"
+            yield f"{each.document.source}: read as {API_VERSION}: write {' and '.join(missing)} into it"
 
 
 def objects_in(body: bytes, source: str) -> list[Manifest]:
@@ -81,5 +82,5 @@ def _likeness(data: Iterable[str], keys: Collection[str]) -> int:
     return sum(bool(difflib.get_close_matches(key[:64], keys, n=1, cutoff=LIKE)) for key in looked_at)
 
 
-def _keys(model: type[schema.Strict]) -> list[str]:
+def _keys(model: type[Strict]) -> list[str]:
     return [field.alias or name for name, field in model.model_fields.items()]

@@ -16,7 +16,7 @@ from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.validation import placed
 from webhook.mapping.load import Prepared, vendors_with
-from webhook.mapping.model.match_names import Room
+from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 
 Choice: TypeAlias = Mapping[str, Sound]
@@ -139,9 +139,9 @@ def fitting_under(settings: Settings, order: Sequence[str], memo: DocumentCache)
     return Fitting(settings, policy.largest_card, order, memo)
 
 
-def _room_beside(taken: Iterable[Sound]) -> Room:
+def _room_beside(taken: Iterable[Sound]) -> Capacity:
     """What match conditions still hold beside these documents and the built-in ones."""
-    room = Room()
+    room = Capacity()
     for vendor in (*vendors_with({}).values(), *(one.prepared.vendor for one in taken)):
         room.take(vendor.lets_through)
     return room

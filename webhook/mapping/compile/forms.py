@@ -6,6 +6,7 @@ from webhook.mapping.compile.keys import compile_override
 from webhook.mapping.compile.problems import Problems
 from webhook.mapping.document import schema
 from webhook.mapping.document.problem import Path
+from webhook.mapping.document.schema_types import Numbers
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key
 from webhook.mapping.requests.denials import PLACEHOLDER, VALUES
 from webhook.request import DIMENSIONS, Dimension, Request
@@ -17,36 +18,34 @@ class FormCompiler:
     """Compiles the forms of one document.
 
     Args:
-        document: for its variables: their rows can say a dimension.
-        words: the document's keys.
+        document: for its variables, whose rows can define a dimension.
+        keys: the compiled keys.
         by_dimension: their names by dimension.
-        problems: takes what is wrong.
+        problems: collects what is wrong.
     """
 
     def __init__(
-        self, document: schema.Mapping, words: Mapping[str, Key], by_dimension: ByDimension, problems: Problems
+        self, document: schema.Mapping, keys: Mapping[str, Key], by_dimension: ByDimension, problems: Problems
     ) -> None:
         self._document = document
-        self._words = words
+        self._keys = keys
         self._by_dimension = by_dimension
         self._problems = problems
 
     def compile(self, index: int, form: schema.Form) -> Form:
-        """The form that stands at `index`."""
-        words = self._words
+        """Compile the form at `index`."""
+        keys = self._keys
         path: Path = ("forms", index)
         when = tuple(self._condition((*path, "when", key), key, value) for key, value in form.when.items())
         devices: int | Derived | None = None
         if isinstance(form.devices, schema.Derived):
-            if form.devices.key not in words:
-                self._problems.add(
-                    (*path, "devices", "word"), f"no key is called {form.devices.key!r}", _listing(words)
-                )
+            if form.devices.key not in keys:
+                self._problems.add((*path, "devices", "key"), f"no key is called {form.devices.key!r}", _listing(keys))
             devices = Derived(form.devices.key, form.devices.per, form.devices.round)
         elif form.devices is not None:
             devices = form.devices
             if devices < 1:
-                self._problems.add((*path, "devices"), "a request is for one device or more")
+                self._problems.add((*path, "devices"), "less than one device")
         compiled = Form(
             name=form.name or f"form {index + 1}",
             when=when,
@@ -61,18 +60,18 @@ class FormCompiler:
                 self._problems.cores((*path, "absent", "cores"), form.absent.cores),
             ),
             keys={
-                name: compile_override((*path, "keys", name), word, form.keys.get(name), self._problems)
-                for name, word in words.items()
+                name: compile_override((*path, "keys", name), key, form.keys.get(name), self._problems)
+                for name, key in keys.items()
             },
             own_values=frozenset(name for name, rule in form.keys.items() if "values" in rule.model_fields_set),
             write=form.write,
         )
-        for name in form.keys.keys() - words.keys():
-            self._problems.add((*path, "keys", name), f"no key is called {name!r}", _listing(words))
+        for name in form.keys.keys() - keys.keys():
+            self._problems.add((*path, "keys", name), f"no key is called {name!r}", _listing(keys))
         if compiled.reads:
             self._check_dimensions(path, compiled)
         else:
-            self._check_says_nothing_else(path, form)
+            self._check_has_nothing_else(path, form)
         return compiled
 
     def _check_dimensions(self, path: Path, form: Form) -> None:
@@ -86,34 +85,36 @@ class FormCompiler:
                 or getattr(form.absent, dimension) is not None
             ):
                 continue
-            self._problems.add(path, f"nothing says {dimension}", f"add `{dimension}:` or `absent: {{{dimension}: …}}`")
+            self._problems.add(
+                path, f"nothing defines {dimension}", f"add `{dimension}:` or `absent: {{{dimension}: …}}`"
+            )
 
-    def _check_says_nothing_else(self, path: Path, form: schema.Form) -> None:
-        key, does = ("deny", "denies") if form.deny is not None else ("leave", "leaves alone")
+    def _check_has_nothing_else(self, path: Path, form: schema.Form) -> None:
+        key, does = ("deny", "denies") if form.deny is not None else ("leave", "leaves unchanged")
         for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
-            if name not in self._words and (name not in VALUES or key == "leave"):
-                self._problems.add((*path, key), f"no key is called {name!r}", _listing(self._words))
+            if name not in self._keys and (name not in VALUES or key == "leave"):
+                self._problems.add((*path, key), f"no key is called {name!r}", _listing(self._keys))
         if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name"} or (
             form.deny is not None and form.leave is not None
         ):
-            self._problems.add(path, f"a form that {does} says nothing else", f"keep `when` and `{key}`")
+            self._problems.add(path, f"a form that {does} has no other keys", f"keep `when` and `{key}`")
 
-    def _condition(self, path: Path, key: str, value: schema.Numbers) -> Condition:
-        words, by_dimension = self._words, self._by_dimension
+    def _condition(self, path: Path, name: str, value: Numbers) -> Condition:
+        keys, by_dimension = self._keys, self._by_dimension
         items = value if isinstance(value, list) else [value]
         numbers = [item for item in items if item not in {"absent", "present"}]
         absent, present = "absent" in items, "present" in items
-        if key in by_dimension and key not in words:
+        if name in by_dimension and name not in keys:
             if numbers:
-                self._problems.add(path, "a dimension can be `absent` or `present`", "name the key to ask for numbers")
-            return Condition(by_dimension[key], absent, present)  # type: ignore[index]
-        if key not in words:
-            self._problems.add(path, f"no key is called {key!r}", _listing(words))
+                self._problems.add(path, "a dimension can be `absent` or `present`", "for numbers, name a key")
+            return Condition(by_dimension[name], absent, present)  # type: ignore[index]
+        if name not in keys:
+            self._problems.add(path, f"no key is called {name!r}", _listing(keys))
             return Condition((), absent, present)
-        if words[key].kind == "text":
-            return Condition((key,), absent, present, None, frozenset(map(str, numbers)))
-        return Condition((key,), absent, present, self._problems.numbers(path, numbers) if numbers else None)
+        if keys[name].kind == "text":
+            return Condition((name,), absent, present, None, frozenset(map(str, numbers)))
+        return Condition((name,), absent, present, self._problems.numbers(path, numbers) if numbers else None)
 
 
-def _listing(words: Mapping[str, Key]) -> str:
-    return f"words are {', '.join(words)}"
+def _listing(keys: Mapping[str, Key]) -> str:
+    return f"keys are {', '.join(keys)}"

@@ -1,4 +1,4 @@
-"""Document → vendor: a validated mapping compiled into immutable values, or the problems that stand in the way."""
+"""Document → vendor: compile a validated mapping into immutable values, or report its problems."""
 
 from collections.abc import Collection, Mapping
 from typing import Final
@@ -20,14 +20,14 @@ from webhook.mapping.notation.pattern import PatternError, check, expression
 from webhook.request import DIMENSIONS, MAX_DEVICES, Dimension, Percent, Size
 
 MAX_NAMES: Final = 2048
-"""Most names that one document lists."""
+"""The most names that one document may list."""
 
 
 def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[Path] = frozenset()) -> Vendor:
-    """The vendor that a document describes; the arguments are those of `draft_vendor`.
+    """Compile a document; for the arguments see `draft_vendor`.
 
     Raises:
-        MappingError: a rule of the schema that its types cannot express is broken; all problems at once.
+        MappingError: the document breaks a rule that the types of the schema cannot express; all problems at once.
     """
     vendor, problems = draft_vendor(document, source, overridden)
     if vendor is None or problems:
@@ -38,42 +38,43 @@ def compile_vendor(document: schema.Mapping, source: str, overridden: frozenset[
 def draft_vendor(
     document: schema.Mapping, source: str, overridden: frozenset[Path] = frozenset()
 ) -> tuple[Vendor | None, tuple[Problem, ...]]:
-    """The vendor that a document describes as far as it can be made out, and every problem; fit for use only without any.
+    """Compile a document as far as possible, and collect all problems; the vendor is usable only without any.
 
     Args:
         document: validated by the schema.
-        source: where it came from, for messages.
-        overridden: the paths in which it differs from what it extends.
+        source: its source, for messages.
+        overridden: the paths in which it differs from the document that it extends.
     """
     problems = Problems(source)
     try:
-        return _compiled(document, source, overridden, problems), problems.found
+        return _vendor(document, source, overridden, problems), problems.found
     except Exception:
-        # What goes wrong after a mistake most probably follows from it.
+        # An error after a problem most probably follows from it.
         if problems.found:
             return None, problems.found
         raise
 
 
-def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path], problems: Problems) -> Vendor:
-    words = {name: compile_key(name, word, document.variables, problems) for name, word in document.keys.items()}
-    keys = {key for word in words.values() for key in (*word.variables, word.picks)}
-    variables = compile_variables(document.variables, keys, problems)
-    _check_names(words, problems)
-    if not any(problem.path[:1] == ("variables",) for problem in problems.found):  # patterns of names are made of them
-        _check_patterns(words, document, problems)
-    _check_count(words, document, problems)
+def _vendor(document: schema.Mapping, source: str, overridden: frozenset[Path], problems: Problems) -> Vendor:
+    keys = {name: compile_key(name, key, document.variables, problems) for name, key in document.keys.items()}
+    used = {variable for key in keys.values() for variable in (*key.variables, key.picks)}
+    variables = compile_variables(document.variables, used, problems)
+    _check_names(keys, problems)
+    if not any(
+        problem.path[:1] == ("variables",) for problem in problems.found
+    ):  # they are parts of the patterns of names
+        _check_patterns(keys, document, problems)
+    _check_count(keys, document, problems)
     by_dimension: dict[Dimension, tuple[str, ...]] = {
-        dimension: tuple(name for name, word in words.items() if dimension in word.dimensions)
-        for dimension in DIMENSIONS
+        dimension: tuple(name for name, key in keys.items() if dimension in key.dimensions) for dimension in DIMENSIONS
     }
-    compiler = FormCompiler(document, words, by_dimension, problems)
+    compiler = FormCompiler(document, keys, by_dimension, problems)
     forms = tuple(compiler.compile(index, form) for index, form in enumerate(document.forms))
     defaults = _defaults(document.defaults, problems)
     form_names = [form.name for form in forms if form.reads]
     for name in {name for name in form_names if form_names.count(name) > 1}:
         problems.add(("forms",), f"two forms are called {name!r}")
-    _check_rows(document, words, form_names, problems)
+    _check_rows(document, keys, form_names, problems)
     shim = None
     if document.shim is not None:
         shim, found = compile_shim(document.shim, form_names, ("shim",))
@@ -82,30 +83,33 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path]
     problems.extend(found)
     owned, found = compile_owned(document.owned, document.hints, document.variables, ("owned",))
     problems.extend(found)
-    for variable, said in document.environment.items():
-        if said is not None and said not in words:
-            problems.add(("environment", variable), f"no key is called {said!r}", f"words are {', '.join(words)}")
-    for word in words.values():
-        if word.ceiling is not None and (word.ceiling[0] not in words or words[word.ceiling[0]].kind != "amount"):
-            hint = f"words are {', '.join(words)}"
-            problems.add(("keys", word.name, "ceiling", "of"), f"no amount is called {word.ceiling[0]!r}", hint)
+    for variable, counted in document.environment.items():
+        if counted is not None and counted not in keys:
+            problems.add(("environment", variable), f"no key is called {counted!r}", f"keys are {', '.join(keys)}")
+    for key in keys.values():
+        if key.ceiling is not None and (key.ceiling[0] not in keys or keys[key.ceiling[0]].kind != "amount"):
+            hint = f"keys are {', '.join(keys)}"
+            problems.add(("keys", key.name, "ceiling", "of"), f"no amount is called {key.ceiling[0]!r}", hint)
     _check_unrenamed(document, problems)
-    _check_owned(owned, words, problems)
+    _check_owned(owned, keys, problems)
     if document.config_maps is not None and document.config_maps in owned.annotations:
-        problems.add(("configMaps",), f"{document.config_maps} is among `owned`, and would be removed at home, too")
-    problems.extend([*guards_own_keys(guard, _own_keys(document, words), ("guard",))])
-    lets_through, found = compile_lets_through(document, words)
+        problems.add(
+            ("configMaps",),
+            f"{document.config_maps} is among `owned`: it would be removed from pods that are not translated, too",
+        )
+    problems.extend([*guards_own_keys(guard, _own_keys(document, keys), ("guard",))])
+    lets_through, found = compile_lets_through(document, keys)
     problems.extend(found)
     return Vendor(
         name=document.vendor,
         family=document.family,
         document=document,
         source=source,
-        keys=words,
+        keys=keys,
         variables=variables,
         forms=forms,
         by_dimension=by_dimension,
-        annotation_words=not any(word.place == "resource" for word in words.values()),
+        annotation_words=not any(key.place == "resource" for key in keys.values()),
         defaults=defaults,
         translate_to=document.translate_to,
         drop=tuple(document.drop),
@@ -127,33 +131,37 @@ def _compiled(document: schema.Mapping, source: str, overridden: frozenset[Path]
     )
 
 
-def _check_names(words: Mapping[str, Key], problems: Problems) -> None:
-    """One key says one thing."""
+def _check_names(keys: Mapping[str, Key], problems: Problems) -> None:
+    """Report names with two meanings."""
     seen: dict[tuple[str, str], str] = {}
-    for word in words.values():
-        for template in word.spellings:
-            other = seen.setdefault((word.place, template.text), word.name)
-            if other != word.name:
-                problems.add(("keys", word.name), f"{template.text} is the key {other!r} already")
+    for key in keys.values():
+        for template in key.spellings:
+            other = seen.setdefault((key.place, template.text), key.name)
+            if other != key.name:
+                problems.add(("keys", key.name), f"{template.text} is already the key {other!r}")
 
 
-def _check_patterns(words: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
-    """The patterns that keys and variables make can be matched."""
-    for word in words.values():
-        for template in word.templates:
+def _check_patterns(keys: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
+    """Report names whose patterns cannot be compiled."""
+    for key in keys.values():
+        for template in key.templates:
             pattern = template.pattern(document.variables)
             try:
                 if pattern is not None:
                     expression(pattern)
             except PatternError as error:
-                problems.add(("keys", word.name, word.place), f"the pattern of {template.text} {error}")
+                problems.add(("keys", key.name, key.place), f"the pattern of {template.text} {error}")
 
 
-def _check_count(words: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
-    """The names that keys and variables make can be listed; with more of them nothing further is looked at."""
+def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Problems) -> None:
+    """Stop compiling if keys and variables make too many names.
+
+    Raises:
+        MappingError: they do.
+    """
     many = Problems("")
-    marks = (one if isinstance(one, str) else one.label for one in document.owned)
-    templates = [template for word in words.values() for template in word.templates]
+    marks = (mark if isinstance(mark, str) else mark.label for mark in document.owned)
+    templates = [template for key in keys.values() for template in key.templates]
     for path, listed in (
         (("keys",), templates),
         (("owned",), [*map(Template, marks)]),
@@ -161,51 +169,53 @@ def _check_count(words: Mapping[str, Key], document: schema.Mapping, problems: P
     ):
         count = sum(template.count(document.variables) for template in listed)
         if count > MAX_NAMES:
-            message = f"with all that their variables can be, these are {count} names"
-            many.add(path, message, f"at most {MAX_NAMES} are permitted")
+            message = f"the values of their variables make {count} names"
+            many.add(path, message, f"at most {MAX_NAMES} are allowed")
     if many.found:
         problems.extend([*many.found])
         problems.stop_if_any()
 
 
-def _check_rows(document: schema.Mapping, words: Collection[str], forms: Collection[str], problems: Problems) -> None:
-    """The keys and forms that rows name exist."""
+def _check_rows(document: schema.Mapping, keys: Collection[str], forms: Collection[str], problems: Problems) -> None:
+    """Report keys and forms in rows that do not exist."""
     for name, variable in document.variables.items():
-        for key, row in (variable.rows or {}).items():
-            path: Path = ("variables", name, "rows", key)
-            for where, said in (("values", row.values), ("all", row.all)):
-                for word in said.keys() - words:
-                    problems.add((*path, where, word), f"no key is called {word!r}", f"words are {', '.join(words)}")
-            for word, values in row.values.items():
+        for value, row in (variable.rows or {}).items():
+            path: Path = ("variables", name, "rows", value)
+            for where, numbers in (("values", row.values), ("all", row.all)):
+                for key in numbers.keys() - keys:
+                    problems.add((*path, where, key), f"no key is called {key!r}", f"keys are {', '.join(keys)}")
+            for key, values in row.values.items():
                 for form in (values.keys() if isinstance(values, dict) else set()) - set(forms):
                     listed = f"forms are {', '.join(forms)}"
-                    problems.add((*path, "values", word, form), f"no form is called {form!r}", listed)
+                    problems.add((*path, "values", key, form), f"no form is called {form!r}", listed)
 
 
-def _check_owned(owned: Owned, words: Mapping[str, Key], problems: Problems) -> None:
-    """A key that is stripped as a scheduler's mark would never be read."""
-    for word in words.values():
-        stripped = {"label": owned.labels, "annotation": owned.annotations}.get(word.place, ())
-        for template in word.spellings:
+def _check_owned(owned: Owned, keys: Mapping[str, Key], problems: Problems) -> None:
+    """Report keys that are among the marks of a scheduler: they would be stripped before they are read."""
+    for key in keys.values():
+        stripped = {"label": owned.labels, "annotation": owned.annotations}.get(key.place, ())
+        for template in key.spellings:
             if template.text in stripped:
-                problems.add(("owned",), f"{template.text} is the key {word.name!r}: it would be stripped unread")
+                problems.add(
+                    ("owned",), f"{template.text} is the key {key.name!r}: it would be stripped before it is read"
+                )
 
 
 def _check_unrenamed(document: schema.Mapping, problems: Problems) -> None:
-    for index, sign in enumerate(document.unrenamed):
-        for label, pattern in sign.nodes.items():
+    for index, entry in enumerate(document.unrenamed):
+        for label, pattern in entry.nodes.items():
             try:
                 check(pattern)
             except PatternError as error:
                 problems.add(("unrenamed", index, "nodes", label), f"the pattern {pattern!r} {error}")
 
 
-def _own_keys(document: schema.Mapping, words: Mapping[str, Key]) -> dict[GuardPlace, list[str]]:
-    """The annotations and labels that the vendor reads or writes."""
-    spelled = [(word.place, template.text) for word in words.values() for template in word.spellings]
+def _own_keys(document: schema.Mapping, keys: Mapping[str, Key]) -> dict[GuardPlace, list[str]]:
+    """Return the annotations and labels that the vendor reads or writes."""
+    spelled = [(key.place, template.text) for key in keys.values() for template in key.spellings]
     return {
-        "annotation": [*(key for place, key in spelled if place == "annotation"), *document.place.annotations],
-        "label": [*(key for place, key in spelled if place == "label"), *document.place.labels],
+        "annotation": [*(name for place, name in spelled if place == "annotation"), *document.place.annotations],
+        "label": [*(name for place, name in spelled if place == "label"), *document.place.labels],
     }
 
 

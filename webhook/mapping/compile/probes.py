@@ -1,7 +1,7 @@
-"""Probes: requests at the corners of every key and form, read and written back, to find what a document cannot mean.
+"""Probes: requests at the corners of every key and form, read and written back, to find contradictions in a document.
 
-Run once for a document that was not seen before: a form that an earlier one hides, a request that is read but cannot be
-written, or a default that no key can say, is a mistake of the document and found before a pod meets it.
+A new document is probed once. A form that an earlier one hides, a request that can be read but not written, and a default
+that no key can express are mistakes of the document, found before a pod meets them.
 """
 
 import itertools
@@ -15,53 +15,55 @@ from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
 from webhook.mapping.requests.conversion import number_for
 from webhook.mapping.requests.denials import spelling
 from webhook.mapping.requests.key_values import KeyValue, form_of, format_value
-from webhook.mapping.requests.reading import Reading, read
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.result import Reading
 from webhook.mapping.requests.writing import NoEquivalent, write
 from webhook.quantity import Number
 from webhook.reasons import Reason
 from webhook.request import Size
 
 MAX_PROBES: Final = 4000
-"""Probes of one document: a few hundred reach every corner of the built-in ones."""
+"""The most probes of one document; a few hundred reach every corner of the built-in ones."""
 
 MAX_WORK: Final = 400_000
-"""Words of forms that are looked at, about: a document with many of both is probed less, but each form 16 times and more."""
+"""The most keys of forms that are compared, approximately: a document with many of both gets fewer probes, at least 16 per
+form."""
 
 MAX_NUMBERS: Final = 12
-"""Numbers that are tried of one key in combination with those of the others."""
+"""The most numbers of one key that are combined with those of other keys."""
 
 MAX_CORNERS: Final = 256
-"""Numbers of one key that are looked at before those that are tried are chosen."""
+"""The most numbers of one key from which those to combine are chosen."""
 
 MAX_PROBLEMS: Final = 5
 
 Candidate = Number | str | None
-"""What is tried of a word: a number, a text, or (None) its absence."""
+"""A value to try for a key: a number, a text, or None for its absence."""
 
 
 def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
-    """What is wrong with a vendor's keys and forms.
+    """Report contradictions in a vendor's keys and forms.
 
     Args:
-        vendor: compiled from a document that is otherwise in order.
+        vendor: compiled from a document without other problems.
         largest_card: bytes, as for `read`.
     """
     reached: set[str] = set()
     problems: list[Problem] = []
-    for said in combinations(vendor):
-        form = form_of(vendor, said)
+    for key_values in combinations(vendor):
+        form = form_of(vendor, key_values)
         if form is None:
             continue
         reached.add(form.name)
         if not form.reads or len(problems) >= MAX_PROBLEMS:
             continue
         try:
-            reading = read(vendor, said, {}, largest_card, "probe")
+            reading = read(vendor, key_values, {}, largest_card, "probe")
         except Denied:
             continue
         why = _not_written_back(vendor, reading, largest_card)
         if why is not None:
-            keys = ", ".join(str(one) for one in said.values())
+            keys = ", ".join(map(str, key_values.values()))
             index = vendor.forms.index(form)
             problems.append(
                 Problem(f"{keys} is read as {reading.request}, but cannot be written: {why}", ("forms", index))
@@ -75,7 +77,7 @@ def probe(vendor: Vendor, largest_card: int) -> list[Problem]:
 
 
 def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> str | None:
-    """Why what was read cannot be written, or None; rounded requests and names with sizes of their own need not come back."""
+    """Return why a reading cannot be written back, or None; rounded requests and names with a size are exempt."""
     rounded = any(finding.reason is Reason.ROUNDED_DOWN for finding in reading.findings)
     sized_names = any(variable.rows for variable in vendor.variables.values())
     if vendor.inactive or not vendor.target or not reading.form.write or rounded or sized_names:
@@ -86,18 +88,18 @@ def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> st
         written = write(vendor, reading.request, {}, largest_card, "probe")
     except NoEquivalent as why:
         return "; ".join(why.reasons[:2])
-    got, stepped = written.reading.request, any(word.step != 1 for word in vendor.keys.values())
+    got, stepped = written.reading.request, any(key.step != 1 for key in vendor.keys.values())
     if got != reading.request and not stepped:
         return f"it would be read back as {got}"
     return None
 
 
 def _needed(vendor: Vendor, variable: str) -> bool:
-    """Whether every spelling of some key has the variable, so that nothing is written without it."""
+    """Return whether all spellings of some key contain the variable, so that nothing can be written without it."""
     return any(
-        all(variable in template.variables for template in word.spellings)
-        for word in vendor.keys.values()
-        if word.spellings
+        all(variable in template.variables for template in key.spellings)
+        for key in vendor.keys.values()
+        if key.spellings
     )
 
 
@@ -108,34 +110,34 @@ def _unwritable_defaults(vendor: Vendor, largest_card: int) -> Iterator[Problem]
             continue
         keys = [vendor.keys[name] for name in vendor.by_dimension[dimension]]
         implied = any(getattr(form.absent, dimension) == default.value for form in vendor.forms)
-        if not implied and all(number_for(word, default.value, 1) is None for word in keys):
-            yield Problem(f"no key of {vendor.name} can say {default.value}", ("defaults", dimension))
+        if not implied and all(number_for(key, default.value, 1) is None for key in keys):
+            yield Problem(f"no key of {vendor.name} can express {default.value}", ("defaults", dimension))
 
 
 def combinations(vendor: Vendor) -> Iterator[dict[str, KeyValue]]:
-    """Words in combination, not without a key that asks; how many are looked at is bounded, whatever the document says."""
+    """Yield combinations of keys that request something; their number is bounded for every document."""
     forms, keys = len(vendor.forms), len(vendor.keys)
     most = min(MAX_PROBES, max(16 * forms, MAX_WORK // (forms * keys)))
-    for said in itertools.islice(_all_combinations(vendor, most), most):
-        if any(vendor.keys[name].kind in {"amount", "text"} for name in said):
-            yield said
+    for key_values in itertools.islice(_all_combinations(vendor, most), most):
+        if any(vendor.keys[name].kind in {"amount", "text"} for name in key_values):
+            yield key_values
 
 
 def _all_combinations(vendor: Vendor, most: int) -> Iterator[dict[str, KeyValue]]:
-    """First those that each form's own conditions ask for, then corners of all with all."""
+    """Yield combinations that meet the conditions of each form, then corners of all keys with all others."""
     directed = [_directed(vendor, form) for form in vendor.forms]
     of_each = max(1, most // (4 * len(directed)))
     for binding in _bindings(vendor):
         for candidates in directed:
             yield from _combined(vendor, candidates, binding, of_each)
-    corners = {word.name: _corners(vendor, word, None)[:MAX_NUMBERS] for word in vendor.keys.values()}
+    corners = {key.name: _corners(vendor, key, None)[:MAX_NUMBERS] for key in vendor.keys.values()}
     yield from _combined(vendor, corners, (), most)
 
 
 def _combined(
     vendor: Vendor, candidates: dict[str, list[Candidate]], binding: Binding, most: int
 ) -> Iterator[dict[str, KeyValue]]:
-    """Some of all combinations, spread evenly over them."""
+    """Yield combinations, spread evenly over all of them."""
     names = list(candidates)
     total = 1
     for values in candidates.values():
@@ -143,25 +145,25 @@ def _combined(
     # A stride that shares no factor with the counts visits every value of every key.
     stride = max(1, total // most) | 1
     for nth in range(0, total, stride):
-        said: dict[str, KeyValue] = {}
+        key_values: dict[str, KeyValue] = {}
         left = nth
         for name in names:
             left, index = divmod(left, len(candidates[name]))
             value = candidates[name][index]
             if value is not None and value != 0:
-                said[name] = _said(vendor.keys[name], value, binding)
-        yield said
+                key_values[name] = _key_value(vendor.keys[name], value, binding)
+        yield key_values
 
 
-def _said(word: Key, value: Number | str, binding: Binding) -> KeyValue:
-    key = spelling(word, {**dict(binding), "container": "probe"})
+def _key_value(key: Key, value: Number | str, binding: Binding) -> KeyValue:
+    name = spelling(key, {**dict(binding), "container": "probe"})
     if isinstance(value, str):
-        return KeyValue(word.name, key, value, 0, binding)
-    return KeyValue(word.name, key, format_value(value), value, binding)
+        return KeyValue(key.name, name, value, 0, binding)
+    return KeyValue(key.name, name, format_value(value), value, binding)
 
 
 def _bindings(vendor: Vendor) -> Iterator[Binding]:
-    """What the variables may stand for: every row, or the first value; nothing for a pattern that cannot be guessed."""
+    """Yield bindings of variables: every row, or the first value; none for a pattern."""
     yield ()
     for variable in vendor.variables.values():
         listed: Sequence[str] = tuple(variable.rows) or variable.write[:1]
@@ -170,24 +172,24 @@ def _bindings(vendor: Vendor) -> Iterator[Binding]:
 
 
 def _directed(vendor: Vendor, form: Form) -> dict[str, list[Candidate]]:
-    """For each key, what the form's conditions accept; for the others a few plain numbers or nothing."""
+    """Return the values to try: for keys in conditions of the form those that it accepts, for others a few, or none."""
     candidates: dict[str, list[Candidate]] = {}
-    for word in vendor.keys.values():
-        conditions = [condition for condition in form.when if word.name in condition.keys]
-        values = _corners(vendor, word, form)
+    for key in vendor.keys.values():
+        conditions = [condition for condition in form.when if key.name in condition.keys]
+        values = _corners(vendor, key, form)
         if conditions:
-            kept = [value for value in values if _accepts(form, word.name, value)]
+            accepted = [value for value in values if _accepts(form, key.name, value)]
             if any(condition.absent for condition in conditions):
-                kept.insert(0, None)
+                accepted.insert(0, None)
         else:
             plain = [value for value in values if value is not None]
-            kept = [None, *plain[:2], *plain[-1:]]
-        candidates[word.name] = kept[:MAX_NUMBERS] or [None]
+            accepted = [None, *plain[:2], *plain[-1:]]
+        candidates[key.name] = accepted[:MAX_NUMBERS] or [None]
     return candidates
 
 
 def _accepts(form: Form, name: str, value: Candidate) -> bool:
-    """Whether the form's conditions on this key alone leave the value possible."""
+    """Return whether the conditions of the form on this key alone accept the value."""
     for condition in form.when:
         if name not in condition.keys or len(condition.keys) > 1:
             continue
@@ -204,35 +206,35 @@ def _accepts(form: Form, name: str, value: Candidate) -> bool:
     return True
 
 
-def _corners(vendor: Vendor, word: Key, form: Form | None) -> list[Candidate]:
-    """What is worth trying of a word: nothing, small numbers, and where legal sets, conditions and counts begin and end."""
-    if word.kind == "text":
+def _corners(vendor: Vendor, key: Key, form: Form | None) -> list[Candidate]:
+    """Return the corners of a key: absence, small numbers, and the ends of legal sets, conditions and counts."""
+    if key.kind == "text":
         texts = {
             text
-            for one in vendor.forms
-            for condition in one.when
-            if word.name in condition.keys
+            for other in vendor.forms
+            for condition in other.when
+            if key.name in condition.keys
             for text in condition.texts
         }
-        chosen = vendor.variables[word.picks].rows if word.picks is not None and word.picks in vendor.variables else {}
+        chosen = vendor.variables[key.picks].rows if key.picks is not None and key.picks in vendor.variables else {}
         return [None, *sorted(texts | chosen.keys()), "other"]
-    if word.kind == "other":
+    if key.kind == "other":
         return [None, 1]
-    if word.kind != "amount":
+    if key.kind != "amount":
         return [None]
-    found = dict.fromkeys(itertools.islice(_ends(word, vendor.forms if form is None else (form,)), MAX_CORNERS))
-    return [None, *found, 1, 2, 100 if "cores" in word.dimensions else 16]
+    numbers = dict.fromkeys(itertools.islice(_ends(key, vendor.forms if form is None else (form,)), MAX_CORNERS))
+    return [None, *numbers, 1, 2, 100 if "cores" in key.dimensions else 16]
 
 
-def _ends(word: Key, forms: Iterable[Form]) -> Iterator[Number]:
+def _ends(key: Key, forms: Iterable[Form]) -> Iterator[Number]:
     seen: set[int] = set()
-    for one in forms:
-        for condition in one.when:
-            if condition.keys == (word.name,) and condition.numbers is not None:
+    for form in forms:
+        for condition in form.when:
+            if condition.keys == (key.name,) and condition.numbers is not None:
                 yield from condition.numbers.corners()
-        values = one.keys[word.name].values
+        values = form.keys[key.name].values
         if values is not None and id(values) not in seen:
-            seen.add(id(values))  # most forms share the key's own
+            seen.add(id(values))  # most forms share those of the key
             yield from values.corners()
-        if isinstance(one.devices, Derived) and one.devices.key == word.name:
-            yield from (one.devices.per, 2 * one.devices.per)
+        if isinstance(form.devices, Derived) and form.devices.key == key.name:
+            yield from (form.devices.per, 2 * form.devices.per)

@@ -1,8 +1,8 @@
-"""The problems of one document, collected; and its amounts parsed, where a mistake becomes one of them."""
+"""The problems of one document, and parsers for its amounts that add problems instead of raising."""
 
 from dataclasses import replace
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_types as schema
 from webhook.mapping.document.problem import MappingError, Path, Problem
 from webhook.mapping.notation.amounts import parse_cores, parse_default_memory, parse_memory
 from webhook.mapping.notation.numbers import Numbers, parse_numbers
@@ -11,36 +11,36 @@ from webhook.request import Cores, Memory
 
 
 class Problems:
-    """What is wrong with one document: compiling goes on after a mistake, so that all of them are told at once."""
+    """Collect the problems of one document: compiling continues after each, so that all are reported at once."""
 
     def __init__(self, source: str) -> None:
         self._source = source
         self._found: list[Problem] = []
 
     def add(self, path: Path, message: str, hint: str | None = None) -> None:
-        """One more."""
+        """Add a problem."""
         self._found.append(Problem(message, path, hint))
 
     def extend(self, problems: list[Problem]) -> None:
-        """Those that another part of the compiler found."""
+        """Add the problems of another part of the compiler."""
         self._found.extend(problems)
 
     @property
     def found(self) -> tuple[Problem, ...]:
-        """All of them, each once, with their source."""
+        """All problems, each once, with their source."""
         return tuple(dict.fromkeys(replace(problem, source=self._source) for problem in self._found))
 
     def stop_if_any(self) -> None:
-        """Goes no further with a document that has problems.
+        """Stop if there are problems.
 
         Raises:
-            MappingError: all that were found.
+            MappingError: all problems.
         """
         if self._found:
             raise MappingError(self.found)
 
     def numbers(self, path: Path, written: schema.Numbers | None) -> Numbers | None:
-        """A set of legal numbers."""
+        """Parse a set of legal numbers."""
         if written is None:
             return None
         try:
@@ -50,7 +50,7 @@ class Problems:
             return None
 
     def number(self, path: Path, written: schema.Amount | None, otherwise: Number) -> Number:
-        """A quantity above 0."""
+        """Parse a quantity above 0."""
         if written is None:
             return otherwise
         try:
@@ -63,7 +63,7 @@ class Problems:
         return number
 
     def memory(self, path: Path, written: schema.Amount | None) -> Memory | None:
-        """An amount of memory."""
+        """Parse an amount of memory."""
         try:
             return None if written is None else parse_memory(written)
         except ValueError as error:
@@ -71,7 +71,7 @@ class Problems:
             return None
 
     def default_memory(self, path: Path, written: schema.Amount | None) -> Memory | None:
-        """An amount of memory to be filled in."""
+        """Parse an amount of memory for a default."""
         try:
             return None if written is None else parse_default_memory(written)
         except ValueError as error:
@@ -79,7 +79,7 @@ class Problems:
             return None
 
     def cores(self, path: Path, written: schema.Amount | None) -> Cores | None:
-        """A part of the cores."""
+        """Parse a percentage of the cores."""
         try:
             return None if written is None else parse_cores(written)
         except ValueError as error:

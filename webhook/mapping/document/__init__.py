@@ -1,4 +1,4 @@
-"""Mapping and settings documents as they are written: YAML, schema, `extends`, and what is wrong with one, with its line.
+"""Mapping and settings documents: YAML, schema, `extends`, and problems with their lines.
 
-Belongs here: what can be said about one document's text. Nothing here knows a compiled vendor.
+Belongs here: what concerns the text of one document. Nothing here uses a compiled vendor.
 """

@@ -1,7 +1,8 @@
-"""``extends``: a document that writes only what differs from a built-in one.
+"""``extends``: documents that contain only the differences from a built-in one.
 
-Maps merge, lists are replaced, ``null`` removes. One level: what is extended does not extend. Without a ``vendor`` of its own
-the document replaces the one it extends; under a new name it must not claim that one's resource names.
+Maps merge, lists are replaced, ``null`` removes. There is one level: the built-in document does not itself extend another.
+Without a ``vendor`` of its own the document replaces the built-in one; with a new name it must not use the same resource
+names.
 """
 
 from collections.abc import Mapping
@@ -16,12 +17,12 @@ EXTENDS: Final = "extends"
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """A document with what it extends put in.
+    """A document merged with the one that it extends.
 
     Attributes:
-        data: the whole document, as plain data.
-        document: what was written, for its source and lines.
-        overridden: the paths that differ from what was extended; empty for a document of its own.
+        data: the merged document, as plain data.
+        document: the document as written, for its source and lines.
+        overridden: the paths that differ from the extended document; empty without one.
     """
 
     data: Mapping[str, Any]
@@ -30,10 +31,10 @@ class Merged:
 
 
 def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
-    """A document, merged over the built-in one that it extends.
+    """Merge a document over the built-in one that it extends.
 
     Raises:
-        MappingError: it extends something unknown, or inherits resource names under another name.
+        MappingError: it extends an unknown document, or inherits resource names under another vendor name.
     """
     merged = merge(document, builtin)
     problems = inherited_names(merged, builtin)
@@ -43,17 +44,17 @@ def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
 
 
 def merge(document: Document, builtin: Mapping[str, Document]) -> Merged:
-    """The same, whatever names it inherits.
+    """Merge a document like `resolve`, but without checking the inherited names.
 
     Raises:
-        MappingError: it extends something unknown.
+        MappingError: it extends an unknown document.
     """
     if EXTENDS not in document.data:
         return Merged(document.data, document)
     base = document.data[EXTENDS]
     if not isinstance(base, str) or base not in builtin:
         hint = nearest_known(str(base), builtin)
-        raise _error(document, (EXTENDS,), f"{shown(repr(base))} is no built-in mapping", hint)
+        raise _error(document, (EXTENDS,), f"{shown(repr(base))} is not a built-in mapping", hint)
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
     overridden: set[Path] = set()
     data = _merge(builtin[base].data, changes, (), overridden)
@@ -77,21 +78,23 @@ def _merge(base: Mapping[str, Any], changes: Mapping[str, Any], path: Path, over
 
 
 def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
-    """Under a new name every inherited resource key is renamed or removed: two vendors cannot own one name."""
+    """Report resource names that a document with a new vendor name inherits: two vendors cannot own one name."""
     document, base = merged.document, merged.document.data.get(EXTENDS)
     after = merged.data.get("keys", {})
     if base is None or merged.data.get("vendor") == base or not isinstance(after, dict):
         return []
     before = builtin[base].data.get("keys", {})
-    kept = [
+    inherited = [
         name
-        for name, word in after.items()
-        if isinstance(word, dict) and "resource" in word and word["resource"] == before.get(name, {}).get("resource")
+        for name, key in after.items()
+        if isinstance(key, dict) and "resource" in key and key["resource"] == before.get(name, {}).get("resource")
     ]
-    if not kept:
+    if not inherited:
         return []
-    message = f"under a name of its own it still claims the resource names of {', '.join(kept)}"
-    hint = "give each a new `resource`, or remove the key with `null`; or leave `vendor` out to replace the built-in"
+    message = f"with a vendor name of its own it still has the resource names of {', '.join(inherited)}"
+    hint = (
+        "give each a new `resource`, or remove the key with `null`; or remove `vendor` to replace the built-in mapping"
+    )
     return [*_error(document, ("keys",), message, hint).problems]
 
 

@@ -1,4 +1,4 @@
-"""The JSON Schema of mapping documents, for editors: whole ones, and those that extend a built-in and write what differs."""
+"""The JSON Schema of mapping documents for editors: whole documents, and those with the differences from a built-in one."""
 
 import copy
 from typing import Any
@@ -13,7 +13,7 @@ _EXTENDS = {
 
 
 def mapping_json_schema() -> dict[str, Any]:
-    """The schema (JSON Schema 2020-12) of what a mapping ConfigMap or file may hold."""
+    """Return the schema (JSON Schema 2020-12) of a mapping in a ConfigMap or file."""
     whole = Mapping.model_json_schema(by_alias=True)
     parts = whole.pop("$defs")
     changed = {f"{name}Changes": _changes(part) for name, part in copy.deepcopy(parts).items()}
@@ -30,7 +30,7 @@ def mapping_json_schema() -> dict[str, Any]:
 
 
 def _changes(node: dict[str, Any]) -> dict[str, Any]:
-    """A schema in which everything may be left out or removed by null."""
+    """Return a schema in which every key is optional and may be removed by null."""
     loosened: dict[str, Any] = _renamed(node)
     loosened.pop("required", None)
     loosened.pop("minProperties", None)
@@ -42,9 +42,9 @@ def _changes(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _renamed(node: Any) -> Any:
-    """References to parts lead to the loosened ones, and members of maps may be removed."""
+    """Redirect references to the schemas of `_changes`, and allow null for entries of maps."""
     if isinstance(node, list):
-        return [_renamed(one) for one in node]
+        return [_renamed(entry) for entry in node]
     if not isinstance(node, dict):
         return node
     renamed = {key: _renamed(value) for key, value in node.items()}

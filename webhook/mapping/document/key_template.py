@@ -1,4 +1,4 @@
-"""Keys with variable parts: ``iluvatar.ai/{chip}-vgpu``, ``nvidia.com/container.{container}.gpu-memory.limit``."""
+"""Names with variable parts: ``iluvatar.ai/{chip}-vgpu``, ``nvidia.com/container.{container}.gpu-memory.limit``."""
 
 import itertools
 import math
@@ -12,47 +12,47 @@ from webhook.mapping.document.schema import Variable
 from webhook.mapping.notation.pattern import literal
 
 CONTAINER: Final = "container"
-"""The variable that is not of the mapping: the name of a container of the pod."""
+"""The built-in variable: the name of a container of the pod."""
 
 _CONTAINER_NAME: Final = "[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?"
 _PART: Final = re.compile(r"\{([a-z][a-z0-9-]*)\}")
 
 Binding = tuple[tuple[str, str], ...]
-"""What the variables of a key stand for, by variable, in the order of the key."""
+"""The values of the variables of a name, in the order of the name."""
 
 
 @dataclass(frozen=True)
 class Template:
-    """A key whose variable parts are written ``{name}``."""
+    """A name whose variable parts are written ``{variable}``."""
 
     text: str
 
     @cached_property
     def variables(self) -> tuple[str, ...]:
-        """The names of the variable parts, in order."""
+        """The variables, in order."""
         return tuple(_PART.findall(self.text))
 
     def render(self, binding: Mapping[str, str]) -> str | None:
-        """The key with every variable filled in, or None where the binding leaves one open."""
+        """Return the name with the values of a binding, or None if the binding lacks one."""
         if any(name not in binding for name in self.variables):
             return None
         return _PART.sub(lambda match: binding[match[1]], self.text)
 
     def count(self, variables: Mapping[str, Variable]) -> int:
-        """How many keys `names` lists."""
+        """Return the number of names that `names` yields."""
         return math.prod(len(_listed(variables.get(name))) for name in self.variables)
 
     def names(self, variables: Mapping[str, Variable]) -> Iterator[tuple[str, Binding]]:
-        """Every key that can be listed, with what it binds; nothing where a variable is a pattern or a container."""
+        """Yield every name that can be listed, with its binding; none if a variable is a pattern or a container."""
         choices = [_listed(variables.get(name)) for name in self.variables]
         for values in itertools.product(*choices):
             binding = tuple(zip(self.variables, values, strict=True))
-            key = self.render(dict(binding))
-            if key is not None:
-                yield key, binding
+            name = self.render(dict(binding))
+            if name is not None:
+                yield name, binding
 
     def pattern(self, variables: Mapping[str, Variable]) -> str | None:
-        """An expression with a group for each variable, for keys that cannot be listed; None where all can."""
+        """Return an expression with a group for each variable, or None if all names can be listed."""
         if not self.variables:
             return None
         parts: list[str] = []
@@ -61,10 +61,10 @@ class Template:
             if index % 2 == 0:
                 parts.append(literal(part))
                 continue
-            found = _pattern(part, variables.get(part))
-            open_ended = open_ended or found is not None
+            pattern = _pattern(part, variables.get(part))
+            open_ended = open_ended or pattern is not None
             listed = "|".join(map(literal, _listed(variables.get(part))))
-            parts.append(f"(?P<{part.replace('-', '_')}>{found or listed})")
+            parts.append(f"(?P<{part.replace('-', '_')}>{pattern or listed})")
         return "".join(parts) if open_ended else None
 
 

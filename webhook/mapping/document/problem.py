@@ -1,7 +1,7 @@
-"""What is wrong with a document: told with its place and what to write instead.
+"""Problems of documents, each with its place and what to write instead.
 
-MappingError            a document, or all of them together, cannot be put in force
-  .problems             each a `Problem`: source, path, line, message, hint
+MappingError            a document is invalid, or several contradict each other
+  .problems             a `Problem` each: source, path, line, message, hint
 """
 
 import difflib
@@ -13,7 +13,7 @@ from typing import Final
 Path = tuple[str | int, ...]
 
 MOST_SHOWN: Final = 1000
-"""Letters of a message or hint that are shown: it may quote a document of a megabyte."""
+"""The longest message or hint in letters: it may quote a document of a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,11 +21,11 @@ class Problem:
     """One mistake in a document.
 
     Attributes:
-        message: what is wrong, in a sentence without a full stop.
-        path: where in the document: keys and indexes.
+        message: what is wrong, a sentence without a period.
+        path: the place in the document: keys and indexes.
         hint: what to write instead, or None.
-        source: file, ConfigMap or built-in that the document came from.
-        line: line in that source from 1, or None where it is not known.
+        source: the file or ConfigMap of the document, or "built-in".
+        line: the line in the source from 1, or None if not known.
     """
 
     message: str
@@ -36,29 +36,29 @@ class Problem:
 
     def __str__(self) -> str:
         place = self.source if self.line is None else f"{self.source}:{self.line}"
-        said = ": ".join(part for part in (place, path_text(self.path), shown(self.message)) if part)
-        return said if self.hint is None else f"{said} ({shown(self.hint)})"
+        text = ": ".join(part for part in (place, path_text(self.path), shown(self.message)) if part)
+        return text if self.hint is None else f"{text} ({shown(self.hint)})"
 
 
 def path_text(path: Path) -> str:
-    """A path for people: ``forms[0].when``."""
+    """Format a path: ``forms[0].when``."""
     return shown("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip("."))
 
 
 def shown(text: str, most: int = MOST_SHOWN) -> str:
-    """A text of so many letters at most, cut in its middle: what is wrong often stands at the end."""
+    """Shorten a text to about `most` letters by cutting its middle: the end often says what is wrong."""
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
 
 
 def nearest_known(name: str, known: Iterable[str]) -> str:
-    """What to say of a name that is not known: the one that was probably meant, else all that there are."""
+    """Return a hint for an unknown name: the known one that was probably meant, else all known ones."""
     names = sorted(known)
     near = difflib.get_close_matches(name[:64], names, n=1)
     return f"did you mean `{near[0]}`?" if near else f"known are {', '.join(names)}"
 
 
 class MappingError(Exception):
-    """Documents that cannot be put in force; `problems` says why, each with its place."""
+    """Documents are invalid; `problems` has the reasons, each with its place."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
         self.problems = tuple(problems)
@@ -67,11 +67,11 @@ class MappingError(Exception):
 
 @contextmanager
 def held_against(source: str, line: int | None = 1) -> Iterator[None]:
-    """What is done with one document: whatever goes wrong is a problem of that document, and of no other one.
+    """Turn every error into a problem of one document, so that it affects no other document.
 
     Args:
-        source: of the document.
-        line: of what is told of an error that nobody has thought of.
+        source: the source of the document.
+        line: the line to report for an unexpected error.
 
     Raises:
         MappingError: in place of any other error.
@@ -85,6 +85,6 @@ def held_against(source: str, line: int | None = 1) -> Iterator[None]:
 
 
 def bug(error: Exception, source: str, line: int | None = 1) -> Problem:
-    """An error that nobody has thought of, held against the document that brings it out."""
-    message = f"it brings out a bug of the webhook: {type(error).__name__}"
+    """Return a problem for an unexpected error that a document causes."""
+    message = f"it causes an internal error of the webhook: {type(error).__name__}"
     return Problem(message, hint="please report it", source=source, line=line)

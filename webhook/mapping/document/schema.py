@@ -1,62 +1,35 @@
 """The schema of a mapping document: how one vendor's keys are spelled, what they mean, and what a pod needs to run there.
 
-Strict: an unknown key is an error, and every list, map, text and number has a bound, far above what vendors need: what is made
-of a document is bounded, too. ``docs/mapping.md`` explains every key by example; what the parts mean together is in
-`webhook.mapping.model.vendor`, which compiles a document into immutable values.
+Strict: an unknown key is an error, and every list, map, text and number has a bound, far above what vendors need.
+``docs/mapping.md`` explains every key by example. `webhook.mapping.compile` turns a document into the immutable values of
+`webhook.mapping.model.vendor`, which say what its parts mean together.
 """
 
-from typing import Annotated, Final, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field
-from pydantic.alias_generators import to_camel
+from pydantic import Field
 
-from webhook.mapping.notation.pattern import MAX_EXPRESSION, MAX_KEY
-
-Name: TypeAlias = Annotated[str, Field(pattern=r"^[a-z0-9]([a-z0-9-]*[a-z0-9])?$", max_length=63)]
-FEW: Final = 32
-"""Most entries of a list or map that holds a handful."""
-
-SOME: Final = 64
-"""Most forms and the like: every one is tried with every key."""
-
-MANY: Final = 512
-"""Most entries of a list or map that may be long, such as the names of slices."""
-
-_MOST: Final = 2**63 - 1
-"""Most of anything, as Kubernetes counts."""
-
-Short: TypeAlias = Annotated[str, Field(max_length=63)]
-"""A name within a document or a pod."""
-KeyText: TypeAlias = Annotated[str, Field(max_length=MAX_KEY)]
-"""A key, or a pattern of keys."""
-Long: TypeAlias = Annotated[str, Field(max_length=1024)]
-"""A sentence, a path or a value."""
-Expression: TypeAlias = Annotated[str, Field(max_length=MAX_EXPRESSION)]
-"""A regular expression, as RE2 reads it."""
-Texts: TypeAlias = KeyText | Annotated[list[KeyText], Field(min_length=1, max_length=FEW)]
-Whole: TypeAlias = Annotated[int, Field(ge=-_MOST, le=_MOST)]
-Amount: TypeAlias = Short | Whole
-"""A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a card: ``1%``, ``6.25%``."""
-Held: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
-"""What one device holds: an amount, or [least, most] that was seen."""
-Numbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
-"""A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
-_LABEL: Final = (
-    r"^(?:[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
+from webhook.mapping.document.schema_enforcement import Guard, Shim
+from webhook.mapping.document.schema_types import (
+    API_VERSION,
+    FEW,
+    MANY,
+    MOST,
+    SOME,
+    Amount,
+    Expression,
+    Held,
+    KeyText,
+    LabelKey,
+    Long,
+    Name,
+    Numbers,
+    Short,
+    Strict,
+    Texts,
+    Whole,
 )
-LabelKey: TypeAlias = Annotated[str, Field(pattern=_LABEL, max_length=253 + 1 + 63)]
-"""The key of a label: a name of 63 characters at most, perhaps after a DNS name of 253 at most and a slash."""
-
-
-API_VERSION: Final = "vgpu-webhook.io/v1alpha1"
-"""Of mappings and settings; a document that names none is of this one."""
-
-
-class Strict(BaseModel):
-    """Base of the schema: no unknown keys, no conversions by surprise, keys in camelCase."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, alias_generator=to_camel, defer_build=True)
+from webhook.request import Dimension
 
 
 class Row(Strict):
@@ -68,7 +41,7 @@ class Row(Strict):
     cores: Amount | Annotated[dict[Short, Amount], Field(min_length=1, max_length=FEW)] | None = Field(
         None, description="percent of a device, or model of the device: percent"
     )
-    devices: int | None = Field(None, ge=1, le=_MOST)
+    devices: int | None = Field(None, ge=1, le=MOST)
     values: dict[Short, Numbers | Annotated[dict[KeyText, Numbers], Field(max_length=SOME)]] = Field(
         {}, max_length=SOME, description="legal numbers of keys, for this name; or form: legal numbers there"
     )
@@ -110,8 +83,7 @@ class KeyRule(Strict):
     )
 
 
-Dimension: TypeAlias = Literal["devices", "memory", "cores"]
-WordKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "container"]
+KeyKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "container"]
 
 
 class Ceiling(Strict):
@@ -130,7 +102,7 @@ class Key(KeyRule):
     node_selector: Texts | None = Field(
         None, description="key of the pod's nodeSelector: read only, never written; `is` is `text` or `other`"
     )
-    kind: WordKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it says")
+    kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it says")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
     note: Long | None = Field(None, description="for people: what is easily misunderstood, in a sentence")
     retired: Long | None = Field(
@@ -157,14 +129,14 @@ class Derived(Strict):
     """A count of devices that another key implies."""
 
     key: Short
-    per: int = Field(ge=1, le=_MOST)
+    per: int = Field(ge=1, le=MOST)
     round: Literal["up", "down"] | None = None
 
 
 class Absent(Strict):
     """What a missing dimension means."""
 
-    devices: int | None = Field(None, ge=1, le=_MOST)
+    devices: int | None = Field(None, ge=1, le=MOST)
     memory: Amount | None = Field(None, description="`all`, `free` or a size")
     cores: Amount | None = Field(None, description="`free` or a percentage")
 
@@ -189,7 +161,7 @@ class Form(Strict):
 class Defaults(Strict):
     """What is filled in when a request leaves a dimension out; 0 fills nothing."""
 
-    devices: int | None = Field(None, ge=0, le=_MOST)
+    devices: int | None = Field(None, ge=0, le=MOST)
     memory: Amount | None = Field(None, description="`all` or a quantity of bytes")
     cores: int | None = Field(None, ge=0, le=100)
 
@@ -209,101 +181,6 @@ class Place(Strict):
     tolerations: list[Annotated[dict[Short, Long | Whole], Field(max_length=FEW)]] = Field([], max_length=FEW)
     labels: dict[KeyText, KeyText] = Field({}, max_length=FEW)
     annotations: dict[KeyText, Long] = Field({}, max_length=FEW)
-
-
-class HostPath(Strict):
-    """A folder of the node that holds the library."""
-
-    volume: KeyText
-    path: Long
-    type: Literal["", "Directory", "DirectoryOrCreate"] = "Directory"
-    mount_path: Long
-
-
-class HostPathDelivery(Strict):
-    """Delivery by a hostPath volume; Pod Security permits it in privileged namespaces only."""
-
-    host_path: HostPath
-
-
-Delivery: TypeAlias = Literal["none"] | HostPathDelivery
-
-
-class State(Strict):
-    """A writable volume that the shim needs: an emptyDir, mounted at paths by subPath."""
-
-    volume: KeyText
-    empty_dir: dict[Short, Short] = Field({}, max_length=FEW)
-    mounts: dict[Long, Long] = Field(max_length=FEW, description="mount path: subPath")
-
-
-class LibraryPath(Strict):
-    """What `LD_LIBRARY_PATH` begins with, and the tail that stands for the image's own."""
-
-    prefix: list[Long] = Field(min_length=1, max_length=FEW)
-    image_default: list[Long] = Field([], max_length=FEW)
-
-
-class Preload(Strict):
-    """What `LD_PRELOAD` begins with."""
-
-    prefix: list[Long] = Field(min_length=1, max_length=FEW)
-
-
-class Shim(Strict):
-    """The library that enforces the share inside the container, and what makes the loader find it."""
-
-    mode: Literal["inject", "plugin"] = Field("inject", description="plugin: the cluster's device plugin mounts it")
-    mounted_by: Long | None = Field(
-        None,
-        description="label, as key=value, of DaemonSets whose device plugin mounts this library by itself: for `check`",
-    )
-    limit: Literal["env", "plugin"] | None = Field(
-        None, description="who carries the limit: variables, or the device plugin"
-    )
-    forms: list[KeyText] | None = Field(None, max_length=SOME, description="only for requests read in these forms")
-    needs: list[Literal["memory", "cores"]] = Field(
-        [], max_length=FEW, description="must be sizes (or percent of cores), else no shim by us"
-    )
-    unmet: Literal["plugin", "deny"] = "plugin"
-    delivery: list[Delivery] = Field(["none"], max_length=FEW)
-    state: State | None = None
-    library_path: LibraryPath | None = None
-    preload: Preload | None = None
-    env: dict[KeyText, Long] = Field(
-        {}, max_length=SOME, description="may use {memory} (MiB, up), {cores}, {devices}, {container}"
-    )
-
-
-class Source(Strict):
-    """Where a variable takes its value from: one kind of `valueFrom`; `*` stands for anything."""
-
-    config_map_key_ref: KeyText | None = Field(None, description="the name of the ConfigMap")
-    secret_key_ref: KeyText | None = Field(None, description="the name of the Secret")
-    field_ref: KeyText | None = Field(None, description="the path of the pod's field")
-
-
-class Guard(Strict):
-    """What could lift the limit: a variable, annotation or label, and the values that do; or a list that has a name."""
-
-    env: Texts | None = Field(None, description="name, or several; `*` stands for anything")
-    annotation: Texts | None = Field(None, description="in place of `env`: key of the pod's annotations, or several")
-    label: Texts | None = Field(None, description="in place of `env`: key of the pod's labels, or several")
-    lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
-    unless: list[Long] | None = Field(
-        None, max_length=SOME, description="every value but these lifts; what the shim itself writes never does"
-    )
-    source: Source | None = Field(
-        None, alias="from", description="in place of `lifts` and `unless`: a value that comes from there"
-    )
-    action: Literal["deny", "strip", "allow"] = "deny"
-    whole: bool = Field(default=False, description="in containers with whole devices, too: it shows devices of others")
-    hides: bool = Field(
-        default=False, description="the values in `unless` hide from a container the devices that it requests"
-    )
-    named: Name | None = Field(
-        None, alias="list", description="in place of all else: the built-in list of a library or runtime"
-    )
 
 
 class OwnedLabel(Strict):

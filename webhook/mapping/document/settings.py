@@ -5,7 +5,18 @@ from typing import Annotated, Literal, TypeAlias
 from pydantic import Field
 
 from webhook.labels import INJECT
-from webhook.mapping.document.schema import API_VERSION, FEW, MANY, SOME, Amount, KeyText, LabelKey, Long, Name, Strict
+from webhook.mapping.document.schema_types import (
+    API_VERSION,
+    FEW,
+    MANY,
+    SOME,
+    Amount,
+    KeyText,
+    LabelKey,
+    Long,
+    Name,
+    Strict,
+)
 from webhook.mapping.notation.pattern import MAX_KEY
 
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]

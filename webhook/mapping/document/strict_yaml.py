@@ -1,13 +1,13 @@
-"""YAML for mappings and settings, read without surprises: it is what is meant, or it is an error with its line.
+"""Strict YAML for mappings and settings: a text that parsers could read differently is an error, with its line.
 
-Stricter than YAML 1.2's core schema, on purpose:
+Stricter than the core schema of YAML 1.2:
 
-- ``true`` and ``false`` are booleans; ``null``, ``~`` and nothing are null. What only some parsers take for one of
-  these (``yes``, ``off``, ``y``, ``True``, ``NULL`` …) is an error.
+- ``true`` and ``false`` are booleans; ``null``, ``~`` and an empty value are null. A scalar that only some parsers read as
+  one of these (``yes``, ``off``, ``y``, ``True``, ``NULL`` …) is an error.
 - A plain decimal whole number is an int. Every other plain scalar is text exactly as written: ``0.01`` and ``1e3``
   (exactness matters), ``010``, ``0x1f``, ``1:30``, ``1_000``, ``2024-01-01``.
-- Keys are text (``1:`` is the key "1"), each once. No tags, no merge keys, no anchors and aliases (a billion laughs
-  are nine lines), no deep nesting, at most `MAX_BYTES`.
+- Keys are text (``1:`` is the key "1") and unique. Tags, merge keys, anchors and aliases (nine lines make a billion
+  laughs), deep nesting, and more than `MAX_BYTES` are errors.
 """
 
 import re
@@ -21,19 +21,19 @@ from yaml import events
 from webhook.mapping.document.problem import MappingError, Path, Problem, held_against
 
 MAX_BYTES: Final = 1024 * 1024
-"""Longest text that is read: what a ConfigMap can hold (``MaxSecretSize`` of the API server)."""
+"""The longest text in bytes: the limit of a ConfigMap (``MaxSecretSize`` of the API server)."""
 
 MAX_DEPTH: Final = 32
-"""Deepest nesting; the schema needs seven levels."""
+"""The deepest nesting; the schema needs seven levels."""
 
 MAX_DIGITS: Final = 40
-"""Longest whole number, as for quantities; Python itself refuses to read more than 4300 digits."""
+"""The longest whole number, as for quantities; Python itself raises above 4300 digits."""
 
 MAX_PROBLEMS: Final = 20
-"""How many mistakes of one text are told at once."""
+"""The most problems that are reported for one text."""
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_WORDS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None, "~": None, "": None}
+_CONSTANTS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None, "~": None, "": None}
 _MISTAKABLE: Final = {
     **dict.fromkeys(("yes", "on", "y", "true"), "true"),
     **dict.fromkeys(("no", "off", "n", "false"), "false"),
@@ -47,9 +47,9 @@ class Document:
     """One document of a YAML text.
 
     Attributes:
-        source: where the text came from, as it is named in messages.
-        data: the document; values are dicts, lists, text, ints, booleans and None.
-        lines: line from 1 of every key and list element by its path; ``()`` is the document's own.
+        source: the source of the text, as messages name it.
+        data: the document: dicts, lists, text, ints, booleans and None.
+        lines: the line from 1 of every key and list element, by its path; ``()`` is that of the document.
     """
 
     source: str
@@ -58,14 +58,14 @@ class Document:
 
 
 def parse(text: str, source: str) -> list[Document]:
-    """The documents of a YAML (or JSON) text; empty ones are left out.
+    """Parse the documents of a YAML (or JSON) text; empty ones are left out.
 
     Args:
         text: the whole text.
-        source: how messages name where it came from: a file, a ConfigMap, "built-in".
+        source: the source for messages: a file, a ConfigMap, "built-in".
 
     Raises:
-        MappingError: no YAML, or YAML that could be misread; each problem with its line and what to write instead.
+        MappingError: not YAML, or YAML that could be misread; each problem with its line and what to write instead.
     """
     with held_against(source):
         return _parsed(text, source)
@@ -92,20 +92,20 @@ def _syntax(error: yaml.YAMLError, text: str, source: str) -> Problem:
         line = text.count("\n", 0, error.position) + 1
         return Problem(f"a character that YAML does not permit: {error.reason}", source=source, line=line)
     if isinstance(error, yaml.MarkedYAMLError):
-        said = ", ".join(part for part in (error.problem, error.context) if part)
+        text_ = ", ".join(part for part in (error.problem, error.context) if part)
         mark = error.problem_mark or error.context_mark
-        last = text.rstrip("\n").count("\n")  # libyaml finds the end of a text one line below it
-        return Problem(f"not YAML: {said}", source=source, line=1 if mark is None else min(mark.line, last) + 1)
+        last = text.rstrip("\n").count("\n")  # libyaml reports the end of a text one line below it
+        return Problem(f"not YAML: {text_}", source=source, line=1 if mark is None else min(mark.line, last) + 1)
     return Problem(f"not YAML: {error}", source=source, line=1)
 
 
-class _TooMany(Exception):  # noqa: N818  (not an error of its own: enough has been found)
-    """Enough problems have been found."""
+class _TooMany(Exception):  # noqa: N818  (not an error: it ends the reading)
+    """`MAX_PROBLEMS` have been found."""
 
 
 @dataclass(slots=True)
 class _Open:
-    """A mapping or list that is being read."""
+    """A mapping or list whose end has not been read."""
 
     path: Path
     value: dict[str, Any] | list[Any]
@@ -114,14 +114,14 @@ class _Open:
 
 
 class _Reader:
-    """Builds documents from parser events, for only events still tell tags, anchors and plain scalars."""
+    """Build documents from parser events: only events still have tags, anchors and the style of scalars."""
 
     def __init__(self, source: str) -> None:
         self.problems: list[Problem] = []
         self._source = source
 
     def read(self, stream: Iterator[events.Event]) -> list[Document]:
-        """All documents of a stream; what is wrong is added to `problems`."""
+        """Read all documents of a stream; add what is wrong to `problems`."""
         documents = []
         try:
             for event in stream:
@@ -150,7 +150,7 @@ class _Reader:
                 lines.setdefault((*top.path, top.key), line)
                 if not isinstance(event, events.CollectionStartEvent):
                     continue
-                # a list or mapping as a key has been told; it is read into nothing, and what follows it is its value
+                # A list or mapping as a key is reported already: its content is dropped, and the next node is its value.
                 stack.append(_Open((*top.path, top.key), [] if isinstance(event, events.SequenceStartEvent) else {}))
                 continue
             path, value = self._node(event, top, line)
@@ -163,19 +163,19 @@ class _Reader:
         if root is None:
             return None
         if not isinstance(root, dict):
-            self._tell("the document is not a mapping of keys", (), lines[()], hint="write `key: value` lines")
+            self._report("the document is not a mapping of keys", (), lines[()], hint="write `key: value` lines")
             return None
         return Document(self._source, root, lines)
 
     def _node(self, event: events.Event, top: _Open | None, line: int) -> tuple[Path, Any]:
-        """A value: where it belongs, and what it is. It is put there already."""
+        """Read a value and store it in its collection; return its path and the value."""
         if top is None:
             path: Path = ()
         elif isinstance(top.value, list):
             path = (*top.path, len(top.value))
         else:
             path = (*top.path, top.key or "")
-        self._check_plainness(event, path, line)
+        self._check_features(event, path, line)
         value: Any = None
         if isinstance(event, events.ScalarEvent):
             value = self._scalar(event, path, line)
@@ -193,21 +193,23 @@ class _Reader:
 
     def _key(self, event: events.Event, top: _Open, line: int) -> str:
         path = top.path
-        self._check_plainness(event, path, line)
+        self._check_features(event, path, line)
         if not isinstance(event, events.ScalarEvent):
             if not isinstance(event, events.AliasEvent):
-                self._tell("a key is a list or mapping", path, line, hint="keys are text")
+                self._report("a key is a list or mapping", path, line, hint="write text as the key")
             return "?"
         key: str = event.value
         if _plain(event):
             if key == "<<":
-                self._tell("merge keys are not read", path, line, hint="write the keys out, or use `extends`")
+                self._report("merge keys are not supported", path, line, hint="write the keys out, or use `extends`")
             elif key == "":
-                self._tell("a key is missing before the colon", path, line)
+                self._report("a key is missing before the colon", path, line)
             elif key.lower() in _MISTAKABLE or key == "~":
-                self._tell(f"the key {key} is a boolean or null to some parsers", path, line, hint=f'quote it: "{key}"')
+                self._report(
+                    f"the key {key} is a boolean or null to some parsers", path, line, hint=f'quote it: "{key}"'
+                )
         if key in top.used:
-            self._tell(f"the key {key} stands here twice", (*path, key), line, hint=f"first in line {top.used[key]}")
+            self._report(f"duplicate key {key}", (*path, key), line, hint=f"first in line {top.used[key]}")
         top.used.setdefault(key, line)
         return key
 
@@ -215,37 +217,41 @@ class _Reader:
         text: str = event.value
         if not _plain(event):
             return text
-        if text in _WORDS:
-            return _WORDS[text]
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
         meant = _MISTAKABLE.get(text.lower())
         if meant is not None:
             what = "null" if meant == "null" else "a boolean"
-            self._tell(
+            self._report(
                 f"{text} is {what} to some parsers and text to others", path, line, hint=f'write {meant} or "{text}"'
             )
             return text
         if _WHOLE.fullmatch(text) is None:
             return text
         if len(text) > MAX_DIGITS:
-            self._tell(f"a number of {len(text)} digits", path, line, hint=f"at most {MAX_DIGITS}, or quote it")
+            self._report(f"a number of {len(text)} digits", path, line, hint=f"at most {MAX_DIGITS}, or quote it")
             return text
         return int(text)
 
-    def _check_plainness(self, event: events.Event, path: Path, line: int) -> None:
+    def _check_features(self, event: events.Event, path: Path, line: int) -> None:
         if isinstance(event, events.AliasEvent) or getattr(event, "anchor", None) is not None:
             sign = "*" if isinstance(event, events.AliasEvent) else "&"
             hint = f"write it out, or quote a text that begins with {sign}"
-            self._tell(f"anchors and aliases are not read: {sign}{getattr(event, 'anchor', '')}", path, line, hint=hint)
+            self._report(
+                f"anchors and aliases are not supported: {sign}{getattr(event, 'anchor', '')}", path, line, hint=hint
+            )
         tag = getattr(event, "tag", None)
         if tag is not None:
-            self._tell(f"tags are not read: {tag}", path, line, hint="leave it out, or quote a text that begins with !")
+            self._report(
+                f"tags are not supported: {tag}", path, line, hint="remove it, or quote a text that begins with !"
+            )
 
     def _check_depth(self, stack: list[_Open], path: Path, line: int) -> None:
         if len(stack) >= MAX_DEPTH:
-            self._tell(f"nested deeper than {MAX_DEPTH} levels", path[:3], line)
+            self._report(f"nested deeper than {MAX_DEPTH} levels", path[:3], line)
             raise _TooMany
 
-    def _tell(self, message: str, path: Path, line: int, hint: str | None = None) -> None:
+    def _report(self, message: str, path: Path, line: int, hint: str | None = None) -> None:
         self.problems.append(Problem(message, path, hint, self._source, line))
         if len(self.problems) >= MAX_PROBLEMS:
             raise _TooMany

@@ -1,4 +1,4 @@
-"""Validation of a document by its pydantic model, and problems told with path, line and the nearest known key."""
+"""Validation of a document by its pydantic model, and problems with path, line and the nearest known key."""
 
 import copy
 import difflib
@@ -11,25 +11,25 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from webhook.mapping.document.problem import MappingError, Path, Problem, shown
-from webhook.mapping.document.schema import Strict
+from webhook.mapping.document.schema_types import Strict
 from webhook.mapping.document.strict_yaml import Document
 
 Model = TypeVar("Model", bound=Strict)
 
 _RANGE: Final = 2
-"""Entries of a list that is [least, most]."""
+"""The length of a list [least, most]."""
 
 MOST_ERRORS: Final = 100
-"""Mistakes of one document that are looked at: every one is compared with every other."""
+"""The most errors of one document that are processed: each is compared with all others."""
 
 
 def validated(model: type[Model], data: Mapping[str, Any], document: Document) -> Model:
-    """The data as its model.
+    """Validate data by its model.
 
     Args:
-        model: what it has to be.
-        data: the document, with what it extends put in.
-        document: what was written, for source and lines.
+        model: the schema.
+        data: the document, merged with the one that it extends.
+        document: the document as written, for source and lines.
 
     Raises:
         MappingError: every problem, with path, line and hint.
@@ -38,18 +38,18 @@ def validated(model: type[Model], data: Mapping[str, Any], document: Document) -
         return model.model_validate(data)
     except ValidationError as error:
         raise MappingError(
-            [_problem(one, path, document, model) for path, one in _meant(error.errors()[:MOST_ERRORS], data)]
+            [_problem(each, path, document, model) for path, each in _meant(error.errors()[:MOST_ERRORS], data)]
         ) from None
 
 
 def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Problem]) -> Model | None:
-    """What is left of data as its model without the keys that problems name, for other problems to be found in it.
+    """Validate the data without the keys that have problems, so that other problems can be found in the rest.
 
-    Of a list with a mistake nothing is left, so that the paths of what remains are those of the document. None where that is
-    not enough: a key is missing, say.
+    A list with a mistake is removed as a whole, so that the paths of the rest are those of the document. None if the rest is
+    not valid: for example, a required key is missing.
     """
     left = copy.deepcopy(dict(data))
-    for problem in sorted(problems, key=lambda one: len(one.path), reverse=True):
+    for problem in sorted(problems, key=lambda problem: len(problem.path), reverse=True):
         path = problem.path
         while path and isinstance(path[-1], int):
             path = path[:-1]
@@ -66,36 +66,36 @@ def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Pr
 
 
 def follows_from(problem: Problem, earlier: Sequence[Problem]) -> bool:
-    """Whether a problem found in a `remainder` may be there only because of what was left out: near it, or naming it."""
-    for one in earlier:
-        beside = one.path[:-1]
-        if beside and problem.path[: len(beside)] == beside:
+    """Return whether a problem of a `remainder` may exist only because a part was removed: it is near, or names, that part."""
+    for cause in earlier:
+        parent = cause.path[:-1]
+        if parent and problem.path[: len(parent)] == parent:
             return True
-        if one.path and repr(one.path[-1]) in problem.message:
+        if cause.path and repr(cause.path[-1]) in problem.message:
             return True
     return False
 
 
 def _meant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple[Path, ErrorDetails]]:
-    """One error for each place: of the alternatives of a union, the one whose type fits says what is really wrong."""
-    paths = {id(one): _document_path(one, data) for one in errors}
-    fitting = [one for one in errors if not one["type"].endswith("_type")]
+    """Choose one error for each path: among the alternatives of a union, the one whose type fits is the relevant one."""
+    paths = {id(error): _document_path(error, data) for error in errors}
+    fitting = [error for error in errors if not error["type"].endswith("_type")]
     found: dict[Path, ErrorDetails] = {}
-    for one in (*fitting, *errors):
-        path = paths[id(one)]
+    for error in (*fitting, *errors):
+        path = paths[id(error)]
         deeper = any(len(other) > len(path) and other[: len(path)] == path for other in paths.values())
-        if not deeper and not any(paths[id(other)][: len(path)] == path for other in fitting if other is not one):
-            found.setdefault(path, one)
+        if not deeper and not any(paths[id(other)][: len(path)] == path for other in fitting if other is not error):
+            found.setdefault(path, error)
     return list(found.items())
 
 
 def placed(problem: Problem, document: Document) -> Problem:
-    """A problem with the source and the line of the document that it is in."""
+    """Return a problem with the source and the line in its document."""
     return Problem(problem.message, problem.path, problem.hint, document.source, _line(problem.path, document))
 
 
 def _line(path: Path, document: Document) -> int | None:
-    """The line of the deepest part of a path that the document itself writes."""
+    """Return the line of the deepest part of a path that the document itself contains."""
     for length in range(len(path), -1, -1):
         if path[:length] in document.lines:
             return document.lines[path[:length]]
@@ -117,22 +117,22 @@ def _problem(error: ErrorDetails, path: Path, document: Document, model: type[St
         message, hint = f"is an empty {'map' if error['input'] == {} else 'list'}", "write one entry or more"
     elif error["type"] == "too_long":
         count, most = len(error["input"]), error["ctx"]["max_length"]
-        message, hint = f"has {count} entries", f"at most {most} are permitted"
+        message, hint = f"has {count} entries", f"at most {most} are allowed"
         if most == _RANGE:
             message, hint = f"lists {count} amounts", "write one, or [least, most]"
     elif error["type"] == "string_too_long":
         message = f"is {len(error['input'])} letters long"
-        hint = f"at most {error['ctx']['max_length']} are permitted"
+        hint = f"at most {error['ctx']['max_length']} are allowed"
     elif error["type"] == "string_type" and isinstance(error["input"], int | float):
         written = json.dumps(error["input"])
-        message, hint = f"{written} is no text", f'write "{written}" in quotes'
+        message, hint = f"{written} is not text", f'write "{written}" in quotes'
     else:
         message = f"{message[:1].lower()}{message[1:]}, not {shown(repr(error['input']))}"
     return Problem(message, path, hint, document.source, _line(path, document))
 
 
 def _document_path(error: ErrorDetails, data: Any) -> Path:
-    """The part of an error's location that is in the document; pydantic also names the alternatives of a union."""
+    """Return the path of an error in the document, without the alternatives of unions that pydantic adds."""
     path: list[int | str] = []
     location = error["loc"]
     for part in location:
@@ -153,26 +153,28 @@ def _json_schema(model: type[Strict]) -> Mapping[str, Any]:
 
 
 def _keys(json_schema: Mapping[str, Any], path: Path) -> list[str]:
-    """The keys that the schema knows at a place of a document."""
+    """Return the keys that the schema has at a path of a document."""
     nodes = [json_schema]
     for part in path:
         nodes = [child for node in nodes for child in _children(node, part, json_schema)]
-    return sorted({key for node in nodes for one in _resolved(node, json_schema) for key in one.get("properties", {})})
+    return sorted(
+        {key for node in nodes for schema in _resolved(node, json_schema) for key in schema.get("properties", {})}
+    )
 
 
 def _children(node: Mapping[str, Any], part: int | str, root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     found: list[Mapping[str, Any]] = []
-    for one in _resolved(node, root):
+    for schema in _resolved(node, root):
         if isinstance(part, int):
-            found.append(one.get("items", {}))
-        elif part in one.get("properties", {}):
-            found.append(one["properties"][part])
-        elif isinstance(one.get("additionalProperties"), Mapping):
-            found.append(one["additionalProperties"])
+            found.append(schema.get("items", {}))
+        elif part in schema.get("properties", {}):
+            found.append(schema["properties"][part])
+        elif isinstance(schema.get("additionalProperties"), Mapping):
+            found.append(schema["additionalProperties"])
     return found
 
 
 def _resolved(node: Mapping[str, Any], root: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     if "$ref" in node:
         return _resolved(root["$defs"][node["$ref"].rpartition("/")[2]], root)
-    return [node, *(found for one in node.get("anyOf", ()) for found in _resolved(one, root))]
+    return [node, *(found for schema in node.get("anyOf", ()) for found in _resolved(schema, root))]

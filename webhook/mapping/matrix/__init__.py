@@ -1,4 +1,4 @@
-"""What becomes of any vendor's requests in another's keys, derived from the two documents, for pages and tests.
+"""The translation of all requests of one vendor into the keys of another, derived from their documents, for pages and tests.
 
-Belongs here: what looks at all requests at once. No review comes here.
+Belongs here: what concerns all requests at once. Reviews do not use it.
 """

@@ -1,6 +1,6 @@
-"""Where a document's rules change: the counts and amounts at which forms, legal numbers, rows and limits begin and end.
+"""Boundaries of a document's rules: counts and amounts at which forms, legal numbers, rows and limits begin and end.
 
-Between two neighbouring boundaries a vendor treats all amounts alike, but for those that its unit does not divide.
+Between two neighboring boundaries a vendor treats all amounts alike, except those that are no multiple of its unit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -17,14 +17,14 @@ _HUNDRED: Final = ALL.value
 
 
 def device_boundaries(vendor: Vendor) -> set[int]:
-    """Counts of devices at which something changes, with their neighbours."""
+    """Return the counts of devices at which rules change, with their neighbors."""
     found = {1, 2}
     for form in vendor.forms:
         literals = [form.devices, form.absent.devices]
         found |= {count for count in literals if isinstance(count, int)}
-        for word in form.keys.values():
-            if "devices" in word.dimensions:
-                for number in _numbers(vendor, form, word, (), 1):
+        for key in form.keys.values():
+            if "devices" in key.dimensions:
+                for number in _numbers(vendor, form, key, (), 1):
                     whole = int(number)
                     found |= {whole - 1, whole, whole + 1}
     found |= {row.devices for variable in vendor.variables.values() for row in variable.rows.values() if row.devices}
@@ -35,7 +35,7 @@ def device_boundaries(vendor: Vendor) -> set[int]:
 
 
 def written_rows(vendor: Vendor) -> tuple[Row, ...]:
-    """What the names hold that may be written."""
+    """Return the rows of the names that may be written."""
     return tuple(
         row for variable in vendor.variables.values() for name in variable.write if (row := variable.rows.get(name))
     )
@@ -50,14 +50,14 @@ def amount_boundaries(
     *,
     sized: bool,
 ) -> set[Number]:
-    """Amounts of one device at which something changes: bytes where `sized`, else percent of a device.
+    """Return the amounts of one device at which rules change: bytes if `sized`, else percent of a device.
 
     Args:
-        vendor: whose rules, as a source or as a target.
-        rows: what the names that matter hold.
-        dimension: of the amounts.
-        devices: of the request; where a number is over all of them, its conditions divide.
-        largest_card: bytes; the most that any device has.
+        vendor: the source or target with the rules.
+        rows: the rows of the relevant names.
+        dimension: the dimension of the amounts.
+        devices: the devices of the request; conditions on a number over all of them are divided by it.
+        largest_card: bytes; no device has more.
         sized: memory as a size.
     """
     found: set[Number] = {largest_card if sized else _HUNDRED}
@@ -67,18 +67,18 @@ def amount_boundaries(
             found.add(constant.bytes if isinstance(constant, Size) else constant.value)
     most = largest_card if sized else _HUNDRED
     for form in vendor.forms:
-        for word in form.keys.values():
-            if dimension not in word.dimensions or word.unit is None or word.sized != sized:
+        for key in form.keys.values():
+            if dimension not in key.dimensions or key.unit is None or key.sized != sized:
                 continue
-            numbers = {*_numbers(vendor, form, word, rows, devices if word.total else 1), Fraction(most) / word.unit}
-            legal = {form.values(word, row) for row in (None, *rows)}
-            near = {one for number in numbers for values in legal for one in _around(word, values, number)}
-            found |= {simplest(number * word.unit) for number in near}
+            numbers = {*_numbers(vendor, form, key, rows, devices if key.total else 1), Fraction(most) / key.unit}
+            legal = {form.values(key, row) for row in (None, *rows)}
+            near = {one for number in numbers for values in legal for one in _around(key, values, number)}
+            found |= {simplest(number * key.unit) for number in near}
     return {amount for amount in found if 0 < amount <= most}
 
 
 class Bounds:
-    """The boundaries of one vendor, each set computed once."""
+    """The boundaries of one vendor; each set is computed once."""
 
     def __init__(self, vendor: Vendor, largest_card: int) -> None:
         self.vendor = vendor
@@ -87,7 +87,7 @@ class Bounds:
         self._amounts: dict[tuple[object, ...], set[Number]] = {}
 
     def amounts(self, rows: tuple[Row, ...], dimension: AmountDimension, devices: int, *, sized: bool) -> set[Number]:
-        """As `amount_boundaries`."""
+        """Return what `amount_boundaries` returns."""
         key = (*map(id, rows), dimension, devices, sized)
         if key not in self._amounts:
             self._amounts[key] = amount_boundaries(
@@ -96,16 +96,16 @@ class Bounds:
         return self._amounts[key]
 
 
-def _numbers(vendor: Vendor, form: Form, word: Key, rows: Sequence[Row], devices: int) -> Iterator[Number]:
-    """Numbers per device at which the legal sets, the form's conditions and derived counts change."""
-    legal = [word.values, *(form.values(word, row) for row in rows), *(row.all.get(word.name) for row in rows)]
+def _numbers(vendor: Vendor, form: Form, key: Key, rows: Sequence[Row], devices: int) -> Iterator[Number]:
+    """Yield the numbers per device at which legal sets, conditions of forms and derived counts change."""
+    legal = [key.values, *(form.values(key, row) for row in rows), *(row.all.get(key.name) for row in rows)]
     for values in legal:
         yield from _ends(values)
-    # Those of other forms too: what an earlier one takes or denies, this one does not get.
+    # Conditions of other forms, too: this form does not get what an earlier one accepts or denies.
     for condition in (condition for other in vendor.forms for condition in other.when):
-        if word.name in condition.keys:
+        if key.name in condition.keys:
             yield from (Fraction(number) / devices for number in _ends(condition.numbers))
-    if isinstance(form.devices, Derived) and form.devices.key == word.name:
+    if isinstance(form.devices, Derived) and form.devices.key == key.name:
         yield form.devices.per
         yield Fraction(form.devices.per * (devices - 1)) / devices
 
@@ -125,17 +125,17 @@ def _span_ends(span: Span) -> Iterator[Number]:
             yield span.high - span.by
 
 
-def _around(word: Key, values: Numbers | None, number: Number) -> Iterator[Number]:
-    """A number, and what it and those just below it are rounded to."""
-    above = ceil_to(number, word.step)
-    below = above - word.step
+def _around(key: Key, values: Numbers | None, number: Number) -> Iterator[Number]:
+    """Yield a number, and the results of rounding it and its lower neighbor."""
+    above = ceil_to(number, key.step)
+    below = above - key.step
     yield from (number, above, below)
     if values is not None:
         yield from (found for one in (above, below) for found in (values.ceil(one), values.floor(one)) if found)
 
 
 def _constants(vendor: Vendor, rows: Sequence[Row], dimension: AmountDimension) -> Iterator[object]:
-    """Amounts that no number says: those of forms, rows and defaults."""
+    """Yield the amounts that are no numbers of keys: those of forms, rows and defaults."""
     for form in vendor.forms:
         yield from (getattr(form, dimension), getattr(form.absent, dimension))
     for row in rows:

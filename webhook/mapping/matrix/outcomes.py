@@ -1,4 +1,4 @@
-"""Requests that meet the same fate in a target's terms, and how neighbours are joined to parts that people can read."""
+"""Groups of requests with the same outcome in a target's keys, and how verdicts of neighbors are joined."""
 
 import enum
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ from webhook.request import ALL, FREE, Memory, Percent, Request, Size
 
 
 class Rendering(enum.Enum):
-    """What becomes of requests of a source in a target's terms, best first."""
+    """The outcomes of requests of a source in a target's keys, best first."""
 
     EXACT = "exact"
     ROUNDS = "rounds"
@@ -24,18 +24,18 @@ class Rendering(enum.Enum):
 
 
 Amounts: TypeAlias = tuple[Memory, Memory]
-"""From the least to the most, of one kind."""
+"""The least and the greatest amount, of one kind."""
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Requests of a source that meet the same fate: those that one of its forms can make within these bounds.
+    """Requests of a source with the same outcome: those of one of its forms within these bounds.
 
     Attributes:
-        form: the source's.
-        devices: from, to.
-        outcome: `ROUNDS` where some are rounded.
-        why: why they are refused, or what is dropped.
+        form: the form of the source.
+        devices: the least and the greatest count.
+        outcome: `ROUNDS` if some are rounded.
+        why: why they are denied, or what is dropped.
     """
 
     form: str
@@ -46,7 +46,7 @@ class Part:
     why: str = ""
 
     def holds(self, form: str, request: Request) -> bool:
-        """Whether a request, read in a form, lies within."""
+        """Return whether a request in a form is within the bounds."""
         return (
             form == self.form
             and self.devices[0] <= (request.devices or 1) <= self.devices[1]
@@ -57,12 +57,12 @@ class Part:
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One pair.
+    """The result for one pair of vendors.
 
     Attributes:
-        outcome: of all requests together.
-        parts: which requests meet which fate; none where nothing can be read.
-        why: why some are refused, each reason once.
+        outcome: the outcome of all requests together.
+        parts: the outcomes of groups of requests; empty if nothing can be read.
+        why: why some are denied, each reason once.
     """
 
     outcome: Rendering
@@ -70,7 +70,7 @@ class Cell:
     why: tuple[str, ...] = ()
 
     def of(self, form: str, request: Request) -> Rendering | None:
-        """The outcome of one request of the source, read in one of its forms; the worst where parts overlap."""
+        """Return the outcome of a request in a form of the source; the worst if parts overlap."""
         order = list(Rendering)
         found = [part.outcome for part in self.parts if part.holds(form, request)]
         return max(found, key=order.index, default=None)
@@ -78,13 +78,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """An outcome, and why it is none better."""
+    """An outcome, and why it is not better."""
 
     outcome: Rendering
     why: str = ""
 
     def joined(self, other: "Verdict") -> "Verdict":
-        """The verdict of both together, where that is one."""
+        """Return the verdict of both together."""
         outcomes = {self.outcome, other.outcome}
         if len(outcomes) == 1:
             return self
@@ -92,7 +92,7 @@ class Verdict:
         return worst if worst.outcome.written else Verdict(Rendering.CONDITIONAL, worst.why)
 
     def joins(self, other: "Verdict") -> bool:
-        """Whether a reader loses nothing if both are one: dropped amounts are told apart from rounded ones."""
+        """Return whether both can be shown as one: dropped amounts are shown apart from rounded ones."""
         rounded = {Rendering.EXACT, Rendering.ROUNDS}
         return self.outcome == other.outcome or {self.outcome, other.outcome} <= rounded
 
@@ -102,12 +102,12 @@ def _order(verdict: Verdict) -> int:
 
 
 def kind_of(amount: Memory | None) -> object:
-    """Sizes, parts of a device, a whole one and no limit are different kinds."""
+    """Return the kind of an amount: a size, a part of a device, a whole device, or no limit."""
     return amount if amount in {ALL, FREE} else type(amount)
 
 
 def place_of(amount: Memory | None) -> tuple[int, Number]:
-    """Where an amount stands: sizes, percent up to a whole device, no limit."""
+    """Return a sort key: sizes, then percent up to a whole device, then no limit."""
     if isinstance(amount, Size):
         return 0, amount.bytes
     return (1, amount.value) if isinstance(amount, Percent) else (2, 0)

@@ -1,4 +1,4 @@
-"""Neighbours that meet the same fate, joined to parts that people can read: along memory, cores and counts of devices."""
+"""Neighbors with the same outcome, joined to readable parts along memory, cores and counts of devices."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -11,16 +11,16 @@ from webhook.quantity import Number
 from webhook.request import ALL, FREE
 
 Row: TypeAlias = list[tuple[Amounts, Verdict]]
-"""Memory in order, with its verdicts."""
+"""Ranges of memory in order, with their verdicts."""
 Plane: TypeAlias = list[tuple[Amounts, Row]]
-"""Cores in order, each with the rows of memory."""
+"""Ranges of cores in order, each with a row of memory."""
 
 _ALL: Final = Numbers((Span(1, None, 1),))
 
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """Requests between two boundaries of each amount, with the one verdict of all."""
+    """Requests between two boundaries of each amount, with one verdict for all."""
 
     memory: Amounts
     cores: Amounts
@@ -28,11 +28,11 @@ class Box:
 
 
 def plane_of(boxes: Iterable[Box], *, together: bool) -> Plane:
-    """The boxes of one count of devices, joined along memory, then along cores.
+    """Join the boxes of one count of devices along memory, then along cores.
 
     Args:
-        boxes: of one source.
-        together: one number says memory and cores: both grow together.
+        boxes: the boxes of one source.
+        together: one number specifies memory and cores, so both grow together.
     """
     rows: dict[Amounts, dict[Amounts, Verdict]] = {}
     for box in boxes:
@@ -62,16 +62,16 @@ def runs(
     alike: Callable[[int, int], bool],
     legal: Numbers | None = None,
 ) -> list[tuple[int, int, Plane]]:
-    """Runs of counts of devices with one plane for all.
+    """Return ranges of counts of devices that share one plane.
 
-    Bounds that depend on the count move in one direction with it: alike at both ends is alike between.
+    Bounds are monotonic in the count: planes that are alike at both ends of a range are alike in between.
 
     Args:
-        counts: at which something may change, from 1, in order.
-        most: the last one.
-        at: the plane of a count.
-        alike: whether the target has the same boundaries for two counts. Those of the source alone need not be shown.
-        legal: the counts that the source can have, where not all: between two even ones that are alike no odd one lies.
+        counts: the counts at which rules may change, from 1, in order.
+        most: the greatest count.
+        at: returns the plane of a count.
+        alike: returns whether the target has the same boundaries for two counts; those of the source need not be equal.
+        legal: the counts that the source can have; None: all.
     """
     legal = legal or _ALL
     found: list[tuple[int, int, Plane]] = []
@@ -103,19 +103,19 @@ def _split(
 
 
 def _next(last: int, first: int, legal: Numbers) -> bool:
-    """Whether one count follows another without a gap, or by the step of a span."""
+    """Return whether a count follows another one without a gap, or by the step of a span."""
     return legal.ceil(last + 1) == first and (
         last + 1 == first or any(last in span and first in span for span in legal.spans)
     )
 
 
 def joined(plane: Plane, other: Plane, *, hull: bool) -> Plane | None:
-    """The planes of two counts of devices as one, where a reader loses nothing by it; else None.
+    """Join the planes of two counts of devices if both can be shown as one; else return None.
 
     Args:
-        plane: of the one.
-        other: of the other, between the same source and target.
-        hull: bounds may differ, for they are the source's alone: beyond its own it can say nothing.
+        plane: one plane.
+        other: the other, for the same source and target.
+        hull: bounds may differ, because only the source sets them, and it has no requests beyond them.
     """
     if len(plane) != len(other):
         return None
@@ -135,14 +135,14 @@ def joined(plane: Plane, other: Plane, *, hull: bool) -> Plane | None:
 
 
 def _span(amounts: Amounts, other: Amounts, *, hull: bool) -> Amounts | None:
-    """Both spans as one of the same kind."""
+    """Join two ranges of the same kind; None if they cannot be joined."""
     if amounts == other or not hull or [*map(kind_of, amounts)] != [*map(kind_of, other)]:
         return amounts if amounts == other else None
     return min(amounts[0], other[0], key=place_of), max(amounts[1], other[1], key=place_of)
 
 
 def _apart(before: Amounts, after: Amounts) -> bool:
-    """Whether nothing lies in both; rows of several forms of a number begin anew."""
+    """Return whether two ranges do not overlap; they do where a row starts again for another form."""
     return kind_of(before[0]) != kind_of(after[0]) or place_of(before[1]) < place_of(after[0])
 
 
@@ -168,7 +168,7 @@ def _outcomes(row: Row) -> list[Rendering]:
 
 
 def _follows(before: Amounts, amounts: Amounts, *, equal: bool) -> bool:
-    """Whether two spans can be one: a whole device joins parts of one only where all of them meet the same fate."""
+    """Return whether two ranges can be joined: a whole device joins parts of one only if all have the same outcome."""
     if type(before[1]) is not type(amounts[0]) or FREE in amounts:
         return False
     return equal or ALL not in {before[1], *amounts}

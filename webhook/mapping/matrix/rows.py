@@ -1,9 +1,8 @@
-"""What becomes of one vendor's requests in another's terms: for every pair, derived from the two documents.
+"""The translation of each vendor's requests into each other's keys, derived from the two documents.
 
-Verdicts change only at boundaries of one of the two documents (`boundaries.py`). So each request of the source
-that lies at a boundary, beside one, or between two is read and written, by the engine itself; neighbours with the same verdict
-make one part. Between two boundaries the amounts that a vendor can say are evenly spaced: two of them in a row that are
-written exactly show that all are.
+Verdicts change only at boundaries of one of the two documents (`boundaries.py`). So the engine itself reads and writes
+requests of the source at each boundary, beside it, and between two; neighbors with the same verdict make one part. Between
+two boundaries the amounts that a vendor can express are evenly spaced: if two in a row are written exactly, all are.
 """
 
 import functools
@@ -19,21 +18,21 @@ from webhook.mapping.matrix.shapes import Axis, Shape, shapes
 from webhook.mapping.matrix.verdicts import Inactive, Target, shared_names
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Row, Vendor
-from webhook.mapping.requests.defaults import Defaults
+from webhook.mapping.requests.result import Defaults
 from webhook.quantity import Number, simplest
 from webhook.request import MAX_DEVICES, Request
 
 NOTHING_READ: Final = "none of its keys can be read until it is configured"
-"""Why nothing can be said of a source without a request."""
+"""The reason for a source without any request."""
 
 _ENDS: Final = (0, -1)
-"""The first number of those that stand for all, and the last."""
+"""The indexes of the first and the last representative number."""
 
 
 class Matrix:
-    """All pairs of a policy, each derived when it is looked at.
+    """All pairs of vendors of a policy, each derived on demand.
 
-    Each pair as if both were active; of two that share a resource name, the source is.
+    Both vendors of a pair are treated as active; of two that share a resource name, only the source.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -44,27 +43,27 @@ class Matrix:
 
     @property
     def sources(self) -> tuple[str, ...]:
-        """All vendors."""
+        """The names of all vendors."""
         return tuple(self._sources)
 
     @property
     def targets(self) -> tuple[str, ...]:
-        """Those that can be written."""
+        """The names of vendors that can be written."""
         return tuple(self._targets)
 
     def cell(self, source: str, target: str) -> Cell:
-        """What becomes of a source's requests in a target's terms."""
+        """Return the result for a source and a target."""
         if (source, target) not in self._cells:
             self._cells[source, target] = _Pair(self._sources[source], self._targets[target]).cell()
         return self._cells[source, target]
 
     def row(self, source: str) -> Mapping[str, Cell]:
-        """What becomes of a source's requests in each target's terms; a vendor at home is left out."""
+        """Return the results for a source and all other vendors as targets."""
         return {target: self.cell(source, target) for target in self._targets if target != source}
 
 
 class _Source(Bounds):
-    """A vendor as a source, with the ways in which it can request."""
+    """A vendor as a source, with the shapes of its requests."""
 
     def __init__(self, vendor: Vendor, largest_card: int) -> None:
         super().__init__(vendor, largest_card)
@@ -78,7 +77,7 @@ class _Pair:
         self._source = source
         self._target = target
         defaults = source.vendor.defaults
-        self._defaults: Defaults = {one: value for one, value in defaults.items() if target.vendor.says(one)}
+        self._defaults: Defaults = {each: value for each, value in defaults.items() if target.vendor.says(each)}
         names = shared_names(source.vendor, target.vendor)
         self._judge = Inactive(target, source.vendor, self._defaults, names) if names else target
 
@@ -101,7 +100,7 @@ class _Pair:
                     yield Part(shape.form.name, (low, high), memory, cores, verdict.outcome, verdict.why)
 
     def _counts(self, shape: Shape) -> list[tuple[int, int, Plane]]:
-        """Runs of counts of devices that are alike."""
+        """Return ranges of counts of devices that are alike."""
         if not shape.varies:
             devices = shape.devices(self._defaults)
             return [(devices, devices, self._plane(shape, devices))]
@@ -110,39 +109,39 @@ class _Pair:
         return runs(counts, MAX_DEVICES, plane, self._target.alike, shape.legal_counts)
 
     def _plane(self, shape: Shape, devices: int) -> Plane:
-        """What becomes of the requests with one count of devices."""
-        axes = [list(self._cells(one, shape.row, devices)) for one in shape.axes(devices)]
+        """Return the verdicts of the requests with one count of devices."""
+        axes = [list(self._cells(each, shape.row, devices)) for each in shape.axes(devices)]
         boxes = [box for cells in _product(axes) for box in self._boxes(shape, devices, cells)]
         return plane_of(boxes, together=shape.together)
 
     def _cells(self, axes: tuple[Axis, ...], row: Row | None, devices: int) -> Iterator[tuple[Number, ...]]:
-        """The numbers of a key that stand for all: for each boundary it, and between two the first two and the last."""
-        word = axes[0].word
+        """Yield representative numbers of a key: each boundary, and between two the first two and the last."""
+        key = axes[0].word
         bounds: set[Number] = set()
-        for dimension in word.dimensions:
+        for dimension in key.dimensions:
             if dimension != "devices":
-                sized = word.sized and dimension == "memory"
+                sized = key.sized and dimension == "memory"
                 own = () if row is None else (row,)
                 bounds |= self._source.amounts(own, dimension, devices, sized=sized)
                 bounds |= self._target.amounts(self._target.rows, dimension, devices, sized=sized)
-        if word.unit is None:
+        if key.unit is None:
             return
-        numbers = sorted({simplest(Fraction(amount) / word.unit) for amount in bounds})
+        numbers = sorted({simplest(Fraction(amount) / key.unit) for amount in bounds})
         for before, number in pairwise([0, *numbers]):
             kept = _between(axes[0], before, number)
             cells = [kept, *((at,) for at in [number] if axes[0].ceil(at) == at)]
-            # What is rounded may mean a number beyond the boundary.
-            others = {one for axis in axes[1:] for one in (*_between(axis, before, number), axis.ceil(number))}
-            cells.extend((one,) for one in sorted(one for one in others if one is not None and one <= number))
+            # A rounded number may mean one beyond the boundary.
+            others = {each for axis in axes[1:] for each in (*_between(axis, before, number), axis.ceil(number))}
+            cells.extend((each,) for each in sorted(each for each in others if each is not None and each <= number))
             yield from dict.fromkeys(cell for cell in cells if cell)
 
     def _boxes(self, shape: Shape, devices: int, cells: tuple[tuple[Number, ...], ...]) -> Iterator[Box]:
-        """Memory and cores of the requests of one cell of each axis, with their verdict; nothing where there are none."""
+        """Yield memory and cores of the requests of one cell of each axis, with their verdict."""
         found: dict[tuple[object, ...], list[tuple[Request, Verdict]]] = {}
         some = False
         for nth, numbers in enumerate(_witnesses(cells)):
             if nth == len(_ENDS) and not some:
-                break  # what is refused at both ends is refused between them
+                break  # requests that are denied at both ends are denied in between
             request = shape.request(devices, numbers, self._defaults, self._source.largest_card)
             if request is not None:
                 verdict = self._judge.verdict(request)
@@ -151,13 +150,13 @@ class _Pair:
                 found.setdefault(kind, []).append((request, verdict))
         for alike in found.values():
             requests, verdicts = zip(*alike, strict=True)
-            memory = sorted((one.memory for one in requests), key=place_of)
-            cores = sorted((one.cores for one in requests), key=place_of)
+            memory = sorted((each.memory for each in requests), key=place_of)
+            cores = sorted((each.cores for each in requests), key=place_of)
             yield Box((memory[0], memory[-1]), (cores[0], cores[-1]), functools.reduce(Verdict.joined, verdicts))
 
 
 def _between(axis: Axis, before: Number, number: Number) -> tuple[Number, ...]:
-    """The first two numbers between two others, and the last."""
+    """Return the first two numbers between two others, and the last."""
     first = axis.above(before)
     if first is None or first >= number:
         return ()
@@ -175,7 +174,7 @@ def _product(axes: list[list[tuple[Number, ...]]]) -> Iterator[tuple[tuple[Numbe
 
 
 def _witnesses(cells: tuple[tuple[Number, ...], ...]) -> Iterator[tuple[Number, ...]]:
-    """Numbers that show what becomes of all: the first and the last of each axis, and the second of each alone."""
+    """Yield representative numbers: the first and the last of each axis, and the second of each one alone."""
     first, last = (tuple(cell[end] for cell in cells) for end in _ENDS)
     alone = (first[:at] + cell[1:2] + first[at + 1 :] for at, cell in enumerate(cells) if len(cell) > 1)
     yield from dict.fromkeys([first, last, *alone])

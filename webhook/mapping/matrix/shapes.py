@@ -10,9 +10,9 @@ from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
 from webhook.mapping.notation.numbers import Numbers, Span
-from webhook.mapping.requests.defaults import Defaults
 from webhook.mapping.requests.key_values import KeyValue, format_value
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.result import Defaults
 from webhook.quantity import Number, ceil_to, simplest
 from webhook.request import Request
 
@@ -131,10 +131,10 @@ class Shape:
             condition = next(
                 (one.numbers for one in self.form.when if one.keys == (word.name,) and not one.present), None
             )
-            kept = Axis(word, self.form.values(word, self.row), condition, factor, step)
+            unrounded = Axis(word, self.form.values(word, self.row), condition, factor, step)
             rounded = Axis(word, None, condition, factor, Fraction(step, factor))
             asked = any(one.numbers for form in self.vendor.forms for one in form.when if word.name in one.keys)
-            found.append((kept, rounded) if word.rounding is not None and asked else (kept,))
+            found.append((unrounded, rounded) if word.rounding is not None and asked else (unrounded,))
         return found
 
     def request(self, devices: int, numbers: Sequence[Number], defaults: Defaults, largest_card: int) -> Request | None:
@@ -156,21 +156,21 @@ class Shape:
     def _read(
         self, devices: int, counted: int, numbers: Sequence[Number], defaults: Defaults, largest_card: int
     ) -> Request | None:
-        said = dict(self.fixed)
+        key_values = dict(self.fixed)
         if self.counted is not None:
-            said[self.counted.name] = self._said(self.counted, counted)
+            key_values[self.counted.name] = self._key_value(self.counted, counted)
         derived = self.form.devices if isinstance(self.form.devices, Derived) else None
         if derived is not None:
-            said[derived.key] = self._said(self.form.keys[derived.key], devices * derived.per)
+            key_values[derived.key] = self._key_value(self.form.keys[derived.key], devices * derived.per)
         for word, number in zip(self.amounts, numbers, strict=True):
-            said[word.name] = self._said(word, simplest(number * devices) if word.total else number)
+            key_values[word.name] = self._key_value(word, simplest(number * devices) if word.total else number)
         try:
-            reading = read(self.vendor, said, defaults, largest_card, "main")
+            reading = read(self.vendor, key_values, defaults, largest_card, "main")
         except Denied:
             return None
         return reading.request if reading.form is self.form and reading.request.devices == devices else None
 
-    def _said(self, word: Key, number: Number) -> KeyValue:
+    def _key_value(self, word: Key, number: Number) -> KeyValue:
         return KeyValue(word.name, word.spellings[0].text, format_value(number), number, self.binding)
 
 
@@ -204,19 +204,21 @@ def _bindings(vendor: Vendor) -> Iterator[tuple[Binding, Row | None]]:
 def _shapes(vendor: Vendor, form: Form, binding: Binding, row: Row | None) -> Iterator[Shape]:
     choices = [_choices(vendor, form, word) for word in form.keys.values()]
     for chosen in itertools.product(*choices):
-        there = {word.name: value for word, value in zip(form.keys.values(), chosen, strict=True) if value is not None}
-        if not there or not all(_possible(condition, there) for condition in form.when):
+        present = {
+            word.name: value for word, value in zip(form.keys.values(), chosen, strict=True) if value is not None
+        }
+        if not present or not all(_possible(condition, present) for condition in form.when):
             continue
         earlier = itertools.takewhile(lambda one: one is not form, vendor.forms)
-        if any(all(_certain(condition, there) for condition in one.when) for one in earlier):
+        if any(all(_certain(condition, present) for condition in one.when) for one in earlier):
             continue
-        amounts = [form.keys[name] for name in there if form.keys[name].kind == "amount"]
+        amounts = [form.keys[name] for name in present if form.keys[name].kind == "amount"]
         valued = _valued(form, amounts)
         if valued is None:
             continue
         fixed = {
             name: KeyValue(name, form.keys[name].spellings[0].text, str(value), value if isinstance(value, int) else 0)
-            for name, value in there.items()
+            for name, value in present.items()
             if form.keys[name].kind in {"text", "other"}
         }
         picked = _picked(vendor, fixed)
@@ -238,18 +240,18 @@ def _choices(vendor: Vendor, form: Form, word: Key) -> list[str | int | None]:
     return [None, *first] if word.kind == "other" else [None]
 
 
-def _possible(condition: Condition, there: Mapping[str, str | int]) -> bool:
+def _possible(condition: Condition, present: Mapping[str, str | int]) -> bool:
     """Whether some numbers of the keys that are there meet a condition."""
-    keys = [word for word in condition.keys if word in there]
+    keys = [word for word in condition.keys if word in present]
     if not keys:
         return condition.absent
-    return condition.present or condition.numbers is not None or any(there[word] in condition.texts for word in keys)
+    return condition.present or condition.numbers is not None or any(present[word] in condition.texts for word in keys)
 
 
-def _certain(condition: Condition, there: Mapping[str, str | int]) -> bool:
+def _certain(condition: Condition, present: Mapping[str, str | int]) -> bool:
     """Whether all numbers of the keys that are there meet a condition."""
-    keys = [word for word in condition.keys if word in there]
-    return condition.present or any(there[word] in condition.texts for word in keys) if keys else condition.absent
+    keys = [word for word in condition.keys if word in present]
+    return condition.present or any(present[word] in condition.texts for word in keys) if keys else condition.absent
 
 
 def _valued(form: Form, amounts: Sequence[Key]) -> tuple[Key, ...] | None:
@@ -270,8 +272,8 @@ def _valued(form: Form, amounts: Sequence[Key]) -> tuple[Key, ...] | None:
 
 def _picked(vendor: Vendor, fixed: Mapping[str, KeyValue]) -> Row | None:
     """The row that a text names."""
-    for name, said in fixed.items():
+    for name, entry in fixed.items():
         picks = vendor.keys[name].picks
         if picks is not None:
-            return vendor.variables[picks].rows.get(said.text)
+            return vendor.variables[picks].rows.get(entry.text)
     return None

@@ -1,4 +1,4 @@
-"""What becomes of one request in a target's terms."""
+"""The verdict on one request in a target's keys."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -9,9 +9,9 @@ from webhook.mapping.matrix.boundaries import AmountDimension, Bounds, written_r
 from webhook.mapping.matrix.outcomes import Rendering, Verdict
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.vendor import Vendor
-from webhook.mapping.requests.defaults import Defaults
 from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.result import Defaults
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.request import FREE, Dimension, Request
 
@@ -19,7 +19,7 @@ _CONTAINER: Final = "main"
 
 
 class Target(Bounds):
-    """A vendor as a target, with its verdicts on requests that were written already."""
+    """A vendor as a target, with a cache of verdicts."""
 
     def __init__(self, vendor: Vendor, largest_card: int) -> None:
         super().__init__(vendor, largest_card)
@@ -27,7 +27,7 @@ class Target(Bounds):
         self._verdicts: dict[Request, Verdict] = {}
 
     def alike(self, devices: int, others: int) -> bool:
-        """Whether it has the same boundaries for two counts of devices."""
+        """Return whether it has the same boundaries for two counts of devices."""
         kinds: tuple[tuple[AmountDimension, bool], ...] = (("memory", True), ("memory", False), ("cores", False))
         return all(
             self.amounts(self.rows, dimension, devices, sized=sized)
@@ -36,7 +36,7 @@ class Target(Bounds):
         )
 
     def verdict(self, request: Request) -> Verdict:
-        """What becomes of a request."""
+        """Return the verdict on a request."""
         if request not in self._verdicts:
             written = self.write(request)
             if isinstance(written, str):
@@ -47,7 +47,7 @@ class Target(Bounds):
         return self._verdicts[request]
 
     def _dropped(self, request: Request, why: str) -> Verdict:
-        """What the target's mapping lets drop is dropped, one after the other, until the rest can be written."""
+        """Drop the dimensions that the target's mapping allows, one after the other, until the rest can be written."""
         dropped: list[str] = []
         for dimension in self.vendor.drop:
             if getattr(request, dimension) is FREE:
@@ -59,7 +59,7 @@ class Target(Bounds):
         return Verdict(Rendering.REFUSED, why)
 
     def write(self, request: Request) -> Written | str:
-        """The request in its terms, or why it has none."""
+        """Return the request in its keys, or why it has none."""
         try:
             return write(self.vendor, request, self.vendor.defaults, self.largest_card, _CONTAINER)
         except NoEquivalent as refusal:
@@ -67,7 +67,7 @@ class Target(Bounds):
 
 
 class Inactive:
-    """A target that shares a resource name with the source, so that only one is active: what is written, the source reads."""
+    """A target that shares a resource name with the source: only one is active, so the source reads what is written."""
 
     def __init__(self, target: Target, source: Vendor, defaults: Defaults, names: Mapping[str, Owner]) -> None:
         self._target = target
@@ -76,7 +76,7 @@ class Inactive:
         self._names = names
 
     def verdict(self, request: Request) -> Verdict:
-        """What becomes of a request."""
+        """Return the verdict on a request."""
         verdict = self._target.verdict(request)
         written = self._target.write(request) if verdict.outcome in {Rendering.EXACT, Rendering.ROUNDS} else None
         if written is None or isinstance(written, str):
@@ -85,16 +85,18 @@ class Inactive:
         return verdict if why is None else Verdict(Rendering.REFUSED, why)
 
     def _read_otherwise(self, written: Written) -> str | None:
-        """Why the source would not read what was written as it is meant."""
+        """Return why the source would read the written keys differently; None if it would not."""
         source, target = self._source, self._target
-        said: dict[str, KeyValue] = {}
-        for one in written.keys.values():
-            owner = self._names.get(one.key)
+        key_values: dict[str, KeyValue] = {}
+        for entry in written.keys.values():
+            owner = self._names.get(entry.key)
             if owner is None:
-                return f"only one of {source.name} and {target.vendor.name} is active, and nobody would read {one.key}"
-            said[owner.word] = replace(one, word=owner.word, binding=owner.binding)
+                return (
+                    f"only one of {source.name} and {target.vendor.name} is active, and nobody would read {entry.key}"
+                )
+            key_values[owner.word] = replace(entry, word=owner.word, binding=owner.binding)
         try:
-            got = read(source, said, self._defaults, target.largest_card, _CONTAINER).request
+            got = read(source, key_values, self._defaults, target.largest_card, _CONTAINER).request
         except Denied as refusal:
             return refusal.finding.message
         if got == written.reading.request:
@@ -107,7 +109,7 @@ ROUNDS: Final = Verdict(Rendering.ROUNDS)
 
 
 def shared_names(source: Vendor, target: Vendor) -> Mapping[str, Owner]:
-    """How the source reads names of the two, where they share a resource name; else nothing."""
+    """Return how the source reads the names of both vendors, if they share a resource name; else nothing."""
     ours, theirs = index([source], "resource"), index([target], "resource").exact
     if not any(ours.owners(name) for name in theirs):
         return {}

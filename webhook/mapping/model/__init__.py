@@ -1,4 +1,4 @@
-"""What documents are compiled into: vendors with their keys, forms, guard and shim, and the policy of them all. Immutable.
+"""The results of compiling documents: vendors with their keys, forms, guard and shim, and the policy of all of them.
 
-Belongs here: values that reviews look at, and the questions that they answer. The admission steps import this.
+Belongs here: the immutable values that reviews need, and what can be asked of them. The admission steps import this.
 """

@@ -1,30 +1,29 @@
-"""Cards whose memory is configured, and the labels of nodes that name them."""
+"""GPU models whose memory is configured, and the node labels that name them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
 
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.document.schema import Amount
+from webhook.mapping.document.schema_types import Amount
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.vendor import Vendor
-from webhook.quantity import QuantityError, bytes_text, parse_quantity
+from webhook.quantity import MIB, QuantityError, bytes_text, parse_quantity
 
 ANY_FAMILY: Final = "any"
 """The family of vendors without hardware of their own."""
 
-_MIB: Final = 1024**2
 _EXAMPLE: Final = "write the memory that can be allocated on it, such as `40Gi`"
 
 
 def compile_cards(cards: Mapping[str, Amount], largest_card: int, source: str) -> tuple[dict[str, int], list[Problem]]:
-    """The bytes of each device by its name, and what is wrong with them.
+    """Return the bytes of each device by its name, and what is wrong with them.
 
     Args:
         cards: the setting.
-        largest_card: bytes; 0 where that could not be read.
-        source: of the problems.
+        largest_card: bytes; 0 if the setting is invalid.
+        source: the source of the problems.
     """
-    found: dict[str, int] = {}
+    sizes: dict[str, int] = {}
     problems: list[Problem] = []
     for name, written in cards.items():
         path = ("cards", name)
@@ -37,20 +36,20 @@ def compile_cards(cards: Mapping[str, Amount], largest_card: int, source: str) -
         except QuantityError as error:
             problems.append(Problem(str(error), path, _EXAMPLE, source))
             continue
-        if not isinstance(size, int) or size < _MIB:
-            problems.append(Problem(f"{text} is no device: less than 1Mi, or no whole bytes", path, _EXAMPLE, source))
+        if not isinstance(size, int) or size < MIB:
+            problems.append(Problem(f"{text} is less than 1Mi, or no whole number of bytes", path, _EXAMPLE, source))
         elif largest_card and size > largest_card:
             message = f"{text} is more than the {bytes_text(largest_card)} of `largestCard`"
             problems.append(Problem(message, path, "write less, or raise `largestCard`", source))
         else:
-            found[name] = size
-    return found, problems
+            sizes[name] = size
+    return sizes, problems
 
 
 def labels_of_cards(vendors: Iterable[Vendor], settings: Settings) -> dict[str, tuple[str, ...]]:
-    """The labels of nodes that name the device, by hardware family: those of its mappings, then those of the settings."""
-    found: dict[str, list[str]] = {}
+    """The node labels that name the device, by hardware family: those of its mappings, then those of the settings."""
+    by_family: dict[str, list[str]] = {}
     for vendor in vendors:
-        found.setdefault(vendor.family, []).extend(vendor.document.card_labels)
-    everywhere = [*found.pop(ANY_FAMILY, []), *settings.card_labels]
-    return {family: tuple(dict.fromkeys([*labels, *everywhere])) for family, labels in found.items()}
+        by_family.setdefault(vendor.family, []).extend(vendor.document.card_labels)
+    everywhere = [*by_family.pop(ANY_FAMILY, []), *settings.card_labels]
+    return {family: tuple(dict.fromkeys([*labels, *everywhere])) for family, labels in by_family.items()}

@@ -1,8 +1,8 @@
 """The guard of a vendor, compiled: which variables, annotations and labels of a pod would lift the limit of a share.
 
-A variable in a pod's spec beats the one that a device plugin sets (the kubelet appends the pod's after the plugin's),
-so that a user could lift a limit, or see devices that others share. A rule names keys and the values that lift. What
-the shim writes for the request is never to be caught; the caller, who knows the request, sees to that.
+A variable in a pod's spec overrides the one that a device plugin sets (the kubelet appends the pod's after the plugin's), so
+a user could lift a limit, or see devices that others share. A rule lists names and the values that lift. It must not catch
+what the shim writes for the request; the caller, who knows the request, ensures that.
 """
 
 import re
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_enforcement as schema
 from webhook.mapping.document.guard_lists import GuardList, guard_lists
 from webhook.mapping.document.problem import Path, Problem, nearest_known
 from webhook.mapping.model.dynamic_loader import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD
@@ -24,11 +24,11 @@ _KEY: Final = re.compile(r"[A-Za-z0-9_.*/-]+")
 
 @dataclass(frozen=True, slots=True)
 class GuardIndex:
-    """Rules by the names of what they are about, for one place where keys stand.
+    """The rules for one place (variables, annotations or labels), by the names that they list.
 
     Attributes:
-        exact: rules by the names that they spell out.
-        patterns: rules by the patterns of their names.
+        exact: indexes of rules by exact name.
+        patterns: indexes of rules by pattern.
         any_pattern: all patterns as one, or None.
     """
 
@@ -40,7 +40,7 @@ class GuardIndex:
         return name in self.exact or (self.any_pattern is not None and self.any_pattern.fullmatch(name) is not None)
 
     def rules(self, name: str) -> list[int]:
-        """The rules that name it, in the order of the document."""
+        """Return the indexes of the rules that list a name, in the order of the document."""
         return sorted([*self.exact.get(name, ()), *(i for pattern, i in self.patterns if pattern.fullmatch(name))])
 
 
@@ -49,10 +49,10 @@ class Guards:
     """The rules of a vendor; made by `compile_guards` only.
 
     Attributes:
-        rules: in the order of the document: the first that catches a key decides, so that an exception (``allow``)
-            stands before what it is an exception from.
-        places: the rules by name, for each place that has some.
-        watched: finds in undecoded JSON what could be a guarded variable or one of the shim's, or None.
+        rules: in the order of the document. The first that catches a key decides, so an exception (``allow``)
+            precedes the rule that it is an exception from.
+        places: the rules by name, for each place that has any.
+        watched: finds guarded variables, and those of the shim, in undecoded JSON; None without any.
     """
 
     rules: tuple[GuardRule, ...] = ()
@@ -60,19 +60,19 @@ class Guards:
     watched: re.Pattern[bytes] | None = None
 
     def concerns(self, raw_env: bytes) -> bool:
-        """Whether an ``env`` list, undecoded, could hold a guarded variable or one that the shim writes.
+        """Return whether an undecoded ``env`` list may hold a guarded variable, or one that the shim writes.
 
-        A quick look that may say yes for nothing but never no for something: hundreds of ordinary variables need not be
-        decoded. An escape may hide any name; few manifests have one.
+        A fast check with false positives but no false negatives, so that hundreds of ordinary variables stay undecoded.
+        An escape may hide any name; few manifests have one.
         """
         if self.watched is None or not raw_env:
             return False
         text = bytes(raw_env)
-        # A single byte is found ten times as fast as two, and most manifests have no backslash.
+        # Searching for one byte is ten times as fast as for two, and most manifests have no backslash.
         return self.watched.search(text) is not None or (b"\\" in text and b"\\u" in text)
 
     def guarded(self, name: str, place: GuardPlace = "env") -> bool:
-        """Whether some rule names this variable, annotation or label."""
+        """Return whether a rule lists this variable, annotation or label."""
         return place in self.places and name in self.places[place]
 
     def catch(
@@ -84,14 +84,14 @@ class Guards:
         whole: bool = False,
         place: GuardPlace = "env",
     ) -> GuardRule | None:
-        """The first rule that catches this; a value that is not known (None) is taken to lift.
+        """Return the first rule that catches a key, or None; a value that is not known lifts.
 
         Args:
-            name: of the variable, annotation or label.
-            value: what it will hold, None where that is not known.
+            name: the name of the variable, annotation or label.
+            value: its value, or None if that is not known.
             source: where a variable takes its value from.
-            whole: in a container with whole devices, for which only rules that say so hold.
-            place: where it stands.
+            whole: the container has whole devices, for which only rules with `whole` hold.
+            place: the kind of key.
         """
         if not self.guarded(name, place):
             return None
@@ -102,7 +102,7 @@ class Guards:
         return None
 
     def hides(self, name: str, value: str | None) -> bool:
-        """Whether a variable with this value hides from a container the devices that it requests."""
+        """Return whether a variable with this value hides the requested devices from its container."""
         if value is None or not self.guarded(name):
             return False
         rules = (self.rules[index] for index in self.places["env"].rules(name))
@@ -110,12 +110,12 @@ class Guards:
 
 
 def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path) -> tuple[Guards, list[Problem]]:
-    """The guard of a document; it is fit for use only if there are no problems.
+    """Compile the guard of a document; the result is usable only if there are no problems.
 
     Args:
-        models: what the document says.
-        shim: the vendor's shim: its variables are watched too, and none of its own values may be caught.
-        path: where in the document the list stands.
+        models: the entries of the document.
+        shim: the vendor's shim: its variables are watched, too, and none of its own values may be caught.
+        path: the path of the list in the document.
     """
     lists = guard_lists()
     rules: list[GuardRule] = []
@@ -126,25 +126,25 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path
             rule = guard_rule(model)
             rules.append(rule)
             found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
-        problems += [Problem(one.message, (*path, index, *one.path), one.hint) for one in found]
+        problems += [Problem(problem.message, (*path, index, *problem.path), problem.hint) for problem in found]
     places = {place: _index(rules, place) for place in PLACES if any(rule.place == place for rule in rules)}
     variables = (name for rule in rules if rule.place == "env" for name in rule.names)
     return Guards(tuple(rules), places, _watch({*(shim.names if shim is not None else ()), *variables})), problems
 
 
 def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], path: Path) -> Iterator[Problem]:
-    """What the vendor itself writes into pods is never guarded: a second pass would deny the first.
+    """Report guarded keys that the vendor itself writes into pods: a second pass would deny the first.
 
     Args:
-        guards: of the vendor.
-        keys: the annotations and labels of its keys and of its `place`.
-        path: where in the document the guard stands.
+        guards: the guard of the vendor.
+        keys: the annotations and labels among its keys and in its `place`.
+        path: the path of the guard in the document.
     """
     for place, names in keys.items():
         for name in names:
             if guards.guarded(name, place):
-                message = f"the {place} {name} is guarded, and is what the mapping itself reads or writes"
-                yield Problem(message, path, "leave it out; a form with `deny` refuses values of a key")
+                message = f"the {place} {name} is guarded, but the mapping itself reads or writes it"
+                yield Problem(message, path, "remove it; to deny values of a key, write a form with `deny`")
 
 
 def _index(rules: Sequence[GuardRule], place: GuardPlace) -> GuardIndex:
@@ -161,19 +161,19 @@ def _index(rules: Sequence[GuardRule], place: GuardPlace) -> GuardIndex:
 
 
 def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Iterator[Problem]:
-    """What keeps an entry from being about one place's keys, or a reference to a list."""
+    """Report what is wrong with the kind of an entry: one place with its names, or a reference to a list."""
     if model.named is None:
         places = [place for place in PLACES if getattr(model, place) is not None]
         if not places:
-            yield Problem("says neither `env` nor `list`", (), "write the variable's name, or that of a built-in list")
+            yield Problem("has neither `env` nor `list`", (), "write the variable's name, or that of a built-in list")
         elif len(places) > 1:
             written = " and ".join(f"`{place}`" for place in places)
-            yield Problem(f"says {written}", (), "write an entry for each")
+            yield Problem(f"has {written}", (), "write an entry for each")
     elif model.model_fields_set != {"named"}:
         yield Problem(
-            "`list` stands alone",
+            "an entry with `list` has no other keys",
             (),
-            "write what differs as an entry of its own before it: the first that catches decides",
+            "write exceptions as an entry before it: the first entry that catches a key decides",
         )
     elif model.named not in lists:
         yield Problem(f"no list is called {model.named!r}", ("list",), nearest_known(model.named, lists))
@@ -186,7 +186,7 @@ def _pattern(name: str) -> re.Pattern[str]:
 def _watch(names: set[str]) -> re.Pattern[bytes] | None:
     if not names:
         return None
-    # A pattern that begins with `*` has no literal beginning: every list with a name in it is looked at.
+    # A pattern that begins with `*` has no literal beginning: it makes every list with a name in it match.
     beginnings = sorted({re.escape(name.split("*", 1)[0]) for name in names})
     return re.compile(rf'"name"\s*:\s*"(?:{"|".join(beginnings)})'.encode())
 
@@ -194,23 +194,23 @@ def _watch(names: set[str]) -> re.Pattern[bytes] | None:
 def _rule_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:
     if [model.lifts is None, model.unless is None, model.source is None].count(False) != 1:
         yield Problem(
-            "says exactly one of `lifts`, `unless` and `from`",
+            "has not exactly one of `lifts`, `unless` and `from`",
             (),
-            "`lifts: truthy`, `lifts: [values]`, `unless: [values]` or `from: {configMapKeyRef: name}`",
+            "write `lifts: truthy`, `lifts: [values]`, `unless: [values]` or `from: {configMapKeyRef: name}`",
         )
     if model.hides and (rule.place != "env" or not rule.harmless):
         yield Problem("no value hides devices", ("hides",), "write the values in `unless`, of variables")
     if model.lifts == []:
-        yield Problem("no value lifts: the rule catches nothing", ("lifts",), "write `unless: []` to catch every value")
+        yield Problem("an empty list catches nothing", ("lifts",), "write `unless: []` to catch every value")
     if rule.sources is not None and rule.place != "env":
-        yield Problem(f"the value of a pod's {rule.place} comes from nowhere else", ("from",), "write `env`")
+        yield Problem(f"only variables have a source, not a pod's {rule.place}", ("from",), "write `env`")
     if rule.sources is not None and not rule.sources:
         yield Problem("names no source", ("from",), "write `configMapKeyRef`, `secretKeyRef` or `fieldRef`")
     pattern, what = (_NAME, "variables") if rule.place == "env" else (_KEY, f"{rule.place}s")
     for name in rule.names:
         if pattern.fullmatch(name) is None or not name.strip("*"):
             hint = "use letters, digits, `_` and `*`" if rule.place == "env" else "write it as `example.com/name`"
-            yield Problem(f"{name!r} is no name or pattern of {what}", (rule.place,), hint)
+            yield Problem(f"{name!r} is not a name or pattern of {what}", (rule.place,), hint)
 
 
 def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
@@ -223,9 +223,9 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
         named = _pattern(pattern)
         for name in sorted(filter(named.fullmatch, loader)):
             yield Problem(
-                f"{pattern} catches {name}, which the shim writes with the user's value after its own",
+                f"{pattern} catches {name}, which the shim writes, followed by the user's value",
                 ("env",),
-                "leave it out: the shim comes first whatever the user writes",
+                "remove it: the value of the shim comes first anyway",
             )
         for variable in shim.variables:
             if named.fullmatch(variable.name) and _catches(rule, variable):
@@ -237,7 +237,7 @@ def _shim_problems(rule: GuardRule, shim: Shim | None) -> Iterator[Problem]:
 
 
 def _catches(rule: GuardRule, variable: ShimVariable) -> bool:
-    """Whether some value that the shim gives its variable is among those that lift, said one by one."""
+    """Return whether the shim can write one of the values that the rule lists as lifting."""
     if rule.truthy:
         return any(variable.can_be(value) for value in TRUE_LIKE)
     if rule.lifting is not None:

@@ -1,45 +1,45 @@
-"""One rule of a guard: whose value is looked at, where it may come from, and which values lift the limit."""
+"""One rule of a guard: the names of keys, the source of their value, and the values that lift the limit."""
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_enforcement as schema
 from webhook.mapping.notation.glob import glob_pattern
 
 GuardPlace: TypeAlias = Literal["env", "annotation", "label"]
-"""Where guarded keys stand: in a container's variables, or in the pod's annotations or labels."""
+"""The kind of a guarded key: a variable of a container, or an annotation or label of the pod."""
 
 PLACES: Final[tuple[GuardPlace, ...]] = ("env", "annotation", "label")
 
 ValueSource: TypeAlias = tuple[str, str]
-"""Where a variable takes its value from: the kind of ``valueFrom``, and the object's name or the field's path."""
+"""The source of a variable: the kind of its ``valueFrom``, and the name of the object or the path of the field."""
 
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 TRUE_LIKE: Final = (*_TRUE, "yes", "on")
-"""What Go's ``strconv.ParseBool`` takes as true (device plugins read their switches with it), a yes or an on."""
+"""What Go's ``strconv.ParseBool``, by which device plugins read their switches, accepts as true; and yes and on."""
 
 
 def truthy(value: str) -> bool:
-    """Whether a switch with this value is on: true for Go's ``strconv.ParseBool``, or a yes or on in any case."""
+    """Return whether a switch with this value is on: true for Go's ``strconv.ParseBool``, or yes or on in any case."""
     return value in _TRUE or value.casefold() in {"yes", "on"}
 
 
 @dataclass(frozen=True, slots=True)
 class GuardRule:
-    """Keys by name, and the values that lift.
+    """The names of keys, and the values that lift.
 
     Attributes:
-        place: where the keys stand.
-        names: as the document writes them, ``*`` standing for anything.
+        place: the kind of the keys.
+        names: the names, in which ``*`` matches any text.
         truthy: true-like values lift.
-        lifting: these lift, in any case of letters; None where another rule holds.
-        harmless: all but these lift, to the letter; None where another rule holds.
-        sources: by kind, what the source of a value is called that the rule is about; None where values count.
-        action: what becomes of a key that lifts.
-        whole: it holds for containers with whole devices, too.
-        hides: the harmless values hide from a container the devices that it requests.
+        lifting: these values lift, in any case; None if `harmless` or `sources` decides.
+        harmless: all values but exactly these lift; None if `lifting` or `sources` decides.
+        sources: patterns for the names of sources, by kind; None if the value decides.
+        action: what is done with a key that lifts.
+        whole: the rule holds for containers with whole devices, too.
+        hides: the harmless values hide the requested devices from their container.
     """
 
     place: GuardPlace
@@ -54,13 +54,13 @@ class GuardRule:
 
     @property
     def exception(self) -> bool:
-        """Whether it says where a value may come from: what comes from there lifts nothing."""
+        """Whether the rule allows a source: values from there lift nothing."""
         return self.action == "allow" and self.sources is not None
 
     def catches(self, value: str | None, source: ValueSource | None) -> bool:
-        """Whether a key of the rule is caught when it has this value, or its value comes from there.
+        """Return whether the rule catches a key with this value, or with a value from this source.
 
-        A value that is not known is taken to lift, whatever the values are that do.
+        A value that is not known always lifts.
         """
         if self.sources is not None:
             pattern = self.sources.get(source[0]) if source is not None else None
@@ -68,7 +68,7 @@ class GuardRule:
         return value is None or self.lifts(value)
 
     def lifts(self, value: str) -> bool:
-        """Whether a key of the rule lifts the limit when it has this value."""
+        """Return whether this value lifts the limit."""
         if self.truthy:
             return truthy(value)
         if self.lifting is not None:
@@ -77,8 +77,8 @@ class GuardRule:
 
 
 def guard_rule(model: schema.Guard) -> GuardRule:
-    """An entry of a document; `webhook.mapping.model.guard` sees to it that it is one rule."""
-    place: GuardPlace = next((one for one in PLACES if getattr(model, one) is not None), "env")
+    """Compile an entry of a document; `webhook.mapping.model.guard` reports entries that are not one rule."""
+    place: GuardPlace = next((kind for kind in PLACES if getattr(model, kind) is not None), "env")
     names = getattr(model, place)
     sources = None
     if model.source is not None:

@@ -1,23 +1,25 @@
-"""What a policy remembers of its own work: results of pure functions, kept because pods come from templates."""
+"""A cache of results of pure functions under one policy: pods of the same template get the same result."""
 
 from collections.abc import Hashable
 from typing import Any, Final
 
+from webhook.quantity import MIB
+
 MAX_RESULTS: Final = 1024
-"""Results kept: two for a pod template; fewer cost more CPU than the memory is worth."""
+"""Number of cached results, two for each pod template; with fewer, CPU time costs more than the memory saves."""
 
-MAX_BYTES: Final = 32 * 1024**2
-"""What results may take together, as they estimate it: honest ones take a third of that."""
+MAX_BYTES: Final = 32 * MIB
+"""Estimated bytes of all results together; results for ordinary pods take a third of that."""
 
-MAX_SEEN: Final = 3 * 1024**2
-"""Bytes of undecoded parts of pods kept beside them, which are compared faster than searched."""
+MAX_SEEN: Final = 3 * MIB
+"""Bytes of the undecoded parts of pods in the cache; comparing such parts is faster than searching them."""
 
 MAX_SEEN_ONCE: Final = MAX_SEEN // 8
-"""Of one pod; an honest one has less than half of it."""
+"""The same for one pod; an ordinary one has less than half of it."""
 
 
 class Memo:
-    """Results by the arguments of their functions. When there are too many, all of them are dropped at once."""
+    """Results by the arguments of their functions. When there are too many, all are dropped at once."""
 
     __slots__ = ("_bytes", "_bytes_seen", "_results", "_seen")
 
@@ -31,22 +33,22 @@ class Memo:
         return len(self._results)
 
     def get(self, key: Hashable) -> Any:
-        """The result for these arguments, or None."""
+        """Return the result for these arguments, or None."""
         return self._results.get(key)
 
     def keep(self, key: Hashable, result: Any, size: int) -> None:
-        """Keeps a result that takes about `size` bytes with its key."""
+        """Store a result that takes about `size` bytes together with its key."""
         if len(self._results) >= MAX_RESULTS or self._bytes + size > MAX_BYTES:
             self.clear()
         self._results[key] = result
         self._bytes += size
 
     def seen(self, key: Hashable) -> tuple[bytes, ...] | None:
-        """The parts of a pod for which the result was last found to hold."""
+        """Return the parts of the last pod for which the result was confirmed."""
         return self._seen.get(key)
 
     def see(self, key: Hashable, parts: tuple[bytes, ...]) -> None:
-        """Keeps the parts of a pod for which the result holds; those seen first make room."""
+        """Store the parts of a pod for which the result holds; the oldest parts are dropped for it."""
         self._forget(key)
         size = sum(map(len, parts))
         if size > MAX_SEEN_ONCE:
@@ -60,7 +62,7 @@ class Memo:
         self._bytes_seen -= sum(map(len, self._seen.pop(key, ())))
 
     def clear(self) -> None:
-        """Forgets everything."""
+        """Drop everything."""
         self._results.clear()
         self._seen.clear()
         self._bytes = self._bytes_seen = 0

@@ -1,7 +1,7 @@
-"""Names → vendors: which vendor owns a resource name, and where labels and annotations carry its keys.
+"""Names → vendors: which vendor owns a resource name, and which reads a label or an annotation.
 
-An exact name is a dictionary hit, so that the cost of a look-up does not grow with the number of vendors; names with pattern
-variables are matched only below the prefixes that patterns have.
+Looking up an exact name is a dictionary access, so its cost does not grow with the number of vendors. Names with pattern
+variables are matched only where a name begins like one of the patterns.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -10,18 +10,18 @@ from functools import cached_property
 
 from webhook.mapping.document.key_template import CONTAINER, Binding, Template
 from webhook.mapping.document.problem import Problem
-from webhook.mapping.model.vendor import BUILT_IN, Key, Vendor, WordPlace
+from webhook.mapping.model.vendor import BUILT_IN, Key, KeyPlace, Vendor
 from webhook.mapping.notation.pattern import Expression, expression
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """Whose key a key is.
+    """The vendor that reads a name, and as which of its keys.
 
     Attributes:
         vendor: the vendor, in force or inactive.
-        word: the name of its key.
-        binding: what the key's variables stand for, the container's name included.
+        key_name: the name of its key in the mapping.
+        binding: what the variables of the key stand for, including the name of a container.
     """
 
     vendor: str
@@ -30,7 +30,7 @@ class Owner:
 
     @property
     def container(self) -> str | None:
-        """The container that the key names, if it names one."""
+        """The container that the key names, or None."""
         return dict(self.binding).get(CONTAINER)
 
 
@@ -44,7 +44,7 @@ class _Pattern:
 
 @dataclass(frozen=True)
 class Names:
-    """The keys of one place: exact ones, and patterns by their literal beginnings, which are those of all of them."""
+    """The names in one place: exact ones, patterns, and the literal beginnings of all patterns."""
 
     exact: Mapping[str, tuple[Owner, ...]] = field(default_factory=dict)
     patterns: tuple[_Pattern, ...] = ()
@@ -55,18 +55,18 @@ class Names:
         return tuple({pattern.prefix for pattern in self.patterns})
 
     def possible(self, keys: Iterable[str]) -> list[str]:
-        """Those of these keys, in their order, that somebody may read: most keys of a pod are nobody's."""
+        """The keys that some vendor may read, in their order: most keys of a pod belong to none."""
         exact, beginnings = self.exact, self._beginnings
         return [key for key in keys if key in exact or key.startswith(beginnings)]
 
     def owners(self, key: str) -> tuple[Owner, ...]:
-        """Who reads `key`; exact names before patterns, nobody for most. Patterns of two vendors may match one name."""
+        """Return the readers of `key`, none for most keys. Exact names precede patterns, of which several may match."""
         found = self.exact.get(key)
         if found is not None or not key.startswith(self.beginnings):
             return found or ()
         owners: list[Owner] = []
         for pattern in self.patterns:
-            # What is literal is looked at first: that is a tenth of an expression's time.
+            # Comparing the literal ends takes a tenth of the time of the expression.
             if not key.startswith(pattern.prefix) or not key.endswith(pattern.suffix):
                 continue
             if (groups := pattern.regex.groups(key)) is not None:
@@ -75,53 +75,51 @@ class Names:
         return tuple(owners)
 
 
-def index(vendors: Iterable[Vendor], place: WordPlace) -> Names:
-    """The keys of all keys of one place. A resource name has one owner: see `conflicts`."""
+def index(vendors: Iterable[Vendor], place: KeyPlace) -> Names:
+    """The names of all keys in one place. A resource name has one owner: see `conflicts`."""
     exact: dict[str, list[Owner]] = {}
     patterns: list[_Pattern] = []
     for vendor in vendors:
-        for word in vendor.keys.values():
-            if word.place != place:
+        for key in vendor.keys.values():
+            if key.place != place:
                 continue
-            for template in word.templates:
-                _add(vendor, word, template, exact, patterns)
+            for template in key.templates:
+                _add(vendor, key, template, exact, patterns)
     beginnings = tuple({pattern.prefix for pattern in patterns})
     return Names({key: tuple(owners) for key, owners in exact.items()}, tuple(patterns), beginnings)
 
 
-def _add(
-    vendor: Vendor, word: Key, template: Template, exact: dict[str, list[Owner]], patterns: list[_Pattern]
-) -> None:
-    for key, binding in template.names(vendor.document.variables):
-        owners = exact.setdefault(key, [])
-        owner = Owner(vendor.name, word.name, binding)
+def _add(vendor: Vendor, key: Key, template: Template, exact: dict[str, list[Owner]], patterns: list[_Pattern]) -> None:
+    for spelled, binding in template.names(vendor.document.variables):
+        owners = exact.setdefault(spelled, [])
+        owner = Owner(vendor.name, key.name, binding)
         if owner not in owners:
             owners.append(owner)
     regex = template.pattern(vendor.document.variables)
     if regex is not None:
         unbound = tuple((name, "") for name in template.variables)
-        owner = Owner(vendor.name, word.name, unbound)
+        owner = Owner(vendor.name, key.name, unbound)
         before, after = template.text.partition("{")[0], template.text.rpartition("}")[2]
         patterns.append(_Pattern(before, after, expression(regex), owner))
 
 
-def conflicts(names: Names, place: WordPlace, vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
-    """Names that can be listed and that more than one vendor in force would own, in each document that is not built in.
+def conflicts(names: Names, place: KeyPlace, vendors: Mapping[str, Vendor]) -> Iterator[Problem]:
+    """Report names that more than one vendor in force would own, once for each document that is not built in.
 
-    Patterns may meet: see `Names.owners`.
+    Only names that can be listed; patterns may overlap: see `Names.owners`.
 
     Args:
-        names: of one place.
-        place: which.
-        vendors: by name, for where their keys are described.
+        names: the names in one place.
+        place: that place.
+        vendors: by name; their documents describe the keys.
     """
     what = "resource name" if place == "resource" else place
     for key, owners in names.exact.items():
-        words = {owner.vendor: owner.word for owner in reversed(owners)}
-        if len(words) == 1:
+        key_names = {owner.vendor: owner.word for owner in reversed(owners)}
+        if len(key_names) == 1:
             continue
-        message = f"{what} {key} is owned by more than one vendor: {', '.join(sorted(words))}"
-        hint = f"choose one in the settings: `owners: {{{key}: {min(words)}}}`, or put one on `standby`"
-        for vendor, word in sorted(words.items()):
+        message = f"{what} {key} is owned by more than one vendor: {', '.join(sorted(key_names))}"
+        hint = f"choose one in the settings: `owners: {{{key}: {min(key_names)}}}`, or put one on `standby`"
+        for vendor, key_name in sorted(key_names.items()):
             if vendors[vendor].source != BUILT_IN:
-                yield Problem(message, ("keys", word, place), hint, vendors[vendor].source)
+                yield Problem(message, ("keys", key_name, place), hint, vendors[vendor].source)

@@ -1,6 +1,6 @@
-"""Near misses: resource names that no vendor knows but that somebody surely meant to be a key.
+"""Near misses: resource names that no vendor knows, but that resemble a key closely.
 
-They would be ignored silently, and the pod would hang or get a whole device.
+Without a report such a name is ignored: the pod stays Pending, or gets a whole device.
 """
 
 import re
@@ -13,28 +13,28 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation.glob import glob_pattern
 
 SURE_FROM: Final = 6
-"""Letters of a key from which a near miss is denied; a shorter one only where one letter makes the difference."""
+"""Length of a key from which a near miss is denied; a shorter one only if the difference is one letter."""
 
 DOMAIN_FROM: Final = 8
-"""Characters of a domain from which a near one is a misspelling of it: shorter ones of different companies are as near."""
+"""Length of a domain from which a similar one counts as misspelled: shorter domains of other companies are as similar."""
 
 MAX_DISTANCE: Final = 2
 MAX_LONGER: Final = 3
-"""How far a name may be from a word: edits, or letters appended to it."""
+"""The greatest difference between a name and a key: edits, or letters appended to the key."""
 
 MAX_LISTED: Final = 8
-"""Choices of a variable that a message lists."""
+"""The number of values of a variable that a message lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class NearMiss:
-    """What a name was probably meant to be.
+    """The key that a name was probably meant to be.
 
     Attributes:
-        meant: the key; where `choices` are given, it with its variable (``x.example/{chip}-memory``).
-        sure: sure enough to refuse the name.
-        choices: what the variable may stand for, where the name has something else there. None of them is a correction:
-            it would ask for other hardware.
+        meant: the key; with `choices`, including its variable (``x.example/{chip}-memory``).
+        sure: certain enough to deny the name.
+        choices: the values of the variable, where the name has something else in its place. None of them is a
+            correction: it would request other hardware.
     """
 
     meant: str
@@ -42,8 +42,8 @@ class NearMiss:
     choices: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
-        """The end of a message to who wrote the name."""
+    def suggestion(self) -> str:
+        """The end of a message about the name."""
         if not self.choices:
             return f"did you mean {self.meant}?"
         more = f" … ({len(self.choices)} in all)" if self.choices[MAX_LISTED:] else ""
@@ -51,16 +51,16 @@ class NearMiss:
 
 
 @dataclass(frozen=True, slots=True)
-class _Word:
-    """A key without its domain; with a variable also what that stands for, and in which template, among which choices."""
+class _LocalName:
+    """A key without its domain; with a variable also its value, its template and all its values."""
 
     local: str
     value: str = ""
     template: Template | None = None
     choices: tuple[str, ...] = ()
 
-    def kept_by(self, name: str) -> bool:
-        """Whether the name has the value of the variable where the key has it, as a part of its own."""
+    def value_in(self, name: str) -> bool:
+        """Return whether the name, too, contains the value of the variable, as a part of its own."""
         if self.template is None:
             return True
         before, _, rest = self.template.text.rpartition("/")[2].partition("{")
@@ -72,27 +72,27 @@ class _Word:
 
 @dataclass(frozen=True, slots=True)
 class Nearness:
-    """The prefixes of all vendors with the keys below them, names there that belong to others, and each key's domains."""
+    """The prefixes of all vendors, the keys below them, names there of other systems, and the domains of each key."""
 
     prefixes: tuple[str, ...] = ()
-    keys: Mapping[str, Mapping[str, _Word]] = field(default_factory=dict)
+    keys: Mapping[str, Mapping[str, _LocalName]] = field(default_factory=dict)
     known: re.Pattern[str] | None = None
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
     def look(self, name: str) -> NearMiss | None:
-        """The key that an unknown resource name resembles, or None."""
+        """Return the key that an unknown resource name resembles, or None."""
         if self.known is not None and self.known.fullmatch(name) is not None:
             return None
         if not name.startswith(self.prefixes):
-            return self._in_another_domain(name)
+            return self._in_similar_domain(name)
         domain, _, local = name.rpartition("/")
-        words = self.keys.get(domain, {})
-        if local in words:  # of a vendor inactive that nobody disputes with
+        keys = self.keys.get(domain, {})
+        if local in keys:  # of an inactive vendor that is in no dispute
             return None
-        # A long key is meant rather than a short one that the name happens to begin with, and the same hardware than other.
+        # A name more probably means a long key than a short one that it begins with, and the same hardware than another.
         for keeps in (True, False):
             for sure in (True, False):
-                meant = _nearest(local, [one for one in words if (len(one) >= SURE_FROM) is sure], words, keeps=keeps)
+                meant = _nearest(local, [key for key in keys if (len(key) >= SURE_FROM) is sure], keys, keeps=keeps)
                 if meant is not None:
                     template = None if keeps else meant.template
                     one_letter = template is None and distance(local, meant.local, 1) == 1
@@ -103,81 +103,82 @@ class Nearness:
                     )
         return None
 
-    def _in_another_domain(self, name: str) -> NearMiss | None:
-        """The key whose domain the name misspells; only names that are keys below their slash are compared."""
+    def _in_similar_domain(self, name: str) -> NearMiss | None:
+        """Return the key whose domain the name misspells; compare only names that are keys after their slash."""
         domain, _, local = name.rpartition("/")
-        found = [(distance(domain, each, MAX_DISTANCE), each) for each in self.domains.get(local, ())]
-        if not found or min(found)[0] > MAX_DISTANCE:
-            return None
-        away, meant = min(found)
-        return NearMiss(f"{meant}/{local}", away == 1)
+        away, meant = min(
+            ((distance(domain, each, MAX_DISTANCE), each) for each in self.domains.get(local, ())), default=(0, "")
+        )
+        return NearMiss(f"{meant}/{local}", away == 1) if meant and away <= MAX_DISTANCE else None
 
 
-def _nearest(name: str, locals_: Sequence[str], words: Mapping[str, _Word], *, keeps: bool) -> _Word | None:
-    """The longest key that the name begins with, else the nearest one; None where all are too far."""
-    begun = [word for word in locals_ if name.startswith(word) and 0 < len(name) - len(word) <= MAX_LONGER]
-    begun = [word for word in begun if words[word].kept_by(name) is keeps]
-    if begun:
-        return words[max(begun, key=len)]
-    candidates = (word for word in locals_ if abs(len(name) - len(word)) <= MAX_DISTANCE)
-    near = [found for word in candidates if (found := (distance(name, word, MAX_DISTANCE), word))[0] <= MAX_DISTANCE]
-    near = [(away, word) for away, word in near if words[word].kept_by(name) is keeps]
-    return words[min(near)[1]] if near else None
+def _nearest(
+    name: str, candidates: Sequence[str], known: Mapping[str, _LocalName], *, keeps: bool
+) -> _LocalName | None:
+    """Return the longest key that the name begins with, else the nearest one; None if all are too far."""
+    prefixes = [local for local in candidates if name.startswith(local) and 0 < len(name) - len(local) <= MAX_LONGER]
+    prefixes = [local for local in prefixes if known[local].value_in(name) is keeps]
+    if prefixes:
+        return known[max(prefixes, key=len)]
+    similar = (local for local in candidates if abs(len(name) - len(local)) <= MAX_DISTANCE)
+    near = [(away, local) for local in similar if (away := distance(name, local, MAX_DISTANCE)) <= MAX_DISTANCE]
+    near = [(away, local) for away, local in near if known[local].value_in(name) is keeps]
+    return known[min(near)[1]] if near else None
 
 
 def nearness(vendors: Iterable[Vendor]) -> Nearness:
-    """What is near to the keys of these vendors, those inactive included."""
+    """Collect the keys of these vendors, including inactive ones, to find near misses of them."""
     prefixes: set[str] = set()
-    words: dict[str, dict[str, _Word]] = {}
+    keys: dict[str, dict[str, _LocalName]] = {}
     known: set[str] = set()
     for vendor in vendors:
         document = vendor.document
         known.update(document.known)
         names = [
             name
-            for word in vendor.keys.values()
-            if word.place == "resource"
-            for template in word.spellings
+            for key in vendor.keys.values()
+            if key.place == "resource"
+            for template in key.spellings
             for name in _names(vendor, template)
         ]
         prefixes.update(document.match.resources or [f"{domain}/" for domain, _ in names])
-        for domain, word in names:
-            words.setdefault(domain, {}).setdefault(word.local, word)
-    pattern = "|".join(glob_pattern(one) for one in sorted(known))
+        for domain, local in names:
+            keys.setdefault(domain, {}).setdefault(local.local, local)
+    pattern = "|".join(glob_pattern(name) for name in sorted(known))
     domains: dict[str, list[str]] = {}
-    for domain, below in sorted(words.items()):
-        for local in below if len(domain) >= DOMAIN_FROM else ():
-            domains.setdefault(local, []).append(domain)
+    for domain, below in sorted(keys.items()):
+        for name in below if len(domain) >= DOMAIN_FROM else ():
+            domains.setdefault(name, []).append(domain)
     return Nearness(
         tuple(sorted(prefixes)),
-        {domain: dict(sorted(below.items())) for domain, below in words.items()},
+        {domain: dict(sorted(below.items())) for domain, below in keys.items()},
         re.compile(pattern, re.DOTALL) if pattern else None,
-        {local: tuple(each) for local, each in domains.items()},
+        {name: tuple(each) for name, each in domains.items()},
     )
 
 
-def _names(vendor: Vendor, template: Template) -> Iterator[tuple[str, _Word]]:
-    """Its names that can be listed, by domain; one of several variables is bound to none."""
+def _names(vendor: Vendor, template: Template) -> Iterator[tuple[str, _LocalName]]:
+    """The names of a template that can be listed, by domain; with several variables they are bound to none."""
     names = list(template.names(vendor.document.variables))
     single = len(template.variables) == 1
     choices = tuple(dict.fromkeys(binding[0][1] for _, binding in names)) if single else ()
     for name, binding in names:
         domain, _, local = name.rpartition("/")
-        yield domain, _Word(local, binding[0][1], template, choices) if single else _Word(local)
+        yield domain, _LocalName(local, binding[0][1], template, choices) if single else _LocalName(local)
 
 
 def distance(left: str, right: str, most: int | None = None) -> int:
-    """Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions, swaps of neighbours.
+    """Damerau-Levenshtein distance (optimal string alignment): insertions, deletions, substitutions, swaps of neighbors.
 
-    With `most` it is not counted further than one above that, for a pod may have many names that are near to nothing.
+    With `most`, counting stops one above it: a pod may have many names that resemble nothing.
     """
     before: list[int] = []
     last = list(range(len(right) + 1))
-    for i, one in enumerate(left, start=1):
+    for i, letter in enumerate(left, start=1):
         row = [i]
         for j, other in enumerate(right, start=1):
-            cost = min(row[j - 1] + 1, last[j] + 1, last[j - 1] + (one != other))
-            if i > 1 and j > 1 and one == right[j - 2] and left[i - 2] == other:
+            cost = min(row[j - 1] + 1, last[j] + 1, last[j - 1] + (letter != other))
+            if i > 1 and j > 1 and letter == right[j - 2] and left[i - 2] == other:
                 cost = min(cost, before[j - 2] + 1)
             row.append(cost)
         before, last = last, row

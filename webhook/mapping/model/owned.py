@@ -1,4 +1,4 @@
-"""Keys that belong to a scheduler, and keys that only hint at something to one, compiled into sets and patterns."""
+"""Keys that only a scheduler may write, and keys with hints for one, compiled into sets and patterns."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,12 +16,12 @@ _LITERAL: Final = re.compile(r"[A-Za-z0-9]")
 
 @dataclass(frozen=True, slots=True)
 class Keys:
-    """A set of label or annotation keys, some of them as patterns; ``key in keys`` asks.
+    """A set of label or annotation keys, some of them as patterns; test membership with ``key in keys``.
 
     Attributes:
         exact: whole keys.
-        patterns: keys with ``*``, as one expression of our own making.
-        expressions: keys with variables, whose expressions are the document's.
+        patterns: keys with ``*``, as one expression that is made here.
+        expressions: keys with variables, whose expressions the document writes.
     """
 
     exact: frozenset[str] = frozenset()
@@ -32,7 +32,7 @@ class Keys:
         return bool(self.among((key,)))
 
     def among(self, keys: Iterable[str]) -> list[str]:
-        """Those of these keys that are in the set, in their order."""
+        """The keys that are in the set, in their order."""
         exact = self.exact
         if self.patterns is None and not self.expressions:
             return [key for key in keys if key in exact]
@@ -40,18 +40,20 @@ class Keys:
         if not self.expressions:
             return [key for key in keys if key in exact or matches(key)]
         return [
-            key for key in keys if key in exact or matches(key) or any(one.matches(key) for one in self.expressions)
+            key
+            for key in keys
+            if key in exact or matches(key) or any(pattern.matches(key) for pattern in self.expressions)
         ]
 
 
 @dataclass(frozen=True, slots=True)
 class Owned:
-    """What a vendor's scheduler writes for itself, and what a user writes for it.
+    """The marks that a vendor's scheduler writes, and the hints that users write for it.
 
     Attributes:
-        annotations: allocation marks: copied they break placement, forged they steal devices.
+        annotations: allocation marks: a copied one breaks placement, a forged one takes devices of others.
         labels: the same, as labels.
-        hints: annotations that mean something to this scheduler only; a mark is never a hint.
+        hints: annotations that only this scheduler reads; a mark is never a hint.
     """
 
     annotations: Keys = Keys()
@@ -59,13 +61,13 @@ class Owned:
     hints: Keys = Keys()
 
     def hint(self, key: str) -> bool:
-        """Whether an annotation is a hint that is lost when the pod goes to another vendor."""
+        """Return whether an annotation is a hint, which is lost when the pod is translated to another vendor."""
         return key in self.hints and key not in self.annotations
 
 
-def union(each: Iterable[Owned]) -> Owned:
-    """What any of these has."""
-    groups = zip(*((one.annotations, one.labels, one.hints) for one in each), strict=True)
+def union(sets: Iterable[Owned]) -> Owned:
+    """The union of several sets of marks and hints."""
+    groups = zip(*((owned.annotations, owned.labels, owned.hints) for owned in sets), strict=True)
     return Owned(*map(_any_of, groups))
 
 
@@ -75,31 +77,31 @@ def _any_of(sets: Iterable[Keys]) -> Keys:
     return Keys(
         frozenset().union(*(keys.exact for keys in sets)),
         re.compile("|".join(patterns), re.DOTALL) if patterns else None,
-        tuple({one: None for keys in sets for one in keys.expressions}),
+        tuple(dict.fromkeys(pattern for keys in sets for pattern in keys.expressions)),
     )
 
 
 def compile_owned(
     owned: Sequence[str | schema.OwnedLabel], hints: Sequence[str], variables: Mapping[str, schema.Variable], path: Path
 ) -> tuple[Owned, list[Problem]]:
-    """The owned keys and hints of a document; fit for use only if there are no problems.
+    """Compile the owned keys and hints of a document; the result is usable only if there are no problems.
 
     Args:
         owned: annotation patterns and ``{label: pattern}``; ``*`` stands for anything, ``{variable}`` for its values.
         hints: annotation patterns, likewise.
         variables: the document's variables.
-        path: where in the document `owned` stands; `hints` stands beside it.
+        path: the path of `owned` in the document; `hints` is its neighbor.
     """
     annotations = {(*path, i): entry for i, entry in enumerate(owned) if isinstance(entry, str)}
     labels = {(*path, i, "label"): entry.label for i, entry in enumerate(owned) if not isinstance(entry, str)}
-    told = {(*path[:-1], "hints", i): entry for i, entry in enumerate(hints)}
+    hint_keys = {(*path[:-1], "hints", i): entry for i, entry in enumerate(hints)}
     problems: list[Problem] = []
-    compiled = [_keys(group, variables, problems) for group in (annotations, labels, told)]
+    compiled = [_keys(group, variables, problems) for group in (annotations, labels, hint_keys)]
     return Owned(*compiled), problems
 
 
 def _keys(keys: Mapping[Path, str], variables: Mapping[str, schema.Variable], problems: list[Problem]) -> Keys:
-    """Keys by their path, compiled; what is wrong with them is added to `problems`."""
+    """Compile keys, which are by their path; add what is wrong with them to `problems`."""
     exact: set[str] = set()
     patterns: list[str] = []
     expressions: list[Expression] = []
@@ -109,7 +111,7 @@ def _keys(keys: Mapping[Path, str], variables: Mapping[str, schema.Variable], pr
             hint = "add it under `variables`, or write `*`"
             problems.append(Problem(f"the variable {{{name}}} is not defined", path, hint))
         if _LITERAL.search(_VARIABLE.sub("", key)) is None:
-            problems.append(Problem(f"{key!r} would be every key", path, "write a part of the key itself"))
+            problems.append(Problem(f"{key!r} matches every key", path, "write a part of the key itself"))
         if unknown:
             continue
         if "{" in key:
@@ -125,7 +127,7 @@ def _keys(keys: Mapping[Path, str], variables: Mapping[str, schema.Variable], pr
 
 
 def _expression(key: str, variables: Mapping[str, schema.Variable]) -> str:
-    """A key with what its variables can be, and ``.*`` for a star."""
+    """An expression for a key, with the values of its variables, and ``.*`` for a star."""
     parts = _VARIABLE.split(key)
     return "".join(
         f"(?:{_values(variables[part])})" if index % 2 else ".*".join(map(literal, re.split(r"\*+", part)))
@@ -136,5 +138,5 @@ def _expression(key: str, variables: Mapping[str, schema.Variable]) -> str:
 def _values(variable: schema.Variable) -> str:
     listed = variable.values if isinstance(variable.values, list) else []
     patterns = [variable.values if isinstance(variable.values, str) else None, variable.others]
-    said = [literal(value) for value in (*listed, *(variable.rows or ()))]
-    return "|".join([*said, *(f"(?:{one})" for one in patterns if one is not None)])
+    literals = [literal(value) for value in (*listed, *(variable.rows or ()))]
+    return "|".join([*literals, *(f"(?:{pattern})" for pattern in patterns if pattern is not None)])

@@ -1,4 +1,4 @@
-"""The policy: all vendors and settings, compiled; immutable, shared by every review, known by the digest of its documents."""
+"""The policy: all vendors and settings, compiled; immutable, shared by reviews, identified by a digest of its documents."""
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -7,43 +7,40 @@ from functools import cached_property
 from typing import Final
 
 from webhook.mapping.document.problem import MappingError, Problem, nearest_known
-from webhook.mapping.document.schema import Amount
+from webhook.mapping.document.schema_types import Amount
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.model.gpu_models import compile_cards, labels_of_cards
-from webhook.mapping.model.match_names import Room
+from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.memo import Memo
 from webhook.mapping.model.names import Names, Owner, conflicts, index
 from webhook.mapping.model.near_misses import Nearness, nearness
 from webhook.mapping.model.owned import Owned, union
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
-from webhook.quantity import QuantityError, parse_quantity
+from webhook.quantity import MIB, QuantityError, parse_quantity
 
 SETTINGS: Final = "settings"
-"""The source of problems in the settings, whatever file they came from."""
+"""The source of problems in the settings, from whatever file."""
 
 CLUSTER_NAMESPACES: Final = frozenset({"kube-system", "kube-node-lease"})
-"""Namespaces whose pods keep the cluster itself alive."""
-
-
-MIB: Final = 1024**2
+"""Namespaces of pods that the cluster itself needs."""
 
 
 @dataclass(frozen=True)
 class Policy:
-    """What decisions are made by. Built once for each change of configuration by `compile_policy`.
+    """What decisions depend on, built by `compile_policy` once for each change of configuration.
 
     Attributes:
-        vendors: by name; inactive ones too.
-        settings: what the cluster speaks and permits.
+        vendors: by name, including inactive ones.
+        settings: the settings of the cluster.
         digest: 12 hex digits, the same wherever the same documents are in force.
-        resources, labels, annotations, node_selector: whose key a key is.
-        standby: resource names whose vendor is not in force, and the name in dispute that put it there.
-        near: what resembles a known resource name.
+        resources, labels, annotations, node_selector: the readers of each name.
+        inactive: resource names that only inactive vendors have, each with the disputed name that decides it.
+        near: finds names that resemble a known resource name.
         largest_card: bytes; more memory per device is refused.
-        cards: bytes of a device by the name that a label of nodes gives it; without any no pod is searched for one.
+        cards: bytes of a device by its value in a node label; if empty, no pod is searched for one.
         card_labels: those labels, by hardware family.
-        never_touched: namespaces whose pods are left alone.
-        memo: results of pure functions of this policy.
+        never_touched: namespaces whose pods are never changed.
+        memo: a cache of results of pure functions of this policy.
     """
 
     vendors: Mapping[str, Vendor]
@@ -63,25 +60,25 @@ class Policy:
 
     @cached_property
     def request_keys(self) -> frozenset[str]:
-        """Every key that can be listed and that some vendor reads somewhere."""
+        """Every name that can be listed and that some vendor reads."""
         return frozenset().union(
             self.resources.exact, self.labels.exact, self.annotations.exact, self.node_selector.exact
         )
 
     @cached_property
     def marks(self) -> Owned:
-        """What belongs or hints to any vendor's scheduler, to look for in one pass through a pod's keys."""
+        """The marks and hints of all vendors' schedulers, to find them in one pass through a pod's keys."""
         return union(vendor.owned for vendor in self.vendors.values())
 
     @cached_property
     def perhaps(self) -> tuple[re.Pattern[str], ...]:
-        """Names that may be a key in force under a name of the cluster's own, if nobody else has them."""
-        words = (word for vendor in self.in_force for word in vendor.keys.values())
-        return tuple(word.perhaps for word in words if word.perhaps is not None)
+        """Patterns of names under which a cluster may serve a key, unless a vendor has the name."""
+        keys = (key for vendor in self.in_force for key in vendor.keys.values())
+        return tuple(key.perhaps for key in keys if key.perhaps is not None)
 
     @cached_property
     def references(self) -> frozenset[str]:
-        """The annotations by which a vendor's own webhook has a pod refer to ConfigMaps."""
+        """The annotations by which a vendor's own webhook makes a pod refer to ConfigMaps."""
         keys = (vendor.document.config_maps for vendor in self.vendors.values())
         return frozenset(key for key in keys if key is not None)
 
@@ -92,10 +89,10 @@ class Policy:
 
 
 def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: str) -> Policy:
-    """The policy of these vendors under these settings.
+    """Compile the policy of these vendors under these settings.
 
     Raises:
-        MappingError: vendors contradict each other or the settings: a name owned twice, a chain, an unknown vendor.
+        MappingError: vendors contradict each other or the settings: a name with two owners, a chain, an unknown vendor.
     """
     vendors, disputes = _with_owners(vendors, settings)
     active = [vendor for vendor in vendors.values() if not vendor.inactive]
@@ -104,10 +101,10 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
     problems = [
         *_unknown_names(vendors, settings),
         *conflicts(resources, "resource", vendors),
-        *conflicts(_asking(vendors, annotations), "annotation", vendors),
+        *conflicts(_size_annotations(vendors, annotations), "annotation", vendors),
         *_chains(vendors, settings),
-        *_selected(active, selectors),
-        *_too_many(vendors.values()),
+        *_read_selectors(active, selectors),
+        *_capacity_problems(vendors.values()),
     ]
     largest = _largest_card(settings.largest_card, problems)
     cards, wrong = compile_cards(settings.cards, largest, SETTINGS)
@@ -122,7 +119,7 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
         labels=index(active, "label"),
         annotations=annotations,
         node_selector=selectors,
-        inactive=_standby_names(vendors, resources, disputes),
+        inactive=_inactive_names(vendors, resources, disputes),
         near=nearness(vendors.values()),
         largest_card=largest,
         cards=cards,
@@ -132,23 +129,23 @@ def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: st
 
 
 def _with_owners(vendors: Mapping[str, Vendor], settings: Settings) -> tuple[dict[str, Vendor], dict[str, str]]:
-    """The setting `owners` applied: who it names is in force, others with a key of that name are inactive for that name."""
+    """Apply the setting `owners`: return the vendors with the named ones active and others with such a key inactive."""
     owned = dict(vendors)
     disputes: dict[str, str] = {}
     for name, owner in settings.owners.items():
-        users = {one.vendor for one in index(vendors.values(), "resource").owners(name)}
+        users = {user.vendor for user in index(vendors.values(), "resource").owners(name)}
         for user in users:
             owned[user] = replace(vendors[user], inactive=user != owner)
             disputes[user] = name
     return owned, disputes
 
 
-def _standby_names(
+def _inactive_names(
     vendors: Mapping[str, Vendor], resources: Names, disputes: Mapping[str, str]
 ) -> dict[str, tuple[Owner, str]]:
-    """Resource names that only a vendor inactive has, each with the disputed name that decides it.
+    """Return the resource names that only inactive vendors have, each with the disputed name that decides it.
 
-    A vendor whose names nobody in force uses is in no dispute: its keys are nobody's here.
+    An inactive vendor that shares no name with an active one is in no dispute: its names have no owner here.
     """
     decided: dict[str, tuple[Owner, str]] = {}
     for vendor in vendors.values():
@@ -159,20 +156,24 @@ def _standby_names(
     return decided
 
 
-def _asking(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
-    """The annotations that carry memory or cores: they have one owner; counts may be shared."""
+def _size_annotations(vendors: Mapping[str, Vendor], annotations: Names) -> Names:
+    """Return the annotations that hold memory or cores, which have one owner; counts may be shared."""
     sizes = {"memory", "cores"}
     return Names(
         {
-            key: kept
+            key: sized
             for key, owners in annotations.exact.items()
-            if (kept := tuple(one for one in owners if sizes & set(vendors[one.vendor].keys[one.word].dimensions)))
+            if (
+                sized := tuple(
+                    owner for owner in owners if sizes & set(vendors[owner.vendor].keys[owner.word].dimensions)
+                )
+            )
         }
     )
 
 
-def _selected(vendors: Iterable[Vendor], selectors: Names) -> Iterator[Problem]:
-    """What is put into a nodeSelector may not be read there: a second pass would read another request."""
+def _read_selectors(vendors: Iterable[Vendor], selectors: Names) -> Iterator[Problem]:
+    """Report keys that one vendor writes into a nodeSelector and another reads: a second pass would read another request."""
     for vendor in vendors:
         for key in vendor.place.node_selector:
             for owner in selectors.owners(key):
@@ -193,16 +194,19 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
     ]
     problems.extend(
         Problem(
-            f"no other vendor is called {one.copies!r}", ("copies",), nearest_known(one.copies, vendors), one.source
+            f"no other vendor is called {vendor.copies!r}",
+            ("copies",),
+            nearest_known(vendor.copies, vendors),
+            vendor.source,
         )
-        for one in vendors.values()
-        if one.copies is not None and (one.copies not in vendors or one.copies == one.name)
+        for vendor in vendors.values()
+        if vendor.copies is not None and (vendor.copies not in vendors or vendor.copies == vendor.name)
     )
     problems.extend(
-        Problem(f"no other vendor is called {name!r}", ("beside", name), nearest_known(name, vendors), one.source)
-        for one in vendors.values()
-        for name in one.document.beside
-        if name not in vendors or name == one.name
+        Problem(f"no other vendor is called {name!r}", ("beside", name), nearest_known(name, vendors), vendor.source)
+        for vendor in vendors.values()
+        for name in vendor.document.beside
+        if name not in vendors or name == vendor.name
     )
     if settings.target is not None and settings.target not in vendors:
         problems.append(
@@ -218,13 +222,13 @@ def _unknown_names(vendors: Mapping[str, Vendor], settings: Settings) -> list[Pr
             problems.append(
                 Problem(f"no vendor is called {owner!r}", ("owners", name), nearest_known(owner, vendors), SETTINGS)
             )
-        elif owner not in {one.vendor for one in index(vendors.values(), "resource").owners(name)}:
+        elif owner not in {user.vendor for user in index(vendors.values(), "resource").owners(name)}:
             problems.append(Problem(f"{owner} has no key {name}", ("owners", name), None, SETTINGS))
     return problems
 
 
 def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
-    """What was translated once must be at home: no target may be moved on again."""
+    """Report targets that are themselves translated: a translated request must be final."""
     problems: list[Problem] = []
     for vendor in vendors.values():
         target = vendors.get(vendor.translate_to or "")
@@ -232,29 +236,29 @@ def _chains(vendors: Mapping[str, Vendor], settings: Settings) -> list[Problem]:
             continue
         path = ("translateTo",)
         if not target.target:
-            problems.append(Problem(f"{target.name} is read only, it is never written", path, None, vendor.source))
+            problems.append(Problem(f"{target.name} is read only and never written", path, None, vendor.source))
         elif target.translate_to is not None and target.name != vendor.name:
             message = f"{target.name} is itself translated to {target.translate_to}"
             problems.append(Problem(message, path, f"write `translateTo: {target.translate_to}`", vendor.source))
         elif settings.target not in {None, target.name} and target.same_family(
             vendors.get(settings.target or "", target)
         ):
-            message = f"{target.name} would be moved on to {settings.target} by the setting `target`"
+            message = f"{target.name} would be translated on to {settings.target} by the setting `target`"
             problems.append(Problem(message, path, f"write `translateTo: {settings.target}`", vendor.source))
     home = vendors.get(settings.target or "")
     if home is not None and not home.target:
-        problems.append(Problem(f"{home.name} is read only, it is never written", ("target",), None, SETTINGS))
+        problems.append(Problem(f"{home.name} is read only and never written", ("target",), None, SETTINGS))
     elif home is not None and home.translate_to not in {None, home.name}:
         message = f"{home.name} is itself translated to {home.translate_to}"
         problems.append(Problem(message, ("target",), f"write `target: {home.translate_to}`", SETTINGS))
     return problems
 
 
-def _too_many(vendors: Iterable[Vendor]) -> Iterator[Problem]:
-    """More names than match conditions can hold: the documents that come last are too much."""
-    room = Room()
+def _capacity_problems(vendors: Iterable[Vendor]) -> Iterator[Problem]:
+    """Report more names than match conditions can hold, for the documents that come last."""
+    capacity = Capacity()
     for vendor in sorted(vendors, key=lambda vendor: vendor.source != BUILT_IN):
-        beyond = room.take(vendor.lets_through)
+        beyond = capacity.take(vendor.lets_through)
         if beyond:
             message = f"with {vendor.name} the names of all documents that let pods through would be {beyond}"
             yield Problem(message, (), "leave out names, or whole documents", vendor.source)

@@ -1,4 +1,4 @@
-"""Resource names that several vendors use: who owns each in a policy, who is inactive for it, and how that is changed."""
+"""Resource names that several vendors use: the active vendor for each, the inactive ones, and the setting that decides."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from webhook.mapping.model.policy import Policy
 
 @dataclass(frozen=True, slots=True)
 class Shared:
-    """A name of several vendors.
+    """A resource name of several vendors.
 
     Attributes:
         name: the resource name.
-        owner: the vendor that reads it; None where all of them are inactive.
-        others: the vendors inactive that use it, in the order of the policy.
+        owner: the vendor that reads it; None if all are inactive.
+        others: the inactive vendors that use it, in the order of the policy.
     """
 
     name: str
@@ -22,15 +22,15 @@ class Shared:
     others: tuple[str, ...]
 
     def choice(self, vendor: str) -> str:
-        """The setting that puts a vendor in force for the name."""
+        """The setting that makes a vendor the active one for the name."""
         return f"owners: {{{self.name}: {vendor}}}"
 
 
 def shared_names(policy: Policy) -> Iterator[Shared]:
-    """Every such name that can be listed, in alphabetical order."""
+    """Every shared name that can be listed, in alphabetical order."""
     users = index(policy.vendors.values(), "resource").exact
     for name in sorted(users):
         vendors = dict.fromkeys(owner.vendor for owner in users[name])
         if len(vendors) > 1:
-            owner = next((one for one in vendors if not policy.vendors[one].inactive), None)
-            yield Shared(name, owner, tuple(one for one in vendors if one != owner))
+            owner = next((vendor for vendor in vendors if not policy.vendors[vendor].inactive), None)
+            yield Shared(name, owner, tuple(vendor for vendor in vendors if vendor != owner))

@@ -1,36 +1,35 @@
-"""The shim of a vendor, compiled: what brings the library into a container, and what makes the loader find it.
+"""The shim of a vendor, compiled: volumes that bring the library into a container, variables that make the loader find it.
 
-Rules: a shim goes only with a limit (variables of its own, or the device plugin's); it never writes a
-``*_VISIBLE_DEVICES``, for a pod's variable beats the device plugin's and would hand out every device.
+A shim needs a limit, from variables of its own or from the device plugin. It never writes a ``*_VISIBLE_DEVICES``: a pod's
+variable overrides the device plugin's and would grant access to all devices.
 """
 
 import posixpath
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, TypeAlias
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_enforcement as schema
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.model.dynamic_loader import LD_LIBRARY_PATH, LD_PRELOAD, absolute
 from webhook.mapping.model.shim_rules import PLACEHOLDER, PLACEHOLDERS, shim_problems
+from webhook.quantity import MIB
 from webhook.request import ALL, FREE, Percent, Request, Size
 
 Entry: TypeAlias = Mapping[str, Any]
-"""A member of a list in a pod, as JSON data; shared between requests, so never changed."""
+"""An entry of a list in a pod, as JSON data; shared between requests, so never changed."""
 Need: TypeAlias = Literal["memory", "cores"]
-
-_MIB: Final = 1024**2
 
 
 @dataclass(frozen=True, slots=True)
 class ShimVariable:
-    """A variable that the shim reads, with a value that may use the request.
+    """A variable that the shim reads, whose value may depend on the request.
 
     Attributes:
         template: the value; ``{memory}`` stands for MiB per device, rounded up, ``{cores}`` for percent per device, rounded
             up, ``{devices}`` for the count of devices, ``{container}`` for the container's name.
-        uses: the placeholders in it.
+        uses: the placeholders in the template.
     """
 
     name: str
@@ -38,7 +37,7 @@ class ShimVariable:
     uses: frozenset[str]
 
     def can_be(self, value: str) -> bool:
-        """Whether some request gives it this value, in any case of letters."""
+        """Return whether some request gives the variable this value, in any case."""
         parts = PLACEHOLDER.split(self.template)
         pattern = "".join(
             f"(?:{PLACEHOLDERS.get(part, '.*')})" if index % 2 else re.escape(part) for index, part in enumerate(parts)
@@ -48,16 +47,16 @@ class ShimVariable:
 
 @dataclass(frozen=True, slots=True)
 class Delivery:
-    """A way in which the library reaches a container; ``none`` brings nothing.
+    """A way in which the library reaches a container; ``none`` adds nothing.
 
     Attributes:
-        kind: its name in documents, in the namespace's annotation and in the status.
-        library: name of the volume that holds the library, which no container may write to; empty for ``none``.
-        mount_path: where the library is mounted; empty for ``none``.
-        volumes: entries of the pod's ``volumes``, with the writable state.
+        kind: the name in documents, in the namespace's annotation and in the status.
+        library: the name of the volume that holds the library, which no container may write to; empty for ``none``.
+        mount_path: the mount path of the library; empty for ``none``.
+        volumes: entries of the pod's ``volumes``, including the writable state.
         mounts: entries of the container's ``volumeMounts``.
-        marks: what stands, in undecoded JSON, in every list that could collide: names of the volumes, last parts of the
-            mount paths, or an escape, which may hide any of them.
+        marks: texts of which undecoded JSON contains one if it could collide: names of the volumes, last parts of the
+            mount paths, or an escape, which may hide either.
     """
 
     kind: Literal["hostPath", "none"]
@@ -68,9 +67,9 @@ class Delivery:
     marks: tuple[bytes, ...] = ()
 
     def meets(self, raw: bytes) -> bool:
-        """Whether a list of volumes or mounts, undecoded, could hold something of its names or at its paths.
+        """Return whether an undecoded list of volumes or mounts may hold one of its names or paths.
 
-        Like `Guards.concerns`: a quick look that never says no for something.
+        Like `Guards.concerns`, a fast check without false negatives.
         """
         text = bytes(raw)
         return any(mark in text for mark in self.marks)
@@ -84,18 +83,18 @@ class Shim:
     """What a container with a share gets; made by `compile_shim` only.
 
     Attributes:
-        mode: ``plugin``: the cluster's device plugin mounts it, and nothing is injected.
-        mounted_by: label of the DaemonSets whose device plugin does; None where none is known.
-        limit: who carries the limit: ``env``: the `variables`; ``plugin``: the device plugin.
-        forms: only for requests in these forms; None: in any.
-        needs: dimensions that must be limited by a value that can be written.
-        refuse_unmet: a request that does not have them is refused, not left to the device plugin.
+        mode: with ``plugin`` the cluster's device plugin mounts the library, and nothing is injected.
+        mounted_by: label of the DaemonSets whose device plugin mounts the library; None if none is known.
+        limit: who sets the limit: ``env``: the `variables`; ``plugin``: the device plugin.
+        forms: the forms of requests that get the shim; None: all.
+        needs: dimensions that must have a limit that can be written.
+        refuse_unmet: a request without them is denied, not left to the device plugin.
         deliveries: in order of preference.
         library_path: directories that ``LD_LIBRARY_PATH`` begins with.
-        image_default: directories that stand for the image's own, which a webhook cannot see.
+        image_default: directories in place of the image's own, which a webhook cannot see.
         preload: files that ``LD_PRELOAD`` begins with.
-        variables: what the library reads.
-        names: every variable that it may write.
+        variables: the variables that the library reads.
+        names: all variables that the shim may write.
         path_alone: the entry for a container without ``LD_LIBRARY_PATH``.
         path_before_env_from: the entry for a container that may take one from ``envFrom``.
         preload_alone: the entry for a container without ``LD_PRELOAD``.
@@ -118,25 +117,25 @@ class Shim:
     preload_alone: Entry
 
     def serves(self, form: str | None) -> bool:
-        """Whether a request in this form gets the shim."""
+        """Return whether a request in this form gets the shim."""
         return self.forms is None or form in self.forms
 
     def unmet(self, request: Request) -> Need | None:
-        """The dimension whose limit cannot be written, which the shim needs or has a variable for."""
+        """Return the dimension that the shim needs, or has a variable for, and whose limit cannot be written; else None."""
         if "memory" in self.needs and not isinstance(request.memory, Size):
             return "memory"
         if "cores" in self.needs and not isinstance(request.cores, Percent):
             return "cores"
-        # No limit and all of a device need no variable; a part of a device of unknown size needs one that nobody can write.
+        # No limit and all of a device need no variable; a percentage of a device of unknown size has no value to write.
         if isinstance(request.memory, Percent) and request.memory != ALL:
             return next(("memory" for variable in self.variables if "memory" in variable.uses), None)
         return None
 
     def values(self, request: Request, container: str) -> dict[str, str]:
-        """The variables by name, for a settled request; without those whose value is "no limit"."""
+        """Return the values of the variables for a settled request, without those for which it has no limit."""
         amounts = {"container": container, "devices": str(request.devices)}
         if isinstance(request.memory, Size):
-            amounts["memory"] = str(-(-request.memory.bytes // _MIB))
+            amounts["memory"] = str(-(-request.memory.bytes // MIB))
         if request.cores is not FREE and request.cores is not None:
             amounts["cores"] = str(-(-request.cores.value // 1))
         return {
@@ -147,18 +146,18 @@ class Shim:
 
 
 def compile_shim(model: schema.Shim, forms: Collection[str], path: Path) -> tuple[Shim, list[Problem]]:
-    """The shim of a document; it is fit for use only if there are no problems.
+    """Compile the shim of a document; the result is usable only if there are no problems.
 
     Args:
-        model: what the document says.
+        model: the part of the document.
         forms: the names of the vendor's forms.
-        path: where in the document it stands.
+        path: its path in the document.
     """
-    problems = [Problem(one.message, (*path, *one.path), one.hint) for one in shim_problems(model, forms)]
-    return _compiled(model), problems
+    problems = [replace(problem, path=(*path, *problem.path)) for problem in shim_problems(model, forms)]
+    return _shim(model), problems
 
 
-def _compiled(model: schema.Shim) -> Shim:
+def _shim(model: schema.Shim) -> Shim:
     library_path = model.library_path or schema.LibraryPath.model_construct(prefix=[], image_default=[])
     preload = tuple(model.preload.prefix) if model.preload is not None else ()
     prefix = ":".join(library_path.prefix)

@@ -1,10 +1,10 @@
-"""What the document of a shim has to fulfil beyond its types; each rule yields the problems that it finds."""
+"""The rules for the shim of a document beyond its types; each rule yields the problems that it finds."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_enforcement as schema
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.model.dynamic_loader import KEPT_LIBRARY_PATH, LD_LIBRARY_PATH, LD_PRELOAD
 from webhook.quantity import QuantityError, parse_quantity
@@ -15,7 +15,7 @@ PLACEHOLDERS: Final = {
     "devices": "[1-9][0-9]*",
     "container": "[a-z0-9]([-a-z0-9]*[a-z0-9])?",
 }
-"""What the value of a variable may use, and what that can become."""
+"""The placeholders in the value of a variable, and patterns of what replaces them."""
 PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 
 _ENV_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
@@ -26,16 +26,16 @@ _RELATIVE: Final = re.compile(rf"{_PATH_PART}(?:/{_PATH_PART})*")
 
 
 def shim_problems(model: schema.Shim, forms: Collection[str]) -> Iterator[Problem]:
-    """Everything that is wrong with a shim, by its place in the shim's part of the document.
+    """Report everything that is wrong with a shim, with paths relative to it.
 
     Args:
-        model: what the document says.
+        model: the part of the document.
         forms: the names of the vendor's forms.
     """
     for check in (_limit_problems, _delivery_problems, _state_problems, _loader_problems, _env_problems):
         yield from check(model)
     if model.mounted_by is not None and not re.fullmatch(r"[^=\s]+=[^=\s]+", model.mounted_by):
-        yield Problem(f"{model.mounted_by!r} is no label with its value", ("mountedBy",), "write key=value")
+        yield Problem(f"{model.mounted_by!r} is not a label with its value", ("mountedBy",), "write key=value")
     for index, name in enumerate(model.forms or ()):
         if name not in forms:
             yield Problem(f"no form is called {name!r}", ("forms", index), f"forms are {', '.join(forms)}")
@@ -44,20 +44,20 @@ def shim_problems(model: schema.Shim, forms: Collection[str]) -> Iterator[Proble
 def _limit_problems(model: schema.Shim) -> Iterator[Problem]:
     if model.limit is None:
         yield Problem(
-            "a shim goes only with a limit: nothing says who carries it",
+            "a shim needs a limit, and `limit` is missing",
             ("limit",),
-            "write `limit: env` if variables of the pod do, `limit: plugin` if the device plugin does",
+            "write `limit: env` if variables of the pod set it, `limit: plugin` if the device plugin does",
         )
     if model.limit == "env":
-        carried = {name for value in model.env.values() for name in PLACEHOLDER.findall(value)}
+        limited = {name for value in model.env.values() for name in PLACEHOLDER.findall(value)}
         if not model.needs:
             yield Problem(
-                "`limit: env` does not say which limit the variables must carry", ("needs",), "write `needs: [memory]`"
+                "`limit: env` does not specify which limit the variables set", ("needs",), "write `needs: [memory]`"
             )
         for index, need in enumerate(model.needs):
-            if need not in carried:
+            if need not in limited:
                 yield Problem(
-                    f"no variable of `env` carries the limit of {need}",
+                    f"no variable of `env` sets the limit of {need}",
                     ("needs", index),
                     f"give one a value with {{{need}}}, or write `limit: plugin`",
                 )
@@ -66,7 +66,7 @@ def _limit_problems(model: schema.Shim) -> Iterator[Problem]:
         yield Problem(
             f"`{unused[0]}` has no effect: without a delivery only the search path is set",
             (unused[0],),
-            "add a delivery, or leave it out",
+            "add a delivery, or remove it",
         )
 
 
@@ -98,23 +98,25 @@ def _state_problems(model: schema.Shim) -> Iterator[Problem]:
         path: Path = ("state", "mounts", mount_path)
         yield from _path_problems(mount_path, path)
         if _RELATIVE.fullmatch(sub_path) is None:
-            yield Problem(f"{sub_path!r} is no folder inside the volume", path, "write a relative path such as `cache`")
+            yield Problem(
+                f"{sub_path!r} is not a folder inside the volume", path, "write a relative path such as `cache`"
+            )
     for delivery in model.delivery:
         if delivery == "none":
             continue
         host = delivery.host_path
         if host.volume == model.state.volume:
-            yield Problem(f"the library's volume is called {host.volume!r} too", ("state", "volume"))
+            yield Problem(f"the volume of the library is called {host.volume!r}, too", ("state", "volume"))
         for mount_path in model.state.mounts:
             if inside(mount_path, host.mount_path) or inside(host.mount_path, mount_path):
                 yield Problem(
-                    f"{mount_path} and the library's {host.mount_path} lie in each other",
+                    f"{mount_path} and {host.mount_path}, of the library, overlap",
                     ("state", "mounts", mount_path),
                 )
 
 
 def inside(path: str, folder: str) -> bool:
-    """Whether a normalised path is the folder or lies in it."""
+    """Return whether a normalized path is the folder or lies in it."""
     return path == folder or path.startswith(f"{folder}/")
 
 
@@ -138,30 +140,34 @@ def _env_problems(model: schema.Shim) -> Iterator[Problem]:
     for name, value in model.env.items():
         path: Path = ("env", name)
         if name in {LD_LIBRARY_PATH, LD_PRELOAD, KEPT_LIBRARY_PATH}:
-            yield Problem(f"{name} is not set here", path, "use `libraryPath` or `preload`, which keep the user's")
+            yield Problem(
+                f"{name} cannot be set here", path, "use `libraryPath` or `preload`, which keep the user's value"
+            )
         elif name.endswith("VISIBLE_DEVICES"):
-            yield Problem(f"{name} would beat the device plugin's and hand out other devices", path, "leave it out")
+            yield Problem(
+                f"{name} would override the device plugin's and grant access to other devices", path, "remove it"
+            )
         elif _ENV_NAME.fullmatch(name) is None:
-            yield Problem(f"{name!r} is no name of a variable", path, "use letters, digits and `_`")
+            yield Problem(f"{name!r} is not a name of a variable", path, "use letters, digits and `_`")
         for placeholder in PLACEHOLDER.findall(value):
             if placeholder not in PLACEHOLDERS:
-                known = ", ".join(f"{{{one}}}" for one in PLACEHOLDERS)
+                known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
                 yield Problem(f"{{{placeholder}}} is not known", path, f"write one of {known}")
         if re.search("[{}]", PLACEHOLDER.sub("", value)):
-            yield Problem("a brace without its partner", path)
+            yield Problem("unmatched brace", path)
         if "$(" in value:
-            yield Problem("what `$(…)` becomes is the user's to say", path, "write the value itself")
+            yield Problem("the user decides the value of `$(…)`", path, "write the value itself")
 
 
 def _volume_problems(name: str, path: Path) -> Iterator[Problem]:
     if _DNS_LABEL.fullmatch(name) is None:
-        yield Problem(f"{name!r} is no name of a volume", path, "use at most 63 of a-z, 0-9 and `-`")
+        yield Problem(f"{name!r} is not a name of a volume", path, "use at most 63 of a-z, 0-9 and `-`")
 
 
 def _path_problems(text: str, path: Path) -> Iterator[Problem]:
     if _ABSOLUTE.fullmatch(text) is None:
         hint = "begin with `/`; no `/` at the end, no `..`, `:`, `;`, `$`, blank or brace"
-        yield Problem(f"{text!r} is no plain absolute path", path, hint)
+        yield Problem(f"{text!r} is not a plain absolute path", path, hint)
 
 
 def _empty_dir_problems(empty_dir: Mapping[str, str]) -> Iterator[Problem]:

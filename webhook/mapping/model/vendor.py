@@ -1,4 +1,4 @@
-"""A vendor, compiled from its document into immutable values: what reading, writing and the admission steps look at."""
+"""A vendor, compiled from its document into immutable values, for reading, writing and the admission steps."""
 
 import re
 from collections.abc import Mapping
@@ -18,36 +18,42 @@ if TYPE_CHECKING:
     from webhook.mapping.model.shim import Shim
 
 BUILT_IN: Final = "built-in"
-"""The source of documents that are part of the package."""
+"""The source of documents in the package."""
 
-WordPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector"]
-WordKind: TypeAlias = Literal["amount", "other", "text", "container"]
+KeyPlace: TypeAlias = Literal["resource", "label", "annotation", "nodeSelector"]
+KeyKind: TypeAlias = Literal["amount", "other", "text", "container"]
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One thing that a pod can carry, with its unit.
+    """A resource name, label, annotation or node selector that carries a part of a request, with its unit.
 
     Attributes:
-        place: where it stands; a nodeSelector is read only.
-        spellings: its keys; the first is written.
-        kind: ``amount`` has `dimensions`; ``other`` is carried, ``text`` is asked in forms, ``container`` names who asks.
-        unit: what 1 of it is: bytes where `sized`, else percent of a device (for devices 1); None where it is to be
-            configured.
+        place: the kind of name; node selectors are never written.
+        spellings: the names; the first is written.
+        kind: ``amount`` has `dimensions`; ``other`` and ``text`` are compared in forms; ``container`` names the container
+            that requests.
+        unit: the worth of 1: bytes if `sized`, else percent of a device (1 for devices); None: not configured.
         total: the number is over all devices.
         values: legal numbers per device.
-        step: what is written is a multiple of this.
-        rounding: what the vendor does with other numbers; None: it refuses them.
-        listed: one entry for each container, by position.
+        step: written numbers are multiples of this.
+        rounding: how the vendor rounds other numbers; None: it denies them.
+        listed: the value has one entry for each container, by position.
+        twin: a second name: either is read, both are written.
+        picks: the variable whose row the text names.
+        ceiling: another key, of which this one allows more than is requested, and the worth of 1 of that key here.
+        perhaps: unknown resource names that may mean this key: beside one, no default is filled in for it.
+        absent: which container requests if a ``container`` key is missing.
+        why: why the unit has to be configured.
         retired: why current versions of the system no longer read it.
-        ceiling: the key of which it allows more than that requests, and what 1 of it is here.
-        perhaps: unknown resource names that may be this word: beside one, no default is filled in for it.
+        per_container: the name contains the name of a container.
+        variables: the variables of the name, except the container.
     """
 
     name: str
-    place: WordPlace
+    place: KeyPlace
     spellings: tuple[Template, ...]
-    kind: WordKind
+    kind: KeyKind
     dimensions: tuple[Dimension, ...] = ()
     unit: Number | None = 1
     sized: bool = False
@@ -69,12 +75,12 @@ class Key:
 
     @property
     def templates(self) -> tuple[Template, ...]:
-        """All its keys: the spellings, and the twin."""
+        """All names: the spellings, and the twin."""
         return self.spellings if self.twin is None else (*self.spellings, self.twin)
 
     @property
     def asks(self) -> bool:
-        """A container that carries it asks for a GPU (counts in labels or annotations of the pod never do by themselves)."""
+        """Whether it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves."""
         if self.kind == "text":
             return self.picks is not None and self.per_container
         return self.kind == "amount" and (self.place == "resource" or self.per_container)
@@ -82,7 +88,7 @@ class Key:
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What a form asks of a key (or of all keys of a dimension)."""
+    """A condition of a form on a key, or on all keys of a dimension."""
 
     keys: tuple[str, ...]
     absent: bool = False
@@ -91,14 +97,14 @@ class Condition:
     texts: frozenset[str] = frozenset()
 
     def takes_several(self, key: Key) -> bool:
-        """Whether it is a condition on the key that holds for numbers above 1 and not for its absence."""
+        """Return whether the condition holds for numbers of the key above 1, but not without the key."""
         several = self.present or (self.numbers is not None and 2 in self.numbers)  # noqa: PLR2004
         return key.name in self.keys and not self.absent and several
 
 
 @dataclass(frozen=True, slots=True)
 class Derived:
-    """A count of devices that another key implies: its number over `per`."""
+    """A count of devices that another key implies: its number divided by `per`."""
 
     key: str
     per: int
@@ -107,14 +113,14 @@ class Derived:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Form:
-    """One way in which keys make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`).
+    """A combination of keys that makes a request, that the vendor denies (`deny`), or that is left unchanged (`leave`).
 
     Attributes:
-        when: all must hold, on numbers as written.
-        devices, memory, cores: what the form itself says; keys of that dimension are then ignored.
-        absent: what a missing dimension means.
-        words: the mapping's keys as they are read in this form.
-        own_values: those for which the form itself says the legal numbers; a row's do not count for them.
+        when: conditions on the numbers in the pod; all must hold.
+        devices, memory, cores: the values of the form itself; keys of that dimension are then ignored.
+        absent: the meaning of a missing dimension.
+        keys: the keys of the mapping, with the changes of this form.
+        own_values: keys whose legal numbers the form defines; those of a row do not apply to them.
     """
 
     name: str
@@ -131,15 +137,15 @@ class Form:
 
     @property
     def reads(self) -> bool:
-        """Whether it makes a request: it neither denies nor leaves alone."""
+        """Whether it makes a request, and neither denies nor leaves unchanged."""
         return self.deny is None and self.leave is None
 
     def literal(self, dimension: Dimension) -> bool:
-        """Whether the form itself says this dimension."""
+        """Return whether the form itself defines this dimension."""
         return getattr(self, dimension) is not None
 
     def values(self, key: Key, row: "Row | None") -> Numbers | None:
-        """The legal numbers of a key in this form, for the name that a row describes."""
+        """Return the legal numbers of a key in this form, for a name with this row."""
         if row is None or key.name in self.own_values:
             return key.values
         numbers = row.values.get(key.name, key.values)
@@ -148,12 +154,12 @@ class Form:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What one device of a name holds, where the name says the size.
+    """The size of one device of a name, where the name implies it.
 
     Attributes:
-        least, least_cores: what writing may count on.
-        values: legal numbers of keys, or by form those that are legal there.
-        all: numbers of keys that are all of such a device.
+        least, least_cores: the amounts that every such device has, for writing.
+        values: legal numbers of keys, for all forms or by form.
+        all: numbers of keys that mean a whole device.
     """
 
     memory: Memory | None
@@ -167,15 +173,15 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class NamePart:
-    """A variable part of names, and what the names hold.
+    """A variable part of names, and the size of a device by its value.
 
     Attributes:
-        rows: by name, those that the cluster's models of devices have.
-        write: what may be written.
-        everywhere: it stands in no key: what `write` names is what every device holds.
-        why: what the user is to find out, where `write` has to be configured.
-        models: the models of the cluster's devices; empty where it does not say.
-        elsewhere: names that none of these models has, with the models that have them.
+        rows: by value, for those that the models of the cluster have.
+        write: the values that may be written.
+        everywhere: the variable is in no name: every device has the size that `write` names.
+        why: what the user has to find out, if `write` has to be configured.
+        models: the models of the cluster's devices; empty if not configured.
+        elsewhere: values that none of these models has, with the models that have them.
     """
 
     name: str
@@ -189,24 +195,24 @@ class NamePart:
 
 @dataclass(frozen=True, slots=True)
 class Default:
-    """What is filled in for a dimension, and who says so (``mapping`` or ``namespace``)."""
+    """The default of a dimension, and its origin."""
 
     value: int | Memory
     origin: Literal["mapping", "namespace"]
 
     def named(self, dimension: Dimension) -> str:
-        """The default, as messages name it."""
+        """Return the default as messages name it."""
         return f"the {self.origin}'s default-{dimension}: {self.value}"
 
 
 @dataclass(frozen=True, slots=True)
 class LetsThrough:
-    """The names by which a pod is let through to the webhook; ``*`` stands for anything.
+    """The names by which match conditions send a pod to the webhook; ``*`` matches any text.
 
     Attributes:
-        prefixes: of resource names.
-        resources: the keys that are resources.
-        keys: the keys that are labels or annotations, and marks of the scheduler.
+        prefixes: prefixes of resource names.
+        resources: resource names.
+        keys: labels, annotations and marks of the scheduler.
     """
 
     prefixes: tuple[str, ...] = ()
@@ -216,14 +222,14 @@ class LetsThrough:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Vendor:
-    """A vendor in force; the attributes are those of the document, compiled.
+    """A compiled vendor; the attributes are the compiled parts of its document.
 
     Attributes:
-        source: where the document came from.
+        source: the source of the document.
         by_dimension: the keys of each dimension, in the order of the document.
-        annotation_words: the vendor has no resource words: labels and annotations ask.
-        lets_through: the names by which a pod comes here.
-        standby: it owns no name; it can be a target where the owner of its names reads them alike.
+        annotation_words: the vendor has no resource names: labels and annotations request.
+        lets_through: the names by which match conditions send a pod to the webhook.
+        inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
     """
 
     name: str
@@ -255,18 +261,18 @@ class Vendor:
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
 
     def says(self, dimension: Dimension) -> bool:
-        """Whether it has a key for the dimension, or a form that derives it."""
+        """Return whether it has a key for the dimension, or a form that derives it."""
         return bool(self.by_dimension[dimension]) or (
             dimension == "devices" and any(isinstance(form.devices, Derived) for form in self.forms)
         )
 
     def counts_parts(self, key: Key) -> bool:
-        """Whether a number of the key counts parts of one device: each form that it leads to says how many devices itself."""
+        """Return whether a number of the key counts parts of one device: forms with several of it define the devices."""
         if "devices" not in key.dimensions:
             return False
-        led = [form for form in self.forms if form.reads and any(one.takes_several(key) for one in form.when)]
-        return bool(led) and all(isinstance(form.devices, int) for form in led)
+        several = [form for form in self.forms if form.reads and any(when.takes_several(key) for when in form.when)]
+        return bool(several) and all(isinstance(form.devices, int) for form in several)
 
     def same_family(self, other: "Vendor") -> bool:
-        """Whether both are keys for the same hardware."""
+        """Return whether both vendors are for the same hardware."""
         return self.family == other.family or "any" in {self.family, other.family}

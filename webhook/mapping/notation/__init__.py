@@ -1,4 +1,4 @@
-"""The small languages that documents are written in: amounts, sets of numbers, names with ``*``, regular expressions.
+"""The notations in documents: amounts, sets of numbers, names with ``*``, regular expressions.
 
-Belongs here: text to value, without knowledge of keys or vendors. Anything may import it.
+Belongs here: parsers from text to values that know no keys or vendors. Everything may import it.
 """

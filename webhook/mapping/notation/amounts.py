@@ -1,19 +1,16 @@
-"""Amounts as mapping documents and namespace annotations write them: ``all``, ``free``, ``5000Mi``, ``30``, ``6.25%``."""
+"""Amounts in mapping documents and namespace annotations: ``all``, ``free``, ``5000Mi``, ``30``, ``6.25%``."""
 
 from fractions import Fraction
-from typing import Final
 
-from webhook.quantity import Number, QuantityError, parse_quantity, simplest
+from webhook.quantity import MIB, Number, QuantityError, parse_quantity, simplest
 from webhook.request import ALL, FREE, Cores, Memory, Percent, Size
-
-_MIB: Final = 1024**2
 
 
 def parse_memory(written: str | int) -> Memory | None:
-    """Memory of one device: ``all``, ``free``, or a quantity of bytes; 0 says nothing.
+    """Parse memory of one device: ``all``, ``free``, or a quantity of bytes; None for 0.
 
     Raises:
-        ValueError: none of them.
+        ValueError: none of these.
     """
     if written == "all":
         return ALL
@@ -29,10 +26,10 @@ def parse_memory(written: str | int) -> Memory | None:
 
 
 def parse_default_memory(written: str | int) -> Memory | None:
-    """Memory of one device as a default: ``all``, a size with its suffix, from 1 MiB; 0 fills nothing.
+    """Parse memory of one device as a default: ``all``, or a size of at least 1 MiB with a suffix; None for 0.
 
     Raises:
-        ValueError: none of them; a bare number is ambiguous, for the keys it becomes count in units of their own.
+        ValueError: none of these; a bare number is ambiguous, because keys have units of their own.
     """
     if written in {"all", 0, "0"}:
         return ALL if written == "all" else None
@@ -43,16 +40,16 @@ def parse_default_memory(written: str | int) -> Memory | None:
         size = parse_quantity(text)
     except QuantityError as error:
         raise ValueError(f"{error}: write `all` or a size such as `4Gi`") from None
-    if size < _MIB:
+    if size < MIB:
         raise ValueError(f"{text} is less than 1Mi: write a size such as 4Gi, or all")
     return Size(size)
 
 
 def parse_cores(written: str | int) -> Cores | None:
-    """Cores of one device: ``free`` or a percentage from 0 to 100, with or without its sign; 0 says nothing.
+    """Parse cores of one device: ``free``, or a percentage from 0 to 100 with or without ``%``; None for 0.
 
     Raises:
-        ValueError: none of them.
+        ValueError: none of these.
     """
     if written == "free":
         return FREE
@@ -61,15 +58,15 @@ def parse_cores(written: str | int) -> Cores | None:
     except QuantityError as error:
         raise ValueError(f"{error}: write `free` or a percentage from 0 to 100") from None
     if not 0 <= percent <= ALL.value:
-        raise ValueError(f"{written} is no percentage from 0 to 100")
+        raise ValueError(f"{written} is not a percentage from 0 to 100")
     return Percent(percent) if percent else None
 
 
 def parse_unit(written: str | int) -> tuple[Number, bool]:
-    """What 1 of a key is worth: bytes and True, or percent of a device and False.
+    """Parse the unit of a key: bytes and True, or percent of a device and False.
 
     Raises:
-        ValueError: no quantity above 0.
+        ValueError: not a quantity above 0.
     """
     text = str(written)
     sized = not text.endswith("%")

@@ -1,18 +1,17 @@
-"""Names with ``*`` for anything, as regular expressions that match in time linear in the name's length.
+"""Names with ``*``, as regular expressions that match in time linear in the length of the name.
 
-A name under admission can be megabytes long; the obvious ``.*`` for each star would take its square. There is nothing in them
-but the letters of the name and what stands here for a star: expressions that documents write are in
-`webhook.mapping.notation.pattern`.
+A name in a review can be megabytes long, and the obvious ``.*`` for each star would take quadratic time. Expressions that
+documents write are in `webhook.mapping.notation.pattern`.
 """
 
 import re
 
 
 def glob_pattern(text: str) -> str:
-    """A regular expression for ``fullmatch``, to be compiled with `re.DOTALL`; in the text ``*`` stands for any text."""
+    """Return a regular expression for ``fullmatch``, to compile with `re.DOTALL`; ``*`` matches any text."""
     first, *others = (re.escape(piece) for piece in re.split(r"\*+", text))
     if not others:
         return first
     *middle, last = others
-    # Taking the nearest place for a middle piece and never another (an atomic group) loses no match: a star follows it.
+    # An atomic group takes the first match of a middle piece only; that loses nothing, as a star follows it.
     return f"{first}{''.join(f'(?>.*?{piece})' for piece in middle)}.*{last}"

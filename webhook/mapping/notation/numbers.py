@@ -1,4 +1,4 @@
-"""Sets of legal numbers, as mapping documents write them: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
+"""Sets of legal numbers in mapping documents: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
 
 import re
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ _SPAN: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Numbers from `low` to `high` (None: without end), every one or in steps of `by` counted from `low`."""
+    """Numbers from `low` to `high` (None: unbounded), all or in steps of `by` from `low`."""
 
     low: Number
     high: Number | None
@@ -27,14 +27,14 @@ class Span:
         return self.by is None or (number - self.low) % self.by == 0
 
     def ceil(self, number: Number) -> Number | None:
-        """The least member that is not below `number`."""
+        """Return the least member that is not below `number`, or None."""
         least = max(number, self.low)
         if self.by is not None:
             least = simplest(self.low - (self.low - least) // self.by * self.by)
         return least if least in self else None
 
     def floor(self, number: Number) -> Number | None:
-        """The largest member that is not above `number`."""
+        """Return the greatest member that is not above `number`, or None."""
         most = number if self.high is None else min(number, self.high)
         if self.by is not None and most >= self.low:
             most = simplest(self.low + (most - self.low) // self.by * self.by)
@@ -53,7 +53,7 @@ class Span:
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A set of numbers, made of spans."""
+    """A set of numbers: the union of spans."""
 
     spans: tuple[Span, ...]
 
@@ -61,15 +61,15 @@ class Numbers:
         return any(number in span for span in self.spans)
 
     def ceil(self, number: Number) -> Number | None:
-        """The least member that is not below `number`, or None."""
+        """Return the least member that is not below `number`, or None."""
         return min((found for span in self.spans if (found := span.ceil(number)) is not None), default=None)
 
     def floor(self, number: Number) -> Number | None:
-        """The largest member that is not above `number`, or None."""
+        """Return the greatest member that is not above `number`, or None."""
         return max((found for span in self.spans if (found := span.floor(number)) is not None), default=None)
 
     def corners(self) -> Iterator[Number]:
-        """Members and neighbours where the set begins, ends and steps: what probes try."""
+        """Yield members and their neighbors where the set begins, ends and steps, for probes."""
         for span in self.spans:
             step = span.by or 1
             ends = (
@@ -85,10 +85,10 @@ class Numbers:
 
 
 def parse_numbers(written: str | int | list[str | int]) -> Numbers:
-    """The set that a document writes.
+    """Parse a set of numbers.
 
     Raises:
-        ValueError: the text is no set of numbers, or an empty one.
+        ValueError: not a set of numbers, or an empty one.
     """
     items = written if isinstance(written, list) else [written]
     return Numbers(tuple(_parse_span(str(item)) for item in items))
@@ -97,7 +97,7 @@ def parse_numbers(written: str | int | list[str | int]) -> Numbers:
 def _parse_span(text: str) -> Span:
     match = _SPAN.fullmatch(text.strip())
     if match is None:
-        raise ValueError(f"{text!r} is no set of numbers such as `5..100 by 5`, `1..` or `[2, 4, 8]`")
+        raise ValueError(f"{text!r} is not a set of numbers such as `5..100 by 5`, `1..` or `[2, 4, 8]`")
     if any(Fraction(match[part] or 0) > MAX_VALUE for part in ("low", "high", "by")):
         raise ValueError(f"{text!r} is more than any resource can hold (2^63 - 1)")
     low = simplest(Fraction(match["low"]))
@@ -107,5 +107,5 @@ def _parse_span(text: str) -> Span:
         high = None if match["high"] is None else simplest(Fraction(match["high"]))
     by = None if match["by"] is None else simplest(Fraction(match["by"]))
     if by == 0 or (high is not None and high < low):
-        raise ValueError(f"{text!r} holds no number")
+        raise ValueError(f"{text!r} contains no number")
     return Span(low, high, by)

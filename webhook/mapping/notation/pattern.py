@@ -1,8 +1,7 @@
-r"""Regular expressions that documents write: RE2, whose time is linear in the name, whatever the expression.
+r"""Regular expressions in documents: RE2, which takes time linear in the length of the name for every expression.
 
-One becomes a part of a bigger one, between what stands before and after its variable. So it says nothing of its
-surroundings (anchors), names no groups and sets no flags: names are matched whole, and letters as they are. It is also the
-syntax of the API server's CEL.
+An expression becomes a part of a bigger one, between the parts before and after its variable. So it has no anchors, named
+groups or flags: whole names are matched, and case matters. The CEL of the API server uses RE2, too.
 """
 
 import re
@@ -12,19 +11,19 @@ from typing import Any, Final
 import re2  # type: ignore[import-untyped]
 
 MAX_EXPRESSION: Final = 256
-"""Longest expression of a document."""
+"""The longest expression of a document."""
 
 MAX_KEY: Final = 253 + 1 + 63
-"""Longest key of a label, annotation or resource: with a longer one no pod is ever stored."""
+"""The longest name of a label, annotation or resource: the API server stores no pod with a longer one."""
 
 MAX_STEPS: Final = 500
-"""Most instructions of an expression: one step for each of them and each letter of a name is the worst case."""
+"""The most instructions of an expression: in the worst case it takes one step for each instruction and letter."""
 
 MAX_WHOLE: Final = 20_000
-"""The same of one that is put together: it may hold lists of names, too."""
+"""The same for a composed expression, which may contain lists of names."""
 
 _BYTES: Final = 8 * 1024 * 1024
-"""What one expression may take while it is compiled and used; RE2's own default."""
+"""The memory in bytes for compiling and using one expression: the default of RE2."""
 
 _PLACES: Final = {"^", "$", *(rf"\{letter}" for letter in "AzbB")}
 _UNREAD: Final = {r"\C", r"\Q", r"\E"}
@@ -32,54 +31,54 @@ _SIGN: Final = re.compile(r"\\.|\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*+\]|\(\?:?|
 
 
 class PatternError(ValueError):
-    """A text that is no expression which a document may write; it says why."""
+    """A text is not an expression that documents may contain; the message says why, as the end of a sentence."""
 
 
 class Expression:
-    """A compiled expression, for whole names; it can be used by several threads at once.
+    """A compiled expression for whole names; safe for use by several threads.
 
     Attributes:
-        steps: instructions that it became.
+        steps: the number of its instructions.
     """
 
     __slots__ = ("_groups", "_regex", "steps")
 
     def __init__(self, text: str) -> None:
-        """Compiles a text.
+        """Compile a text.
 
         Raises:
-            PatternError: RE2 cannot read it, or it becomes too large.
+            PatternError: RE2 rejects it, or it is too large.
         """
         options = re2.Options()
         options.log_errors = False
         options.dot_nl = True
         options.max_mem = _BYTES
         try:
-            # As bytes, so that RE2 does not count positions in text for us.
+            # Bytes save RE2 the conversion of positions.
             self._regex: Any = re2.compile(text.encode(errors="replace"), options)
         except re2.error as error:
-            said = error.args[0] if error.args else ""
-            raise PatternError(said.decode(errors="replace") if isinstance(said, bytes) else str(said)) from None
+            reason = error.args[0] if error.args else ""
+            raise PatternError(reason.decode(errors="replace") if isinstance(reason, bytes) else str(reason)) from None
         self.steps: int = self._regex.programsize
         if self.steps > MAX_WHOLE:
-            raise PatternError(f"becomes {self.steps} steps, more than {MAX_WHOLE}")
+            raise PatternError(f"compiles to {self.steps} steps, more than {MAX_WHOLE}")
         self._groups: tuple[tuple[str, int], ...] = tuple(
             (name.decode(), index) for name, index in self._regex.groupindex.items()
         )
 
     def matches(self, name: str) -> bool:
-        """Whether it is the whole of a name."""
+        """Return whether it matches the whole name."""
         return self._regex.fullmatch(name.encode(errors="replace")) is not None
 
     def groups(self, name: str) -> dict[str, str] | None:
-        """What its named groups are in a name; None where it does not match the whole of that."""
-        found = self._regex.fullmatch(name.encode(errors="replace"))
-        return None if found is None else {group: (found[index] or b"").decode() for group, index in self._groups}
+        """Return the values of its named groups; None if it does not match the whole name."""
+        match = self._regex.fullmatch(name.encode(errors="replace"))
+        return None if match is None else {group: (match[index] or b"").decode() for group, index in self._groups}
 
 
 @lru_cache(maxsize=4096)
 def expression(text: str) -> Expression:
-    """A compiled expression; the same text is compiled once.
+    """Compile an expression; the same text is compiled once.
 
     Raises:
         PatternError: as `Expression`.
@@ -88,26 +87,26 @@ def expression(text: str) -> Expression:
 
 
 def literal(text: str) -> str:
-    """An expression that matches this text only."""
+    """Return an expression that matches only this text."""
     escaped: str = re2.escape(text)
     return escaped
 
 
 def check(text: str) -> None:
-    """See to it that a text is an expression that a document may write.
+    """Check that documents may contain an expression.
 
     Raises:
-        PatternError: it is not.
+        PatternError: they may not.
     """
     if len(text) > MAX_EXPRESSION:
         raise PatternError(f"is longer than {MAX_EXPRESSION} letters")
     steps = expression(text).steps
     if steps > MAX_STEPS:
-        raise PatternError(f"becomes {steps} steps, more than {MAX_STEPS}")
+        raise PatternError(f"compiles to {steps} steps, more than {MAX_STEPS}")
     for sign in _SIGN.findall(text):
         if sign == "(?":
             raise PatternError("only `(…)` and `(?:…)` make groups: no flags, names or look-arounds")
         if sign in _PLACES:
-            raise PatternError(f"{sign} says where it stands, but names are matched whole anyway")
+            raise PatternError(f"{sign} is an anchor, but whole names are matched anyway")
         if sign in _UNREAD:
-            raise PatternError(f"{sign} is not read")
+            raise PatternError(f"{sign} is not supported")

@@ -1,6 +1,6 @@
-"""What whoever wrote a number that its key cannot hold most probably meant: advice for messages, and candidates to be tried.
+"""The probable meaning of numbers that a key cannot have, as advice for messages and as candidates for corrections.
 
-A fraction of one is a share of a GPU (``0.3`` for 30 %); a size far beyond any GPU was counted in a smaller unit.
+A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any GPU is in a smaller unit.
 """
 
 from collections.abc import Iterator
@@ -11,93 +11,94 @@ from typing import Final
 from webhook.mapping.model.vendor import Key, Vendor
 from webhook.mapping.requests.denials import spelling
 from webhook.mapping.requests.key_values import KeyValue, form_of, format_value
-from webhook.quantity import Number, bytes_text, ceil_to, number_text
+from webhook.quantity import GIB, KIB, MIB, Number, bytes_text, ceil_to, number_text
 from webhook.request import ALL
 
-_GIB: Final = 1024**3
-_UNITS: Final = (("bytes", 1), ("KiB", 1024), ("MiB", 1024**2))
+_UNITS: Final = (("bytes", 1), ("KiB", KIB), ("MiB", MIB))
 
-PLAUSIBLE: Final = 256 * 1024**2
-"""Bytes of one GPU that somebody may want; below it, another unit was more probably meant."""
+PLAUSIBLE: Final = 256 * MIB
+"""The least plausible size of a share in bytes; below it, another unit is more probable."""
 
 LEAST: Final = Fraction(1, 100)
-"""The least fraction that was meant as a share of a GPU."""
+"""The least fraction that is read as a share of a GPU."""
 
 FINE: Final = 10
-"""Parts of a GPU that a key has to count to be one of percentages: half of one of two cores is not half a GPU."""
+"""The least number of parts of a GPU for a key to count percentages: half of one of two cores is not half a GPU."""
 
 
-def no_whole_number(vendor: Vendor, word: Key, one: KeyValue) -> str:
-    """A sentence about a fraction, and what to write instead."""
-    least = format_value(-(-one.number // 1))
-    share = share_meant(word, one.number)
+def no_whole_number(vendor: Vendor, key: Key, entry: KeyValue) -> str:
+    """Return a sentence about a fraction, and what to write instead."""
+    least = format_value(-(-entry.number // 1))
+    share = share_meant(key, entry.number)
     if share is not None:
-        return f"{one} is not a whole number: write {format_value(share)} for {number_text(share * (word.unit or 1))} %"
-    keys = share_keys(vendor, one) if word.dimensions == ("devices",) else []
+        return (
+            f"{entry} is not a whole number: write {format_value(share)} for {number_text(share * (key.unit or 1))} %"
+        )
+    keys = share_keys(vendor, entry) if key.dimensions == ("devices",) else []
     if keys:
-        pairs = " and ".join(f"{key}: {format_value(number)}" for key, number in keys)
-        percent = number_text(one.number * 100)
-        return f"{one} is not a whole number of devices: write {least}, with {pairs} for {percent} % of one"
-    meant = gibibytes_meant(word, one.number)
+        pairs = " and ".join(f"{name}: {format_value(number)}" for name, number in keys)
+        percent = number_text(entry.number * 100)
+        return f"{entry} is not a whole number of devices: write {least}, with {pairs} for {percent} % of one"
+    meant = gibibytes_meant(key, entry.number)
     if meant is not None and format_value(meant) != least:
-        size = bytes_text(meant * (word.unit or 1))
+        size = bytes_text(meant * (key.unit or 1))
         gibibytes = f"{format_value(meant)} ({format_value(meant)} means {size})"
-        return f"{one} is not a whole number: write {least}, or, if GiB were meant, {gibibytes}"
-    return f"{one} is not a whole number: write {least}"
+        return f"{entry} is not a whole number: write {least}, or, if GiB were meant, {gibibytes}"
+    return f"{entry} is not a whole number: write {least}"
 
 
-def share_meant(word: Key, number: Number) -> Number | None:
-    """The number of a key that counts percent of a GPU for a fraction of one: 30 for 0.3; None where it is neither."""
-    if not LEAST <= number < 1 or word.sized or word.unit is None or word.unit * FINE > ALL.value:
+def share_meant(key: Key, number: Number) -> Number | None:
+    """Return the number for a fraction of a GPU, if the key counts percent: 30 for 0.3; else None."""
+    if not LEAST <= number < 1 or key.sized or key.unit is None or key.unit * FINE > ALL.value:
         return None
-    if not {"memory", "cores"} & set(word.dimensions):
+    if not {"memory", "cores"} & set(key.dimensions):
         return None
-    meant = ceil_to(Fraction(number) * ALL.value / word.unit, word.step)
-    return meant if word.values is None else word.values.ceil(meant)
+    meant = ceil_to(Fraction(number) * ALL.value / key.unit, key.step)
+    return meant if key.values is None else key.values.ceil(meant)
 
 
-def gibibytes_meant(word: Key, number: Number) -> Number | None:
-    """The number of a key that counts less than GiB for a fraction of GiB: 8704 for 8.5; None where it counts otherwise."""
-    if number <= 0 or isinstance(number, int) or not word.sized or word.unit is None or word.unit >= _GIB:
+def gibibytes_meant(key: Key, number: Number) -> Number | None:
+    """Return the number for a fraction of GiB, if the unit of the key is smaller: 8704 MiB for 8.5; else None."""
+    if number <= 0 or isinstance(number, int) or not key.sized or key.unit is None or key.unit >= GIB:
         return None
-    return ceil_to(Fraction(number) * _GIB / word.unit, word.step)
+    return ceil_to(Fraction(number) * GIB / key.unit, key.step)
 
 
-def share_keys(vendor: Vendor, one: KeyValue) -> list[tuple[str, Number]]:
-    """The resources that take a fraction of one device beside a whole one, each with its number; that of memory first."""
-    found: list[tuple[str, Number]] = []
-    words = {one.word: replace(one, text="1", number=1)}
+def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
+    """Return the resources and numbers that, beside one device, request a fraction of it; that of memory first."""
+    shares: list[tuple[str, Number]] = []
+    key_values = {entry.word: replace(entry, text="1", number=1)}
     for dimension in ("memory", "cores"):
-        for word in vendor.keys.values():
-            if word.dimensions != (dimension,) or word.place != "resource" or word.retired is not None:
+        for key in vendor.keys.values():
+            if key.dimensions != (dimension,) or key.place != "resource" or key.retired is not None:
                 continue
-            share = share_meant(word, one.number)
+            share = share_meant(key, entry.number)
             if share is None:
                 continue
-            key = spelling(word, dict(one.binding))
-            more = {**words, word.name: KeyValue(word.name, key, format_value(share), share, one.binding)}
-            form = form_of(vendor, more)
+            name = spelling(key, dict(entry.binding))
+            extended = {**key_values, key.name: KeyValue(key.name, name, format_value(share), share, entry.binding)}
+            form = form_of(vendor, extended)
             if form is not None and form.reads:
-                words = more
-                found.append((key, share))
+                key_values = extended
+                shares.append((name, share))
                 break
-    return found
+    return shares
 
 
-def sizes_meant(word: Key, one: KeyValue, value: Number, largest_card: int) -> Iterator[tuple[str, Number]]:
-    """What a size that is too large may have been counted in, with the number to write; the likeliest first.
+def sizes_meant(key: Key, entry: KeyValue, value: Number, largest_card: int) -> Iterator[tuple[str, Number]]:
+    """Yield units in which a size that is too large may have been counted, with the number to write, the likeliest first.
 
     Args:
-        word: whose number it is.
-        one: the key as the pod has it.
-        value: the bytes that it was read as.
+        key: the key.
+        entry: its value in the pod.
+        value: the size in bytes with the unit of the key.
         largest_card: bytes; no GPU has more.
     """
-    if word.unit is None or not word.sized:
+    if key.unit is None or not key.sized:
         return
-    # Who writes `40Mi` means bytes; the API server makes such a text of no plain number.
-    units = _UNITS[:1] if one.text.endswith("i") else _UNITS
-    meant = [(name, one.number * size) for name, size in units]
-    meant = [(name, size) for name, size in meant if word.unit <= size <= largest_card and size != value]
+    # `40Mi` means bytes: the API server never writes a plain number like that.
+    units = _UNITS[:1] if entry.text.endswith("i") else _UNITS
+    meant = [(name, entry.number * size) for name, size in units]
+    meant = [(name, size) for name, size in meant if key.unit <= size <= largest_card and size != value]
     for name, size in sorted(meant, key=lambda pair: pair[1] < PLAUSIBLE):
-        yield name, ceil_to(Fraction(size) / word.unit, 1)
+        yield name, ceil_to(Fraction(size) / key.unit, 1)

@@ -1,4 +1,4 @@
-"""Numbers of keys ↔ amounts of a device: units, steps and legal numbers, and what a missing dimension means."""
+"""Numbers of keys ↔ amounts of a device: units, steps, legal numbers, and the meaning of a missing dimension."""
 
 from fractions import Fraction
 
@@ -9,9 +9,9 @@ from webhook.request import ALL, FREE, Dimension, Memory, Percent, Request, Size
 
 
 def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
-    """The least number of a key that says at least `value`; None where the key cannot say that kind of value.
+    """Return the least number of a key for at least `value`; None if the key cannot express that kind of value.
 
-    A total is multiplied after rounding per device, so that it divides again.
+    A total is multiplied after rounding per device, so that it is divisible by the devices.
     """
     if isinstance(value, int):
         amount: Number = value
@@ -38,14 +38,14 @@ def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
 
 
 def value_of(key: Key, dimension: Dimension, number: Number) -> Memory:
-    """What `number` per device of a key is worth in memory or cores."""
-    assert key.unit is not None  # noqa: S101  (a key without a unit is refused before)
+    """Return the memory or cores that `number` per device of a key means."""
+    assert key.unit is not None  # noqa: S101  (a key without a unit is denied before)
     amount = simplest(number * key.unit)
     return Size(amount) if key.sized and dimension == "memory" else Percent(amount)
 
 
 def settle(request: Request, absent: Request) -> Request:
-    """The request with what a missing dimension means put in; one that has no meaning stays None."""
+    """Fill missing dimensions with their meaning; a dimension without one stays None."""
     memory = absent.memory if request.memory is None else request.memory
     cores = absent.cores if request.cores is None else request.cores
     if memory == ALL and cores is FREE:
@@ -54,9 +54,9 @@ def settle(request: Request, absent: Request) -> Request:
 
 
 def by_card(request: Request, card: int) -> Request | None:
-    """The request with memory in the other unit, on devices of so many bytes: never less than asked.
+    """Convert memory between bytes and percent for devices of `card` bytes; never to less than requested.
 
-    None for whole devices, which are no share of any size, for memory without a limit, and for more than the device has.
+    None for whole devices, which are no share of a size, for memory without a limit, and for more than the device has.
     """
     memory = request.memory
     if request.whole or not isinstance(memory, Size | Percent):
@@ -70,7 +70,7 @@ def by_card(request: Request, card: int) -> Request | None:
 
 
 def step_between(dimension: Dimension, before: Memory | None, after: Memory | None) -> Step:
-    """The step from one amount of a device to another, as explanations show it."""
+    """Return the step from one amount of a device to another, for explanations."""
     by = ""
     if isinstance(before, Size) and isinstance(after, Size):
         by = f"+{amount_text(Size(after.bytes - before.bytes))}"

@@ -1,138 +1,137 @@
-"""Defaults → keys: which defaults fill or complete a container's request, and with which keys of its vendor."""
+"""Defaults → keys: the defaults that fill or complete a container's request, and the keys of its vendor that express them."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar
 
 from webhook.finding import Denied
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Vendor
 from webhook.mapping.requests.conversion import number_for
-from webhook.mapping.requests.key_values import KeyValue, SaidWords, form_of, format_value
+from webhook.mapping.requests.key_values import KeyValue, KeyValues, form_of, format_value
+from webhook.mapping.requests.result import Defaults, Reading
 from webhook.request import ALL, Dimension, Percent, Request
 
-if TYPE_CHECKING:
-    from webhook.mapping.requests.reading import Reading
-
-Defaults: TypeAlias = Mapping[Dimension, Default]
-ReadForm: TypeAlias = "Callable[[Form, SaidWords, Defaults], Reading]"
-"""How keys are read in a form, with what is filled in by value; raises `Denied`."""
+ReadForm: TypeAlias = Callable[[Form, KeyValues, Defaults], Reading]
+"""A function that reads keys in a form and fills defaults in by value; raises `Denied`."""
 
 _T = TypeVar("_T")
 
 
 def fewer(defaults: Mapping[Dimension, _T]) -> Iterator[dict[Dimension, _T]]:
-    """All of the defaults, then ever fewer of them: a count of devices changes most and goes first; at last none."""
+    """Yield all defaults, then fewer and fewer: the count of devices, which changes most, goes first; finally none."""
     order: tuple[Dimension, ...] = ("memory", "cores", "devices")
-    there = [dimension for dimension in order if dimension in defaults]
-    for size in range(len(there), -1, -1):
-        for kept in combinations(there, size):
-            yield {dimension: default for dimension, default in defaults.items() if dimension in kept}
+    present = [dimension for dimension in order if dimension in defaults]
+    for size in range(len(present), -1, -1):
+        for chosen in combinations(present, size):
+            yield {dimension: default for dimension, default in defaults.items() if dimension in chosen}
 
 
-def divides(vendor: Vendor, form: Form, said: SaidWords) -> bool:
-    """Whether a default count of devices would change what keys specify: a total per device, or a count of their own."""
+def divides(vendor: Vendor, form: Form, key_values: KeyValues) -> bool:
+    """Return whether a default count of devices would change what keys specify: a total per device, or a count."""
     counting = {other.devices.key for other in vendor.forms if isinstance(other.devices, Derived)}
-    return any(form.keys[name].total or name in counting for name in said)
+    return any(form.keys[name].total or name in counting for name in key_values)
 
 
 def filled_in(
-    vendor: Vendor, said: SaidWords, form: Form, defaults: Defaults, read_form: ReadForm, *, home: bool
-) -> "Reading":
-    """What keys that make a request by themselves ask for with defaults.
+    vendor: Vendor, key_values: KeyValues, form: Form, defaults: Defaults, read_form: ReadForm, *, home: bool
+) -> Reading:
+    """Read keys that make a request by themselves, with defaults.
 
-    Where the request stays in these keys (`home`), a default fills only what a key can specify; elsewhere it fills by value.
+    If the request stays in these keys (`home`), a default fills only what a key can specify; otherwise it fills by value.
 
     Raises:
-        Refused: the keys alone are refused.
+        Denied: the keys alone are denied.
     """
     if not home:
-        return read_form(form, said, defaults)
-    for kept in fewer(defaults):
-        if not kept:
+        return read_form(form, key_values, defaults)
+    for chosen in fewer(defaults):
+        if not chosen:
             break
         try:
-            reading = _spelled_out(vendor, said, read_form(form, said, kept), read_form)
+            reading = _spelled_out(vendor, key_values, read_form(form, key_values, chosen), read_form)
         except Denied:
             continue
         if reading is not None:
-            return _passing_over(reading, defaults, kept)
-    return _passing_over(read_form(form, said, {}), defaults, {})
+            return _passing_over(reading, defaults, chosen)
+    return _passing_over(read_form(form, key_values, {}), defaults, {})
 
 
 def completed(
-    vendor: Vendor, said: SaidWords, defaults: Defaults, read_form: ReadForm, *, home: bool
-) -> "Reading | None":
-    """What keys that make no request by themselves ask for with keys for defaults beside them; None: still nothing.
+    vendor: Vendor, key_values: KeyValues, defaults: Defaults, read_form: ReadForm, *, home: bool
+) -> Reading | None:
+    """Read keys that make no request by themselves, with keys for defaults added; None if there is still no request.
 
-    Each specified key has to count with the value that it specifies.
+    Each specified key must count with its own value.
     """
     missing = {
         dimension: default
         for dimension, default in defaults.items()
-        if not any(name in said for name in vendor.by_dimension[dimension])
+        if not any(name in key_values for name in vendor.by_dimension[dimension])
     }
-    for kept in fewer(missing):
-        for devices in _counts(vendor, said, kept) if kept else ():
+    for chosen in fewer(missing):
+        for devices in _counts(vendor, key_values, chosen) if chosen else ():
             try:
-                reading = _completion(vendor, said, kept, devices, read_form, home=home)
+                reading = _completion(vendor, key_values, chosen, devices, read_form, home=home)
             except Denied:
                 continue
             if reading is not None:
-                return _passing_over(reading, missing, kept)
+                return _passing_over(reading, missing, chosen)
     return None
 
 
-def _passing_over(reading: "Reading", defaults: Defaults, kept: Defaults) -> "Reading":
-    passed_over = [name for name in defaults if name not in kept and name not in reading.specified]
+def _passing_over(reading: Reading, defaults: Defaults, chosen: Defaults) -> Reading:
+    passed_over = [name for name in defaults if name not in chosen and name not in reading.specified]
     return replace(reading, passed_over=tuple(dict.fromkeys((*reading.passed_over, *passed_over))))
 
 
 def _completion(
-    vendor: Vendor, said: SaidWords, defaults: Defaults, devices: int, read_form: ReadForm, *, home: bool
-) -> "Reading | None":
+    vendor: Vendor, key_values: KeyValues, defaults: Defaults, devices: int, read_form: ReadForm, *, home: bool
+) -> Reading | None:
     added: dict[str, KeyValue] = {}
-    given: dict[Dimension, Default] = {}
+    applied: dict[Dimension, Default] = {}
     for dimension, default in defaults.items():
-        one = next(_keys_for(vendor, vendor.keys, dimension, default, devices), None)
-        if one is not None:
-            added[one.word] = one
-            given[dimension] = default
-    helped = {**said, **added}
-    form = form_of(vendor, helped)
+        entry = next(_keys_for(vendor, vendor.keys, dimension, default, devices), None)
+        if entry is not None:
+            added[entry.word] = entry
+            applied[dimension] = default
+    extended = {**key_values, **added}
+    form = form_of(vendor, extended)
     if not added or form is None or not form.reads:
         return None
-    rest = {dimension: default for dimension, default in defaults.items() if dimension not in given}
-    reading = read_form(form, helped, rest)
+    rest = {dimension: default for dimension, default in defaults.items() if dimension not in applied}
+    reading = read_form(form, extended, rest)
     if any(form.keys[name].total for name in added) and reading.request.devices != devices:
         return None
-    if not _all_count(vendor, form, said, added, reading) or ("devices" in defaults and divides(vendor, form, said)):
+    if not _all_count(vendor, form, key_values, added, reading) or (
+        "devices" in defaults and divides(vendor, form, key_values)
+    ):
         return None
-    specified = reading.specified - given.keys()
-    if _reduces(reading.request, specified, given):
+    specified = reading.specified - applied.keys()
+    if _reduces(reading.request, specified, applied):
         return None
     if home:
-        spelled = _spelled_out(vendor, helped, reading, read_form)
+        spelled = _spelled_out(vendor, extended, reading, read_form)
         if spelled is None:
             return None
-        reading = replace(spelled, filled={**given, **spelled.filled}, added={**added, **spelled.added})
-        return replace(reading, specified=specified, request=_by_value(reading.request, given))
-    request = _by_value(reading.request, given)
-    return replace(reading, specified=specified, request=request, filled={**given, **reading.filled})
+        reading = replace(spelled, filled={**applied, **spelled.filled}, added={**added, **spelled.added})
+        return replace(reading, specified=specified, request=_by_value(reading.request, applied))
+    request = _by_value(reading.request, applied)
+    return replace(reading, specified=specified, request=request, filled={**applied, **reading.filled})
 
 
-def _reduces(request: Request, specified: Collection[Dimension], given: Defaults) -> bool:
-    """Whether a default makes less than a whole device of what all of its memory, or all of its cores, specify."""
+def _reduces(request: Request, specified: Collection[Dimension], applied: Defaults) -> bool:
+    """Return whether a default reduces a request for all memory, or all cores, to less than a whole device."""
     pairs: tuple[tuple[Dimension, Dimension], ...] = (("memory", "cores"), ("cores", "memory"))
     return any(
-        one in specified and getattr(request, one) == ALL and other in given and given[other].value != ALL
-        for one, other in pairs
+        whole in specified and getattr(request, whole) == ALL and reduced in applied and applied[reduced].value != ALL
+        for whole, reduced in pairs
     )
 
 
-def _by_value(request: Request, given: Defaults) -> Request:
-    """The request with defaults as they are: another vendor may be able to specify exactly what these keys round."""
-    for dimension, default in given.items():
+def _by_value(request: Request, applied: Defaults) -> Request:
+    """Apply defaults by their exact value: another vendor may be able to express exactly what these keys round."""
+    for dimension, default in applied.items():
         if dimension == "memory" and not isinstance(default.value, int):
             request = replace(request, memory=default.value)
         elif dimension == "cores" and isinstance(default.value, Percent):
@@ -140,77 +139,80 @@ def _by_value(request: Request, given: Defaults) -> Request:
     return request
 
 
-def _all_count(vendor: Vendor, form: Form, said: SaidWords, added: SaidWords, reading: "Reading") -> bool:
-    """Whether no key, specified or added, is ignored or corrected because of the others, or says two things."""
-    keys = {one.key for one in added.values()}
+def _all_count(vendor: Vendor, form: Form, key_values: KeyValues, added: KeyValues, reading: Reading) -> bool:
+    """Return whether no key, specified or added, is ignored, corrected because of others, or specified twice."""
+    keys = {entry.key for entry in added.values()}
     if any(finding.field in keys for finding in reading.findings) or reading.corrections.keys() & added.keys():
         return False
-    if any(form.keys[name].rounding != vendor.keys[name].rounding for name in reading.corrections.keys() & said.keys()):
-        return False  # the form, which the added keys chose, makes another number of it
-    there = {dimension for name in said for dimension in vendor.keys[name].dimensions}
-    if any(dimension in there for name in added for dimension in vendor.keys[name].dimensions):
+    if any(
+        form.keys[name].rounding != vendor.keys[name].rounding
+        for name in reading.corrections.keys() & key_values.keys()
+    ):
+        return False  # the form that the added keys select rounds it differently
+    dimensions = {dimension for name in key_values for dimension in vendor.keys[name].dimensions}
+    if any(dimension in dimensions for name in added for dimension in vendor.keys[name].dimensions):
         return False
-    return all(_counts_in(vendor, form, vendor.keys[name]) for name in said)
+    return all(_counts_in(vendor, form, vendor.keys[name]) for name in key_values)
 
 
 def _counts_in(vendor: Vendor, form: Form, key: Key) -> bool:
-    """Whether the form takes the number of a key for what it is, or is the one for that very number."""
+    """Return whether the form uses the number of a key, or has a condition on it."""
     if key.kind == "other":
-        return _asks_for(form, key) or not any(_asks_for(one, key) for one in vendor.forms)
+        return _has_condition(form, key) or not any(_has_condition(other, key) for other in vendor.forms)
     if not any(form.literal(dimension) for dimension in key.dimensions):
         return True
     if isinstance(form.devices, Derived) and form.devices.key == key.name:
         return True
-    return _asks_for(form, key)
+    return _has_condition(form, key)
 
 
-def _asks_for(form: Form, key: Key) -> bool:
+def _has_condition(form: Form, key: Key) -> bool:
     return any(key.name in condition.keys and condition.numbers is not None for condition in form.when)
 
 
-def _counts(vendor: Vendor, said: SaidWords, defaults: Defaults) -> list[int]:
-    """Counts of devices that totals may be over: those that keys specify or imply, the default, one."""
-    found = [
-        int(-(-said[form.devices.key].number // form.devices.per))
+def _counts(vendor: Vendor, key_values: KeyValues, defaults: Defaults) -> list[int]:
+    """Return the counts of devices that totals may refer to: those that keys specify or imply, the default, 1."""
+    counts = [
+        int(-(-key_values[form.devices.key].number // form.devices.per))
         for form in vendor.forms
-        if form.reads and isinstance(form.devices, Derived) and form.devices.key in said
+        if form.reads and isinstance(form.devices, Derived) and form.devices.key in key_values
     ]
-    found += [said[name].number.__ceil__() for name in vendor.by_dimension["devices"] if name in said]
+    counts += [key_values[name].number.__ceil__() for name in vendor.by_dimension["devices"] if name in key_values]
     if "devices" in defaults and isinstance(defaults["devices"].value, int):
-        found.append(defaults["devices"].value)
-    return list(dict.fromkeys((*found, 1)))
+        counts.append(defaults["devices"].value)
+    return list(dict.fromkeys((*counts, 1)))
 
 
-def _spelled_out(vendor: Vendor, said: SaidWords, reading: "Reading", read_form: ReadForm) -> "Reading | None":
-    """The reading with keys for what was filled by value; None where no key specifies it, or one would change the rest."""
+def _spelled_out(vendor: Vendor, key_values: KeyValues, reading: Reading, read_form: ReadForm) -> Reading | None:
+    """Add keys for what was filled by value; None if no key can express it, or one would change the rest."""
     form = reading.form
-    helped = dict(said)
+    extended = dict(key_values)
     filled: dict[Dimension, Default] = {}
     for dimension, default in reading.filled.items():
-        for one in _keys_for(vendor, form.keys, dimension, default, reading.request.devices or 1):
-            if form_of(vendor, {**helped, one.word: one}) is form:
-                helped[one.word] = one
+        for entry in _keys_for(vendor, form.keys, dimension, default, reading.request.devices or 1):
+            if form_of(vendor, {**extended, entry.word: entry}) is form:
+                extended[entry.word] = entry
                 filled[dimension] = default
                 break
         else:
             if getattr(form.absent, dimension) != default.value:
                 return None
-    again = read_form(form, helped, {})
+    again = read_form(form, extended, {})
     if again.corrections != reading.corrections or len(again.findings) != len(reading.findings):
         return None
     for dimension in ("devices", "memory", "cores"):
         if dimension not in filled and getattr(again.request, dimension) != getattr(reading.request, dimension):
             return None
-    added = {name: one for name, one in helped.items() if name not in said}
+    added = {name: entry for name, entry in extended.items() if name not in key_values}
     return replace(reading, spelled=again.request, filled=filled, added=added)
 
 
 def _keys_for(
-    vendor: Vendor, words: Mapping[str, Key], dimension: Dimension, default: Default, devices: int
+    vendor: Vendor, keys: Mapping[str, Key], dimension: Dimension, default: Default, devices: int
 ) -> Iterator[KeyValue]:
-    """The keys that can specify a default, with the least number that is not less."""
+    """Yield the keys that can specify a default, with the least number that is not less."""
     for name in vendor.by_dimension[dimension]:
-        key = words[name]
+        key = keys[name]
         number = number_for(key, default.value, 1 if dimension == "devices" else devices)
         if number is not None:
             yield KeyValue(name, key.spellings[0].text, format_value(number), number)

@@ -1,4 +1,4 @@
-"""What a refusal says: the text of a form's ``deny``, the keys as the pod spells them, and what would do instead."""
+"""Denials of forms: the text of ``deny``, with the spellings of the pod and valid numbers."""
 
 import re
 from collections.abc import Mapping
@@ -6,71 +6,71 @@ from typing import Final
 
 from webhook.finding import Denied, Finding, deny
 from webhook.mapping.model.vendor import Form, Key, Vendor
-from webhook.mapping.requests.key_values import KeyValue, SaidWords, format_value, name_in
+from webhook.mapping.requests.key_values import KeyValue, KeyValues, format_value, name_in
 from webhook.quantity import Number
 from webhook.reasons import Reason
 
 PLACEHOLDER: Final = re.compile(r"\{([a-z0-9-]+)\}")
 VALUES: Final = frozenset({"value", "below", "above"})
-"""What a ``deny`` may name besides words: the number asked for, and the nearest ones that another form takes."""
+"""Placeholders of ``deny`` beside keys: the requested number, and the nearest ones that another form accepts."""
 
 MAX_LISTED: Final = 20
-"""Names with a size that a refusal lists."""
+"""The most names with a size that a denial lists."""
 
 
 class LeftAlone(Denied):
-    """No request to be read, nor a mistake: a container that is left as it stands; the message says why.
+    """A container that is left unchanged, neither read nor denied; the message says why.
 
-    Only where the container stays in its own keys; to whoever wanted to write such keys it is a refusal like any other.
+    Only for containers that keep their own keys; if such keys are to be written, it is a denial like others.
     """
 
 
-def left_alone(vendor: Vendor, form: Form, said: SaidWords, container: str) -> LeftAlone:
-    """What a form says that leaves alone, with keys as the pod spells them."""
-    sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], said), form.leave or "")
+def left_alone(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> LeftAlone:
+    """Return the message of a form with ``leave``, with the spellings of the pod."""
+    sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], key_values), form.leave or "")
     return LeftAlone(Finding(Reason.REFUSED_BY_VENDOR, sentence, container))
 
 
-def denied(vendor: Vendor, form: Form, said: SaidWords, container: str) -> Denied:
-    """The refusal that a form writes, with keys as the pod spells them and the nearest numbers that would do."""
-    asked = [said[key] for condition in form.when for key in condition.keys if key in said]
-    one = asked[0] if asked else None
+def denied(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> Denied:
+    """Return the denial of a form with ``deny``, with the spellings of the pod and the nearest valid numbers."""
+    compared = [key_values[key] for condition in form.when for key in condition.keys if key in key_values]
+    entry = compared[0] if compared else None
 
     def fill(match: re.Match[str]) -> str:
         name = match[1]
         if name in vendor.keys:
-            return _spelled(vendor, name, said)
-        if one is None:
+            return _spelled(vendor, name, key_values)
+        if entry is None:
             return match[0]
         if name == "value":
-            return one.text
+            return entry.text
         legal = [
             condition.numbers
             for other in vendor.forms
             if other.reads
             for condition in other.when
-            if condition.keys == (one.word,) and condition.numbers is not None
+            if condition.keys == (entry.word,) and condition.numbers is not None
         ]
         if name == "below":
-            return _nearest([numbers.floor(one.number) for numbers in legal], max_first=True)
-        return _nearest([numbers.ceil(one.number) for numbers in legal], max_first=False)
+            return _nearest([numbers.floor(entry.number) for numbers in legal], max_first=True)
+        return _nearest([numbers.ceil(entry.number) for numbers in legal], max_first=False)
 
     message = PLACEHOLDER.sub(fill, form.deny or "")
     return deny(
         Reason.REFUSED_BY_VENDOR,
         message,
         container=container,
-        field=one.key if one is not None else None,
-        value=one.text if one is not None else None,
+        field=entry.key if entry is not None else None,
+        value=entry.text if entry is not None else None,
     )
 
 
-def without_row(vendor: Vendor, one: KeyValue) -> str:
-    """Why it is not known what a name holds: the cluster's devices have it not, or nobody says it."""
+def without_row(vendor: Vendor, entry: KeyValue) -> str:
+    """Return why the size of a name is not known: no device of the cluster has it, or it has no row."""
     rows = [name for variable in vendor.variables.values() for name in variable.rows]
     listed = f"{', '.join(rows[:MAX_LISTED])}{f' … ({len(rows)} in all)' if rows[MAX_LISTED:] else ''}"
     for variable in vendor.variables.values():
-        name = name_in(vendor, one, variable)
+        name = name_in(vendor, entry, variable)
         others = variable.elsewhere.get(name or "")
         if others:
             return (
@@ -83,24 +83,24 @@ def without_row(vendor: Vendor, one: KeyValue) -> str:
 
 
 def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:
-    found = [number for number in numbers if number is not None]
-    if not found:
+    present = [number for number in numbers if number is not None]
+    if not present:
         return "another number"
-    return format_value(max(found) if max_first else min(found))
+    return format_value(max(present) if max_first else min(present))
 
 
-def _spelled(vendor: Vendor, name: str, said: SaidWords) -> str:
-    """The key of a key in the spelling that the pod uses for its others."""
-    if name in said:
-        return said[name].key
+def _spelled(vendor: Vendor, name: str, key_values: KeyValues) -> str:
+    """Return the name of a key, spelled like the other keys in the pod."""
+    if name in key_values:
+        return key_values[name].key
     binding: dict[str, str] = {}
-    for one in said.values():
-        binding |= dict(one.binding)
+    for entry in key_values.values():
+        binding |= dict(entry.binding)
     return spelling(vendor.keys[name], binding)
 
 
 def spelling(key: Key, binding: Mapping[str, str]) -> str:
-    """The key of a key that binds as the others of the container do, else the first."""
+    """Return the first spelling of a key with the variables that the other keys of the container bind, else its first one."""
     bound = set(binding)
     for template in key.spellings:
         if set(template.variables) >= bound & key.variables and template.render(binding) is not None:

@@ -1,4 +1,4 @@
-"""A vendor's keys as one container carries them, before they mean anything."""
+"""A vendor's keys and values as they are in one container, before they are read."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from webhook.quantity import Number, exact_text
 
 @dataclass(frozen=True, slots=True)
 class KeyValue:
-    """One key as it stands in a pod.
+    """One key and its value in a pod.
 
     Attributes:
-        word: its name in the mapping.
-        key: the resource name, label or annotation key that the pod uses.
-        text: the value as it stands there (the API server may have rewritten what the user typed).
-        number: its value; 0 for a text.
-        binding: what the key's variables stand for.
+        word: the name of the key in the mapping.
+        key: the resource name, label or annotation in the pod.
+        text: the value in the pod (the API server may have rewritten what the user typed).
+        number: the value as a number; 0 for a text.
+        binding: the values of the variables of the key.
     """
 
     word: str
@@ -31,26 +31,26 @@ class KeyValue:
         return f"{self.key}: {self.text}"
 
 
-SaidWords: TypeAlias = Mapping[str, KeyValue]
-"""Words by name; those that are 0 and so unset are not among them."""
+KeyValues: TypeAlias = Mapping[str, KeyValue]
+"""Keys with their values, by name; without those that are 0, which counts as unset."""
 
 
 def format_value(number: Number) -> str:
-    """A number as the text of a value: exactly, for it is read again."""
+    """Format a number as the text of a value, exactly: it is read again."""
     return exact_text(number)
 
 
-def form_of(vendor: Vendor, said: SaidWords) -> Form | None:
-    """The first form whose conditions all hold, be it a refusal; None where none does."""
+def form_of(vendor: Vendor, key_values: KeyValues) -> Form | None:
+    """Return the first form whose conditions all hold, even one that denies; None if there is none."""
     for form in vendor.forms:
         for condition in form.when:
-            there = [said[word] for word in condition.keys if word in said]
-            if not there:
+            values = [key_values[key_name] for key_name in condition.keys if key_name in key_values]
+            if not values:
                 if not condition.absent:
                     break
             elif not condition.present and not any(
-                one.text in condition.texts or (condition.numbers is not None and one.number in condition.numbers)
-                for one in there
+                entry.text in condition.texts or (condition.numbers is not None and entry.number in condition.numbers)
+                for entry in values
             ):
                 break
         else:
@@ -58,29 +58,29 @@ def form_of(vendor: Vendor, said: SaidWords) -> Form | None:
     return None
 
 
-def row_of(vendor: Vendor, said: SaidWords) -> tuple[Row | None, KeyValue | None]:
-    """What the names say by themselves: the row, and the key whose name has no row although its variable is made of rows."""
+def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue | None]:
+    """Return the row that the names imply, and the key whose value has no row although its variable has rows."""
     for variable in vendor.variables.values():
         if variable.everywhere:
             if variable.write:
                 return variable.rows.get(variable.write[0]), None
             continue
-        for one in said.values():
-            chosen = name_in(vendor, one, variable)
-            if chosen is None or not (variable.rows or vendor.keys[one.word].picks == variable.name):
+        for entry in key_values.values():
+            chosen = name_in(vendor, entry, variable)
+            if chosen is None or not (variable.rows or vendor.keys[entry.word].picks == variable.name):
                 continue
             row = variable.rows.get(chosen)
-            return (row, None) if row is not None else (None, one)
+            return (row, None) if row is not None else (None, entry)
     return None, None
 
 
-def name_in(vendor: Vendor, one: KeyValue, variable: NamePart) -> str | None:
-    """What a key says of a variable, by its text or in its key; None where it says nothing of it."""
-    return one.text if vendor.keys[one.word].picks == variable.name else dict(one.binding).get(variable.name)
+def name_in(vendor: Vendor, entry: KeyValue, variable: NamePart) -> str | None:
+    """Return the value of a variable in a key, from its text or its name; None if the key does not contain it."""
+    return entry.text if vendor.keys[entry.word].picks == variable.name else dict(entry.binding).get(variable.name)
 
 
 def unset(vendor: Vendor) -> str | None:
-    """What the cluster has to say of what every device of the vendor holds, and does not; None where nothing is missing."""
+    """Return what has to be configured about the size of all devices of a vendor; None if nothing is missing."""
     for variable in vendor.variables.values():
         if variable.everywhere and not variable.write:
             return variable.why or f"set `variables: {{{variable.name}: {{write: …}}}}` with `extends: {vendor.name}`"
@@ -88,7 +88,7 @@ def unset(vendor: Vendor) -> str | None:
 
 
 def unreadable(vendors: Iterable[Vendor]) -> Iterator[str]:
-    """A sentence for each vendor in force whose keys cannot be read until the cluster has said what its devices hold."""
+    """Yield a sentence for each active vendor whose keys cannot be read until the size of its devices is configured."""
     for vendor in vendors:
         if not vendor.inactive and (why := unset(vendor)) is not None:
             yield f"{vendor.name} is in force, but its keys cannot be read until it is configured: {why}"

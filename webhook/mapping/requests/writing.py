@@ -1,4 +1,4 @@
-"""Request → words: the first form of a target that reads back as what was asked, or the reason why none does."""
+"""Request → keys: write a request in the first form of a target that reads back as the same, or say why none does."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -8,10 +8,10 @@ from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
 from webhook.mapping.requests.conversion import number_for, settle, value_of
-from webhook.mapping.requests.defaults import Defaults
 from webhook.mapping.requests.denials import spelling
 from webhook.mapping.requests.key_values import KeyValue, format_value, unset
-from webhook.mapping.requests.reading import Reading, read
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.result import Defaults, Reading
 from webhook.quantity import MAX_VALUE, Number
 from webhook.request import ALL, DIMENSIONS, FREE, Dimension, Memory, Percent, Request, Size
 
@@ -21,9 +21,9 @@ class Written:
     """A request in a target's keys.
 
     Attributes:
-        form: the form they take.
-        words: each key with its key and number.
-        reading: what they mean when read back, under the defaults that would apply.
+        form: the form of the keys.
+        keys: the keys with their values, by name.
+        reading: the result of reading them back, with the defaults that would apply.
     """
 
     form: Form
@@ -31,8 +31,8 @@ class Written:
     reading: Reading
 
 
-class NoEquivalent(Exception):  # noqa: N818  (an answer, not an error of ours)
-    """No form of the target says the request; `reasons` says why, what came nearest first."""
+class NoEquivalent(Exception):  # noqa: N818  (a result, not an internal error)
+    """No form of the target can express the request; `reasons` says why, the nearest form first."""
 
     def __init__(self, reasons: tuple[str, ...]) -> None:
         self.reasons = reasons
@@ -40,36 +40,36 @@ class NoEquivalent(Exception):  # noqa: N818  (an answer, not an error of ours)
 
 
 def write(target: Vendor, request: Request, defaults: Defaults, largest_card: int, container: str) -> Written:
-    """`request` in the keys of `target`: memory and cores rounded up per device to what it can express.
+    """Write a request in the keys of a vendor; memory and cores are rounded up per device to what it can express.
 
     Args:
         target: the vendor to write for.
-        request: settled.
-        defaults: those that would apply when the keys are read again; a dimension one would fill is written out.
+        request: a settled request.
+        defaults: those that would apply when the keys are read again; dimensions that they would fill are written.
         largest_card: bytes, as for `read`.
         container: its name, for keys that hold it and for messages.
 
     Raises:
-        NoEquivalent: no form says it.
+        NoEquivalent: no form can express it.
     """
     reasons: list[str] = []
-    unlike: list[str] = []
+    contradictions: list[str] = []
     for form in target.forms:
         if not form.reads or not form.write:
             continue
-        said = _says_otherwise(form, request)
-        if said is not None:
-            unlike.append(said)
+        contradiction = _contradiction(form, request)
+        if contradiction is not None:
+            contradictions.append(contradiction)
             continue
         try:
             return _write_form(target, form, request, defaults, largest_card=largest_card, container=container)
         except NoEquivalent as why:
             reasons.extend(why.reasons)
-    raise NoEquivalent(tuple(dict.fromkeys([*reasons, *unlike])))
+    raise NoEquivalent(tuple(dict.fromkeys([*reasons, *contradictions])))
 
 
-def _says_otherwise(form: Form, request: Request) -> str | None:
-    """What a form says by itself that is not what was asked."""
+def _contradiction(form: Form, request: Request) -> str | None:
+    """Return a value of the form itself that differs from the request; None if there is none."""
     for dimension in DIMENSIONS:
         literal = getattr(form, dimension)
         if literal is not None and not isinstance(literal, Derived) and literal != getattr(request, dimension):
@@ -82,17 +82,19 @@ def _write_form(
 ) -> Written:
     binding, row = _binding(target, request)
     numbers = _numbers(target, form, request, row, defaults)
-    names = dict(binding) | {"container": container}
-    words = {}
+    variables = dict(binding) | {"container": container}
+    key_values = {}
     for name, number in numbers.items():
-        key = spelling(form.keys[name], names)
-        if "{" in key:
-            raise NoEquivalent((f"what {key} is to be written as is not configured (`variables`: `write`)",))
+        spelled = spelling(form.keys[name], variables)
+        if "{" in spelled:
+            raise NoEquivalent((f"what {spelled} is to be written as is not configured (`variables`: `write`)",))
         if number > MAX_VALUE:
-            raise NoEquivalent((f"{key} would be {format_value(number)}, more than any resource can hold (2^63 - 1)",))
-        words[name] = KeyValue(name, key, format_value(number), number, binding)
+            raise NoEquivalent(
+                (f"{spelled} would be {format_value(number)}, more than any resource can hold (2^63 - 1)",)
+            )
+        key_values[name] = KeyValue(name, spelled, format_value(number), number, binding)
     try:
-        reading = read(target, words, defaults, largest_card, container, home=True)
+        reading = read(target, key_values, defaults, largest_card, container, home=True)
     except Denied as refusal:
         raise NoEquivalent((refusal.finding.message,)) from None
     if reading.form is not form:
@@ -103,83 +105,105 @@ def _write_form(
             (f"no key specifies {dimension} {value}, and {default.named(dimension)} would be filled in",)
         )
     _compare(form, request, reading, numbers, row)
-    return Written(form, words, reading)
+    return Written(form, key_values, reading)
 
 
 def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defaults: Defaults) -> dict[str, Number]:
+    """Return the number of each key that a form needs for a request.
+
+    For example, 2 devices with 4 GiB and 30 % of the cores each, where `memory` counts GiB over all devices, and `cores`
+    percent of one in steps of 25: ``{"memory": 8, "cores": 50, "devices": 2}``. One key for several dimensions has the
+    greatest of their numbers.
+
+    Raises:
+        NoEquivalent: no key can express a dimension.
+    """
     numbers: dict[str, Number] = {}
-    devices = request.devices or 1
     for dimension in ("memory", "cores", "devices"):
-        value: int | Memory | None = getattr(request, dimension)
-        assert value is not None  # noqa: S101  (the request is settled)
-        if dimension == "devices" and isinstance(form.devices, Derived):
-            numbers.setdefault(form.devices.key, devices * form.devices.per)
-            continue
-        if row is not None and dimension != "devices" and getattr(row, dimension) is not None:
-            continue
-        word = _word(form, dimension, value, needed_only=form.literal(dimension))
-        if word is not None and form.literal(dimension) and _counts(form, word):
-            continue
-        if word is None:
-            if not form.literal(dimension):
-                _may_stay_out(target, form, dimension, request)
-            continue
-        if dimension == "devices" and word.place != "resource" and _says_so(form, word, devices, defaults):
-            continue
-        values = form.values(word, row)
-        word = word if values is word.values else replace(word, values=values)
-        number = number_for(word, value, devices if dimension != "devices" else 1)
-        if number is None:
-            raise NoEquivalent((f"{_called(target, word, request)} cannot say {value}",))
-        numbers[word.name] = max(number, numbers.get(word.name, number))
+        written = _number(target, form, request, dimension, row=row, defaults=defaults)
+        if written is not None:
+            name, number = written
+            numbers[name] = max(number, numbers.get(name, number))
+    if isinstance(form.devices, Derived):
+        numbers.setdefault(form.devices.key, (request.devices or 1) * form.devices.per)
     return numbers
 
 
-def _word(form: Form, dimension: Dimension, value: int | Memory, *, needed_only: bool) -> Key | None:
-    """The first key that can say the value, one that the form's conditions name before others."""
+def _number(
+    target: Vendor, form: Form, request: Request, dimension: Dimension, *, row: Row | None, defaults: Defaults
+) -> tuple[str, Number] | None:
+    """Return the key of one dimension and its number; None where the form, the row or an absent key means the same."""
+    value: int | Memory | None = getattr(request, dimension)
+    assert value is not None  # noqa: S101  (the request is settled)
+    counts = dimension == "devices"
+    if isinstance(form.devices, Derived) if counts else row is not None and getattr(row, dimension) is not None:
+        return None
+    literal = form.literal(dimension)
+    key = _key_for(form, dimension, value, needed_only=literal)
+    if key is None:
+        if not literal:
+            _may_stay_out(target, form, dimension, request)
+        return None
+    devices = request.devices or 1
+    if literal and _counts(form, key):
+        return None
+    if counts and key.place != "resource" and _count_implied(form, key, devices, defaults):
+        return None
+    number = number_for(replace(key, values=form.values(key, row)), value, 1 if counts else devices)
+    if number is None:
+        raise NoEquivalent((f"{_spelled(target, key, request)} cannot say {value}",))
+    return key.name, number
+
+
+def _key_for(form: Form, dimension: Dimension, value: int | Memory, *, needed_only: bool) -> Key | None:
+    """Return the first key that can express the value, keys in conditions of the form before others."""
     needed = {
-        word for condition in form.when if not condition.absent for word in condition.keys if len(condition.keys) == 1
+        key for condition in form.when if not condition.absent for key in condition.keys if len(condition.keys) == 1
     }
-    forbidden = {word for condition in form.when if _only_absent(condition) for word in condition.keys}
+    forbidden = {key for condition in form.when if _only_absent(condition) for key in condition.keys}
     able = [
-        word
-        for word in form.keys.values()
-        if dimension in word.dimensions and word.name not in forbidden and _able(word, dimension, value)
+        key
+        for key in form.keys.values()
+        if dimension in key.dimensions and key.name not in forbidden and _able(key, dimension, value)
     ]
-    named = [word for word in able if word.name in needed]
+    named = [key for key in able if key.name in needed]
     if named or needed_only:
         return named[0] if named else None
     return able[0] if able else None
 
 
-def _counts(form: Form, word: Key) -> bool:
-    return isinstance(form.devices, Derived) and form.devices.key == word.name
+def _counts(form: Form, key: Key) -> bool:
+    return isinstance(form.devices, Derived) and form.devices.key == key.name
 
 
 def _only_absent(condition: Condition) -> bool:
     return condition.absent and not condition.present and condition.numbers is None and not condition.texts
 
 
-def _able(word: Key, dimension: Dimension, value: int | Memory) -> bool:
+def _able(key: Key, dimension: Dimension, value: int | Memory) -> bool:
     if dimension == "devices":
         return True
-    if word.unit is None:
+    if key.unit is None:
         return False
     if dimension == "memory":
-        return (isinstance(value, Size) and word.sized) or (isinstance(value, Percent) and not word.sized)
+        return (isinstance(value, Size) and key.sized) or (isinstance(value, Percent) and not key.sized)
     return isinstance(value, Percent)
 
 
-def _says_so(form: Form, word: Key, devices: int, defaults: Defaults) -> bool:
-    """Whether a count in a label or annotation can be left out, for the form says the same without it."""
-    required = any(word.name in condition.keys and not condition.absent for condition in form.when)
+def _count_implied(form: Form, key: Key, devices: int, defaults: Defaults) -> bool:
+    """Return whether a count in a label or annotation can be omitted, because the form implies it."""
+    required = any(key.name in condition.keys and not condition.absent for condition in form.when)
     if required or form.devices is not None:
         return not required and form.devices == devices
     return "devices" not in defaults and form.absent.devices == devices
 
 
 def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Request) -> None:
-    """A dimension that no key can say may be left out where that means the same."""
+    """Check that a dimension which no key can express may be omitted with the same meaning.
+
+    Raises:
+        NoEquivalent: it may not.
+    """
     value = getattr(request, dimension)
     meant = settle(
         Request(
@@ -190,27 +214,27 @@ def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Req
         form.absent,
     )
     if getattr(meant, dimension) != value:
-        for word in form.keys.values():
-            if dimension in word.dimensions and word.unit is None:
-                raise NoEquivalent((f"the unit of {_called(target, word, request)} has to be configured: {word.why}",))
+        for key in form.keys.values():
+            if dimension in key.dimensions and key.unit is None:
+                raise NoEquivalent((f"the unit of {_spelled(target, key, request)} has to be configured: {key.why}",))
         raise NoEquivalent((f"no key of {target.name} says {dimension} {value}",))
 
 
 def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
-    """What the variables of written names stand for: the least row that holds the request, or the one that is configured."""
+    """Return the values of variables to write, and their row: the smallest that holds the request, or the configured one."""
     for variable in target.variables.values():
         if not variable.write:
             continue
         if not variable.rows:
             return ((variable.name, variable.write[0]),), None
-        holding = [
+        sufficient = [
             (name, row)
             for name in variable.write
             if (row := variable.rows.get(name)) is not None and _holds(row, request)
         ]
-        if not holding:
+        if not sufficient:
             raise NoEquivalent((f"none of {', '.join(variable.write)} holds {request}",))
-        name, row = min(holding, key=lambda one: _room(one[1]))
+        name, row = min(sufficient, key=lambda pair: _size_of(pair[1]))
         return ((variable.name, name),), row
     if (why := unset(target)) is not None:
         raise NoEquivalent((f"what one of its devices holds has to be configured: {why}",))
@@ -221,20 +245,20 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
     return (), None
 
 
-def _called(target: Vendor, word: Key, request: Request) -> str:
-    """The key of a key as it would be written, for messages."""
-    return spelling(word, dict(_binding(target, request)[0]))
+def _spelled(target: Vendor, key: Key, request: Request) -> str:
+    """Return the name of a key as it would be written, for messages."""
+    return spelling(key, dict(_binding(target, request)[0]))
 
 
 def _holds(row: Row, request: Request) -> bool:
     memory = row.least is None or (
         isinstance(row.least, Size) and isinstance(request.memory, Size) and row.least.bytes >= request.memory.bytes
     )
-    wanted = request.cores.value if isinstance(request.cores, Percent) else 0
-    return memory and (not isinstance(row.least_cores, Percent) or row.least_cores.value >= wanted)
+    cores = request.cores.value if isinstance(request.cores, Percent) else 0
+    return memory and (not isinstance(row.least_cores, Percent) or row.least_cores.value >= cores)
 
 
-def _room(row: Row) -> tuple[Number, Number]:
+def _size_of(row: Row) -> tuple[Number, Number]:
     return (
         row.least.bytes if isinstance(row.least, Size) else 0,
         row.least_cores.value if isinstance(row.least_cores, Percent) else 0,
@@ -242,33 +266,37 @@ def _room(row: Row) -> tuple[Number, Number]:
 
 
 def _compare(form: Form, request: Request, reading: Reading, numbers: Mapping[str, Number], row: Row | None) -> None:
-    """What is read back must be what was written: never less than asked, never more than the rounding explains."""
-    got = reading.request
-    if got.devices != request.devices:
-        raise NoEquivalent((f"{got.devices} devices would be read instead of {request.devices}",))
+    """Check that a reading equals the request: never less than requested, never more than rounding explains.
+
+    Raises:
+        NoEquivalent: it does not.
+    """
+    read_back = reading.request
+    if read_back.devices != request.devices:
+        raise NoEquivalent((f"{read_back.devices} devices would be read instead of {request.devices}",))
     for dimension in ("memory", "cores"):
-        asked, found = getattr(request, dimension), getattr(got, dimension)
-        expected = {asked, *_intended(form, dimension, numbers, got.devices or 1)}
-        if found in expected and _at_least(found, asked):
+        requested, actual = getattr(request, dimension), getattr(read_back, dimension)
+        expected = {requested, *_intended(form, dimension, numbers, read_back.devices or 1)}
+        if actual in expected and _at_least(actual, requested):
             continue
-        if got.whole and asked is FREE:  # memory was rounded up to all of a card: nobody else fits
+        if read_back.whole and requested is FREE:  # memory was rounded up to all of a device: nothing else fits
             continue
-        if row is not None and _at_least(found, asked):
+        if row is not None and _at_least(actual, requested):
             continue
-        raise NoEquivalent((f"{dimension} {found} would be read instead of {asked}",))
+        raise NoEquivalent((f"{dimension} {actual} would be read instead of {requested}",))
 
 
 def _intended(form: Form, dimension: Dimension, numbers: Mapping[str, Number], devices: int) -> list[Memory]:
     return [
-        value_of(word, dimension, Fraction(number) / devices if word.total else number)
+        value_of(key, dimension, Fraction(number) / devices if key.total else number)
         for name, number in numbers.items()
-        if dimension in (word := form.keys[name]).dimensions and word.unit is not None
+        if dimension in (key := form.keys[name]).dimensions and key.unit is not None
     ]
 
 
-def _at_least(found: Memory, asked: Memory) -> bool:
-    if isinstance(found, Size) and isinstance(asked, Size):
-        return found.bytes >= asked.bytes
-    if isinstance(found, Percent) and isinstance(asked, Percent):
-        return found.value >= asked.value
-    return found in {asked, ALL} or asked is FREE
+def _at_least(actual: Memory, requested: Memory) -> bool:
+    if isinstance(actual, Size) and isinstance(requested, Size):
+        return actual.bytes >= requested.bytes
+    if isinstance(actual, Percent) and isinstance(requested, Percent):
+        return actual.value >= requested.value
+    return actual in {requested, ALL} or requested is FREE
