@@ -1,14 +1,9 @@
 """What those who keep certificates tell: each thing once, until it changes or is over."""
 
 from collections.abc import Callable, Collection
-from typing import Final
 
 from certs.problem import CertificateError, UnusablePairError
 from certs.report import FAILURES, Report, ReportKind
-
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 30.0
-"""Seconds after a failure."""
 
 
 class Reporter:
@@ -54,8 +49,3 @@ def failure(error: Exception) -> tuple[ReportKind, str]:
         return ReportKind.STORE, str(error)
     # Its text is not told: nobody knows what is in it.
     return ReportKind.BUG, f"the certificates were not looked after: {type(error).__name__}"
-
-
-def pause_after(failures: int) -> float:
-    """Seconds to wait after so many failures in a row."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))

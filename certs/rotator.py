@@ -18,12 +18,13 @@ from typing import Final
 
 from cryptography import x509
 
+from certs.backoff import Backoff
 from certs.bootstrap import aged, rest_of_first
 from certs.pair import Pair
 from certs.plan import JITTER, Rules, step
 from certs.problem import StoreError
 from certs.report import Report, ReportKind
-from certs.reporter import Reporter, failure, pause_after
+from certs.reporter import Reporter, failure
 from certs.serving import Requirements, Serving
 from certs.state import Decoded, Retired, RotationRequest, State, decode, der, fingerprint
 from certs.store import Snapshot, Store
@@ -34,6 +35,9 @@ ATTEMPTS: Final = 10
 
 LONGEST_REST: Final = 3600.0
 """Seconds between looks when nothing is due: a clock that was set is noticed, and a change that was missed."""
+
+RETRY_PAUSES: Final = (0.5, 30.0)
+"""Seconds after the first failure, and at most."""
 
 WRITES: Final = 60
 """Writes of one replica within a minute. Replicas whose clocks are months apart undo each other's work forever."""
@@ -119,18 +123,17 @@ class Rotator:
 
     async def run(self) -> None:
         """Look now, at each change, and when something is due, until cancelled; no failure ends it."""
-        failures = 0
+        backoff = Backoff(*RETRY_PAUSES)
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(self._follow())
             while True:
                 self._wake.clear()
                 try:
                     rest = min(await self.reconcile(), LONGEST_REST)
-                    failures = 0
+                    backoff.reset()
                 except Exception as error:  # noqa: BLE001  (what is served must go on being renewed)
                     self._telling.say(*failure(error))
-                    rest = pause_after(failures)
-                    failures += 1
+                    rest = backoff.failed()
                 with suppress(TimeoutError):
                     async with asyncio.timeout(rest):
                         await self._wake.wait()
@@ -252,16 +255,15 @@ class Rotator:
         return min(rest, rest_of_first(kept, authority, trust, now)) if served is None else rest
 
     async def _follow(self) -> None:
-        failures = 0
+        backoff = Backoff(*RETRY_PAUSES)
         while True:
             try:
                 await self._store.changed()
-                failures = 0
+                backoff.reset()
                 self.check()
             except Exception as error:  # noqa: BLE001  (the store may be there again later)
                 self._telling.say(*failure(error))
-                await asyncio.sleep(pause_after(failures))
-                failures += 1
+                await asyncio.sleep(backoff.failed())
 
 
 def spread(rules: Rules) -> Rules:

@@ -16,7 +16,6 @@ trusted.
 import datetime as dt
 import enum
 import json
-import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -26,6 +25,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 
 from certs.ca import signed_by
 from certs.pair import Pair, decode_key, decode_pair
+from certs.pem import blocks
 from certs.problem import UnusablePairError
 
 BUNDLE: Final = "ca.crt"
@@ -39,8 +39,6 @@ FILES: Final = (BUNDLE, AUTHORITY_KEY, COMING_KEY, CERTIFICATE, KEY, STATE)
 AUTHORITY: Final = "the CA"
 COMING: Final = "the coming CA"
 LEAF: Final = "the serving certificate"
-
-_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 
 
 class RotationRequest(enum.Enum):
@@ -195,13 +193,13 @@ def in_order(certificates: Iterable[x509.Certificate]) -> tuple[x509.Certificate
 
 def _certificates(bundle: bytes, problems: list[UnusablePairError]) -> list[x509.Certificate]:
     found = []
-    blocks = _BLOCK.findall(bundle)
-    for block in blocks:
+    pems = blocks(bundle)
+    for block in pems:
         try:
             found.append(x509.load_pem_x509_certificate(block))
         except (ValueError, x509.InvalidVersion):
             problems.append(UnusablePairError("the bundle", "has a certificate that is no PEM"))
-    if not blocks:
+    if not pems:
         problems.append(UnusablePairError(AUTHORITY, "has a certificate that is no PEM"))
     return found
 

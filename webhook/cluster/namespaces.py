@@ -19,6 +19,7 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.cluster.client.api import Api, StatusError, UnreachableError
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import ENABLED, PREFIX
 
@@ -46,16 +47,8 @@ class NamespaceView:
     annotations: Mapping[str, str]
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    resource_version: str = msgspec.field(name="resourceVersion")
-    namespace: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
 class _Namespace(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
 
 
 _decode = msgspec.json.Decoder(_Namespace).decode

@@ -19,6 +19,7 @@ from certs.problem import StoreError
 from certs.state import CERTIFICATE, FILES, KEY
 from certs.store import Snapshot
 from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, Object, StatusError
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.owner import owner_reference
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 
@@ -33,16 +34,10 @@ _ABOUT_CONTENT: Final = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY
 """Refusals whose message might repeat what was sent."""
 
 
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    name: str
-    resource_version: str
-    namespace: str = ""
-
-
 class Seen(msgspec.Struct, frozen=True):
     """As much of a Secret as tells that it changed: no key is held by the watch."""
 
-    metadata: _Metadata
+    metadata: ObjectMetadata
 
 
 class SecretStore:

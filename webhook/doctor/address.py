@@ -7,12 +7,13 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from webhook.cluster.client.api import Api, ApiError, Object
+from webhook.cluster.client.read import list_objects, read_object
 from webhook.cluster.registration.ca_bundles import bundle_of
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, Service
 from webhook.cluster.registration.observed import webhooks_of
 from webhook.doctor.facts import NOT_TRIED, Backend, Shown, address_of
 from webhook.doctor.handshake import handshake
-from webhook.doctor.read import EndpointSlice, ServiceObject, all_of, one_of
+from webhook.doctor.read import EndpointSlice, ServiceObject
 from webhook.doctor.result import Missing
 
 MOST_ENDPOINTS: Final = 5
@@ -49,8 +50,8 @@ async def _service(
     slices = f"/apis/discovery.k8s.io/v1/namespaces/{service.namespace}/endpointslices"
     query = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
     try:
-        found = await one_of(api, below, ServiceObject)
-        endpoints = await all_of(api, slices, EndpointSlice, query)
+        found = await read_object(api, below, ServiceObject)
+        endpoints = await list_objects(api, slices, EndpointSlice, query)
     except ApiError as error:
         return Missing(str(error)), NOT_TRIED
     port = next((one for one in found.spec.ports if one.port == service.port), None)

@@ -11,8 +11,9 @@ import msgspec
 import yaml
 
 from webhook.cluster.client.api import Api
+from webhook.cluster.client.metadata import ObjectMetadata
+from webhook.cluster.client.read import list_objects
 from webhook.doctor.facts import Choice, Facts, Node
-from webhook.doctor.read import Stamped, all_of
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread
 from webhook.doctor.targets import targets
 from webhook.mapping.document.guard_lists import ListChoice, guard_lists
@@ -24,7 +25,7 @@ from webhook.reasons import Reason
 class ConfigMapObject(msgspec.Struct):
     """A ConfigMap."""
 
-    metadata: Stamped
+    metadata: ObjectMetadata
     data: dict[str, str] | None = None
 
 
@@ -41,7 +42,7 @@ async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> 
 
 
 async def _chosen_at(api: Api, place: ListChoice) -> list[Choice]:
-    maps = await all_of(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
+    maps = await list_objects(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
     found = []
     for one in maps:
         value = await asyncio.to_thread(_value, (one.data or {}).get(place.key, ""), place.path)

@@ -7,7 +7,7 @@ import msgspec
 
 from certs.state import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, STATE
 from webhook.cluster.client.api import Api, ApiError
-from webhook.doctor.read import all_of
+from webhook.cluster.client.read import list_objects
 
 OPTION: Final = "--certificate-dir"
 
@@ -138,6 +138,6 @@ def _mounted(folder: str, container: _Container, pod: _Pod) -> str | None:
 
 async def _all(api: Api, path: str, kind: type[T]) -> list[T]:
     try:
-        return await all_of(api, path, kind)
+        return await list_objects(api, path, kind)
     except ApiError:
         return []

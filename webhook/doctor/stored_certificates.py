@@ -13,12 +13,13 @@ import msgspec
 import structlog
 
 from certs.directory import Directory
+from certs.pem import by_der
 from certs.rotation_request import ask as leave_request
 from certs.state import Decoded, RotationRequest, decode
 from certs.store import Store
 from webhook.cluster.client.api import Api, ApiError, Object
 from webhook.cluster.client.connect import connect, release_namespace_of
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of
+from webhook.cluster.registration.ca_bundles import bundle_of
 from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.registration.desired import NAME as REGISTRATION
 from webhook.cluster.secret import NAME as SECRET
@@ -115,7 +116,7 @@ async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) 
     if theirs is None and decoded.kept is None:
         notes = (perhaps_provided(place, REGISTRATION, namespace),)
     webhooks = [one for one in registration.get("webhooks") or () if isinstance(one, dict)]
-    trusted = {str(one.get("name")): frozenset(authorities(bundle_of(one))) for one in webhooks}
+    trusted = {str(one.get("name")): frozenset(by_der(bundle_of(one))) for one in webhooks}
     addresses = [_address(one.get("clientConfig") or {}) for one in webhooks]
     return Found(place, decoded, trusted, next(iter(addresses), None), notes)
 

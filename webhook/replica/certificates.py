@@ -2,7 +2,6 @@
 
 import asyncio
 import datetime as dt
-import ssl
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -14,6 +13,7 @@ from structlog.typing import FilteringBoundLogger
 
 from certs.clients import Clients
 from certs.directory import Directory
+from certs.pem import by_der
 from certs.plan import Rules
 from certs.provided import Outside
 from certs.report import COUNTED, Report, ReportKind
@@ -201,8 +201,7 @@ class Certificates:
 
     def _publish(self, bundle: bytes) -> None:
         if not self.watched:
-            found = _ders(bundle)
-            self.observe([found])
+            self.observe([frozenset(by_der(bundle))])
         if bundle != self.bundle or not self.published.is_set():
             self.bundle = bundle
             self.published.set()
@@ -247,13 +246,6 @@ class Certificates:
             if near and (one not in self._reminded or now - self._reminded[one] >= dt.timedelta(days=1)):
                 self._reminded[one] = now
                 self._log.warning("certificate_ending", kind=kind, until=end.isoformat(), days=(end - now).days)
-
-
-def _ders(bundle: bytes) -> frozenset[bytes]:
-    text = bundle.decode("ascii", errors="replace")
-    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-    blocks = [begin + part.partition(end)[0] + end for part in text.split(begin)[1:]]
-    return frozenset(ssl.PEM_cert_to_DER_cert(block) for block in blocks)
 
 
 def _now() -> dt.datetime:

@@ -20,10 +20,9 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from certs.backoff import Backoff
 from webhook.cluster.client.api import Api, SilenceError, StatusError, UnreachableError
-
-LIST_SECONDS: Final = 30.0
-"""For one page: the API server gives up a request after 60 s, and one page takes it some milliseconds."""
+from webhook.cluster.client.read import PAGE, pages
 
 GRACE: Final = 30.0
 """Seconds after which a watch that the server should have ended is ended by us."""
@@ -53,17 +52,12 @@ class WatchConfig:
         settled: a watch that has held for so long ends the growth of pauses.
     """
 
-    page: int = 500
+    page: int = PAGE
     watch: tuple[int, int] = (300, 600)
     silence: float = 150.0
     first: float = 0.2
     longest: float = 15.0
     settled: float = 10.0
-
-    def pause(self, tries: int, chance: float) -> float:
-        """How long to wait after so many tries: by chance (0 to 1) at least half of what it would be at most."""
-        # The exponent is bounded, for days of trying would make a number too large for a float.
-        return min(self.longest, self.first * 2.0 ** min(tries, 32)) * (1 + chance) / 2
 
 
 class Metadata(Protocol):
@@ -176,7 +170,7 @@ class Reflector(Generic[T, V]):
         self._decode_object = msgspec.json.Decoder(kind).decode
         self._objects: dict[str, V] = {}
         self._version: str | None = None
-        self._tries = 0
+        self._backoff = Backoff(self._pace.first, self._pace.longest, chance)
         self._trouble = ""
 
     @property
@@ -210,26 +204,20 @@ class Reflector(Generic[T, V]):
             except msgspec.DecodeError as error:
                 self._version = None
                 self._failed("unreadable", error)
-            pause = self._pace.pause(self._tries, self._chance())
-            self._tries += 1
-            await self._sleep(max(pause, least))
+            await self._sleep(max(self._backoff.failed(), least))
 
     async def _list(self) -> str:
         """See everything there is, and return the version of which it is so."""
         found: dict[str, V] = {}
-        query = {**self._query, "limit": str(self._pace.page)}
-        while True:
-            answer = await self._api.request("GET", self._path, query=query, seconds=LIST_SECONDS)
-            page: _Page[T] = self._decode_page(answer.accepted())
+        version = ""
+        decode: Callable[[bytes], _Page[T]] = self._decode_page
+        async for page in pages(self._api, self._path, decode, self._query, self._pace.page):
             self.last_contact = self._clock()
-            for item in page.items:
-                found[key_of(item.metadata)] = self._keep(item)
-            if not page.metadata.more:
-                break
-            query["continue"] = page.metadata.more
+            found |= {key_of(item.metadata): self._keep(item) for item in page.items}
+            version = page.metadata.resource_version
         self._replace(found)
         self.synced.set()
-        return page.metadata.resource_version
+        return version
 
     async def _watch(self, version: str) -> None:
         """Follow what happens from a version on until the server ends it."""
@@ -280,7 +268,7 @@ class Reflector(Generic[T, V]):
             self._changed(gone | changed)
 
     def _settled(self) -> None:
-        self._tries = 0
+        self._backoff.reset()
         if self._trouble:
             self._trouble = ""
             self._log.info("watch_restored")

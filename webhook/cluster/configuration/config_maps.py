@@ -6,6 +6,7 @@ from typing import Final
 
 import msgspec
 
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.labels import MAPPING
 
 MAPPING_KEY: Final = "mapping.yaml"
@@ -37,21 +38,10 @@ class ConfigMap:
         return self.labels.get(MAPPING) == "true" and self.name not in {SETTINGS_NAME, LAST_GOOD_NAME}
 
 
-class Metadata(msgspec.Struct):
-    """What is read of the metadata."""
-
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    created: str = msgspec.field(default="", name="creationTimestamp")
-    resource_version: str = msgspec.field(default="", name="resourceVersion")
-    labels: dict[str, str] | None = None
-
-
 class Stored(msgspec.Struct):
     """A ConfigMap as the API server sends it."""
 
-    metadata: Metadata
+    metadata: ObjectMetadata
     data: dict[str, str] | None = None
 
 
@@ -63,7 +53,7 @@ def config_map(stored: Stored) -> ConfigMap:
         data=stored.data or {},
         labels=metadata.labels or {},
         uid=metadata.uid,
-        created=metadata.created,
+        created=metadata.creation_timestamp,
         version=metadata.resource_version,
     )
 

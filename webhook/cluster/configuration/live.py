@@ -12,6 +12,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
+from certs.backoff import Backoff
 from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.client.reflector import WatchConfig
@@ -20,7 +21,7 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record
 from webhook.cluster.configuration.mappings import unsound_in
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.configuration.reporter import Reporter, pause_after, will_pass
+from webhook.cluster.configuration.reporter import RETRY_PAUSES, Reporter, will_pass
 from webhook.cluster.configuration.sources import Sources
 from webhook.cluster.configuration.vanished import Lost
 from webhook.cluster.configuration.verdict import Verdict
@@ -253,7 +254,7 @@ class LivePolicy:
         while True:
             await self._losses.wait()
             self._losses.clear()
-            tries = 0
+            backoff = Backoff(*RETRY_PAUSES)
             while self.lost:
                 names = ", ".join(sorted(self.lost))
                 message = f"Lost without an act of anybody's, and still in force here: {names}. Write them again"
@@ -262,8 +263,7 @@ class LivePolicy:
                     self._unkept.set()
                     break
                 except ApiError:
-                    await asyncio.sleep(pause_after(tries))
-                    tries += 1
+                    await asyncio.sleep(backoff.failed())
 
     def _kept(self, outcome: PolicyOutcome) -> Accepted:
         ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}
@@ -275,14 +275,13 @@ class LivePolicy:
 
     async def _persistently(self, event: str, work: Callable[[], Awaitable[Record]]) -> Record | None:
         """What some work comes to, tried until it does; None if the API server will have none of it."""
-        tries = 0
+        backoff = Backoff(*RETRY_PAUSES)
         while True:
             try:
                 return await work()
             except ApiError as error:
-                if tries == 0:
+                if backoff.failures == 0:
                     self._log.error(event, error=str(error))
                 if not will_pass(error):
                     return None
-            await asyncio.sleep(pause_after(tries))
-            tries += 1
+            await asyncio.sleep(backoff.failed())

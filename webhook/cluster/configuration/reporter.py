@@ -7,6 +7,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
+from certs.backoff import Backoff
 from webhook.cluster.client.api import ApiError, StatusError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.configuration.verdict import Verdict
@@ -14,9 +15,8 @@ from webhook.cluster.configuration.verdict import Verdict
 MOST_PROBLEMS: Final = 10
 """Problems of one document in a log line; the first ones usually are the cause of the others."""
 
-FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 60.0
-"""Seconds between tries to write something that nobody waits for."""
+RETRY_PAUSES: Final = (1.0, 60.0)
+"""Seconds after the first failure, and at most, to write something that nobody waits for."""
 
 REASONS: Final = {
     ("mapping", False): "MappingRejected",
@@ -32,11 +32,6 @@ def will_pass(error: ApiError) -> bool:
         error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         or error.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_TIMEOUT}
     )
-
-
-def pause_after(tries: int) -> float:
-    """Seconds to wait after so many failures."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(tries, 10))
 
 
 class Reporter:
@@ -76,7 +71,7 @@ class Reporter:
 
     async def run(self) -> None:
         """Write the Events until cancelled, one after the other; an API server that cannot be reached is waited for."""
-        tries = 0
+        backoff = Backoff(*RETRY_PAUSES)
         while True:
             await self._wake.wait()
             if not self._waiting:
@@ -86,15 +81,14 @@ class Reporter:
             del self._waiting[name]
             try:
                 await self._write(verdict)
-                tries = 0
+                backoff.reset()
             except ApiError as error:
                 if not will_pass(error):
                     self._refuse(error)
                     continue
                 # What came meanwhile is newer.
                 self._waiting.setdefault(name, verdict)
-                await asyncio.sleep(pause_after(tries))
-                tries += 1
+                await asyncio.sleep(backoff.failed())
 
     async def _write(self, verdict: Verdict) -> None:
         one = verdict.config_map

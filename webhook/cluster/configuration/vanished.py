@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from webhook.cluster.client.api import Api, ApiError
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.configuration.config_maps import (
     LAST_GOOD_NAME,
     MAPPING_KEY,
@@ -35,13 +36,8 @@ _UNKNOWN: Final = {HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED}
 """Refusals that say nothing about an object; another try would say the same."""
 
 
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-    ends: str | None = msgspec.field(default=None, name="deletionTimestamp")
-
-
 class _Namespace(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
 
 
 _decode_namespace = msgspec.json.Decoder(_Namespace).decode
@@ -144,9 +140,9 @@ class Lost:
             return False
         found = _decode_namespace(answer.accepted()).metadata
         same = self._uid in {"", found.uid}
-        if found.ends is None:
+        if found.deletion_timestamp is None:
             self._uid = found.uid
-        return same and found.ends is None
+        return same and found.deletion_timestamp is None
 
     async def _record_lives(self) -> bool:
         """Whether the record has not ended together with what is gone; it is read, for its watch may come later."""

@@ -2,27 +2,14 @@
 
 import base64
 import binascii
-import re
 from collections.abc import Iterable
 from typing import Final
 
+from certs.pem import by_der
 from webhook.cluster.client.api import Object
 
 INJECTED: Final = "cert-manager.io/inject-"
 """How annotations begin by which somebody else fills ``caBundle`` in."""
-
-_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
-
-
-def authorities(bundle: bytes) -> dict[bytes, bytes]:
-    """The certificates of a bundle: by their DER the PEM block; what is no certificate's is passed over."""
-    found = {}
-    for block in _BLOCK.finditer(bundle):
-        try:
-            found[base64.b64decode(block[1], validate=False)] = block[0]
-        except (binascii.Error, ValueError):
-            continue
-    return found
 
 
 def bundle_of(webhook: Object) -> bytes:
@@ -44,7 +31,7 @@ def injected(configuration: Object) -> bool:
 
 def widened(ours: bytes, theirs: bytes) -> bytes:
     """A bundle that holds both; theirs as it stands if it does so already."""
-    known, there = authorities(ours), authorities(theirs)
+    known, there = by_der(ours), by_der(theirs)
     if not known:
         return ours
     if known.keys() <= there.keys():

@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from certs.pem import by_der
 from webhook.cluster.client.api import FIELD_MANAGER, Object
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of
+from webhook.cluster.client.events import shortened
+from webhook.cluster.registration.ca_bundles import bundle_of
 from webhook.cluster.registration.desired import (
     AUDIT,
     AUDIT_MODES,
@@ -27,6 +29,9 @@ from webhook.cluster.registration.selector import selects
 from webhook.labels import ENABLED, KEEP_SELECTORS, MODE
 
 """The annotation of a configuration by which its administrator wants foreign terms in its namespace selectors kept."""
+
+LONGEST_VALUE: Final = 200
+"""Bytes of a value that a message repeats."""
 
 SHOWN: Final = 10
 """Names that are listed of those that let no pod through."""
@@ -165,11 +170,11 @@ def _of_webhook(
     yield from _of_conditions(found, made, want)
     if site.address and _address(found) != _address(made):
         yield "clientConfig", f"calls {_address(found)}, not {_address(made)}", Severity.KEEPS_OUT
-    if not authorities(site.ca_bundle).keys() <= authorities(bundle_of(found)).keys():
+    if not by_der(site.ca_bundle).keys() <= by_der(bundle_of(found)).keys():
         yield "caBundle", "has a caBundle that does not hold this webhook's CA", Severity.KEEPS_OUT
     for key in ("failurePolicy", "matchPolicy", "reinvocationPolicy", "sideEffects", "timeoutSeconds"):
         if found.get(key) != made[key]:
-            yield key, f"has {key} {_short(found.get(key))}, not {made[key]}", Severity.SLIGHT
+            yield key, f"has {key} {shortened(str(found.get(key)), LONGEST_VALUE)}, not {made[key]}", Severity.SLIGHT
 
 
 def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
@@ -198,7 +203,7 @@ def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequenc
     if harmful:
         yield (
             "namespaceSelector",
-            f"has a namespaceSelector that keeps opted-in namespaces out: {_short(harmful)}",
+            f"has a namespaceSelector that keeps opted-in namespaces out: {shortened(str(harmful), LONGEST_VALUE)}",
             Severity.NO_VERSION_WRITES,
         )
 
@@ -210,7 +215,11 @@ def _of_conditions(found: Object, made: Object, want: Desired) -> Iterator[_Faul
     names = {one["name"] for one in made["matchConditions"]}
     for one in conditions:
         if one.get("name") not in names:
-            yield "matchConditions", f"has a match condition of others, {_short(one.get('name'))}", Severity.KEEPS_OUT
+            yield (
+                "matchConditions",
+                f"has a match condition of others, {shortened(str(one.get('name')), LONGEST_VALUE)}",
+                Severity.KEEPS_OUT,
+            )
         elif one["name"] != WORDS and one not in made["matchConditions"]:
             yield (
                 "matchConditions",
@@ -251,8 +260,3 @@ def _address(webhook: Object) -> str:
         path, port = service.get("path") or "/", service.get("port") or 443
         return f"{service.get('namespace')}/{service.get('name')}:{port}{path}"
     return str(config.get("url")) if isinstance(config, dict) else "nobody"
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 200 else f"{text[:199]}…"  # noqa: PLR2004  (a line of a log)

@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, Final
 
+from certs.pem import by_der
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of, injected
+from webhook.cluster.registration.ca_bundles import bundle_of, injected
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAMESPACE_NAME, Desired, Terms
 from webhook.cluster.registration.match_conditions import WORDS, parse
 from webhook.cluster.registration.matched_names import MatchedNames
@@ -73,7 +74,7 @@ def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
     foreign: dict[str, Terms] = {
         name: terms for name, webhook in ours.items() if (terms := foreign_terms(webhook, opt_in))
     }
-    bundles = tuple(frozenset(authorities(bundle_of(webhook))) for webhook in ours.values())
+    bundles = tuple(frozenset(by_der(bundle_of(webhook))) for webhook in ours.values())
     by_others = injected(configuration)
     if stamp is None:
         return Observed(foreign=foreign, authorities=bundles, injected=by_others)

@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from certs.backoff import Backoff
+from certs.pem import by_der
 from webhook import __version__
 from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError
 from webhook.cluster.client.owner import owner_reference
-from webhook.cluster.registration.ca_bundles import authorities
 from webhook.cluster.registration.comparison import (
     Difference,
     Labels,
@@ -29,7 +30,7 @@ from webhook.cluster.registration.comparison import (
 )
 from webhook.cluster.registration.desired import IGNORE, NAME, Desired, Site
 from webhook.cluster.registration.observed import Observed, Version, read_observed
-from webhook.cluster.registration.repairs import Backoff, Repairs
+from webhook.cluster.registration.repairs import RepairPace, Repairs
 from webhook.cluster.registration.report import Notices, Report, ReportKind
 from webhook.cluster.registration.stored import StoredConfiguration
 from webhook.cluster.registration.update import Change, Update, Writer, spares, update_for
@@ -124,11 +125,11 @@ class Reconciler:
         self._changed = clock()
         pace = self._timing
         self._repairs = Repairs(
-            Backoff(pace.repair, pace.repair_at_most, pace.calm),
-            Backoff(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most),
+            RepairPace(pace.repair, pace.repair_at_most, pace.calm),
+            RepairPace(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most),
         )
         self._as_desired: bool | None = None
-        self._failures = 0
+        self._backoff = Backoff(pace.retry, pace.retry_at_most, random.random)
         self._owned = False
         self._wake = asyncio.Event()
         self._pass = asyncio.Lock()
@@ -200,9 +201,8 @@ class Reconciler:
                 if isinstance(error, StatusError):
                     self._as_desired = False
                 self._notices.say(ReportKind.FAILED, f"the webhook configuration {NAME} cannot be kept: {error}")
-                self._failures += 1
-                return self._backoff()
-            self._failures = 0
+                return self._backoff.failed()
+            self._backoff.reset()
             self._notices.over(ReportKind.FAILED)
             return rest
 
@@ -237,7 +237,7 @@ class Reconciler:
                     self._moved = False
                     return self._some_time()
                 return 0.0
-        return self._backoff()
+        return self._backoff.failed()
 
     def _spared(self, configuration: Object | None) -> None:
         """Takes notice of whether pods wait for an answer, as it was found or written."""
@@ -356,7 +356,7 @@ class Reconciler:
 
     def _has_others(self, read: Observed) -> bool:
         """Whether the bundles hold CAs that are not ours, and are ours to keep."""
-        ours = authorities(self._writer.site.ca_bundle).keys()
+        ours = by_der(self._writer.site.ca_bundle).keys()
         return bool(ours) and not read.injected and any(bundle - ours for bundle in read.authorities)
 
     def _quiet(self) -> bool:
@@ -370,10 +370,6 @@ class Reconciler:
         waiting = pending and since < self._timing.quiet
         rest = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (replicas do not look all at once)
         return min(rest, self._timing.quiet - since) if waiting else rest
-
-    def _backoff(self) -> float:
-        longest = min(self._timing.retry * 2.0 ** min(self._failures, 16), self._timing.retry_at_most)
-        return longest * random.uniform(0.5, 1.0)  # noqa: S311  (replicas do not come back all at once)
 
 
 def _state(read: Observed) -> tuple[object, ...]:

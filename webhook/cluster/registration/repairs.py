@@ -7,7 +7,7 @@ from webhook.cluster.registration.update import Change
 
 
 @dataclass(slots=True)
-class Backoff:
+class RepairPace:
     """When the next repair of a kind may be made; seconds are of a clock that never jumps.
 
     Attributes:
@@ -47,8 +47,8 @@ class Repairs:
     replicas that disagree for long end with everything let through.
     """
 
-    widening: Backoff
-    narrowing: Backoff
+    widening: RepairPace
+    narrowing: RepairPace
     counts: dict[Change, int] = field(default_factory=lambda: dict.fromkeys(Change, 0))
 
     def made(self, change: Change, at: float) -> None:
@@ -56,6 +56,6 @@ class Repairs:
         self.counts[change] += 1
         self.pace(change).made(at)
 
-    def pace(self, change: Change) -> Backoff:
+    def pace(self, change: Change) -> RepairPace:
         """The pace of a kind of repair."""
         return self.narrowing if change in {Change.NARROWED, Change.TAKEN_OVER} else self.widening

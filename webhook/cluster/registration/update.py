@@ -10,8 +10,9 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from certs.pem import by_der
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of, injected, widened
+from webhook.cluster.registration.ca_bundles import bundle_of, injected, widened
 from webhook.cluster.registration.desired import ENFORCE, FAIL, IGNORE, NAME, Desired, Site, registration
 from webhook.cluster.registration.match_conditions import fits
 from webhook.cluster.registration.observed import Observed, Version, webhooks_of
@@ -100,7 +101,7 @@ def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> boo
             bundle = site.ca_bundle if quiet else widened(site.ca_bundle, there)
         if bundle:
             config["caBundle"] = base64.b64encode(bundle).decode()
-        dropped = dropped or not authorities(there).keys() <= authorities(bundle).keys()
+        dropped = dropped or not by_der(there).keys() <= by_der(bundle).keys()
     return dropped
 
 

@@ -6,16 +6,12 @@ from dataclasses import dataclass
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from certs.pem import by_der
 from webhook.cluster.client.api import Api
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.reflector import Reflector
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of
+from webhook.cluster.registration.ca_bundles import bundle_of
 from webhook.cluster.registration.desired import COLLECTION, NAME
-
-
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    name: str
-    resource_version: str
-    namespace: str = ""
 
 
 class _ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
@@ -29,7 +25,7 @@ class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
 class Configuration(msgspec.Struct, frozen=True):
     """The part of the configuration that shows that it changed and whom its callers trust; the reconciler reads all."""
 
-    metadata: _Metadata
+    metadata: ObjectMetadata
     webhooks: tuple[_Webhook, ...] | None = None
 
 
@@ -69,6 +65,4 @@ def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[
 
 def _watched(configuration: Configuration) -> Watched:
     encoded = [{"clientConfig": {"caBundle": one.client_config.ca_bundle}} for one in configuration.webhooks or ()]
-    return Watched(
-        configuration.metadata.resource_version, tuple(frozenset(authorities(bundle_of(one))) for one in encoded)
-    )
+    return Watched(configuration.metadata.resource_version, tuple(frozenset(by_der(bundle_of(one))) for one in encoded))
