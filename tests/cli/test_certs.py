@@ -32,7 +32,7 @@ def keep(folder: Path, kept: State) -> Path:
 
 def kept_in(folder: Path) -> State:
     """What a folder keeps."""
-    kept = decode(Directory(folder).look().files).kept
+    kept = decode(Directory(folder).look().files).state
     assert kept is not None
     return kept
 
@@ -128,14 +128,14 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
     said: str,
 ) -> None:
     """The request stands beside what is kept, and nothing else changes; a new CA brings a new serving certificate anyway."""
-    without = replace(kept, coming=None, asked=before)
+    without = replace(kept, coming=None, requested=before)
     folder = keep(tmp_path / "state", without)
     result = run("certs", "rotate", "--state-dir", str(folder), *arguments)
     assert (result.exit_code, result.stderr) == (0, "")
     assert f"asked for a new {said} in {folder}" in result.stdout
     now = kept_in(folder)
-    assert now.asked is asked
-    assert replace(now, asked=None).files() == replace(without, asked=None).files()
+    assert now.requested is asked
+    assert replace(now, requested=None).files() == replace(without, requested=None).files()
 
 
 def test_one_is_coming_already(run: Run, tmp_path: Path, kept: State) -> None:

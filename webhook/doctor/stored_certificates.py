@@ -113,7 +113,7 @@ async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) 
             trusted={},
             notes=(*notes, f"there is no webhook configuration {REGISTRATION}: nobody calls"),
         )
-    if theirs is None and decoded.kept is None:
+    if theirs is None and decoded.state is None:
         notes = (perhaps_provided(place, REGISTRATION, namespace),)
     webhooks = [one for one in registration.get("webhooks") or () if isinstance(one, dict)]
     trusted = {str(one.get("name")): frozenset(by_der(bundle_of(one))) for one in webhooks}
@@ -126,8 +126,8 @@ async def _ask(where: Location, wanted: RotationRequest) -> str:
         foreign = await _foreign(store, place, installed)
         if foreign is not None:
             raise ProvidedError(foreign)
-        kept = await leave_request(store, wanted)
-    if kept.coming is not None and wanted is RotationRequest.AUTHORITY:
+        state = await leave_request(store, wanted)
+    if state.coming is not None and wanted is RotationRequest.AUTHORITY:
         return (
             f"{place} has a coming CA already: serving certificates under it are served as soon as every API server has had "
             "the time to learn of it (certs show)"
@@ -141,7 +141,7 @@ async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) 
         return renewed_there(place) if provided_in_folder((await store.read()).files) else None
     api, namespace = installed
     theirs = await provided_by(api, namespace)
-    if theirs is not None or decode((await store.read()).files).kept is not None:
+    if theirs is not None or decode((await store.read()).files).state is not None:
         return theirs
     try:
         registration = await _registration(api)

@@ -11,11 +11,11 @@ from cryptography import x509
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.clients import Clients
+from certs.clients import ClientCAs
 from certs.directory import Directory
 from certs.pem import by_der
 from certs.plan import Rules
-from certs.provided import Outside
+from certs.provided import ProvidedPair
 from certs.report import COUNTED, Report, ReportKind
 from certs.rotator import Rotator, spread
 from certs.serving import Serving
@@ -93,7 +93,7 @@ class Certificates:
         self._rotations = {"leaf": 0, "authority": 0}
         self._failures = dict.fromkeys(COUNTED, 0)
         self._state = ""
-        self._clients: Clients | None = None
+        self._clients: ClientCAs | None = None
         self._clients_state = ""
         self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
@@ -101,7 +101,7 @@ class Certificates:
     def keep(self, store: Store, rules: Rules) -> None:
         """Have the certificates of a store kept up, and its serving certificate served."""
         self.upkeep = Rotator(
-            store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, tell=self._tell
+            store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, report=self._report
         )
 
     def follow(self, directory: Directory, names: Collection[str], *, trusting: bool) -> None:
@@ -113,11 +113,11 @@ class Certificates:
             trusting: nobody can know whom callers trust, or wants to: what is there is served.
         """
         trust = None if trusting else lambda: self._trust
-        self.upkeep = Outside(directory, self.tls, names, trust=trust, publish=self._publish, tell=self._tell)
+        self.upkeep = ProvidedPair(directory, self.tls, names, trust=trust, publish=self._publish, report=self._report)
 
     def follow_clients(self, file: Path) -> None:
         """Have clients asked for certificates under what a file holds, whenever that changes."""
-        self._clients = Clients(file, self.tls, tell=self._tell_clients)
+        self._clients = ClientCAs(file, self.tls, report=self._report_clients)
 
     def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
         """Take notice of the CAs (DER) that each webhook of the webhook configuration holds; None: there is none."""
@@ -207,11 +207,11 @@ class Certificates:
             self.published.set()
             self.republished(bundle)
 
-    def _tell_clients(self, notice: Report) -> None:
+    def _report_clients(self, notice: Report) -> None:
         self._clients_state = notice.message if notice.failure else ""
         self._log_and_count(notice)
 
-    def _tell(self, notice: Report) -> None:
+    def _report(self, notice: Report) -> None:
         if notice.kind is ReportKind.SERVED:
             if self._served_before:
                 self._rotations["leaf"] += 1

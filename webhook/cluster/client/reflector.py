@@ -1,12 +1,12 @@
-"""Keeps in memory what we read of all objects of a kind: one list, then a watch, for as long as it is asked to.
+"""Holds all objects of a kind in memory, in part, and keeps them up to date: one list, then a watch.
 
-What was last known stays in force while the API server cannot be reached, and nobody who reads it has to know.
+While the API server cannot be reached, the last known objects stay, and readers need not know.
 
-- An object that vanished while nobody watched is gone after the next list: a list replaces everything.
-- A watch goes on from the version of the last event or bookmark. The server ends it in good order now and then; when
-  it has forgotten that version (410), or says anything else that a further try would not change, a list begins anew.
-- Every new try is preceded by a pause, also after an end in good order: all watches of a cluster end at once when an
-  API server restarts. The pause grows from try to try, up to a bound, until a watch has held for a while.
+- A list replaces everything, so an object that vanished between two watches is gone after the next list.
+- A watch continues from the version of the last event or bookmark. The server ends it in good order now and then; when
+  the server has forgotten that version (410), or a retry would not help for another reason, the objects are listed again.
+- Every try is preceded by a pause, also after an end in good order: when an API server restarts, all watches of a
+  cluster end at once. The pause grows with each try, up to a bound, until a watch has lasted for a while.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from webhook.cluster.client.api import Api, SilenceError, StatusError, Unreachab
 from webhook.cluster.client.read import PAGE, pages
 
 GRACE: Final = 30.0
-"""Seconds after which a watch that the server should have ended is ended by us."""
+"""Seconds after which this side ends a watch that the server should have ended."""
 
 RETRYABLE: Final = {
     HTTPStatus.UNAUTHORIZED,
@@ -33,23 +33,23 @@ RETRYABLE: Final = {
     HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.SERVICE_UNAVAILABLE,
 }
-"""Refusals of a watch that say nothing about its version: it can go on from there."""
+"""Refusals of a watch that do not concern its version: it can continue from there."""
 
 AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 
 @dataclass(frozen=True, slots=True)
 class WatchConfig:
-    """How patient a reflector is; seconds.
+    """The times of a reflector, in seconds, and the size of a page.
 
     Attributes:
-        page: objects in one answer to a list, as kubectl asks for them.
-        watch: least and most time after which the server is asked to end a watch, as in Go's clients.
-        silence: without a byte for so long, a watch is opened anew: a bookmark comes every minute, the first within two
+        page: objects in one answer to a list.
+        watch: least and most time after which the server is requested to end a watch, as in Go's clients.
+        silence: a watch is reopened after that time without a byte: a bookmark comes every minute, the first within two
             (measured on 1.36).
-        first: the first pause; short, for news wait for its end.
-        longest: no pause is longer: three kinds on three replicas ask less than once a second all together.
-        settled: a watch that has held for so long ends the growth of pauses.
+        first: the first pause; short, for it delays all changes.
+        longest: the longest pause: three kinds on three replicas make less than one request a second in total.
+        settled: a watch that has lasted so long resets the pauses.
     """
 
     page: int = PAGE
@@ -61,13 +61,13 @@ class WatchConfig:
 
 
 class Metadata(Protocol):
-    """What has to be read of every object, besides what its owner reads."""
+    """The metadata that a reflector needs."""
 
     @property
     def name(self) -> str: ...
     @property
     def namespace(self) -> str:
-        """Empty where there are no namespaces."""
+        """Empty for a cluster-wide object."""
         ...
 
     @property
@@ -75,7 +75,7 @@ class Metadata(Protocol):
 
 
 class Object(Protocol):
-    """A msgspec struct with the fields of a kind that are read."""
+    """A msgspec struct with the fields of a kind that are decoded."""
 
     @property
     def metadata(self) -> Metadata: ...
@@ -113,30 +113,30 @@ _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 
 
 def key_of(metadata: Metadata) -> str:
-    """What an object is known by: ``namespace/name``, or its name where there are no namespaces."""
+    """The key of an object: ``namespace/name``, or its name if it is cluster-wide."""
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
 class Reflector(Generic[T, V]):
-    """What is kept of the objects of one kind.
+    """Holds the objects of one kind.
 
     Args:
-        api: the way to the API server.
+        api: the API server.
         path: of the collection: ``/api/v1/namespaces``.
-        kind: a msgspec struct with what is read of an object.
-        keep: what is held of an object.
-        log: where trouble and its end are told, once each.
+        kind: the msgspec struct that objects are decoded into.
+        keep: returns the part of an object that is held.
+        log: for failures and their end, once each.
         changed: called with the keys of what was added, changed or removed, after every list and every event; not for
-            an object of which the same is held as before. It must not raise.
+            an object whose held part is the same as before. It must not raise.
         query: selectors, such as ``labelSelector``.
-        pace: how patient it is.
+        pace: its times.
         clock: monotonic seconds.
-        chance: a random number from 0 to 1.
-        sleep: waits so many seconds.
+        chance: returns a random number from 0 to 1.
+        sleep: waits for a number of seconds.
 
     Attributes:
-        synced: set once everything there was has been seen.
-        last_contact: when the server last said something, by `clock`; None if it never has.
+        synced: set after the first complete list.
+        last_contact: when the server last sent something, by `clock`; None if it never has.
     """
 
     def __init__(
@@ -175,12 +175,12 @@ class Reflector(Generic[T, V]):
 
     @property
     def objects(self) -> Mapping[str, V]:
-        """What is held now, by key. A list puts another mapping in its place; an event changes it."""
+        """The objects held now, by key. A list replaces the mapping; an event changes it."""
         return self._objects
 
     @property
     def age(self) -> float | None:
-        """Seconds since the server last said something; None if it never has."""
+        """Seconds since the server last sent something; None if it never has."""
         return None if self.last_contact is None else self._clock() - self.last_contact
 
     async def run(self) -> None:
@@ -197,7 +197,7 @@ class Reflector(Generic[T, V]):
                 self._failed(str(error.status), error)
                 least = min(error.retry_after or 0.0, self._pace.longest)
             except SilenceError as error:
-                # Nothing may have happened; if nobody is there, the next try will tell.
+                # Possibly nothing has changed; if the server is gone, the next try fails.
                 self._log.debug("watch_silent", error=str(error))
             except UnreachableError as error:
                 self._failed("unreachable", error)
@@ -207,7 +207,7 @@ class Reflector(Generic[T, V]):
             await self._sleep(max(self._backoff.failed(), least))
 
     async def _list(self) -> str:
-        """See everything there is, and return the version of which it is so."""
+        """List all objects, and return the version of the list."""
         found: dict[str, V] = {}
         version = ""
         decode: Callable[[bytes], _Page[T]] = self._decode_page
@@ -220,7 +220,7 @@ class Reflector(Generic[T, V]):
         return version
 
     async def _watch(self, version: str) -> None:
-        """Follow what happens from a version on until the server ends it."""
+        """Follow all events after a version until the server ends the watch."""
         least, most = self._pace.watch
         lasting = least + int(self._chance() * (most - least))
         query = {
@@ -237,12 +237,12 @@ class Reflector(Generic[T, V]):
             try:
                 async for line in lines:
                     self.last_contact = self._clock()
-                    self._version = self._took(_decode_event(line))
+                    self._version = self._apply(_decode_event(line))
             finally:
                 settling.cancel()
 
-    def _took(self, event: _Event) -> str:
-        """Do what an event says, and return the version that it brings."""
+    def _apply(self, event: _Event) -> str:
+        """Apply an event, and return its version."""
         if event.type == "BOOKMARK":
             return _decode_bookmark(event.object).metadata.resource_version
         if event.type == "ERROR":
@@ -274,7 +274,7 @@ class Reflector(Generic[T, V]):
             self._log.info("watch_restored")
 
     def _failed(self, trouble: str, error: Exception) -> None:
-        """Tell it, if it is not what was told last."""
+        """Log a failure, unless it is what was logged last."""
         if trouble == self._trouble:
             return
         self._trouble = trouble

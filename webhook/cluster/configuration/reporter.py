@@ -1,4 +1,4 @@
-"""Tells what became of ConfigMaps, once for each change: a log line here, an Event there."""
+"""Reports the verdict on each ConfigMap, once for each change, by a log line and an Event."""
 
 import asyncio
 from collections.abc import Iterable
@@ -13,7 +13,7 @@ from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.configuration.verdict import Verdict
 
 MOST_PROBLEMS: Final = 10
-"""Problems of one document in a log line; the first ones usually are the cause of the others."""
+"""Problems of one document in a log line; the first ones usually cause the others."""
 
 RETRY_PAUSES: Final = (1.0, 60.0)
 """Seconds after the first failure, and at most, to write something that nobody waits for."""
@@ -27,7 +27,7 @@ REASONS: Final = {
 
 
 def will_pass(error: ApiError) -> bool:
-    """Whether a later try of the same request may succeed by itself."""
+    """Whether the same request may succeed later without intervention."""
     return not isinstance(error, StatusError) or (
         error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         or error.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_TIMEOUT}
@@ -35,7 +35,7 @@ def will_pass(error: ApiError) -> bool:
 
 
 class Reporter:
-    """Remembers what was said of each ConfigMap, so that nothing is said twice.
+    """Remembers the last verdict on each ConfigMap, so that nothing is reported twice.
 
     Args:
         events: where Events are written.
@@ -53,7 +53,7 @@ class Reporter:
         self._refused = False
 
     def take(self, verdicts: Iterable[Verdict]) -> None:
-        """Tell what is new: a rejection, and that one is over."""
+        """Report what is new: rejections, and their end."""
         now = {verdict.config_map.name: verdict for verdict in verdicts}
         for name, verdict in now.items():
             before = self._said.get(name)
@@ -70,7 +70,7 @@ class Reporter:
             self._wake.set()
 
     async def run(self) -> None:
-        """Write the Events until cancelled, one after the other; an API server that cannot be reached is waited for."""
+        """Write the Events until cancelled, one after the other; wait for an API server that cannot be reached."""
         backoff = Backoff(*RETRY_PAUSES)
         while True:
             await self._wake.wait()
@@ -86,7 +86,7 @@ class Reporter:
                 if not will_pass(error):
                     self._refuse(error)
                     continue
-                # What came meanwhile is newer.
+                # A verdict that came meanwhile is newer.
                 self._waiting.setdefault(name, verdict)
                 await asyncio.sleep(backoff.failed())
 
@@ -112,7 +112,7 @@ class Reporter:
 
 
 def message_of(verdict: Verdict) -> str:
-    """What the Event says: what is in force, then why."""
+    """The message of the Event: what is in force, then why."""
     if verdict.accepted:
         return f"In force again: vendor {verdict.vendor}" if verdict.vendor else "In force again"
     return f"In force: {verdict.instead}. {'; '.join(map(str, verdict.problems))}"
