@@ -185,7 +185,7 @@ async def test_a_new_list_replaces_everything(end: Exception | list[Any]) -> Non
     "trouble",
     [
         UnreachableError("broke off within a line"),
-        SilenceError("not a key in 150 s"),
+        SilenceError("nothing received in 150 s"),
         StatusError(403, "Forbidden", "no"),
         StatusError(401, "Unauthorized", "no"),
         StatusError(429, "TooManyRequests", "no"),

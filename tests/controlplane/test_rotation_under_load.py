@@ -280,7 +280,7 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     asked = subprocess.run(
         [*command, "--kubeconfig", str(cluster.kubeconfig)], check=True, capture_output=True, text=True
     )
-    assert "asked for a new CA" in asked.stdout
+    assert "requested a new CA" in asked.stdout
     wait(lambda: len(seen.authorities) > before, "a serving certificate under a new CA", 60)
     kept = place.kept()
     assert kept is not None

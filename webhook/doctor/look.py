@@ -1,4 +1,4 @@
-"""Reads everything that the checks look at; whatever cannot be read is said, and takes nothing else down."""
+"""Reads all facts that the checks use; what cannot be read is `Missing`, and does not affect the rest."""
 
 import asyncio
 import base64
@@ -43,13 +43,13 @@ from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
-"""The label of the DaemonSet that puts the shim on nodes."""
+"""The label of the DaemonSet that installs the shim on nodes."""
 
 WEBHOOK: Final = "app.kubernetes.io/component=webhook"
 """The label of the Deployment that serves reviews."""
 
 PENDING_FOR: Final = dt.timedelta(minutes=1)
-"""A pod that is younger may just not have been placed yet."""
+"""A younger pod may simply not have been scheduled yet."""
 
 DEVICE_CLASSES: Final = ("v1", "v1beta2", "v1beta1")
 """Versions of ``resource.k8s.io`` with DeviceClasses as they are today, the newest first."""
@@ -62,12 +62,12 @@ class _Version(msgspec.Struct, rename="camel"):
 
 
 async def look(api: Api, release: str, now: dt.datetime) -> Facts:
-    """Everything there is to see from here.
+    """Read all facts.
 
     Args:
-        api: the way to the API server.
+        api: the API server.
         release: the webhook's own namespace.
-        now: the moment, in UTC.
+        now: the current time, in UTC.
     """
     try:
         server: str | Missing = (await read_object(api, "/version", _Version)).git_version
@@ -103,7 +103,7 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
 
 
 async def _look_closer(api: Api, seen: Facts) -> Facts:
-    """What can only be asked once the webhook configuration, the policy and the namespaces are known."""
+    """Read what depends on the webhook configuration, the policy and the namespaces."""
     spaces = [] if isinstance(seen.namespaces, Missing) else treated(seen.namespaces, seen.policy, seen.release)
     if seen.nothing_installed:
         return seen
@@ -146,7 +146,7 @@ def _given(one: NodeObject) -> frozenset[str]:
 
 
 async def _device_classes(api: Api) -> list[DeviceClass]:
-    """All of them, in the newest version that is served; no API server older than 1.32 serves any of these."""
+    """All DeviceClasses, in the newest version that is served; API servers before 1.32 serve none of these."""
     for version in DEVICE_CLASSES:
         try:
             found = await list_objects(api, f"/apis/resource.k8s.io/{version}/deviceclasses", DeviceClassObject)
@@ -170,7 +170,7 @@ async def _stored(api: Api, release: str) -> Stored | None:
 
 
 def _certificates(encoded: str) -> tuple[x509.Certificate, ...]:
-    """The certificates of a PEM in base64; none where it is something else."""
+    """The certificates of a PEM text in base64; none if it is something else."""
     try:
         return tuple(x509.load_pem_x509_certificates(base64.b64decode(encoded)))
     except (binascii.Error, ValueError, x509.InvalidVersion):
@@ -206,7 +206,7 @@ async def _trial(api: Api, seen: Facts, spaces: Sequence[Namespace]) -> Trial | 
 
 
 async def _awaited(api: Api, policy: Policy) -> list[str]:
-    """The schedulers that some mapping of the policy names and that pods without a node are to be placed by."""
+    """The schedulers of the policy that are named by pods without a node."""
     pods = await list_objects(api, "/api/v1/pods", PlacedPod, {"fieldSelector": "spec.nodeName="})
     named = {pod.spec.scheduler_name for pod in pods if pod.status.phase not in _ENDED}
     return [name for name in schedulers_of(policy.vendors.values()) if name in named]
@@ -265,7 +265,7 @@ def _installs(one: DaemonSetObject) -> bool:
 
 
 async def _daemon_set(api: Api, one: DaemonSetObject) -> DaemonSet:
-    """It, with the nodes of its pods; a selector by expressions is widened by what it leaves out."""
+    """A DaemonSet with the nodes of its pods; expressions in its selector are ignored, so that it may match more pods."""
     labels = ",".join(f"{key}={value}" for key, value in (one.spec.selector.match_labels or {}).items())
     path = f"/api/v1/namespaces/{one.metadata.namespace}/pods"
     pods = await tried(list_objects(api, path, PlacedPod, {"labelSelector": labels}))

@@ -34,13 +34,13 @@ class PodStatus(msgspec.Struct):
     conditions: list[Condition] | None = None
 
     def scheduling(self) -> str:
-        """Why it has no node, in one word of whoever looked for one; empty where nobody has."""
+        """The scheduler's reason why it has no node; empty if no scheduler has tried."""
         conditions = self.conditions or ()
         return next((one.reason for one in conditions if (one.type, one.status) == ("PodScheduled", "False")), "")
 
 
 class PodObject(msgspec.Struct):
-    """A pod, as the engine sees it, and whether it has ended."""
+    """A pod as the engine decodes it, and its phase."""
 
     metadata: Metadata
     spec: PodSpec
@@ -48,7 +48,7 @@ class PodObject(msgspec.Struct):
 
 
 class DeploymentObject(msgspec.Struct):
-    """A Deployment, of which only matters that it is there."""
+    """A Deployment; only its existence matters."""
 
     metadata: ObjectMetadata
 
@@ -59,7 +59,7 @@ class _Placed(msgspec.Struct, rename="camel"):
 
 
 class PlacedPod(msgspec.Struct):
-    """A pod, as far as it says where it is, since when, and who is to place it."""
+    """A pod with its node, its age and its scheduler."""
 
     metadata: ObjectMetadata
     spec: _Placed
@@ -82,7 +82,7 @@ class _DeviceClassSpec(msgspec.Struct, rename="camel"):
 
 
 class DeviceClassObject(msgspec.Struct):
-    """A DeviceClass, of any version that has been served: the field is where it was."""
+    """A DeviceClass of any served version: the field is the same in all of them."""
 
     metadata: ObjectMetadata
     spec: _DeviceClassSpec = msgspec.field(default_factory=_DeviceClassSpec)
@@ -153,7 +153,7 @@ class _Endpoint(msgspec.Struct):
 
     @property
     def ready(self) -> bool:
-        """Whether it is sent to; what is not said counts as ready (``discovery.k8s.io/v1``)."""
+        """Whether it gets traffic; by default it does (``discovery.k8s.io/v1``)."""
         return self.conditions.ready is not False
 
 
@@ -169,7 +169,7 @@ class EndpointSlice(msgspec.Struct):
     ports: list[_EndpointPort] | None = None
 
     def number(self, name: str | None) -> int | None:
-        """The port that the Service's port of this name leads to."""
+        """The target port of the Service's port of this name."""
         return next((one.port for one in self.ports or () if (one.name or "") == (name or "")), None)
 
 
@@ -190,20 +190,20 @@ class ServiceObject(msgspec.Struct):
 
 
 class _SecretData(msgspec.Struct):
-    """The certificates of a Secret; a key is passed over while it is decoded."""
+    """The certificates of a Secret; keys are not decoded."""
 
     leaf: str = msgspec.field(default="", name="tls.crt")
     authorities: str = msgspec.field(default="", name="ca.crt")
 
 
 class SecretObject(msgspec.Struct):
-    """A Secret that keeps certificates."""
+    """A Secret that stores certificates."""
 
     data: _SecretData = msgspec.field(default_factory=_SecretData)
 
 
 async def tried(reading: Awaitable[T]) -> T | Missing:
-    """What was read, or why it could not be."""
+    """The result of reading, or why it failed."""
     try:
         return await reading
     except StatusError as error:

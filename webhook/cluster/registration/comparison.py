@@ -1,7 +1,7 @@
-"""A webhook configuration held against the one that should stand there: what differs, and whether that keeps pods out.
+"""Compares a webhook configuration with the desired one: what differs, and whether that keeps pods out.
 
-Only what is there is compared, never who wrote it: whatever keeps pods of an opted-in namespace from being treated is a
-fault, whoever wanted it.
+Only the content is compared, not who wrote it: whatever keeps pods of an opted-in namespace from being treated is a
+fault, intended or not.
 """
 
 import enum
@@ -28,38 +28,36 @@ from webhook.cluster.registration.observed import foreign_terms, matched_names_i
 from webhook.cluster.registration.selector import selects
 from webhook.labels import ENABLED, KEEP_SELECTORS, MODE
 
-"""The annotation of a configuration by which its administrator wants foreign terms in its namespace selectors kept."""
-
 LONGEST_VALUE: Final = 200
 """Bytes of a value that a message repeats."""
 
 SHOWN: Final = 10
-"""Names that are listed of those that let no pod through."""
+"""Names listed of those that let no pod through."""
 
 Labels: TypeAlias = Mapping[str, str]
 _Fault: TypeAlias = "tuple[str, str, Severity]"
 
 
 class Severity(enum.IntEnum):
-    """What a difference comes to."""
+    """The effect of a difference."""
 
     SLIGHT = 1
-    """Pods are sent here all the same; only how differs."""
+    """Pods are sent to the webhook all the same."""
     KEEPS_OUT = 2
     """Pods of opted-in namespaces are not treated."""
     NO_VERSION_WRITES = 3
-    """The same, and no version of this program ever writes such a thing."""
+    """Like `KEEPS_OUT`, and no version of this program ever writes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference between a configuration and the one that should be there.
+    """One difference between a configuration and the desired one.
 
     Attributes:
-        webhook: its name; empty for the whole configuration.
-        field: of the webhook; for the condition that depends on the policy, that one's name.
-        what: the difference, as the end of a sentence about it.
-        severity: what it comes to.
+        webhook: the webhook's name; empty for the whole configuration.
+        field: of the webhook; for the match condition that depends on the policy, the name of the condition.
+        what: the difference, as the end of a sentence about the webhook.
+        severity: its effect.
     """
 
     webhook: str
@@ -74,12 +72,12 @@ class Difference:
 def differences(
     configuration: Object | None, want: Desired, site: Site, opted_in: Sequence[Labels]
 ) -> list[Difference]:
-    """How a configuration differs from what a policy wants.
+    """Compare a configuration with the desired one.
 
     Args:
-        configuration: as the API server gave it, None if there is none.
-        want: what the policy wants.
-        site: where the webhook is; with an empty address, where calls go is not compared.
+        configuration: from the API server; None if there is none.
+        want: what the policy requires.
+        site: where the webhook is; an empty address is not compared.
         opted_in: the labels of each namespace that has opted in.
     """
     if configuration is None:
@@ -99,21 +97,21 @@ def differences(
 
 
 def keeps_selectors(configuration: Object) -> bool:
-    """Whether its administrator wants foreign terms in the namespace selectors kept."""
+    """Whether the configuration's annotation keeps foreign terms in its namespace selectors."""
     metadata = configuration.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return isinstance(annotations, dict) and annotations.get(KEEP_SELECTORS) == "true"
 
 
 def opted_in_as(name: str, want: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
-    """The labels of the namespaces that one of the webhooks is for, with one that has only the labels it needs."""
+    """The labels of the namespaces that a webhook is for, and those of a namespace with only the required labels."""
     tells = name == AUDIT
     bare = {want.opt_in: ENABLED, NAMESPACE_NAME: "", **({MODE: AUDIT_MODES[0]} if tells else {})}
     return [bare, *(labels for labels in opted_in if (labels.get(MODE) in AUDIT_MODES) == tells)]
 
 
 def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
-    """Those of the terms that keep none of the namespaces out."""
+    """The terms that keep none of the namespaces out."""
     return Terms(
         {
             key: value
@@ -125,7 +123,7 @@ def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
 
 
 def other_writers(configuration: Object) -> list[str]:
-    """Who else owns fields of the webhooks, by the API server's own record; not who only fills bundles in.
+    """The other managers of fields of the webhooks, except for those that only fill in bundles.
 
     Source: ``metadata.managedFields``, https://kubernetes.io/docs/reference/using-api/server-side-apply/.
     """
@@ -178,7 +176,7 @@ def _of_webhook(
 
 
 def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
-    """Terms of ours that are not there, and terms of others that keep namespaces out."""
+    """Find missing terms of our own, and foreign terms that keep namespaces out."""
     selector = found.get("namespaceSelector")
     terms = (selector.get("matchExpressions") if isinstance(selector, dict) else None) or ()
     for ours in made["namespaceSelector"]["matchExpressions"]:
@@ -186,7 +184,7 @@ def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequenc
         alike = [
             one for one in terms if isinstance(one, dict) and (one.get("key"), one.get("operator")) == (key, operator)
         ]
-        # Values of `NotIn` may be more: that only spares more namespaces.
+        # Additional values of `NotIn` only exempt more namespaces.
         absent = sorted(set(ours["values"]) - {value for one in alike for value in one.get("values") or ()})
         if absent:
             yield (
@@ -217,20 +215,20 @@ def _of_conditions(found: Object, made: Object, want: Desired) -> Iterator[_Faul
         if one.get("name") not in names:
             yield (
                 "matchConditions",
-                f"has a match condition of others, {shortened(str(one.get('name')), LONGEST_VALUE)}",
+                f"has a foreign match condition, {shortened(str(one.get('name')), LONGEST_VALUE)}",
                 Severity.KEEPS_OUT,
             )
         elif one["name"] != WORDS and one not in made["matchConditions"]:
             yield (
                 "matchConditions",
-                f"has another match condition {one['name']} than this version writes",
+                f"has a match condition {one['name']} that differs from what this version writes",
                 Severity.KEEPS_OUT,
             )
     let_through = matched_names_in(found)
     if let_through is None:
         yield (
             WORDS,
-            f"has no match condition {WORDS!r} as this version writes it: it cannot be compared",
+            f"has a match condition {WORDS!r} that this version does not write, and cannot compare",
             Severity.KEEPS_OUT,
         )
     elif missing := let_through.lacks(want.matched_names):
@@ -239,7 +237,7 @@ def _of_conditions(found: Object, made: Object, want: Desired) -> Iterator[_Faul
 
 
 def creates_pods(rule: Any) -> bool:
-    """Whether a rule of a webhook is about new pods."""
+    """Whether a rule of a webhook matches new pods."""
     if not isinstance(rule, dict):
         return False
     wanted_of = {

@@ -1,4 +1,4 @@
-"""A watch on the one webhook configuration, so that whatever is done to it is seen at once."""
+"""A watch on the webhook configuration, so that every change to it is noticed at once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """The part of the configuration that shows that it changed and whom its callers trust; the reconciler reads all."""
+    """The version and the bundles of the webhook configuration; the reconciler reads the rest."""
 
     metadata: ObjectMetadata
     webhooks: tuple[_Webhook, ...] | None = None
@@ -31,11 +31,11 @@ class Configuration(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What is held of the webhook configuration.
+    """The part of the webhook configuration that is held.
 
     Attributes:
         version: its resourceVersion.
-        bundles: of each webhook the CAs (DER) that its callers trust.
+        bundles: the CAs (DER) of each webhook.
     """
 
     version: str
@@ -45,7 +45,7 @@ class Watched:
 def watch_registration(
     api: Api, changed: Callable[[], None], log: FilteringBoundLogger
 ) -> Reflector[Configuration, Watched]:
-    """A reflector that says whenever the webhook configuration changed; see `bundles_in` for what its callers trust."""
+    """Make a reflector that calls `changed` whenever the webhook configuration changes; see also `bundles_in`."""
     return Reflector(
         api,
         COLLECTION,
@@ -58,7 +58,7 @@ def watch_registration(
 
 
 def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[bytes], ...] | None:
-    """The CAs (DER) of each webhook of the webhook configuration; None if there is no webhook configuration."""
+    """The CAs (DER) of each webhook; None if there is no webhook configuration."""
     found = next(iter(reflector.objects.values()), None)
     return None if found is None else found.bundles
 
