@@ -1,1 +1,1 @@
-"""Keys and certificates: making them, keeping them, and handing a new pair to a live TLS context."""
+"""Keys and certificates: making and storing them, and swapping a new pair into a live TLS context."""

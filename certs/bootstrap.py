@@ -1,7 +1,7 @@
-"""When a replica that serves nothing yet may serve a serving certificate whose CA has not settled.
+"""When a replica that serves nothing yet may serve a certificate whose CA has not settled.
 
-Waiting is for the sake of other replicas: callers go on being answered by them, under a CA that they trust. Where
-there is no such replica, all callers wait with us: that would be an outage that we make ourselves.
+Waiting makes sense while other replicas answer callers under a CA that these trust. Without such a replica, waiting
+would be an outage of our own making.
 """
 
 import datetime as dt
@@ -14,33 +14,33 @@ from certs.state import State, der
 from certs.trust import Trust
 
 CLAIM: Final = 10.0
-"""Seconds in which a replica that serves under another CA than the store holds has claimed that one in it (`Rotator`):
-it is told of the change within one."""
+"""Seconds within which a replica that serves under a CA missing in the store claims it there (`Rotator`): it learns of
+a change to the store within one second."""
 
 
-def rest_of_first(kept: State, authority: x509.Certificate, trust: Trust, now: dt.datetime) -> float:
-    """Seconds until it is known that no other replica can be answering with success; infinite where one may be.
+def rest_of_first(state: State, ca: x509.Certificate, trust: Trust, now: dt.datetime) -> float:
+    """Seconds until no other replica can be answering callers successfully; infinite where one may be.
 
     Args:
-        kept: what the store holds.
-        authority: of the serving certificate that it holds.
-        trust: what callers are known to trust.
-        now: the moment, in UTC.
+        state: of the store.
+        ca: of the stored serving certificate.
+        trust: which CAs callers trust.
+        now: the current time, in UTC.
     """
-    if not trust.sees(der(authority)):
+    if not trust.sees(der(ca)):
         return float("inf")
-    if trust.only([der(authority)]):
+    if trust.only([der(ca)]):
         return 0.0
-    if any(one.claimed and now < one.until and der(one.certificate) in trust.anyone for one in kept.retired):
+    if any(ca.claimed and now < ca.until and der(ca.certificate) in trust.all_cas for ca in state.retired):
         return float("inf")
-    return max(0.0, min(CLAIM, trust.settle) - _age(authority, now))
+    return max(0.0, min(CLAIM, trust.settle) - _age(ca, now))
 
 
-def aged(authority: x509.Certificate, trust: Trust, now: dt.datetime) -> bool:
-    """Whether a CA can have settled before it came into use: one made in the place of a lost one has not."""
-    return _age(authority, now) >= trust.settle
+def aged(ca: x509.Certificate, trust: Trust, now: dt.datetime) -> bool:
+    """Whether a CA is old enough to have settled before its first use; the replacement of a lost CA is not."""
+    return _age(ca, now) >= trust.settle
 
 
-def _age(authority: x509.Certificate, now: dt.datetime) -> float:
-    # A clock that was set back must not make anybody wait for longer than is right.
-    return max(0.0, (now - authority.not_valid_before_utc - CLOCK_SKEW).total_seconds())
+def _age(ca: x509.Certificate, now: dt.datetime) -> float:
+    # A clock that was set back must not prolong the wait.
+    return max(0.0, (now - ca.not_valid_before_utc - CLOCK_SKEW).total_seconds())

@@ -1,7 +1,7 @@
-"""Making a CA and the serving certificates under it: EC P-256, as strict clients (Go, OpenSSL, webpki) want them.
+"""Makes a CA and serving certificates under it, on EC P-256, in the form that strict clients (Go, OpenSSL, webpki) accept.
 
-P-256, because a handshake costs the server a quarter less than with RSA-2048 and a key is made in microseconds:
-that may happen on an event loop.
+P-256, because a handshake costs the server a quarter less than with RSA-2048, and making a key takes microseconds,
+short enough for an event loop.
 """
 
 import datetime as dt
@@ -17,17 +17,17 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from certs.pair import Pair
 
-AUTHORITY_LIFE: Final = dt.timedelta(days=3652)
-"""Ten years: replacing a CA has to be told to everybody who trusts it."""
+CA_LIFE: Final = dt.timedelta(days=3652)
+"""Ten years: whoever trusts a CA has to learn of its replacement."""
 
 LEAF_LIFE: Final = dt.timedelta(days=90)
-"""Renewing a serving certificate concerns nobody else, and a stolen one is worth little for long."""
+"""Renewing a serving certificate requires nothing of clients, and a stolen one is soon worthless."""
 
 CLOCK_SKEW: Final = dt.timedelta(minutes=5)
-"""How far a client's clock may be behind: what Kerberos allows, and cert-manager's usual advice."""
+"""How far a client's clock may be behind: as Kerberos allows and cert-manager recommends."""
 
 MAX_COMMON_NAME: Final = 64
-"""``ub-common-name`` of RFC 5280; clients read the alternative names and not this one."""
+"""``ub-common-name`` of RFC 5280; clients read the alternative names instead."""
 
 _NO_USAGE: Final = dict.fromkeys(
     (
@@ -45,8 +45,8 @@ _NO_USAGE: Final = dict.fromkeys(
 )
 
 
-def make_ca(name: str, now: dt.datetime, life: dt.timedelta = AUTHORITY_LIFE) -> Pair:
-    """A new, self-signed CA that can sign leaves, and no further CA."""
+def make_ca(name: str, now: dt.datetime, life: dt.timedelta = CA_LIFE) -> Pair:
+    """Make a self-signed CA that can sign serving certificates, but no further CA."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name[:MAX_COMMON_NAME])])
     identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
@@ -61,21 +61,21 @@ def make_ca(name: str, now: dt.datetime, life: dt.timedelta = AUTHORITY_LIFE) ->
     return Pair(certificate, key)
 
 
-def issue(authority: Pair, names: Collection[str], now: dt.datetime, life: dt.timedelta = LEAF_LIFE) -> Pair:
-    """A new serving certificate for a server with `names` (DNS names, IP addresses); it never outlives its CA.
+def issue(ca: Pair, names: Collection[str], now: dt.datetime, life: dt.timedelta = LEAF_LIFE) -> Pair:
+    """Issue a serving certificate for `names` (DNS names, IP addresses); it never outlives its CA.
 
     Raises:
-        ValueError: no name at all, or one that is not ASCII.
+        ValueError: there is no name, or one that is not ASCII.
     """
     if not names:
-        raise ValueError("a serving certificate without names is of no use to anybody")
+        raise ValueError("a serving certificate needs at least one name")
     key = ec.generate_private_key(ec.SECP256R1())
     common = next((name for name in names if len(name) <= MAX_COMMON_NAME), None)
     subject = x509.Name([] if common is None else [x509.NameAttribute(x509.NameOID.COMMON_NAME, common)])
-    issuer = authority.certificate
+    issuer = ca.certificate
     identifier = _key_identifier(issuer)
     certificate = (
-        _builder(subject, issuer.subject, key, now, min(now + life, authority.not_after))
+        _builder(subject, issuer.subject, key, now, min(now + life, ca.not_after))
         # RFC 5280 §4.2.1.6: critical where there is no subject.
         .add_extension(x509.SubjectAlternativeName(map(_general_name, names)), critical=common is None)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
@@ -83,13 +83,13 @@ def issue(authority: Pair, names: Collection[str], now: dt.datetime, life: dt.ti
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH]), critical=False)
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
         .add_extension(x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier), critical=False)
-        .sign(authority.key, hashes.SHA256())
+        .sign(ca.key, hashes.SHA256())
     )
     return Pair(certificate, key)
 
 
 def covers(certificate: x509.Certificate, names: Collection[str]) -> bool:
-    """Whether a client that calls any of `names` accepts the certificate."""
+    """Whether a certificate is for every one of `names`."""
     try:
         held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -98,7 +98,7 @@ def covers(certificate: x509.Certificate, names: Collection[str]) -> bool:
 
 
 def names_of(certificate: x509.Certificate) -> list[str]:
-    """The DNS names and IP addresses that a certificate is for."""
+    """The DNS names and IP addresses of a certificate."""
     try:
         held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -106,10 +106,10 @@ def names_of(certificate: x509.Certificate) -> list[str]:
     return [*held.get_values_for_type(x509.DNSName), *map(str, held.get_values_for_type(x509.IPAddress))]
 
 
-def signed_by(certificate: x509.Certificate, authority: x509.Certificate) -> bool:
-    """Whether the CA's key signed the certificate."""
+def signed_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
+    """Whether the key of a CA signed a certificate."""
     try:
-        certificate.verify_directly_issued_by(authority)
+        certificate.verify_directly_issued_by(ca)
     except (ValueError, TypeError, InvalidSignature):
         return False
     return True
@@ -137,7 +137,7 @@ def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
-        # A CA that somebody made by hand.
+        # A CA made by hand.
         return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
 
 

@@ -1,7 +1,6 @@
-"""Whether clients would accept a leaf: its time, its names, and a way from it to a CA that they trust.
+"""Whether clients accept a serving certificate: its validity, its names, and a path to a CA that they trust.
 
-Looser than some clients where Go, which is what API servers verify with, is loose: a company's CA may be older than
-today's rules.
+The checks follow Go, with which API servers verify, and are as lenient: a company's CA may be older than today's rules.
 """
 
 import datetime as dt
@@ -14,11 +13,11 @@ from certs.ca import covers, names_of, signed_by
 from certs.problem import UnusablePairError
 
 LONGEST: int = 8
-"""Certificates between a serving certificate and its CA; real chains have one or two."""
+"""Intermediates that are followed between a serving certificate and its CA; real chains have one or two."""
 
 
 def check_time(certificate: x509.Certificate, now: dt.datetime, what: str) -> None:
-    """Whether a certificate is valid.
+    """Check that a certificate is valid now.
 
     Raises:
         UnusablePairError: it is not, or the clock is wrong.
@@ -33,7 +32,7 @@ def check_time(certificate: x509.Certificate, now: dt.datetime, what: str) -> No
 
 
 def check_use(leaf: x509.Certificate, names: Collection[str], what: str) -> None:
-    """Whether a certificate is for a server that is called by these names.
+    """Check that a certificate is for a server with these names.
 
     Raises:
         UnusablePairError: it is not.
@@ -53,35 +52,34 @@ def check_use(leaf: x509.Certificate, names: Collection[str], what: str) -> None
 def path_to(
     leaf: x509.Certificate,
     intermediates: Sequence[x509.Certificate],
-    authorities: Iterable[x509.Certificate],
+    cas: Collection[x509.Certificate],
     now: dt.datetime,
     what: str,
 ) -> list[x509.Certificate]:
-    """The certificates above a serving certificate, up to a CA: its issuer first, the CA last.
+    """Find the path from a serving certificate to a CA: its issuer first, the CA last.
 
     Raises:
-        UnusablePairError: there is no such way, or one of these is not valid.
+        UnusablePairError: there is no path, or a certificate on it is not valid.
     """
-    trusted = [one for one in authorities if may_sign(one, 0)]
-    way: list[x509.Certificate] = []
+    path: list[x509.Certificate] = []
     lower = leaf
     for _ in range(LONGEST):
-        authority = _issuer(lower, [one for one in trusted if may_sign(one, len(way))], now)
-        if authority is not None:
-            check_time(authority, now, "the CA")
-            return [*way, authority]
-        others = [one for one in intermediates if one not in way and may_sign(one, len(way))]
-        intermediate = _issuer(lower, others, now)
+        ca = _issuer(lower, [candidate for candidate in cas if may_sign(candidate, len(path))], now)
+        if ca is not None:
+            check_time(ca, now, "the CA")
+            return [*path, ca]
+        unused = [candidate for candidate in intermediates if candidate not in path and may_sign(candidate, len(path))]
+        intermediate = _issuer(lower, unused, now)
         if intermediate is None:
             break
         check_time(intermediate, now, "an intermediate")
-        way.append(intermediate)
+        path.append(intermediate)
         lower = intermediate
     raise UnusablePairError(what, "is not signed by a CA of the bundle, nor by way of the chain beside it")
 
 
 def may_sign(certificate: x509.Certificate, below: int) -> bool:
-    """Whether clients take a certificate for a CA (RFC 5280 §6.1.4), so many intermediates being below it."""
+    """Whether clients accept a certificate as a CA (RFC 5280 §6.1.4) with `below` intermediates below it."""
     extensions = certificate.extensions
     try:
         constraints = extensions.get_extension_for_class(x509.BasicConstraints).value
@@ -95,8 +93,8 @@ def may_sign(certificate: x509.Certificate, below: int) -> bool:
 
 
 def _names(leaf: x509.Certificate, name: str) -> bool:
-    """Whether a certificate is for a name: case does not count, ``*`` stands for one whole first label (RFC 6125 §6.4)."""
-    held = {one.lower() for one in names_of(leaf)}
+    """Whether a certificate is for a name: case does not count, ``*`` matches one whole first label (RFC 6125 §6.4)."""
+    held = {own.lower() for own in names_of(leaf)}
     _, dot, parent = name.lower().partition(".")
     return covers(leaf, [name]) or name.lower() in held or (bool(dot) and f"*.{parent}" in held)
 
@@ -104,8 +102,7 @@ def _names(leaf: x509.Certificate, name: str) -> bool:
 def _issuer(
     certificate: x509.Certificate, candidates: Iterable[x509.Certificate], now: dt.datetime
 ) -> x509.Certificate | None:
-    """Who signed a certificate; one that is valid now rather than another of the same key."""
-    found = [one for one in candidates if signed_by(certificate, one)]
-    return next((one for one in found if one.not_valid_before_utc <= now <= one.not_valid_after_utc), None) or next(
-        iter(found), None
-    )
+    """The certificate that signed another; of several with the same key, preferably one that is valid now."""
+    issuers = [candidate for candidate in candidates if signed_by(certificate, candidate)]
+    valid = (issuer for issuer in issuers if issuer.not_valid_before_utc <= now <= issuer.not_valid_after_utc)
+    return next(valid, issuers[0] if issuers else None)

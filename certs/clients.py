@@ -1,4 +1,4 @@
-"""Follows a file with the CAs of clients (PEM): a plain one, or one that the kubelet mounts. Nothing is written."""
+"""Follows a file with the CAs of clients (PEM): a plain file, or one that the kubelet mounts. Nothing is written."""
 
 import asyncio
 from collections.abc import Callable
@@ -12,66 +12,66 @@ from certs.reporter import Reporter, failure
 from certs.serving import Serving
 
 UNREAD: Final = b""
-"""What a file that cannot be read comes to: it names no CA."""
+"""The content assumed for a file that cannot be read."""
 
-STAYS: Final = "the CAs that were read before go on counting"
+STAYS: Final = "the CAs that were read before stay in force"
 
 
-class Clients:
-    """Has clients asked for certificates under the CAs in a file, whatever they are now.
+class ClientCAs:
+    """Requires client certificates under the CAs in a file, and follows the file.
 
     Args:
-        file: where they are.
-        serving: what asks for them.
-        tell: called with what is to be told; it must not block.
-        poll: seconds between looks.
+        file: the CAs, PEM.
+        serving: the TLS context that requires client certificates.
+        report: called with each report; it must not block.
+        poll: seconds between two reads.
     """
 
-    def __init__(self, file: Path, serving: Serving, *, tell: Callable[[Report], None], poll: float = POLL) -> None:
+    def __init__(self, file: Path, serving: Serving, *, report: Callable[[Report], None], poll: float = POLL) -> None:
         self._file = file
         self._serving = serving
-        self._telling = Reporter(tell)
+        self._reporter = Reporter(report)
         self._poll = poll
         self._seen: bytes | None = None
 
     async def run(self) -> None:
-        """Look every other second until cancelled; no failure ends it."""
+        """Read the file every `poll` seconds until cancelled; no failure ends it."""
         while True:
             try:
                 await self.reconcile()
             except UnusablePairError as error:
-                self._telling.only(ReportKind.REFUSED, str(error))
-            except Exception as error:  # noqa: BLE001  (a later file may do)
-                self._telling.only(*failure(error))
+                self._reporter.only(ReportKind.REFUSED, str(error))
+            except Exception as error:  # noqa: BLE001  (a later file may work)
+                self._reporter.only(*failure(error))
             await asyncio.sleep(self._poll)
 
     async def reconcile(self) -> None:
-        """Look, and take what is there if it was the same at the look before: a file may be half written.
+        """Read the file, and use its content if it has not changed since the last read: it may have been half written.
 
         Raises:
-            StoreError: it cannot be read, for the second time; what counted goes on counting.
-            UnusablePairError: it holds something else than CAs; the same.
+            StoreError: the file could not be read twice in a row; the CAs in force stay.
+            UnusablePairError: the file holds something other than CAs; the CAs in force stay.
         """
-        found, why = await asyncio.to_thread(self._look)
-        settled, self._seen = found == self._seen, found
+        content, why = await asyncio.to_thread(self._read)
+        settled, self._seen = content == self._seen, content
         if not settled:
             return
         if why:
             raise StoreError(str(self._file), f"{why}: {STAYS}")
-        if found == self._serving.client_authorities:
-            self._telling.over()
+        if content == self._serving.client_cas:
+            self._reporter.over()
             return
         try:
-            self._serving.ask_clients(found)
+            self._serving.require_client_certificates(content)
         except UnusablePairError as error:
             raise UnusablePairError(error.what, f"{error.why} in {self._file}: {STAYS}") from None
-        self._telling.forget(*ReportKind)
-        self._telling.tell(
-            Report(ReportKind.CLIENTS, f"clients have to show a certificate under what is now in {self._file}")
+        self._reporter.forget(*ReportKind)
+        self._reporter.report(
+            Report(ReportKind.CLIENTS, f"clients need a certificate under one of the CAs that are now in {self._file}")
         )
 
-    def _look(self) -> tuple[bytes, str]:
-        """What the file holds, and why it cannot be read."""
+    def _read(self) -> tuple[bytes, str]:
+        """The content of the file, and why it cannot be read."""
         try:
             with self._file.open("rb") as file:
                 return file.read(MAX_BYTES), ""

@@ -1,4 +1,4 @@
-"""A directory that keeps certificates, in the layout of a mounted ``kubernetes.io/tls`` Secret.
+"""A directory that stores certificates, in the layout of a mounted ``kubernetes.io/tls`` Secret.
 
 ::
 
@@ -6,8 +6,8 @@
     ..data                                symbolic link to the generation in force
     ..<random>/                           one generation: files of mode 0600
 
-Several files cannot be replaced at once, a symbolic link can: a reader that resolves ``..data`` first sees one
-generation whole, as with the kubelet's own mounts. A directory of plain files is read, too.
+A symbolic link can be replaced atomically, several files cannot: a reader that resolves ``..data`` first sees one
+complete generation, as with the kubelet's own mounts. A directory of plain files can be read, too.
 """
 
 import asyncio
@@ -30,22 +30,22 @@ _CURRENT: Final = "..data"
 _LOCK: Final = ".lock"
 
 MAX_BYTES: Final = 1024 * 1024
-"""Longest file that is read: what a Secret can hold."""
+"""Longest file that is read: as much as a Secret can hold."""
 
 READ_ATTEMPTS: Final = 3
 """A generation can be replaced between resolving the link and reading; it happens once in months."""
 
 POLL: Final = 2.0
-"""Seconds between looks: by content, for no notification works on every file system and through symbolic links."""
+"""Seconds between two reads. No kind of notification works on every file system and through symbolic links."""
 
 
 @dataclass(slots=True)
 class Directory:
-    """A directory that keeps certificates and keys; a `Store`.
+    """A directory that stores certificates and keys; a `Store`.
 
     Attributes:
         path: the directory; made at the first write.
-        poll: seconds between looks for what others have written.
+        poll: seconds between two looks for changes by others.
     """
 
     path: Path
@@ -53,22 +53,22 @@ class Directory:
     _seen: str | None = field(default=None, init=False)
 
     async def read(self) -> Snapshot:
-        """What is kept now.
+        """Read all files.
 
         Raises:
             StoreError: a file cannot be read.
         """
-        found = await asyncio.to_thread(self.look)
-        self._seen = found.version
-        return found
+        snapshot = await asyncio.to_thread(self.look)
+        self._seen = snapshot.version
+        return snapshot
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Put files in the place of all that is kept, if that is still of a version; False if it is not.
+        """Replace all files if the directory is still at a version; False if it is not.
 
-        A reader, or a crash, sees the one or the other.
+        A reader, or a crash, sees either the old or the new generation.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the directory cannot be written.
         """
         written = await asyncio.to_thread(self.replace, files, version)
         if written:
@@ -76,43 +76,42 @@ class Directory:
         return written
 
     async def changed(self) -> None:
-        """Return when something else is kept than what was last read or written.
+        """Return when the content differs from what was last read or written.
 
         Raises:
             StoreError: a file cannot be read.
         """
         while True:
             await asyncio.sleep(self.poll)
-            found = await asyncio.to_thread(self.look)
-            if found.version != self._seen:
+            if (await asyncio.to_thread(self.look)).version != self._seen:
                 return
 
     def look(self) -> Snapshot:
-        """What is kept now, for callers that may wait.
+        """Read all files; blocks.
 
         Raises:
             StoreError: a file cannot be read.
         """
         for _ in range(READ_ATTEMPTS):
             generation = self._generation()
-            found = {}
+            files = {}
             for name in FILES:
                 try:
                     with (generation / name).open("rb") as file:
-                        found[name] = file.read(MAX_BYTES)
+                        files[name] = file.read(MAX_BYTES)
                 except FileNotFoundError:
                     continue
                 except OSError as error:
                     raise self._error(error) from error
             if generation == self._generation():
-                return Snapshot(found or None, _version(found))
+                return Snapshot(files or None, _version(files))
         raise StoreError(str(self.path), "is being rewritten all the time")
 
     def replace(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Write, for callers that may wait; see `write`.
+        """Do what `write` does; blocks.
 
         Raises:
-            StoreError: it cannot be written.
+            StoreError: the directory cannot be written.
         """
         with self._locked():
             if self.look().version != version:
@@ -128,7 +127,7 @@ class Directory:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keeps other processes from writing meanwhile; makes the directory if there is none."""
+        """Keep other processes from writing meanwhile; make the directory if there is none."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -155,11 +154,11 @@ class Directory:
             _sync_directory(generation)
             self._link(_CURRENT, generation.name)
         except OSError:
-            # It is tried again and again: what is left of each try would fill what room there still is.
+            # Writing is retried for as long as it fails: remains of each try would fill the disk.
             shutil.rmtree(generation, ignore_errors=True)
             raise
         for name in FILES:
-            # A plain file of that name, from a directory made by hand, gives way last: until then it is what is read.
+            # A plain file of that name, in a directory made by hand, is replaced last: readers use it until then.
             target = f"{_CURRENT}/{name}"
             linked = _links_to(self.path / name, target)
             if name in content and not linked:
@@ -182,10 +181,10 @@ class Directory:
 
 
 def _version(files: Mapping[str, bytes]) -> str:
-    said = hashlib.sha256()
+    digest = hashlib.sha256()
     for name, data in sorted(files.items()):
-        said.update(f"{name} {len(data)} ".encode() + data)
-    return said.hexdigest()
+        digest.update(f"{name} {len(data)} ".encode() + data)
+    return digest.hexdigest()
 
 
 def _links_to(path: Path, target: str) -> bool:

@@ -13,48 +13,48 @@ from certs.problem import UnusablePairError
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """A certificate with the key it was made for. Printing it shows no key."""
+    """A certificate and its key. Printing it shows no key."""
 
     certificate: x509.Certificate
     key: ec.EllipticCurvePrivateKey = field(repr=False)
 
     @property
     def not_before(self) -> dt.datetime:
-        """From when it is valid, in UTC."""
+        """The start of its validity, in UTC."""
         return self.certificate.not_valid_before_utc
 
     @property
     def not_after(self) -> dt.datetime:
-        """Until when it is valid, in UTC."""
+        """The end of its validity, in UTC."""
         return self.certificate.not_valid_after_utc
 
     def valid_at(self, moment: dt.datetime) -> bool:
-        """Whether a client with that clock takes it."""
+        """Whether a client whose clock shows `moment` accepts it."""
         return self.not_before <= moment <= self.not_after
 
     @property
     def certificate_pem(self) -> bytes:
-        """The certificate, as clients and the API server's ``caBundle`` want it."""
+        """The certificate in PEM, for clients and the ``caBundle`` of a webhook."""
         return self.certificate.public_bytes(serialization.Encoding.PEM)
 
     @property
     def key_pem(self) -> bytes:
-        """The key, unencrypted (PKCS #8): for a file of mode 0600 or a Secret, and nothing else."""
+        """The key, unencrypted (PKCS #8): only for a file of mode 0600 or a Secret."""
         return self.key.private_bytes(
             serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         )
 
 
 def decode_pair(certificate_pem: bytes, key_pem: bytes, *, what: str) -> Pair:
-    """The pair in two PEM texts.
+    """Decode a pair from two PEM texts.
 
     Args:
         certificate_pem: the certificate.
         key_pem: its key.
-        what: how errors name the two: "the CA", "the serving certificate".
+        what: the pair's name in errors: "the CA", "the serving certificate".
 
     Raises:
-        UnusablePairError: one is no PEM, the key is encrypted or on no elliptic curve, or they don't belong together.
+        UnusablePairError: a text is not PEM, the key is encrypted or not on an elliptic curve, or the two do not match.
     """
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
@@ -67,10 +67,10 @@ def decode_pair(certificate_pem: bytes, key_pem: bytes, *, what: str) -> Pair:
 
 
 def decode_key(key_pem: bytes, *, what: str) -> ec.EllipticCurvePrivateKey:
-    """The key in a PEM text; `what` is how errors name its owner.
+    """Decode a key from a PEM text; `what` names its pair in errors.
 
     Raises:
-        UnusablePairError: it is no PEM, encrypted, or on no elliptic curve.
+        UnusablePairError: the text is not PEM, or the key is encrypted or not on an elliptic curve.
     """
     try:
         key = serialization.load_pem_private_key(key_pem, password=None)

@@ -1,12 +1,11 @@
-"""What is to be made anew, and when to ask again: a pure function, the same on every replica.
+"""Decides what to renew, and when to decide again: a pure function, the same on every replica.
 
-A new CA goes through three states, so that nobody is shown a serving certificate that they do not trust yet:
+A CA goes through three states, so that no client is shown a serving certificate that it does not trust yet:
 
-1. *coming*: clients are told of it beside the current one; nothing is signed with it.
-2. *current*: everybody has learnt of it. A serving certificate under it is made, and the one before retires.
-3. *retired*: it signs no more, and stays trusted until the last serving certificate under it has ended: a replica that
-was cut off from
-   the others may be serving that serving certificate for so long.
+1. *coming*: it is published beside the current CA; nothing is signed with it.
+2. *current*: every client has learned of it. A serving certificate under it is made, and the previous CA retires.
+3. *retired*: it signs nothing anymore, and stays trusted until the last serving certificate under it has expired: a
+   replica that was cut off from the others may serve that certificate until then.
 """
 
 import datetime as dt
@@ -15,29 +14,29 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple
 
-from certs.ca import AUTHORITY_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_ca, names_of, signed_by
+from certs.ca import CA_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_ca, names_of, signed_by
 from certs.pair import Pair
 from certs.state import Retired, RotationRequest, State, der
 from certs.trust import Trust
 
 RENEW_AFTER: Final = 2 / 3
-"""Part of a life after which there is a successor: of 90 days a month remains in which that may fail."""
+"""Part of a certificate's life after which it is renewed: of 90 days, a month remains for failures."""
 
 JITTER: Final = 0.05
-"""Part of a life by which replicas differ from that, so that one of them does it and the others find it done."""
+"""Part of a life by which replicas differ from that, so that one of them renews and the others find it done."""
 
 SETTLE: Final = 120.0
-"""Seconds in which every API server has learnt of a change; their watches take one, a cut-off one is not called."""
+"""Seconds within which every API server has learned of a change; their watches take one second."""
 
 WORTH_IT: Final = 0.01
-"""Part of a serving certificate's life that a new one has to gain: near the end of its CA there is nothing to win."""
+"""Part of a serving certificate's life that a renewal must gain: near the end of its CA, it gains nothing."""
 
 MOST_NAMES: Final = 64
-"""Names of a serving certificate that are kept for the sake of other replicas."""
+"""Names of a serving certificate beyond which those that only other replicas need are dropped."""
 
 
 class Made(enum.Enum):
-    """What a step has made or changed."""
+    """A change made by a step."""
 
     LEAF = "leaf"
     COMING = "coming CA"
@@ -47,84 +46,84 @@ class Made(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """What certificates are made like.
+    """How certificates are made.
 
     Attributes:
-        authority: the name of CAs.
-        names: DNS names and IP addresses that a serving certificate has to cover.
-        leaf_life, authority_life: for how long they are valid; a CA several times as long as a serving certificate.
-        lead: -0.05 to 0.05: the part of a life by which this replica is earlier (or later) than others.
+        ca: the name of CAs.
+        names: the DNS names and IP addresses of a serving certificate.
+        leaf_life, ca_life: how long each is valid; a CA several times as long as a serving certificate.
+        lead: -0.05 to 0.05: the part of a life by which this replica renews earlier (or later) than others.
     """
 
     ca: str
     names: Collection[str]
     leaf_life: dt.timedelta = LEAF_LIFE
-    authority_life: dt.timedelta = AUTHORITY_LIFE
+    ca_life: dt.timedelta = CA_LIFE
     lead: float = 0.0
 
 
 class Step(NamedTuple):
-    """What is to be kept from now on, the seconds until the next step, and what has changed."""
+    """The state from now on, the seconds until the next step, and the changes."""
 
-    kept: State
+    state: State
     due: float
     made: tuple[Made, ...]
 
 
-def step(kept: State | None, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> Step:
-    """What becomes of what is kept.
+def step(state: State | None, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> Step:
+    """Compute the next state.
 
     Args:
-        kept: what there is; None for nothing.
-        trust: what callers are known to trust.
-        rules: what certificates are made like.
-        now: the moment, in UTC.
+        state: the stored state; None for an empty store.
+        trust: which CAs callers trust.
+        rules: how certificates are made.
+        now: the current time, in UTC.
         at: the same moment by the clock of `trust`.
     """
     made: list[Made] = []
-    if kept is None:
-        kept = State(make_ca(rules.ca, now, rules.authority_life))
+    if state is None:
+        state = State(make_ca(rules.ca, now, rules.ca_life))
         made.append(Made.CURRENT)
-    kept = _asked(kept)
-    kept = _coming(kept, rules, now, made)
-    kept = _promoted(kept, trust, rules, (now, at), made)
-    kept = _leaf(kept, rules, now, made)
-    kept = _dropped(kept, now, made)
-    return Step(replace(kept, asked=None), _due(kept, trust, rules, now, at), tuple(made))
+    state = _requested(state)
+    state = _coming(state, rules, now, made)
+    state = _promoted(state, trust, rules, (now, at), made)
+    state = _leaf(state, rules, now, made)
+    state = _dropped(state, now, made)
+    return Step(replace(state, requested=None), _due(state, trust, rules, now, at), tuple(made))
 
 
-def _asked(kept: State) -> State:
-    if kept.asked is RotationRequest.LEAF and kept.ca is not None:
-        return replace(kept, leaf=None)
-    return kept
+def _requested(state: State) -> State:
+    if state.requested is RotationRequest.LEAF and state.ca is not None:
+        return replace(state, leaf=None)
+    return state
 
 
-def _coming(kept: State, rules: Rules, now: dt.datetime, made: list[Made]) -> State:
-    """Makes a coming CA if the current one is near its end, unusable, or somebody wants another one."""
-    if kept.coming is not None and kept.coming.valid_at(now):
-        return kept
-    current = kept.ca
-    wanted = kept.asked is RotationRequest.AUTHORITY or kept.coming is not None
-    if not wanted and current is not None and current.valid_at(now) and now < _authority_due(current, rules):
-        return kept
+def _coming(state: State, rules: Rules, now: dt.datetime, made: list[Made]) -> State:
+    """Make a coming CA if the current one is near its end or unusable, or a new one is requested."""
+    if state.coming is not None and state.coming.valid_at(now):
+        return state
+    current = state.ca
+    wanted = state.requested is RotationRequest.AUTHORITY or state.coming is not None
+    if not wanted and current is not None and current.valid_at(now) and now < _ca_due(current, rules):
+        return state
     made.append(Made.COMING)
-    return replace(kept, coming=make_ca(rules.ca, now, rules.authority_life))
+    return replace(state, coming=make_ca(rules.ca, now, rules.ca_life))
 
 
-def _promoted(kept: State, trust: Trust, rules: Rules, moment: tuple[dt.datetime, float], made: list[Made]) -> State:
-    """Puts the coming CA in the place of the current one, once everybody has learnt of it."""
+def _promoted(state: State, trust: Trust, rules: Rules, moment: tuple[dt.datetime, float], made: list[Made]) -> State:
+    """Replace the current CA with the coming one, once every client has learned of it."""
     now, at = moment
-    coming, old = kept.coming, kept.ca
+    coming, old = state.coming, state.ca
     if coming is None:
-        return kept
-    # While nothing valid can be served under the old one, waiting for the last of them helps nobody.
-    lost = (old is None or now > old.not_after) and (kept.leaf is None or not kept.leaf.valid_at(now))
+        return state
+    # While nothing valid can be served under the old CA, waiting for the last client helps nobody.
+    lost = (old is None or now > old.not_after) and (state.leaf is None or not state.leaf.valid_at(now))
     if not (trust.settled(der(coming.certificate), at) or (lost and trust.sees(der(coming.certificate)))):
-        return kept
+        return state
     made += [Made.CURRENT, Made.LEAF]
-    retired = kept.retired if old is None else (*kept.retired, Retired(old.certificate, _last_use(kept, rules, now)))
+    retired = state.retired if old is None else (*state.retired, Retired(old.certificate, _last_use(state, rules, now)))
     return replace(
-        kept,
+        state,
         ca=coming,
         coming=None,
         retired=retired,
@@ -132,65 +131,65 @@ def _promoted(kept: State, trust: Trust, rules: Rules, moment: tuple[dt.datetime
     )
 
 
-def _last_use(kept: State, rules: Rules, now: dt.datetime) -> dt.datetime:
-    """When the last serving certificate under the current CA ends, by the slowest clock."""
-    leaf = kept.leaf
+def _last_use(state: State, rules: Rules, now: dt.datetime) -> dt.datetime:
+    """When the last serving certificate under the current CA expires, by the slowest clock."""
+    leaf = state.leaf
     end = now + rules.leaf_life if leaf is None else leaf.not_after
     return (end + CLOCK_SKEW).replace(microsecond=0)
 
 
-def _leaf(kept: State, rules: Rules, now: dt.datetime, made: list[Made]) -> State:
-    authority, leaf = kept.ca, kept.leaf
-    if authority is None or not authority.valid_at(now):
-        return kept
+def _leaf(state: State, rules: Rules, now: dt.datetime, made: list[Made]) -> State:
+    ca, leaf = state.ca, state.leaf
+    if ca is None or not ca.valid_at(now):
+        return state
     names = rules.names
-    if leaf is not None and leaf.valid_at(now) and signed_by(leaf.certificate, authority.certificate):
+    if leaf is not None and leaf.valid_at(now) and signed_by(leaf.certificate, ca.certificate):
         covered = covers(leaf.certificate, names)
-        if covered and now < _leaf_due(leaf, authority, rules):
-            return kept
+        if covered and now < _leaf_due(leaf, ca, rules):
+            return state
         if not covered:
-            # Replicas of two releases may want different names: each keeps the other's until the next renewal.
+            # Replicas of two releases may need different names: each keeps the other's until the next renewal.
             both = list(dict.fromkeys([*names, *names_of(leaf.certificate)]))
             names = both if len(both) <= MOST_NAMES else names
     made.append(Made.LEAF)
-    return replace(kept, leaf=issue(authority, names, now, rules.leaf_life))
+    return replace(state, leaf=issue(ca, names, now, rules.leaf_life))
 
 
-def _dropped(kept: State, now: dt.datetime, made: list[Made]) -> State:
-    left = tuple(one for one in kept.retired if now < min(one.until, one.certificate.not_valid_after_utc))
-    if len(left) == len(kept.retired):
-        return kept
+def _dropped(state: State, now: dt.datetime, made: list[Made]) -> State:
+    remaining = tuple(ca for ca in state.retired if now < min(ca.until, ca.certificate.not_valid_after_utc))
+    if len(remaining) == len(state.retired):
+        return state
     made.append(Made.DROPPED)
-    return replace(kept, retired=left)
+    return replace(state, retired=remaining)
 
 
-def _leaf_due(leaf: Pair, authority: Pair, rules: Rules) -> dt.datetime:
+def _leaf_due(leaf: Pair, ca: Pair, rules: Rules) -> dt.datetime:
     due = _renewal(leaf, rules)
-    # A new one ends with its CA at the latest.
-    gained = min(due + rules.leaf_life, authority.not_after) - leaf.not_after
+    # A new certificate expires with its CA at the latest.
+    gained = min(due + rules.leaf_life, ca.not_after) - leaf.not_after
     return due if gained > rules.leaf_life * WORTH_IT else leaf.not_after + CLOCK_SKEW
 
 
-def _authority_due(authority: Pair, rules: Rules) -> dt.datetime:
-    # It has to be able to cover a whole life of a serving certificate, and a last one while its successor is made known.
-    middle = authority.not_before + (authority.not_after - authority.not_before) / 2
-    return max(middle, min(_renewal(authority, rules), authority.not_after - 2 * rules.leaf_life))
+def _ca_due(ca: Pair, rules: Rules) -> dt.datetime:
+    # A CA must outlive a whole serving certificate, and the last one while clients learn of its successor.
+    middle = ca.not_before + (ca.not_after - ca.not_before) / 2
+    return max(middle, min(_renewal(ca, rules), ca.not_after - 2 * rules.leaf_life))
 
 
 def _renewal(pair: Pair, rules: Rules) -> dt.datetime:
     return pair.not_before + (pair.not_after - pair.not_before) * (RENEW_AFTER - rules.lead)
 
 
-def _due(kept: State, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> float:
-    moments = [min(one.until, one.certificate.not_valid_after_utc) for one in kept.retired]
-    if kept.ca is not None and kept.leaf is not None:
-        moments.append(_leaf_due(kept.leaf, kept.ca, rules))
-    if kept.coming is not None:
-        moments.append(kept.coming.not_after)
-    elif kept.ca is not None:
-        moments.append(_authority_due(kept.ca, rules))
-    # A moment that has passed already waits for something else: for trust, or for a clock to be set right.
+def _due(state: State, trust: Trust, rules: Rules, now: dt.datetime, at: float) -> float:
+    moments = [min(ca.until, ca.certificate.not_valid_after_utc) for ca in state.retired]
+    if state.ca is not None and state.leaf is not None:
+        moments.append(_leaf_due(state.leaf, state.ca, rules))
+    if state.coming is not None:
+        moments.append(state.coming.not_after)
+    elif state.ca is not None:
+        moments.append(_ca_due(state.ca, rules))
+    # What is overdue waits for something else: for trust, or for a clock to be corrected.
     seconds = [left for moment in moments if (left := (moment - now).total_seconds()) > 0]
-    if kept.coming is not None:
-        seconds.append(trust.rest(der(kept.coming.certificate), at))
+    if state.coming is not None:
+        seconds.append(trust.rest(der(state.coming.certificate), at))
     return min(seconds, default=float("inf"))

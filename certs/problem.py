@@ -1,9 +1,9 @@
-"""What can be wrong with keys and certificates; no message ever holds any part of a key.
+"""The errors of this package. No message ever holds any part of a key.
 
-CertificateError            nothing can be served from this
-├── UnusablePairError       a certificate and key that don't belong together, or can't be read, or aren't valid now
-│   .what, .why             which of them, and the end of the sentence
-└── StoreError              a place that keeps them can't be read or written
+CertificateError            base of all
+├── UnusablePairError       a certificate or key that does not match, cannot be decoded, or is not valid now
+│   .what, .why             which of them, and the rest of the sentence
+└── StoreError              a store that cannot be read or written
     .place, .why
 """
 

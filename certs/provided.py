@@ -1,7 +1,7 @@
-"""A pair that somebody else keeps: cert-manager's mounted Secret, or files of a company's CA. Nothing is written.
+"""Serves a pair that somebody else renews: cert-manager's mounted Secret, or files of a company's CA. Writes nothing.
 
-The directory has ``tls.crt`` (the serving certificate, then intermediates), ``tls.key`` (of any type that clients take)
-and perhaps ``ca.crt`` (the CAs that clients trust). It is looked at by content, whole generations at a time.
+The directory holds ``tls.crt`` (the serving certificate, then intermediates), ``tls.key`` (of any type that clients
+accept) and possibly ``ca.crt`` (the CAs that clients trust). Its content is compared, one complete generation at a time.
 """
 
 import asyncio
@@ -22,19 +22,19 @@ from certs.store import Snapshot
 from certs.trust import Trust
 
 FAILURES_BEFORE_REPORT: Final = 2
-"""Looks in a row at which a pair has to be wrong before that is told: plain files are replaced one after the other."""
+"""Failed reads in a row before the failure is reported: plain files are replaced one after the other."""
 
 
-class Outside:
-    """Serves the pair in a directory for as long as it is asked to.
+class ProvidedPair:
+    """Serves the pair in a directory, and follows the directory.
 
     Args:
-        directory: where it is.
-        serving: what serves it.
-        names: DNS names and IP addresses that it has to be for.
-        trust: what callers are known to trust; None where that cannot be known.
-        publish: called with the CAs that callers have to trust, PEM; empty if the directory does not say.
-        tell: called with what is to be told; it must not block.
+        directory: the directory.
+        serving: the TLS context that serves the pair.
+        names: the DNS names and IP addresses that the certificate must have.
+        trust: returns which CAs callers trust; None where that is unknown.
+        publish: called with the CAs that callers must trust, PEM; empty if the directory has none.
+        report: called with each report; it must not block.
         clocks: the time.
     """
 
@@ -46,7 +46,7 @@ class Outside:
         *,
         trust: Callable[[], Trust] | None,
         publish: Callable[[bytes], None],
-        tell: Callable[[Report], None],
+        report: Callable[[Report], None],
         clocks: Clocks | None = None,
     ) -> None:
         self.served = asyncio.Event()
@@ -55,29 +55,29 @@ class Outside:
         self._names = names
         self._trust = trust
         self._publish = publish
-        self._telling = Reporter(tell)
+        self._reporter = Reporter(report)
         self._clocks = clocks or Clocks()
         self._version = ""
         self._wrong = 0
-        self._authority: x509.Certificate | None = None
+        self._ca: x509.Certificate | None = None
 
     @property
     def ca(self) -> x509.Certificate | None:
-        """The CA of the serving certificate that is served, as far as that is known."""
-        return self._authority
+        """The CA of the certificate in force, as far as it is known."""
+        return self._ca
 
     def check(self) -> None:
-        """Nothing: it looks every other second anyway."""
+        """Do nothing: the directory is read every other second anyway."""
 
     async def sure(self) -> bool:
-        """Whether what was published last is all that the directory holds."""
+        """Whether the directory holds no other CAs than those published last."""
         try:
             return (await self._directory.read()).version == self._version
         except CertificateError:
             return False
 
     async def start(self) -> None:
-        """A first look.
+        """Read the directory for the first time.
 
         Raises:
             StoreError: the directory cannot be read.
@@ -86,78 +86,78 @@ class Outside:
         self._take(await self._directory.read())
 
     async def run(self) -> None:
-        """Look every other second until cancelled; no failure ends it."""
+        """Read the directory every other second until cancelled; no failure ends it."""
         while True:
             try:
                 await self.reconcile()
-            except Exception as error:  # noqa: BLE001  (a later pair may do)
+            except Exception as error:  # noqa: BLE001  (a later pair may work)
                 self._failed(error)
             await asyncio.sleep(self._directory.poll)
 
     async def reconcile(self) -> None:
-        """Look, and serve what is there if it may be served.
+        """Read the directory, and serve its pair if callers trust it.
 
         Raises:
             StoreError: the directory cannot be read.
-            UnusablePairError: the pair cannot be served; what is served stays.
+            UnusablePairError: the pair cannot be served; the pair in force stays.
         """
         snapshot = await self._directory.read()
         if snapshot.version != self._version:
             self._take(snapshot)
         elif self._wrong:
             self._wrong = 0
-            self._telling.over()
+            self._reporter.over()
 
     def _take(self, snapshot: Snapshot) -> None:
         files = snapshot.files or {}
         if CERTIFICATE not in files or KEY not in files:
             raise UnusablePairError(LEAF, f"is not there: {self._directory.path} has to hold {CERTIFICATE} and {KEY}")
-        authorities = _certificates(files[BUNDLE], "the bundle") if files.get(BUNDLE, b"").strip() else None
-        old = [] if self._authority is None else [self._authority]
-        self._publish(b"" if authorities is None else pem(in_order([*authorities, *old])))
+        cas = _certificates(files[BUNDLE], "the bundle") if files.get(BUNDLE, b"").strip() else None
+        old = [] if self._ca is None else [self._ca]
+        self._publish(b"" if cas is None else pem(in_order([*cas, *old])))
         chain = _certificates(files[CERTIFICATE], LEAF)
-        if not self._may_serve(chain, authorities):
+        if not self._may_serve(chain, cas):
             return
-        self._serving.swap(files[CERTIFICATE], files[KEY], self._clocks.now(), Requirements(self._names, authorities))
-        leaf, before = chain[0], self._authority
-        if authorities is not None:
-            self._authority = path_to(leaf, chain[1:], authorities, self._clocks.now(), LEAF)[-1]
+        self._serving.swap(files[CERTIFICATE], files[KEY], self._clocks.now(), Requirements(self._names, cas))
+        leaf, before = chain[0], self._ca
+        if cas is not None:
+            self._ca = path_to(leaf, chain[1:], cas, self._clocks.now(), LEAF)[-1]
         self._version = snapshot.version
         self._wrong = 0
-        self._telling.forget(*ReportKind)
+        self._reporter.forget(*ReportKind)
         self.served.set()
         end = f"{leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
-        changed = before is not None and before != self._authority
-        self._telling.tell(
+        changed = before is not None and before != self._ca
+        self._reporter.report(
             Report(
                 ReportKind.SERVED, f"the serving certificate {fingerprint(leaf)[:16]} is served until {end}", ca=changed
             )
         )
-        if changed and authorities is not None:
-            self._publish(pem(in_order(authorities)))
+        if changed and cas is not None:
+            self._publish(pem(in_order(cas)))
 
-    def _may_serve(self, chain: list[x509.Certificate], authorities: list[x509.Certificate] | None) -> bool:
-        """Whether callers trust a chain, as far as that can be known; says so if not."""
+    def _may_serve(self, chain: list[x509.Certificate], cas: list[x509.Certificate] | None) -> bool:
+        """Whether callers trust a chain, as far as is known; reports it if they do not."""
         if self._trust is None:
             return True
         trust, at, first = self._trust(), self._clocks.seconds(), not self.served.is_set()
-        if not trust.looked or (trust.nobody and not first):
-            self._telling.only(
+        if not trust.known or (trust.no_callers and not first):
+            self._reporter.only(
                 ReportKind.WAITING,
-                "the serving certificate is not served before there is a webhook configuration to be read",
+                "the serving certificate is not served before the webhook configuration has been read",
             )
             return False
-        if trust.nobody or (trust.bare and authorities is None):
+        if trust.no_callers or (trust.bare and cas is None):
             return True
-        # Where callers trust nobody else, no replica can be answering with success: waiting would only prolong the outage.
-        alone = first and trust.only([der(one) for one in authorities or ()])
+        # Where callers trust no other CA, no replica can answer successfully: waiting would only prolong the outage.
+        alone = first and trust.only([der(ca) for ca in cas or ()])
         usable = [
-            x509.load_der_x509_certificate(one) for one in trust.since if alone or trust.servable(one, at, first=first)
+            x509.load_der_x509_certificate(ca) for ca in trust.since if alone or trust.servable(ca, at, first=first)
         ]
         try:
             path_to(chain[0], chain[1:], usable, self._clocks.now(), LEAF)
         except UnusablePairError:
-            self._telling.only(
+            self._reporter.only(
                 ReportKind.WAITING,
                 "the serving certificate is not served: no CA of it is in the webhook configuration's caBundle, or not for "
                 "long enough",
@@ -168,7 +168,7 @@ class Outside:
     def _failed(self, error: Exception) -> None:
         self._wrong += 1
         if self._wrong >= FAILURES_BEFORE_REPORT:
-            self._telling.only(*failure(error))
+            self._reporter.only(*failure(error))
 
 
 def _certificates(text: bytes, what: str) -> list[x509.Certificate]:

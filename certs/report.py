@@ -1,26 +1,26 @@
-"""What those who keep certificates have to tell."""
+"""Reports about certificates."""
 
 import enum
 from dataclasses import dataclass
 
 
 class ReportKind(enum.Enum):
-    """What a notice is about."""
+    """What a report is about."""
 
     SERVED = "served"
     MADE = "made"
     RESTORED = "restored"
-    """What is kept was gone, and was written again: somebody had deleted it."""
+    """Certificates that had been deleted from the store were written again."""
     RECOVERED = "recovered"
-    """What was told as a failure is over."""
+    """A reported failure is over."""
     WAITING = "waiting"
-    """A new serving certificate is not served yet, for not everybody trusts its CA."""
+    """A new serving certificate is not in force yet: not every caller trusts its CA."""
     CLIENTS = "clients"
-    """Clients have to show a certificate under other CAs than before."""
+    """Clients need a certificate under other CAs than before."""
     REFUSED = "refused"
-    """A pair that cannot be served, or kept; what is served stays."""
+    """A pair cannot be served or stored; the pair in force stays."""
     UNTRUSTED = "untrusted"
-    """Nothing is served yet, and the webhook configuration does not hold the CA under which something could be."""
+    """Nothing is served yet, and the webhook configuration lacks the CA of the stored certificate."""
     STORE = "store"
     """The store cannot be read or written."""
     BUG = "bug"
@@ -28,17 +28,17 @@ class ReportKind(enum.Enum):
 
 FAILURES = frozenset({ReportKind.REFUSED, ReportKind.UNTRUSTED, ReportKind.STORE, ReportKind.BUG})
 COUNTED = FAILURES | {ReportKind.RESTORED}
-"""What somebody should hear of, whether it is over or not."""
+"""What an operator should learn of, whether it is over or not."""
 
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something to tell; it never holds any part of a key.
+    """One report; it never holds any part of a key.
 
     Attributes:
         kind: what it is about.
         message: for people.
-        authority: for `ReportKind.SERVED`: what is served is under another CA than before.
+        ca: for `ReportKind.SERVED`: whether the certificate is under another CA than the previous one.
     """
 
     kind: ReportKind
@@ -47,5 +47,5 @@ class Report:
 
     @property
     def failure(self) -> bool:
-        """Whether somebody should look at it."""
+        """Whether an operator should look at it."""
         return self.kind in FAILURES

@@ -1,61 +1,51 @@
-"""What those who keep certificates tell: each thing once, until it changes or is over."""
+"""Reports each condition of the certificates once, until it changes or is over."""
 
 from collections.abc import Callable, Collection
-from typing import Final
 
 from certs.problem import CertificateError, UnusablePairError
 from certs.report import FAILURES, Report, ReportKind
 
-FIRST_PAUSE: Final = 0.5
-LONGEST_PAUSE: Final = 30.0
-"""Seconds after a failure."""
-
 
 class Reporter:
-    """Hands notices on.
+    """Passes reports on, without repeating them.
 
     Args:
-        tell: called with what is to be told; it must not block.
+        report: called with each report; it must not block.
     """
 
-    def __init__(self, tell: Callable[[Report], None]) -> None:
-        self.tell = tell
-        self._told: dict[ReportKind, str] = {}
+    def __init__(self, report: Callable[[Report], None]) -> None:
+        self.report = report
+        self._reported: dict[ReportKind, str] = {}
 
-    def say(self, kind: ReportKind, message: str) -> None:
-        """Tell what lasts, unless it was what was told of that kind last."""
-        if self._told.get(kind) != message:
-            self._told[kind] = message
-            self.tell(Report(kind, message))
+    def report_once(self, kind: ReportKind, message: str) -> None:
+        """Report a lasting condition, unless it is what was last reported of its kind."""
+        if self._reported.get(kind) != message:
+            self._reported[kind] = message
+            self.report(Report(kind, message))
 
     def only(self, kind: ReportKind, message: str) -> None:
-        """The same, where nothing else lasts besides."""
-        self._told = {one: said for one, said in self._told.items() if one is kind}
-        self.say(kind, message)
+        """Report a lasting condition, and consider all others over."""
+        self._reported = {known: message for known, message in self._reported.items() if known is kind}
+        self.report_once(kind, message)
 
     def over(self, *, lasting: Collection[ReportKind] = ()) -> None:
-        """All is well but for what lasts: if that ends a failure it is told."""
-        ended = self._told.keys() - set(lasting)
-        self._told = {kind: message for kind, message in self._told.items() if kind not in ended}
+        """Consider all conditions over but the `lasting` ones; report it if that ends a failure."""
+        ended = self._reported.keys() - set(lasting)
+        self._reported = {kind: message for kind, message in self._reported.items() if kind not in ended}
         if ended & FAILURES:
-            self.tell(Report(ReportKind.RECOVERED, "the certificates are looked after again"))
+            self.report(Report(ReportKind.RECOVERED, "the certificates are renewed again"))
 
     def forget(self, *kinds: ReportKind) -> None:
-        """What is over without a key; it is told again when it comes again."""
+        """Consider conditions over without a report; when they recur they are reported again."""
         for kind in kinds:
-            self._told.pop(kind, None)
+            self._reported.pop(kind, None)
 
 
 def failure(error: Exception) -> tuple[ReportKind, str]:
-    """What to say of a failure."""
+    """The kind and message that report a failure."""
     if isinstance(error, UnusablePairError):
         return ReportKind.REFUSED, f"not served: {error}"
     if isinstance(error, CertificateError):
         return ReportKind.STORE, str(error)
-    # Its text is not told: nobody knows what is in it.
-    return ReportKind.BUG, f"the certificates were not looked after: {type(error).__name__}"
-
-
-def pause_after(failures: int) -> float:
-    """Seconds to wait after so many failures in a row."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(failures, 16))
+    # The text of an unforeseen error is not reported: it may hold anything.
+    return ReportKind.BUG, f"renewing the certificates failed: {type(error).__name__}"

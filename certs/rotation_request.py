@@ -1,4 +1,4 @@
-"""Asking those who keep certificates to make new ones before their time."""
+"""Requests new certificates before the current ones are due for renewal."""
 
 from dataclasses import replace
 from typing import Final
@@ -10,26 +10,26 @@ from certs.store import Store
 ATTEMPTS: Final = 10
 
 
-async def ask(store: Store, asked: RotationRequest) -> State:
-    """Leave a request in a store; whoever keeps it does it, and takes the request away.
+async def ask(store: Store, requested: RotationRequest) -> State:
+    """Leave a request in a store; the replica that fulfills it removes it.
 
-    A new CA brings a new serving certificate with it, so a request for that is not replaced by one for a serving certificate.
+    A new CA includes a new serving certificate, so a request for the latter does not replace one for a CA.
 
     Returns:
-        What was kept when it was asked.
+        The stored state before the request.
 
     Raises:
-        StoreError: the store cannot be read or written, or holds nothing yet.
+        StoreError: the store cannot be read or written, or is empty.
     """
     for _ in range(ATTEMPTS):
         snapshot = await store.read()
-        kept = decode(snapshot.files).kept
-        if kept is None:
+        state = decode(snapshot.files).state
+        if state is None:
             raise StoreError("the store", "holds no certificates yet: start the webhook first")
-        if kept.asked is RotationRequest.AUTHORITY:
-            return kept
-        # Only the request is new: a file that cannot be read is somebody else's to repair.
-        files = {**(snapshot.files or {}), STATE: replace(kept, asked=asked).files()[STATE]}
+        if state.requested is RotationRequest.AUTHORITY:
+            return state
+        # Only the request changes: the replicas repair files that cannot be decoded.
+        files = {**(snapshot.files or {}), STATE: replace(state, requested=requested).files()[STATE]}
         if await store.write(files, snapshot.version):
-            return kept
+            return state
     raise StoreError("the store", "is being written all the time")

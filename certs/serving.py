@@ -1,9 +1,9 @@
-"""The TLS context of a server, whose certificate can be changed while it serves.
+"""The TLS context of a server, whose certificate can be replaced while it serves.
 
-Loading a new pair into a live context is unsafe: one that doesn't match breaks every later handshake, and one of
-another key type leaves the old one in its slot. So a new pair is loaded into a context of its own, checked, and put
-into force by one assignment; the front context, which the listener holds, hands each handshake over to it. The callback
-that does that is called for clients that send no server name, too.
+Loading a new pair into a live context is unsafe: a mismatched pair breaks every later handshake, and a pair of another
+key type leaves the old one in its slot. So a new pair is loaded into a context of its own, checked, and brought into
+force by one assignment; the front context, which the listener holds, hands each handshake over to it. Its callback is
+called for clients that send no server name, too.
 """
 
 import datetime as dt
@@ -19,7 +19,7 @@ from certs.chain import check_time, check_use, path_to
 from certs.problem import UnusablePairError
 
 ALPN: Final = ["http/1.1"]
-"""Never h2: a client that is offered it uses it, and the server behind cannot speak it. The API server wants 1.1."""
+"""Never h2: clients use it if it is offered, and the server behind does not support it. API servers request 1.1."""
 
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2 only: forward secrecy and authenticated encryption, as in Mozilla's intermediate profile."""
@@ -29,15 +29,15 @@ LEAF: Final = "the serving certificate"
 
 @dataclass(frozen=True, slots=True)
 class Requirements:
-    """What a pair has to be good for.
+    """What a pair must satisfy.
 
     Attributes:
-        names: DNS names and IP addresses by which clients call.
-        authorities: what clients trust; None if that is not known here.
+        names: the DNS names and IP addresses that clients use.
+        cas: the CAs that clients trust; None if they are unknown.
     """
 
     names: Collection[str] = ()
-    authorities: Sequence[x509.Certificate] | None = None
+    cas: Sequence[x509.Certificate] | None = None
 
 
 @dataclass(slots=True)
@@ -49,24 +49,24 @@ class _InForce:
 
 
 class Serving:
-    """A server's TLS context (`context`) and the pair that is served through it.
+    """A server's TLS context (`context`) and the pair that it serves.
 
-    Until the first `swap` there is none, and every handshake is refused.
+    Until the first `swap` there is no pair, and every handshake fails.
 
     Args:
-        client_authorities: PEM; clients have to show a certificate under one of these. None: nobody is asked for one.
+        client_cas: PEM; clients need a certificate under one of these. None: no client certificates are required.
     """
 
-    def __init__(self, client_authorities: bytes | None = None) -> None:
-        """Serve nothing yet.
+    def __init__(self, client_cas: bytes | None = None) -> None:
+        """Make the front context, without a pair.
 
         Raises:
-            UnusablePairError: the CAs of clients are no PEM.
+            UnusablePairError: the CAs of clients are not PEM.
         """
         self._in_force: _InForce | None = None
-        self._client_authorities = client_authorities
-        # It needs no pair of its own: the callback comes before a certificate is chosen.
-        self.context = _context(client_authorities)
+        self._client_cas = client_cas
+        # The front context needs no pair: its callback is called before a certificate is chosen.
+        self.context = _context(client_cas)
         self.context.sni_callback = self._hand_over
 
     def _hand_over(self, connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> int | None:
@@ -75,59 +75,61 @@ class Serving:
         connection.context = self._in_force.context
         return None
 
-    def swap(self, chain_pem: bytes, key_pem: bytes, now: dt.datetime, demands: Requirements | None = None) -> None:
-        """Serve another pair from the next handshake on; connections that are open go on with what they have.
+    def swap(
+        self, chain_pem: bytes, key_pem: bytes, now: dt.datetime, requirements: Requirements | None = None
+    ) -> None:
+        """Serve another pair from the next handshake on; open connections are not affected.
 
         Args:
             chain_pem: the serving certificate, then intermediates if there are any.
-            key_pem: the serving certificate's key, unencrypted, of any type that clients take.
-            now: the moment, in UTC.
-            demands: what it has to be good for.
+            key_pem: the serving certificate's key, unencrypted, of any type that clients accept.
+            now: the current time, in UTC.
+            requirements: what the pair must satisfy.
 
         Raises:
-            UnusablePairError: the two don't belong together, can't be read, aren't valid now or don't meet the demands;
-                what was served before stays.
+            UnusablePairError: the two do not match, cannot be decoded, are not valid now or miss a requirement; the
+                previous pair stays in force.
         """
-        context = _context(self._client_authorities)
+        context = _context(self._client_cas)
         _load(context, chain_pem, key_pem)
         leaf, *intermediates = x509.load_pem_x509_certificates(chain_pem)
-        demands = demands or Requirements()
+        requirements = requirements or Requirements()
         check_time(leaf, now, LEAF)
-        check_use(leaf, demands.names, LEAF)
-        if demands.authorities is not None:
-            path_to(leaf, intermediates, demands.authorities, now, LEAF)
+        check_use(leaf, requirements.names, LEAF)
+        if requirements.cas is not None:
+            path_to(leaf, intermediates, requirements.cas, now, LEAF)
         self._in_force = _InForce(context, leaf, chain_pem, key_pem)
 
-    def ask_clients(self, authorities: bytes) -> None:
-        """Ask clients for certificates under other CAs from the next handshake on.
+    def require_client_certificates(self, cas: bytes) -> None:
+        """Require client certificates under other CAs from the next handshake on.
 
         Args:
-            authorities: PEM, in the place of those before.
+            cas: PEM; they replace the previous ones.
 
         Raises:
-            UnusablePairError: they are no PEM; those before stay.
-            ValueError: nobody was asked for a certificate at the start, and that cannot be changed in a live context.
+            UnusablePairError: they are not PEM; the previous ones stay in force.
+            ValueError: no client certificates were required at the start: a live context cannot be changed to.
         """
-        if self._client_authorities is None:
-            raise ValueError("clients are not asked for certificates")
-        context = _context(authorities)
+        if self._client_cas is None:
+            raise ValueError("client certificates are not required")
+        context = _context(cas)
         if self._in_force is not None:
             _load(context, self._in_force.chain_pem, self._in_force.key_pem)
             self._in_force = replace(self._in_force, context=context)
-        self._client_authorities = authorities
+        self._client_cas = cas
 
     @property
-    def client_authorities(self) -> bytes | None:
-        """Under which clients have to show a certificate, PEM; None if nobody is asked for one."""
-        return self._client_authorities
+    def client_cas(self) -> bytes | None:
+        """The CAs under which clients need a certificate, PEM; None if none is required."""
+        return self._client_cas
 
     @property
     def leaf(self) -> x509.Certificate | None:
-        """The certificate that the next client is shown, None if there is none yet."""
+        """The serving certificate in force; None if there is none yet."""
         return None if self._in_force is None else self._in_force.leaf
 
     def failure(self, now: dt.datetime) -> str | None:
-        """Why no client can be served at a moment; None if clients can."""
+        """Why no client can be served at a moment; None if clients can be."""
         if self._in_force is None:
             return "no certificate is served yet"
         try:
@@ -137,33 +139,33 @@ class Serving:
         return None
 
 
-def _context(client_authorities: bytes | None) -> ssl.SSLContext:
+def _context(client_cas: bytes | None) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(CIPHERS)
     context.set_alpn_protocols(ALPN)
     context.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_NO_COMPRESSION
-    if client_authorities is not None:
-        # In the front context too: a handshake that is handed over keeps whether it verifies.
+    if client_cas is not None:
+        # In the front context, too: a handshake keeps its verify mode when it is handed over.
         context.verify_mode = ssl.CERT_REQUIRED
-        # A session that is resumed is not verified again, although its CA may be gone meanwhile.
+        # A resumed session would not be verified again, although its CA may have been removed.
         context.num_tickets = 0
         context.options |= ssl.OP_NO_TICKET
         try:
-            context.load_verify_locations(cadata=client_authorities.decode("ascii"))
+            context.load_verify_locations(cadata=client_cas.decode("ascii"))
         except (ssl.SSLError, ValueError):
             raise UnusablePairError("the CAs of clients", "are no PEM") from None
     return context
 
 
 def _load(context: ssl.SSLContext, chain_pem: bytes, key_pem: bytes) -> None:
-    # Python hands OpenSSL files only. A memory file leaves no key on a disk, needs no writable one, and never blocks.
+    # Python passes only files to OpenSSL. A memory file leaves no key on disk, needs no writable disk, and never blocks.
     file = os.memfd_create("pair")
     try:
         os.pwrite(file, key_pem + b"\n" + chain_pem, 0)
         context.load_cert_chain(f"/proc/self/fd/{file}", password=_no_password)
     except ssl.SSLError as error:
-        # A key of another type goes into another slot of the context, which has no certificate then.
+        # A key of another type goes into another slot of the context, which then has no certificate.
         mismatch = error.reason in {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
         why = "a key that belongs to another certificate" if mismatch else "a certificate or key that is no PEM"
         raise UnusablePairError(LEAF, f"has {why}") from None
@@ -172,5 +174,5 @@ def _load(context: ssl.SSLContext, chain_pem: bytes, key_pem: bytes) -> None:
 
 
 def _no_password() -> str:
-    # Without this OpenSSL would ask on the terminal.
+    # Without this, OpenSSL would prompt on the terminal.
     raise UnusablePairError(LEAF, "has an encrypted key")

@@ -1,4 +1,4 @@
-"""What a place that keeps certificates has to be able to do."""
+"""The interface of a store of certificates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -7,11 +7,11 @@ from typing import Protocol
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """What a store held when it was read. Printing it shows no file.
+    """The content of a store at one moment. Printing it shows no file.
 
     Attributes:
-        files: by name; None if nothing is kept.
-        version: opaque; says whether something was written since.
+        files: by name; None if the store is empty.
+        version: opaque; it changes with every write.
     """
 
     files: Mapping[str, bytes] | None = field(repr=False)
@@ -19,10 +19,10 @@ class Snapshot:
 
 
 class Store(Protocol):
-    """A place that several processes may read and write at once."""
+    """A store that several processes may read and write at once."""
 
     async def read(self) -> Snapshot:
-        """What is kept now.
+        """Read the store.
 
         Raises:
             StoreError: it cannot be read.
@@ -30,10 +30,10 @@ class Store(Protocol):
         ...
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Put files in the place of all that is kept, if that is still of a version.
+        """Replace all files if the store is still at a version.
 
         Returns:
-            False if it is not: somebody else was quicker, and it has to be read again.
+            False if it is not: another process was faster, and the store has to be read again.
 
         Raises:
             StoreError: it cannot be written.
@@ -41,9 +41,9 @@ class Store(Protocol):
         ...
 
     async def changed(self) -> None:
-        """Return when something else may be kept than what was last read or written.
+        """Return when the content may differ from what was last read or written.
 
         Raises:
-            StoreError: that cannot be told now.
+            StoreError: the store cannot be observed now.
         """
         ...

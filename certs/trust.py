@@ -1,7 +1,7 @@
-"""What those who call are known to trust, and since when.
+"""Which CAs callers are known to trust, and since when.
 
-Several API servers learn of a change at different moments, so a CA that has just been written counts only after a
-settle time. Seconds are of a clock that never jumps; a wall clock says nothing here.
+API servers learn of a change at different moments, so a CA that has just been written counts only after a settle time.
+Seconds are of a monotonic clock.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -11,77 +11,77 @@ from typing import Self
 
 @dataclass(frozen=True, slots=True)
 class Trust:
-    """What is known of the webhook configuration in a cluster at one moment.
+    """The CAs in the webhook configuration of a cluster, as known at one moment.
 
     Attributes:
-        settle: seconds after which everybody has learnt of what was written.
-        looked: whether anybody has looked yet; before that nothing is trusted.
-        nobody: there is no registration: nobody calls.
-        since: by CA (DER), when it was first seen, and has been ever since.
-        at_first: those of them that were there at the first look, or when the webhook configuration was made: who
-            learns of that learns of them.
-        anyone: what callers of any of the webhooks trust.
+        settle: seconds after which every API server has learned of a change.
+        known: whether the configuration has been read; before that, nothing is trusted.
+        no_callers: there is no webhook configuration, so nobody calls.
+        since: by CA (DER), since when every webhook of the configuration has had it.
+        at_first: those of them that were there at the first look, or when the configuration was created: an API server
+            that learns of the configuration learns of them.
+        all_cas: the CAs of any of the webhooks.
     """
 
     settle: float
-    looked: bool = False
-    nobody: bool = False
+    known: bool = False
+    no_callers: bool = False
     since: Mapping[bytes, float] = field(default_factory=dict)
     at_first: frozenset[bytes] = frozenset()
-    anyone: frozenset[bytes] = frozenset()
+    all_cas: frozenset[bytes] = frozenset()
 
     @property
     def bare(self) -> bool:
-        """A webhook configuration without any CA: its callers trust what their machines trust, and no certificate of ours."""
-        return self.looked and not self.nobody and not self.anyone
+        """Whether the webhook configuration has no CA: API servers trust what their machines trust, and none of our CAs."""
+        return self.known and not self.no_callers and not self.all_cas
 
     def observed(self, bundles: Iterable[Collection[bytes]] | None, at: float) -> Self:
-        """The same after another look.
+        """The trust after another look.
 
         Args:
-            bundles: of each webhook of the webhook configuration the CAs (DER); None if there is no webhook configuration.
+            bundles: the CAs (DER) of each webhook of the configuration; None if there is no webhook configuration.
             at: the moment of the look.
         """
         each = [frozenset(bundle) for bundle in bundles or ()]
         if not each:
-            return replace(self, looked=True, nobody=True, since={}, at_first=frozenset(), anyone=frozenset())
-        # What one of the webhooks does not hold fails its calls.
+            return replace(self, known=True, no_callers=True, since={}, at_first=frozenset(), all_cas=frozenset())
+        # A CA that one of the webhooks lacks fails its calls.
         seen = frozenset.intersection(*each)
         return replace(
             self,
-            looked=True,
-            nobody=False,
-            since={one: self.since.get(one, at) for one in seen},
-            at_first=self.at_first & seen if self.looked and not self.nobody else seen,
-            anyone=frozenset().union(*each),
+            known=True,
+            no_callers=False,
+            since={ca: self.since.get(ca, at) for ca in seen},
+            at_first=self.at_first & seen if self.known and not self.no_callers else seen,
+            all_cas=frozenset().union(*each),
         )
 
-    def sees(self, authority: bytes) -> bool:
-        """Whether it is there now."""
-        return authority in self.since
+    def sees(self, ca: bytes) -> bool:
+        """Whether the webhook configuration has a CA now."""
+        return ca in self.since
 
-    def settled(self, authority: bytes, at: float) -> bool:
-        """Whether everybody has learnt of it."""
-        return authority in self.since and at - self.since[authority] >= self.settle
+    def settled(self, ca: bytes, at: float) -> bool:
+        """Whether every API server has learned of a CA."""
+        return ca in self.since and at - self.since[ca] >= self.settle
 
-    def servable(self, authority: bytes, at: float, *, first: bool, aged: bool = True) -> bool:
-        """Whether serving certificates under a CA that is in use may be served.
+    def servable(self, ca: bytes, at: float, *, first: bool, aged: bool = True) -> bool:
+        """Whether serving certificates under a CA may be served.
 
-        One that was there at the first look was found settled by whoever made it the current one, if it can have been.
+        A CA that was there at the first look had settled when it became the current one, if it is old enough.
 
         Args:
-            authority: its DER.
+            ca: its DER.
             at: the moment.
-            first: nothing has been served yet: where nobody calls, nothing can go wrong.
-            aged: the CA is old enough to have settled before it came into use.
+            first: nothing has been served yet: without callers, nothing can go wrong.
+            aged: the CA is old enough to have settled before its first use.
         """
-        return self.settled(authority, at) or (aged and authority in self.at_first) or (first and self.nobody)
+        return self.settled(ca, at) or (aged and ca in self.at_first) or (first and self.no_callers)
 
-    def only(self, authorities: Collection[bytes]) -> bool:
-        """Whether no caller trusts any other CA, so that no serving certificate under another one can be of use to anybody."""
-        return self.looked and self.anyone <= frozenset(authorities)
+    def only(self, cas: Collection[bytes]) -> bool:
+        """Whether no caller trusts any other CA: a serving certificate under another one would be of no use."""
+        return self.known and self.all_cas <= frozenset(cas)
 
-    def rest(self, authority: bytes, at: float) -> float:
-        """Seconds until it is settled; infinite if it is not there."""
-        since = self.since.get(authority)
+    def rest(self, ca: bytes, at: float) -> float:
+        """Seconds until a CA has settled; infinite if the webhook configuration does not have it."""
+        since = self.since.get(ca)
         return float("inf") if since is None else max(0.0, since + self.settle - at)

@@ -18,14 +18,14 @@ NAMES = ("webhook.gpu.svc", "127.0.0.1")
 DAY = dt.timedelta(days=1)
 
 
-def authority(days: float = 0, life: float = 3652) -> Pair:
+def ca(days: float = 0, life: float = 3652) -> Pair:
     """An CA made so many days from now."""
     return make_ca("test", NOW + days * DAY, life * DAY)
 
 
-def kept(days: float = 0) -> State:
+def state(days: float = 0) -> State:
     """An CA and a serving certificate under it, both made so many days from now."""
-    one = authority(days)
+    one = ca(days)
     return State(one, leaf=issue(one, NAMES, NOW + days * DAY))
 
 
@@ -70,19 +70,19 @@ def root(now: dt.datetime) -> Pair:
     return Pair(certificate, key)
 
 
-def rsa_leaf(authority: Pair, now: dt.datetime, names: tuple[str, ...] = ("localhost",)) -> tuple[bytes, bytes]:
+def rsa_leaf(ca: Pair, now: dt.datetime, names: tuple[str, ...] = ("localhost",)) -> tuple[bytes, bytes]:
     """The certificate and key, PEM, of a serving certificate as most CAs of companies make them."""
     key = rsa.generate_private_key(65537, 2048)
     certificate = (
         x509.CertificateBuilder()
         .subject_name(x509.Name([]))
-        .issuer_name(authority.certificate.subject)
+        .issuer_name(ca.certificate.subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - DAY)
         .not_valid_after(now + 30 * DAY)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName(name) for name in names]), critical=True)
-        .sign(authority.key, hashes.SHA256())
+        .sign(ca.key, hashes.SHA256())
     )
     return certificate.public_bytes(serialization.Encoding.PEM), key_pem(key)
 

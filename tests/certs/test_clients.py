@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from certs.ca import make_ca
-from certs.clients import Clients
+from certs.clients import ClientCAs
 from certs.problem import StoreError, UnusablePairError
 from certs.report import Report, ReportKind
 from certs.serving import Serving
@@ -25,7 +25,7 @@ class File:
         self.path.write_bytes(FIRST)
         self.serving = Serving(FIRST)
         self.told: list[Report] = []
-        self.clients = Clients(self.path, self.serving, tell=self.told.append, poll=0.01)
+        self.clients = ClientCAs(self.path, self.serving, report=self.told.append, poll=0.01)
 
     async def looks(self, times: int = 2) -> None:
         """Look so many times."""
@@ -47,9 +47,9 @@ async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
     await file.looks(1)
     file.path.write_bytes(SECOND)
     await file.looks(1)
-    assert file.serving.client_authorities == FIRST
+    assert file.serving.client_cas == FIRST
     await file.looks(1)
-    assert file.serving.client_authorities == SECOND
+    assert file.serving.client_cas == SECOND
     assert [notice.kind for notice in file.told] == [ReportKind.CLIENTS]
 
 
@@ -61,9 +61,9 @@ async def test_what_is_no_authority_changes_nothing(file: File, content: bytes |
     else:
         file.path.write_bytes(content)
     await file.looks(1)
-    with pytest.raises(StoreError if content is None else UnusablePairError, match=r"clients.pem.*go on counting"):
+    with pytest.raises(StoreError if content is None else UnusablePairError, match=r"clients.pem.*stay in force"):
         await file.looks(1)
-    assert file.serving.client_authorities == FIRST
+    assert file.serving.client_cas == FIRST
     running = asyncio.create_task(file.clients.run())
     try:
         async with asyncio.timeout(60):
@@ -81,8 +81,8 @@ async def test_what_is_no_authority_changes_nothing(file: File, content: bytes |
 
 async def test_where_nobody_is_asked_nobody_will_be(file: File) -> None:
     """That is for the start to say."""
-    with pytest.raises(ValueError, match="not asked"):
-        Serving().ask_clients(FIRST)
+    with pytest.raises(ValueError, match="not required"):
+        Serving().require_client_certificates(FIRST)
 
 
 def handshake(tls: Serving, context: ssl.SSLContext, session: ssl.SSLSession | None) -> ssl.SSLObject:
@@ -106,8 +106,8 @@ def test_other_authorities_of_clients(version: ssl.TLSVersion, tmp_path: Path) -
     """From the next handshake on, also for who has a session from before, and before and after a swap."""
     first, second = make_ca("first", NOW), make_ca("second", NOW)
     contexts = []
-    for authority in (first, second):
-        shown = client_leaf(authority)
+    for ca in (first, second):
+        shown = client_leaf(ca)
         (tmp_path / "client.pem").write_bytes(shown.key_pem + shown.certificate_pem)
         context = ssl.create_default_context(cadata=AUTHORITY.certificate_pem.decode())
         context.minimum_version = context.maximum_version = version
@@ -120,8 +120,8 @@ def test_other_authorities_of_clients(version: ssl.TLSVersion, tmp_path: Path) -
     session = handshake(tls, old, None).session
     with pytest.raises(ssl.SSLError, match="VERIFY"):
         handshake(tls, new, None)
-    tls.ask_clients(second.certificate_pem)
-    assert tls.client_authorities == second.certificate_pem
+    tls.require_client_certificates(second.certificate_pem)
+    assert tls.client_cas == second.certificate_pem
     for _ in range(2):
         assert handshake(tls, new, None).getpeercert(binary_form=True) == der(pair)
         for held in (None, session):
@@ -130,5 +130,5 @@ def test_other_authorities_of_clients(version: ssl.TLSVersion, tmp_path: Path) -
         pair = leaf()
         tls.swap(pair.certificate_pem, pair.key_pem, NOW)
     with pytest.raises(UnusablePairError, match="the CAs of clients are no PEM"):
-        tls.ask_clients(b"garbage")
+        tls.require_client_certificates(b"garbage")
     handshake(tls, new, None)

@@ -17,7 +17,7 @@ from certs.report import Report
 from certs.rotator import Rotator
 from certs.serving import Serving
 from certs.trust import Trust
-from tests.certs.made import kept
+from tests.certs.made import state
 
 NAMES = ["localhost"]
 FILES = ["ca.crt", "ca.key", "tls.crt", "tls.key"]
@@ -25,7 +25,7 @@ FILES = ["ca.crt", "ca.key", "tls.crt", "tls.key"]
 
 def made() -> dict[str, bytes]:
     """Give a CA and a serving certificate, as files."""
-    return kept().files()
+    return state().files()
 
 
 def put(directory: Directory, files: dict[str, bytes]) -> None:
@@ -172,7 +172,7 @@ def agree(place: Path, found: Any) -> None:
         Rules("test", NAMES),
         trust=lambda: trust,
         publish=lambda _: None,
-        tell=told.append,
+        report=told.append,
     )
     asyncio.run(keeper.start())
     assert serving.leaf is not None

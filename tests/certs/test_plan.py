@@ -12,7 +12,7 @@ from certs.ca import covers, issue, make_ca, names_of, signed_by
 from certs.plan import Made, Rules, Step, step
 from certs.state import Retired, RotationRequest, State, der
 from certs.trust import Trust
-from tests.certs.made import DAY, NAMES, NOW, authority, kept
+from tests.certs.made import DAY, NAMES, NOW, ca, state
 
 RULES = Rules("test", NAMES)
 UNKNOWN = Trust(120)
@@ -20,7 +20,7 @@ UNKNOWN = Trust(120)
 
 def seeing(whole: State, since: float = 0.0) -> Trust:
     """Callers that have known all of it for long, or since a moment."""
-    bundle = [der(one) for one in whole.authorities]
+    bundle = [der(one) for one in whole.cas]
     return Trust(120).observed([[]], since - 1).observed([bundle], since)
 
 
@@ -34,17 +34,17 @@ def test_nothing_becomes_an_authority_and_a_leaf() -> None:
     """An empty store gives a serving certificate that its CA signed and that covers the names."""
     first = after(None, 0)
     assert first.made == (Made.CURRENT, Made.LEAF)
-    assert first.kept.ca is not None
-    assert first.kept.leaf is not None
-    assert signed_by(first.kept.leaf.certificate, first.kept.ca.certificate)
-    assert covers(first.kept.leaf.certificate, NAMES)
+    assert first.state.ca is not None
+    assert first.state.leaf is not None
+    assert signed_by(first.state.leaf.certificate, first.state.ca.certificate)
+    assert covers(first.state.leaf.certificate, NAMES)
     assert first.due == pytest.approx(60 * 86400, rel=0.01)
 
 
 def test_what_is_good_is_kept() -> None:
     """A restart changes nothing."""
-    whole = kept()
-    assert after(whole, 59).kept == whole
+    whole = state()
+    assert after(whole, 59).state == whole
     assert after(whole, 59).made == ()
 
 
@@ -59,31 +59,31 @@ def test_what_is_good_is_kept() -> None:
 )
 def test_leaf_is_renewed_under_its_authority(names: tuple[str, ...], days: float) -> None:
     """A serving certificate that won't do is replaced, and nobody who trusts the CA notices."""
-    one = authority(-10)
+    one = ca(-10)
     whole = State(one, leaf=issue(one, NAMES, NOW))
     second = after(whole, days, replace(RULES, names=names))
     assert second.made == (Made.LEAF,)
-    assert second.kept.ca == one
-    assert second.kept.leaf is not None
-    assert covers(second.kept.leaf.certificate, names)
-    assert second.kept.leaf.valid_at(NOW + days * DAY)
+    assert second.state.ca == one
+    assert second.state.leaf is not None
+    assert covers(second.state.leaf.certificate, names)
+    assert second.state.leaf.valid_at(NOW + days * DAY)
 
 
 def test_replicas_that_want_different_names_agree() -> None:
     """During an update the old release and the new one each add what they want, once; the next renewal forgets."""
     old, new = replace(RULES, names=("old",)), replace(RULES, names=("new",))
-    one = after(after(None, 0, old).kept, 1, new)
+    one = after(after(None, 0, old).state, 1, new)
     assert one.made == (Made.LEAF,)
-    assert after(one.kept, 1, old).made == ()
-    assert after(one.kept, 1, new).made == ()
-    renewed = after(one.kept, 62, new).kept.leaf
+    assert after(one.state, 1, old).made == ()
+    assert after(one.state, 1, new).made == ()
+    renewed = after(one.state, 62, new).state.leaf
     assert renewed is not None
     assert names_of(renewed.certificate) == ["new"]
 
 
 def test_lead_is_in_both_directions() -> None:
     """Replicas do it a little earlier or later."""
-    whole = kept()
+    whole = state()
     early, late = replace(RULES, lead=0.05), replace(RULES, lead=-0.05)
     assert after(whole, 56, early).made == (Made.LEAF,)
     assert after(whole, 56).made == after(whole, 64, late).made == ()
@@ -92,82 +92,82 @@ def test_lead_is_in_both_directions() -> None:
 @pytest.mark.parametrize("days", [2500, 3500])
 def test_authority_near_its_end_gets_a_successor(days: float) -> None:
     """It is published first; a certificate under it is made once that has settled, the old CA stays until its own ended."""
-    leaf = issue(old := authority(), NAMES, NOW + (days - 1) * DAY)
+    leaf = issue(old := ca(), NAMES, NOW + (days - 1) * DAY)
     first = after(State(old, leaf=leaf), days)
     assert first.made == (Made.COMING,)
-    assert first.kept.ca == old
-    assert first.kept.leaf == leaf
-    assert first.kept.coming is not None
+    assert first.state.ca == old
+    assert first.state.leaf == leaf
+    assert first.state.coming is not None
     now, at = NOW + days * DAY, 1000.0
-    trust = seeing(first.kept, at)
-    soon = step(first.kept, trust, RULES, now, at + 119)
-    assert soon.kept == first.kept
+    trust = seeing(first.state, at)
+    soon = step(first.state, trust, RULES, now, at + 119)
+    assert soon.state == first.state
     assert soon.due == pytest.approx(1)
-    second = step(first.kept, trust, RULES, now, at + 120)
+    second = step(first.state, trust, RULES, now, at + 120)
     assert second.made == (Made.CURRENT, Made.LEAF)
-    assert second.kept.ca == first.kept.coming
-    assert second.kept.leaf is not None
-    assert signed_by(second.kept.leaf.certificate, first.kept.coming.certificate)
-    assert [one.certificate for one in second.kept.retired] == [old.certificate]
-    [retired] = second.kept.retired
+    assert second.state.ca == first.state.coming
+    assert second.state.leaf is not None
+    assert signed_by(second.state.leaf.certificate, first.state.coming.certificate)
+    assert [one.certificate for one in second.state.retired] == [old.certificate]
+    [retired] = second.state.retired
     assert leaf.not_after <= retired.until <= leaf.not_after + dt.timedelta(minutes=5)
     end = (retired.until - NOW) / DAY
-    assert after(second.kept, end - 0.001).kept.retired
-    assert not after(second.kept, end).kept.retired
+    assert after(second.state, end - 0.001).state.retired
+    assert not after(second.state, end).state.retired
 
 
 def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
     """With a webhook configuration that others keep, nothing is served that it does not hold."""
-    first = after(State(authority(), leaf=issue(authority(), NAMES, NOW)), 3000)
+    first = after(State(ca(), leaf=issue(ca(), NAMES, NOW)), 3000)
     blind = UNKNOWN.observed([[b"other"]], 0)
-    assert first.kept.coming is not None
-    later = step(first.kept, blind, RULES, NOW + 3010 * DAY, 1e9)
-    assert later.kept.coming == first.kept.coming
+    assert first.state.coming is not None
+    later = step(first.state, blind, RULES, NOW + 3010 * DAY, 1e9)
+    assert later.state.coming == first.state.coming
 
 
 def test_authority_without_its_key_is_followed_by_another() -> None:
     """Its serving certificate is served on while callers learn of the next."""
-    whole = kept()
+    whole = state()
     assert whole.ca is not None
     keyless = State(None, retired=(Retired(whole.ca.certificate, whole.ca.not_after),), leaf=whole.leaf)
     first = after(keyless, 1)
     assert first.made == (Made.COMING,)
-    assert first.kept.leaf == whole.leaf
-    second = step(first.kept, seeing(first.kept), RULES, NOW + DAY, 500.0)
+    assert first.state.leaf == whole.leaf
+    second = step(first.state, seeing(first.state), RULES, NOW + DAY, 500.0)
     assert second.made == (Made.CURRENT, Made.LEAF)
 
 
 def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
     """An installation that was off for eleven years: what is seen is served, for nothing else is valid."""
-    whole = kept(-4000)
+    whole = state(-4000)
     first = after(whole, 0)
     assert first.made == (Made.COMING,)
-    assert step(first.kept, UNKNOWN.observed(None, 0), RULES, NOW, 0).made == ()
-    assert step(first.kept, seeing(first.kept, 0.0), RULES, NOW, 0.0).made[0] is Made.CURRENT
+    assert step(first.state, UNKNOWN.observed(None, 0), RULES, NOW, 0).made == ()
+    assert step(first.state, seeing(first.state, 0.0), RULES, NOW, 0.0).made[0] is Made.CURRENT
 
 
 @pytest.mark.parametrize(
-    "asked, made", [(RotationRequest.LEAF, (Made.LEAF,)), (RotationRequest.AUTHORITY, (Made.COMING,))]
+    "requested, made", [(RotationRequest.LEAF, (Made.LEAF,)), (RotationRequest.AUTHORITY, (Made.COMING,))]
 )
-def test_somebody_asks(asked: RotationRequest, made: tuple[Made, ...]) -> None:
+def test_somebody_asks(requested: RotationRequest, made: tuple[Made, ...]) -> None:
     """It is done, and the request is taken away."""
-    done = after(replace(kept(), asked=asked), 1)
+    done = after(replace(state(), requested=requested), 1)
     assert done.made == made
-    assert done.kept.asked is None
-    again = after(replace(done.kept, asked=RotationRequest.AUTHORITY), 1)
-    assert again.kept.asked is None
+    assert done.state.requested is None
+    again = after(replace(done.state, requested=RotationRequest.AUTHORITY), 1)
+    assert again.state.requested is None
 
 
 def test_near_the_end_of_an_authority_leaves_do_not_get_shorter_and_shorter() -> None:
     """Where the successor is never trusted, the last serving certificate ends with its CA; it isn't renewed for nothing."""
-    one = authority(0, 400)
+    one = ca(0, 400)
     whole: State = State(one)
     made, day = 0, 0.0
     blind = UNKNOWN.observed([[b"other"]], 0)
     while day < 399:
         done = step(whole, blind, RULES, NOW + day * DAY, day * 86400)
         made += Made.LEAF in done.made
-        whole = done.kept
+        whole = done.state
         day += max(done.due, 60) / 86400
     assert made < 20
 
@@ -192,8 +192,8 @@ def test_twenty_years(leaf_days: int, authority_days: int, leads: list[float]) -
         due = float("inf")
         for rules in everyone:
             done = step(whole, trust, rules, now, at)
-            whole, due = done.kept, min(due, done.due)
-            trust = trust.observed([[der(one) for one in whole.authorities]], at)
+            whole, due = done.state, min(due, done.due)
+            trust = trust.observed([[der(one) for one in whole.cas]], at)
             due = min(due, step(whole, trust, rules, now, at).due)
         assert whole is not None
         assert whole.leaf is not None
@@ -211,25 +211,25 @@ def test_twenty_years_take_a_second() -> None:
     """With the usual lives; the bound is wide for machines that are busy."""
     began = time.perf_counter()
     whole: State | None = None
-    now, at, leaves, authorities = NOW, 0.0, set(), set()
+    now, at, leaves, cas = NOW, 0.0, set(), set()
     trust = Trust(120)
     while now < NOW + YEARS * 365 * DAY:
         done = step(whole, trust, RULES, now, at)
-        whole = done.kept
-        trust = trust.observed([[der(one) for one in whole.authorities]], at)
+        whole = done.state
+        trust = trust.observed([[der(one) for one in whole.cas]], at)
         due = step(whole, trust, RULES, now, at).due
         assert whole.leaf is not None
         assert whole.ca is not None
         leaves.add(whole.leaf.certificate.serial_number)
-        authorities.add(whole.ca.certificate.serial_number)
+        cas.add(whole.ca.certificate.serial_number)
         now, at = now + dt.timedelta(seconds=due), at + due
     assert len(leaves) == pytest.approx(YEARS * 365 / 60, abs=5)
-    assert len(authorities) == 3
+    assert len(cas) == 3
     assert time.perf_counter() - began < 10
 
 
 def test_a_short_authority_is_not_made_anew_for_ever() -> None:
     """Even one that is hardly longer than a serving certificate lives half its life."""
-    rules = replace(RULES, authority_life=100 * DAY)
+    rules = replace(RULES, ca_life=100 * DAY)
     whole = State(make_ca("test", NOW, 100 * DAY))
     assert Made.COMING not in after(whole, 1, rules).made

@@ -149,9 +149,9 @@ INTERMEDIATE = intermediate_under(COMPANY, NOW)
 ENDED = intermediate_under(COMPANY, NOW, -0.5)
 
 
-def client_leaf(authority: Pair) -> Pair:
+def client_leaf(ca: Pair) -> Pair:
     """A pair whose certificate is only for clients."""
-    made = issue(authority, NAMES, NOW)
+    made = issue(ca, NAMES, NOW)
     old = made.certificate
     certificate = (
         x509.CertificateBuilder()
@@ -163,7 +163,7 @@ def client_leaf(authority: Pair) -> Pair:
         .not_valid_after(old.not_valid_after_utc)
         .add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
         .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=False)
-        .sign(authority.key, hashes.SHA256())
+        .sign(ca.key, hashes.SHA256())
     )
     return Pair(certificate, made.key)
 
@@ -179,7 +179,7 @@ def stamp(moment: dt.datetime) -> str:
 
 
 @pytest.mark.parametrize(
-    "chain, key, demands, message",
+    "chain, key, requirements, message",
     [
         (
             leaf().certificate_pem,
@@ -249,13 +249,13 @@ def stamp(moment: dt.datetime) -> str:
     ids=range(14),
 )
 async def test_bad_pair_is_refused_and_the_old_one_served(
-    chain: bytes, key: bytes, demands: Requirements | None, message: str
+    chain: bytes, key: bytes, requirements: Requirements | None, message: str
 ) -> None:
     """Whatever is wrong with a new pair is said exactly; the old one stays in force and works."""
     old = leaf()
     tls = serving(old)
     with pytest.raises(UnusablePairError) as caught:
-        tls.swap(chain, key, NOW, demands)
+        tls.swap(chain, key, NOW, requirements)
     assert str(caught.value) == message
     async with listening(tls.context) as port, connected(port) as client:
         await client.echo()
@@ -266,8 +266,8 @@ async def test_rsa_pair_with_an_intermediate_from_outside() -> None:
     """A company's pair is served in the place of ours: a client that trusts the root gets the whole chain."""
     tls = serving(leaf())
     chain, key = rsa_leaf(INTERMEDIATE, NOW)
-    demands = Requirements(["localhost"], [OTHER.certificate, COMPANY.certificate])
-    tls.swap(chain + INTERMEDIATE.certificate_pem, key, NOW, demands)
+    requirements = Requirements(["localhost"], [OTHER.certificate, COMPANY.certificate])
+    tls.swap(chain + INTERMEDIATE.certificate_pem, key, NOW, requirements)
     trusting = ssl.create_default_context(cadata=COMPANY.certificate_pem.decode())
     async with listening(tls.context) as port, connected(port, context=trusting) as client:
         await client.echo()
@@ -352,9 +352,9 @@ def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
 def test_names_are_compared_as_clients_do(held: str, name: str, good: bool) -> None:  # noqa: FBT001
     """Letter case does not count, and a wildcard is one whole first label (RFC 6125)."""
     one = issue(AUTHORITY, [held], NOW)
-    demands = Requirements([name], [AUTHORITY.certificate])
+    requirements = Requirements([name], [AUTHORITY.certificate])
     if good:
-        Serving().swap(one.certificate_pem, one.key_pem, NOW, demands)
+        Serving().swap(one.certificate_pem, one.key_pem, NOW, requirements)
         return
     with pytest.raises(UnusablePairError, match="is not for"):
-        Serving().swap(one.certificate_pem, one.key_pem, NOW, demands)
+        Serving().swap(one.certificate_pem, one.key_pem, NOW, requirements)

@@ -32,7 +32,7 @@ def keep(folder: Path, kept: State) -> Path:
 
 def kept_in(folder: Path) -> State:
     """What a folder keeps."""
-    kept = decode(Directory(folder).look().files).kept
+    kept = decode(Directory(folder).look().files).state
     assert kept is not None
     return kept
 
@@ -128,14 +128,14 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
     said: str,
 ) -> None:
     """The request stands beside what is kept, and nothing else changes; a new CA brings a new serving certificate anyway."""
-    without = replace(kept, coming=None, asked=before)
+    without = replace(kept, coming=None, requested=before)
     folder = keep(tmp_path / "state", without)
     result = run("certs", "rotate", "--state-dir", str(folder), *arguments)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"asked for a new {said} in {folder}" in result.stdout
+    assert f"requested a new {said} in {folder}" in result.stdout
     now = kept_in(folder)
-    assert now.asked is asked
-    assert replace(now, asked=None).files() == replace(without, asked=None).files()
+    assert now.requested is asked
+    assert replace(now, requested=None).files() == replace(without, requested=None).files()
 
 
 def test_one_is_coming_already(run: Run, tmp_path: Path, kept: State) -> None:
@@ -215,10 +215,14 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
         (
             "their-secret",
             [{"metadata": {"name": "tls"}, "spec": {"secretName": "their-secret"}}],
-            "the Secret their-secret (--certificate-dir): cert-manager keeps it; a new one is had by `cmctl renew tls --names",
+            "the Secret their-secret (--certificate-dir): cert-manager renews it; `cmctl renew tls --names",
         ),
         ("their-secret", [{"metadata": {"name": "x"}, "spec": {"secretName": "x"}}], "the Secret their-secret (--cert"),
-        ("their-secret", 404, "serves the Secret their-secret (--certificate-dir): somebody else keeps it, and has to"),
+        (
+            "their-secret",
+            404,
+            "serves the Secret their-secret (--certificate-dir): the webhook does not renew it: replace",
+        ),
         (None, 404, "serves what is in /theirs"),
     ],
 )
@@ -252,7 +256,9 @@ def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployme
     cluster.answers[DEPLOYMENTS] = deployments
     for command in ("rotate", "show"):
         result = run("certs", command, "--release-namespace", "gpu")
-        assert "holds no certificates, and there is a webhook configuration 00-vgpu-webhook: either" in result.output
+        assert (
+            "holds no certificates, although there is a webhook configuration 00-vgpu-webhook: either" in result.output
+        )
         assert "cmctl renew CERTIFICATE --namespace gpu" in result.output
     cluster.answers[REGISTRATION] = 404
     assert "start the webhook first" in run("certs", "rotate", "--release-namespace", "gpu").stderr
@@ -265,6 +271,6 @@ def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, kept: State) -> Non
         (tmp_path / name).write_bytes(kept.files()[name])
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert f"{tmp_path} holds a certificate without the key of its CA: somebody else keeps it" in result.stderr
+    assert f"{tmp_path} holds a certificate without the key of its CA: the webhook does not renew it" in result.stderr
     assert sorted(one.name for one in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
-    assert "somebody else keeps it" in run("certs", "show", "--state-dir", str(tmp_path)).stdout
+    assert "the webhook does not renew it" in run("certs", "show", "--state-dir", str(tmp_path)).stdout

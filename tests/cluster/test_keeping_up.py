@@ -14,6 +14,7 @@ from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.client.events import LONGEST_MESSAGE, Events, Subject, shortened
+from webhook.cluster.configuration import live
 from webhook.cluster.configuration import reporter as telling
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.documents import DocumentCache
@@ -209,7 +210,8 @@ def config_map(name: str, text: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are short."""
-    monkeypatch.setattr(telling, "FIRST_PAUSE", 0.01)
+    for module in (live, telling):
+        monkeypatch.setattr(module, "RETRY_PAUSES", (0.01, 60.0))
 
 
 async def test_a_record_that_nobody_may_read() -> None:

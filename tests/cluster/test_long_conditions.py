@@ -67,6 +67,6 @@ def test_a_refusal_is_told_with_its_reason() -> None:
     assert told.startswith("422 Invalid: xxx")
     assert told.endswith("exceeds 100000 code points")
     assert len(raised.value.message) < 1100
-    assert shortened(f"the webhook configuration 00-vgpu-webhook cannot be kept: {told}", LONGEST_MESSAGE).endswith(
+    assert shortened(f"the webhook configuration 00-vgpu-webhook cannot be updated: {told}", LONGEST_MESSAGE).endswith(
         "code points"
     )

@@ -199,7 +199,7 @@ def test_bad_settings() -> None:
     }
     assert SETTINGS_NAME not in found.accepted
     assert told(outcome(ConfigMap(SETTINGS_NAME, {"x": ""}, {})))[SETTINGS_NAME] == (
-        "configmap/vgpu-webhook-settings: the data has no key settings.yaml (there are x) → the default settings"
+        "configmap/vgpu-webhook-settings: the data has no key settings.yaml (it has x) → the default settings"
     )
 
 
@@ -211,7 +211,7 @@ def test_settings_do_not_put_mappings_out_of_force() -> None:
     found = outcome(*mappings, settings("nodeName: affinity"), last_good=before.accepted)
     assert found.policy.digest == before.policy.digest
     assert set(told(found)) == {SETTINGS_NAME}
-    assert "under these settings configmap/b is not in order: " in told(found)[SETTINGS_NAME]
+    assert "configmap/b is invalid under these settings: " in told(found)[SETTINGS_NAME]
 
 
 def test_a_vendor_that_settings_name_is_deleted() -> None:

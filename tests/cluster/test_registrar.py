@@ -553,7 +553,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     await replica.look()
     await replica.look()
     assert [notice.message for notice in replica.told] == [
-        "the webhook configuration 00-vgpu-webhook is kept by hand, and there is none"
+        "the webhook configuration 00-vgpu-webhook is maintained by hand, and there is none"
     ]
     api.stored = registration(OLD, SITE)
     await replica.look()

@@ -251,8 +251,8 @@ def test_differences_that_keep_pods_out() -> None:
     assert told({**made(), "webhooks": []}) == [f"{ENFORCE} is missing", f"{AUDIT} is missing"]
     other = damaged(clientConfig={"url": "https://x/y"}, matchConditions=[{"name": "mine", "expression": "true"}])
     assert [fault.partition(" ")[2] for fault in told(other)] == [
-        "has a match condition of others, mine",
-        "has no match condition 'gpu-words' as this version writes it: it cannot be compared",
+        "has a foreign match condition, mine",
+        "has a match condition 'gpu-words' that this version does not write, and cannot compare",
         "calls https://x/y, not gpu/webhook:443/mutate",
         "has a caBundle that does not hold this webhook's CA",
     ]

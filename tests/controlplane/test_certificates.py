@@ -61,7 +61,7 @@ class Site:
         """What the Secret holds."""
         answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
         data = answer.body.get("data") or {} if answer.status == 200 else {}
-        return decode({name: base64.b64decode(encoded) for name, encoded in data.items()}).kept
+        return decode({name: base64.b64decode(encoded) for name, encoded in data.items()}).state
 
     def change(self, **data: bytes | None) -> None:
         """By hand; `state_json` is ``state.json``."""
@@ -195,7 +195,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         plane.wait_until(lambda: site.kept, "written again", 10)
         again = site.kept
         assert again is not None
-        assert again.authorities == new.authorities
+        assert again.cas == new.cas
         assert site.served() == before
 
         lines = one.get("/readyz?verbose")
@@ -260,4 +260,4 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
             return bool(found["webhooks"][0]["failurePolicy"] == "Fail")
 
         plane.wait_until(repaired, "the rest repaired", 10)
-        assert site.registered() == set(kept.authorities)
+        assert site.registered() == set(kept.cas)

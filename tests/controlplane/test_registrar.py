@@ -252,7 +252,7 @@ async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: C
         await until(lambda: len(reported(replica)) == 3, "reported")
         messages = reported(replica)
     assert "objectSelector" in messages[0]
-    assert "match condition of others, never" in messages[1]
+    assert "foreign match condition, never" in messages[1]
     assert "x=y" in messages[2]
     assert all("changed by " in message for message in messages)
 

@@ -90,7 +90,7 @@ class Place:
         answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
         data = answer.body.get("data") or {} if answer.status == 200 else {}
         found = decode({name: base64.b64decode(text) for name, text in data.items()})
-        return None if found.problems else found.kept
+        return None if found.problems else found.state
 
     def leaf(self) -> x509.Certificate:
         """What a client is shown."""
@@ -280,11 +280,11 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     asked = subprocess.run(
         [*command, "--kubeconfig", str(cluster.kubeconfig)], check=True, capture_output=True, text=True
     )
-    assert "asked for a new CA" in asked.stdout
+    assert "requested a new CA" in asked.stdout
     wait(lambda: len(seen.authorities) > before, "a serving certificate under a new CA", 60)
     kept = place.kept()
     assert kept is not None
-    assert old.ca.certificate in kept.authorities
+    assert old.ca.certificate in kept.cas
     assert all(old.ca.certificate_pem.strip() in bundle for bundle in place.bundles())
 
 

@@ -122,7 +122,7 @@ class Replica:
             Rules("test", ["webhook.gpu.svc"]),
             trust=lambda: self.trust,
             publish=lambda _: None,
-            tell=self.told.append,
+            report=self.told.append,
         )
 
     @contextlib.asynccontextmanager
@@ -202,10 +202,10 @@ async def test_ten_that_start_together_end_with_one_authority(api: Api, secret: 
         await asyncio.gather(*(replica.keeper.reconcile() for replica in replicas))
         found = decode((await replicas[0].store.read()).files)
         assert not found.problems
-        assert found.kept is not None
-        assert found.kept.leaf is not None
-        assert len(found.kept.authorities) == 1
-        assert {replica.serving.leaf for replica in replicas} == {found.kept.leaf.certificate}
+        assert found.state is not None
+        assert found.state.leaf is not None
+        assert len(found.state.cas) == 1
+        assert {replica.serving.leaf for replica in replicas} == {found.state.leaf.certificate}
 
 
 async def test_deleted_and_asked_for(api: Api, secret: Secret) -> None:

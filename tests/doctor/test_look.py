@@ -12,9 +12,10 @@ from tests.cluster.fake_api import reading
 from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
 from tests.doctor.test_handshake import server
 from webhook.cluster.client.api import UnreachableError
+from webhook.cluster.client.read import read_object
 from webhook.doctor.facts import Backend, DeviceClass, Node, Scheduler, Shown
 from webhook.doctor.look import look
-from webhook.doctor.read import SecretObject, one_of
+from webhook.doctor.read import SecretObject
 from webhook.doctor.result import Missing
 
 TEAM = {"name": "team", "labels": {"vgpu-webhook.io/inject": "enabled", "kubernetes.io/metadata.name": "team"}}
@@ -134,7 +135,7 @@ async def test_the_secret_without_its_key() -> None:
     stored = (await look(api, "gpu", NOW)).stored
     assert not isinstance(stored, Missing | None)
     assert (stored.leaf, stored.authorities) == (LEAF.certificate, (AUTHORITY.certificate,))
-    assert key not in repr(await one_of(api, path, SecretObject))
+    assert key not in repr(await read_object(api, path, SecretObject))
     api.answers[path] = 404
     assert (await look(api, "gpu", NOW)).stored is None
     api.answers[path] = {"data": {"tls.crt": "***", "ca.crt": ""}}

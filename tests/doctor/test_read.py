@@ -7,7 +7,7 @@ AT_ONCE = """
 import asyncio, sys
 import msgspec
 from webhook.cluster.client.api import Answer
-from webhook.doctor.read import all_of
+from webhook.cluster.client.read import list_objects
 
 PAGE = b'{"metadata": {}, "items": [{"inner": {"text0": "x"}, "more1": [{"text3": "y"}]}]}'
 
@@ -22,7 +22,7 @@ async def main():
         inner = msgspec.defstruct(f"Inner{number}", texts)
         lists = [(f"more{each}", list[inner], msgspec.field(default_factory=list)) for each in range(20)]
         kind = msgspec.defstruct(f"Outer{number}", [("inner", inner), *lists])
-        found = await asyncio.gather(*(all_of(Pages(), "/things", kind) for _ in range(4)))
+        found = await asyncio.gather(*(list_objects(Pages(), "/things", kind) for _ in range(4)))
         assert all(one.inner.text0 == "x" for (one,) in found)
 
 sys.setswitchinterval(1e-6)

@@ -14,7 +14,7 @@ from certs.ca import issue, make_ca
 from certs.directory import Directory
 from certs.plan import Rules
 from certs.problem import StoreError
-from certs.provided import Outside
+from certs.provided import ProvidedPair
 from certs.report import ReportKind
 from certs.serving import Serving
 from certs.state import der
@@ -163,7 +163,7 @@ async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
     told = Told()
     told.certificates.follow(Directory(tmp_path), ["localhost"], trusting=True)
     outside = told.certificates.upkeep
-    assert isinstance(outside, Outside)
+    assert isinstance(outside, ProvidedPair)
 
     def warned_after(days: float) -> list[str]:
         before = len(told.log)

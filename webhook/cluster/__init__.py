@@ -1,1 +1,1 @@
-"""The room that knows the Kubernetes API: what is watched there, and what is written there."""
+"""Everything that knows the Kubernetes API: what is watched there, and what is written there."""

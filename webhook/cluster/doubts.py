@@ -1,8 +1,8 @@
-"""Namespaces of which a call says something else than is known here.
+"""Checks namespaces about which a call contradicts the watch.
 
-API servers call for pods of namespaces that have opted in, and for no others. A call for a namespace that is known as one
-that has not is called for by a label that the watch has yet to bring, or by somebody who does not choose by labels. The API
-server is asked which; what it said before the call says nothing, for the label may have come in between.
+API servers call only for pods of namespaces that have opted in. A call for a namespace that has not, as far as the watch
+shows, means that its label is newer than the watch, or that the webhook configuration does not select by labels. Only the
+API server can tell, and only after the call: the label may have been set in between.
 """
 
 import asyncio
@@ -16,27 +16,27 @@ from webhook.cluster.client.api import StatusError, UnreachableError
 from webhook.cluster.namespaces import NamespaceView
 
 APART: Final = 0.25
-"""Seconds between two questions about one namespace; calls that come meanwhile share the next one."""
+"""Seconds between two requests about one namespace; calls in between share the next one."""
 
 MOST: Final = 20
-"""Questions in a second about all namespaces: as many as labels may be written in one by hand or by a tool."""
+"""Requests per second about all namespaces: about as many labels as a tool writes in a second."""
 
 
 class DoubtsError(Exception):
-    """Too many namespaces are doubted at once, or the API server does not say."""
+    """Too many namespaces are doubted at once, or the API server does not answer."""
 
 
 class Doubts:
-    """Questions about namespaces, few at a time.
+    """Requests namespaces from the API server, few at a time.
 
     Args:
-        get: asks the API server about a namespace.
+        get: requests a namespace.
         clock: monotonic seconds.
 
     Attributes:
-        stale: how often the call was right: what was known was out of date.
-        confirmed: how often what was known was right.
-        unanswered: how often there was no answer, or nobody was asked.
+        stale: how often the call was right, and the watch behind.
+        confirmed: how often the watch was right.
+        unanswered: how often there was no answer, or no request was made.
     """
 
     def __init__(
@@ -55,18 +55,18 @@ class Doubts:
         return len(self._asked)
 
     async def ask(self, name: str, right: Callable[[NamespaceView], bool]) -> NamespaceView:
-        """What the API server says of a namespace, asked after this was called.
+        """Request a namespace; the request is made after this call.
 
         Args:
             name: of the namespace.
-            right: whether what it says agrees with the call.
+            right: whether the answer agrees with the call.
 
         Raises:
-            DoubtsError: it says nothing, or was not asked.
+            DoubtsError: there is no answer, or no request was made.
         """
         try:
             task = self._coming.get(name) or self._begin(name)
-            # The others still wait when one who waits goes away.
+            # One waiter that is cancelled does not cancel the request for the others.
             found = await asyncio.shield(task)
         except (StatusError, UnreachableError) as error:
             self.unanswered += 1
@@ -83,15 +83,15 @@ class Doubts:
     def _begin(self, name: str) -> asyncio.Task[NamespaceView]:
         now = self._clock()
         if len(self._recent) == MOST and now - self._recent[0] < 1:
-            raise DoubtsError("too many namespaces are known otherwise than called for")
-        # In the order in which they came, so the first ones are over first.
+            raise DoubtsError("too many calls are for namespaces that have not opted in, as far as is known")
+        # In the order of insertion, so the first ones expire first.
         for old in tuple(itertools.takewhile(lambda old: self._asked[old] + APART <= now, self._asked)):
             del self._asked[old]
         rest = max(0.0, self._asked.pop(name, now - APART) + APART - now)
         self._asked[name] = now + rest
         self._recent.append(now)
         task = self._coming[name] = asyncio.create_task(self._answer(name, rest), name=f"doubted namespace {name}")
-        # The loop itself holds no task that nobody waits for.
+        # The loop itself holds only weak references to tasks.
         self._asking.add(task)
         task.add_done_callback(self._done)
         return task
@@ -107,5 +107,5 @@ class Doubts:
     def _done(self, task: asyncio.Task[NamespaceView]) -> None:
         self._asking.discard(task)
         if not task.cancelled():
-            # Whoever waited has it already, and perhaps nobody waits any more.
+            # Waiters have it already; retrieved here in case there are none anymore.
             task.exception()

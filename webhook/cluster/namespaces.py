@@ -1,6 +1,6 @@
-"""What is known of every namespace, in memory, so that no review waits for the API server.
+"""Every namespace of the cluster, in memory, so that no review waits for the API server.
 
-A pod may come before the news of its namespace. Such a namespace is asked for directly, once for all the pods that wait.
+A pod may arrive before the watch shows its namespace. Such a namespace is requested directly, once for all waiting pods.
 """
 
 import asyncio
@@ -19,19 +19,20 @@ import msgspec
 from structlog.typing import FilteringBoundLogger
 
 from webhook.cluster.client.api import Api, StatusError, UnreachableError
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 from webhook.labels import ENABLED, PREFIX
 
 PATH: Final = "/api/v1/namespaces"
 
 LONGEST: Final = 256
-"""Characters of an annotation that are kept: no value that means something is longer, and a mistake stays one."""
+"""Characters of an annotation that are stored: no valid value is longer, and an invalid one stays invalid."""
 
 FETCH_SECONDS: Final = 1.0
-"""For one namespace: a fifth of the time that the API server gives us for a review."""
+"""For one namespace: a fifth of the time that the API server allows for a review."""
 
 FETCHED_SECONDS: Final = 1.0
-"""How long what was fetched holds, also that there is no such namespace: one request a second each, at most."""
+"""How long an answer holds, also a 404: at most one request a second for each namespace."""
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 """Shared by the many namespaces without annotations of ours."""
@@ -39,23 +40,15 @@ NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True, slots=True)
 class NamespaceView:
-    """What we read of a namespace: all labels, for which of them opts in can be configured; annotations of ours."""
+    """The stored part of a namespace: all labels, for the opt-in label can be configured, and our own annotations."""
 
     name: str
     labels: Mapping[str, str]
     annotations: Mapping[str, str]
 
 
-class _Metadata(msgspec.Struct):
-    name: str
-    resource_version: str = msgspec.field(name="resourceVersion")
-    namespace: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
 class _Namespace(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
 
 
 _decode = msgspec.json.Decoder(_Namespace).decode
@@ -65,14 +58,14 @@ class Namespaces:
     """Every namespace of a cluster.
 
     Args:
-        api: the way to the API server.
-        log: where trouble is told.
-        pace: how patient the watch is.
+        api: the API server.
+        log: for failures of the watch.
+        pace: the times of the watch.
         clock: monotonic seconds.
         changed: called whenever any namespace changed.
 
     Attributes:
-        reflector: to run, and to ask whether it is synced and when it last had contact.
+        reflector: to be run; it knows whether it is synced and when it last had contact.
     """
 
     def __init__(
@@ -94,10 +87,11 @@ class Namespaces:
 
     def opted_in(self, label: str) -> list[Mapping[str, str]]:
         """The labels of each namespace that opts in by a label of this key."""
-        return [one.labels for one in self.reflector.objects.values() if one.labels.get(label) == ENABLED]
+        namespaces = self.reflector.objects.values()
+        return [namespace.labels for namespace in namespaces if namespace.labels.get(label) == ENABLED]
 
     def lookup(self, name: str) -> NamespaceView | None:
-        """What is known of a namespace, None if nothing is: `fetch` it."""
+        """The stored namespace; None if it is unknown: `fetch` it."""
         known = self.reflector.objects.get(name)
         if known is not None:
             return known
@@ -105,11 +99,11 @@ class Namespaces:
         return fetched if isinstance(fetched, NamespaceView) else None
 
     async def fetch(self, name: str) -> NamespaceView:
-        """What the API server says of a namespace, in at most `FETCH_SECONDS`; asked once for all who wait for it.
+        """Request an unknown namespace, within `FETCH_SECONDS`, and once for all who wait for it.
 
         Raises:
-            StatusError: it says no; 404 if there is no such namespace.
-            UnreachableError: it says nothing, or nothing that can be read.
+            StatusError: the server refuses; 404 if there is no such namespace.
+            UnreachableError: there is no answer, or none that can be decoded.
         """
         known = self.lookup(name) or self._recent(name)
         if isinstance(known, StatusError):
@@ -120,19 +114,19 @@ class Namespaces:
         if task is None:
             task = self._fetching[name] = asyncio.create_task(self.ask(name), name=f"namespace {name}")
             task.add_done_callback(lambda done: self._done(name, done))
-        # The others still wait when one who waits goes away.
+        # One waiter that is cancelled does not cancel the request for the others.
         return await asyncio.shield(task)
 
     async def close(self) -> None:
-        """Give up what is being fetched."""
+        """Cancel all requests."""
         tasks = tuple(self._fetching.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     async def ask(self, name: str) -> NamespaceView:
-        """What the API server says of a namespace now, whatever is known or was fetched; raises what `fetch` does."""
-        # The name comes from an API server's review, but a slash in it would still make it another request.
+        """Request a namespace now, even if it is known; raises what `fetch` raises."""
+        # The name comes from an API server's review, but a slash in it would make this another request.
         answer = await self._api.request("GET", f"{PATH}/{quote(name, safe='')}", seconds=FETCH_SECONDS)
         try:
             return _view(_decode(answer.accepted()))
@@ -142,7 +136,7 @@ class Namespaces:
     def _done(self, name: str, task: asyncio.Task[NamespaceView]) -> None:
         del self._fetching[name]
         now = self._clock()
-        # In the order in which they came, so the first ones are over first.
+        # In the order of insertion, so the first ones expire first.
         for old in tuple(itertools.takewhile(lambda old: self._fetched[old][0] <= now, self._fetched)):
             del self._fetched[old]
         if task.cancelled():
@@ -169,7 +163,7 @@ def _view(namespace: _Namespace) -> NamespaceView:
 
 
 def _shared(texts: Mapping[str, str] | None, name: str) -> Mapping[str, str]:
-    """The same texts, each string of them only once in memory: namespaces differ in little but their names."""
+    """The same texts, each string only once in memory: namespaces differ in little but their names."""
     if not texts:
         return NOTHING
     return {sys.intern(key): name if value == name else sys.intern(value) for key, value in texts.items()}

@@ -1,8 +1,9 @@
-"""A Secret that keeps certificates, with no more rights than on its own name.
+"""A Secret that stores certificates, with permissions on its own name only.
 
-A ``create`` by POST cannot be limited by name. A server-side apply of a named object that is missing can: it asks for the
-verbs ``patch`` and ``create`` of that name. So an empty Secret is applied, without force: where another replica was quicker
-that is a conflict, or changes nothing. Then it is filled as it is changed later: by a PUT of the version that was read.
+RBAC cannot limit a ``create`` by POST to a name. It can limit a server-side apply of a missing object, which requires
+the verbs ``patch`` and ``create`` on that name. So an empty Secret is applied, without force: if another replica was
+faster, that is a conflict, or changes nothing. Then the Secret is filled like it is changed later: by a PUT of the
+version that was read.
 """
 
 import asyncio
@@ -19,6 +20,7 @@ from certs.problem import StoreError
 from certs.state import CERTIFICATE, FILES, KEY
 from certs.store import Snapshot
 from webhook.cluster.client.api import APPLY, FIELD_MANAGER, Answer, Api, ApiError, Object, StatusError
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.owner import owner_reference
 from webhook.cluster.client.reflector import Reflector, WatchConfig
 
@@ -27,34 +29,28 @@ TYPE: Final = "kubernetes.io/tls"
 VERBS: Final = "get, list, watch, create, patch and update"
 
 _ABSENT: Final = ""
-"""The version of a Secret that is not there."""
+"""The version of a missing Secret."""
 
 _ABOUT_CONTENT: Final = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
-"""Refusals whose message might repeat what was sent."""
-
-
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    name: str
-    resource_version: str
-    namespace: str = ""
+"""Refusals whose message may repeat what was sent."""
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """As much of a Secret as tells that it changed: no key is held by the watch."""
+    """The part of a Secret that shows that it changed: the watch holds no key."""
 
-    metadata: _Metadata
+    metadata: ObjectMetadata
 
 
 class SecretStore:
     """One Secret as a `certs.store.Store`; `reflector` has to run for `changed` to return.
 
     Args:
-        api: the way to the API server.
+        api: the API server.
         namespace: of the Secret.
         name: its name.
-        log: where trouble with the watch is told.
-        owner: a ClusterRole with which it goes, if there is one.
-        pace: how patient the watch is.
+        log: for failures of the watch.
+        owner: the ClusterRole that owns it, if there is one.
+        pace: the times of the watch.
     """
 
     def __init__(
@@ -89,11 +85,11 @@ class SecretStore:
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """The Secret's name in messages."""
         return self._place
 
     async def read(self) -> Snapshot:
-        """What is kept now; an empty Secret keeps nothing.
+        """Read the Secret; an empty one counts as an empty store.
 
         Raises:
             StoreError: it cannot be read.
@@ -107,11 +103,11 @@ class SecretStore:
         try:
             files = {name: base64.b64decode(encoded[name]) for name in FILES if encoded.get(name)}
         except (binascii.Error, ValueError, TypeError):
-            raise StoreError(self._place, "holds what is no base64") from None
+            raise StoreError(self._place, "holds a value that is not base64") from None
         return Snapshot(files or None, self._version)
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Put files in the place of all that is kept, if that is still of a version; False if it is not.
+        """Replace all files if the Secret is still at a version; False if it is not.
 
         Raises:
             StoreError: it cannot be written.
@@ -121,7 +117,7 @@ class SecretStore:
         if version == _ABSENT and not await self._create():
             return False
         others = {name: data for name, data in (self._found.get("data") or {}).items() if name not in FILES}
-        # The type demands these two, if need be empty.
+        # The type requires these two, even if they are empty.
         ours = {CERTIFICATE: b"", KEY: b"", **files}
         data = {**others, **{name: base64.b64encode(content).decode() for name, content in ours.items()}}
         answer = await self._ask(
@@ -144,7 +140,7 @@ class SecretStore:
         self._changed.set()
 
     async def _create(self) -> bool:
-        """Applies an empty Secret; False if there is one that somebody has filled."""
+        """Apply an empty Secret; False if there is one with content."""
         try:
             owner = await owner_reference(self._api, self._owner)
         except ApiError as error:
@@ -180,10 +176,10 @@ class SecretStore:
             raise StoreError(self._place, str(error)) from error
 
     def _take(self, answer: Answer) -> None:
-        """Remembers the object in an answer.
+        """Remember the Secret in an answer.
 
         Raises:
-            StoreError: the answer is another one.
+            StoreError: the answer holds none.
         """
         try:
             found = msgspec.json.decode(answer.accepted(), type=Object)

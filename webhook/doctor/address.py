@@ -1,4 +1,4 @@
-"""Goes where the webhook configuration sends API servers, and looks at the certificates there."""
+"""Connects to the address in the webhook configuration, and reads the certificates there."""
 
 import asyncio
 import ipaddress
@@ -7,22 +7,23 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from webhook.cluster.client.api import Api, ApiError, Object
+from webhook.cluster.client.read import list_objects, read_object
 from webhook.cluster.registration.ca_bundles import bundle_of
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, Service
 from webhook.cluster.registration.observed import webhooks_of
 from webhook.doctor.facts import NOT_TRIED, Backend, Shown, address_of
 from webhook.doctor.handshake import handshake
-from webhook.doctor.read import EndpointSlice, ServiceObject, all_of, one_of
+from webhook.doctor.read import EndpointSlice, ServiceObject
 from webhook.doctor.result import Missing
 
 MOST_ENDPOINTS: Final = 5
-"""Replicas whose certificate is looked at; more of them would show no more."""
+"""Replicas whose certificate is read; more would show nothing new."""
 
 _HTTPS: Final = 443
 
 
 async def look_there(api: Api, registered: Object | None) -> tuple[Backend | Missing | None, Sequence[Shown] | Missing]:
-    """What is behind the webhook configuration's address, and what it shows."""
+    """The backend of the webhook configuration's address, and the certificates that it shows."""
     webhooks = {} if registered is None else webhooks_of(registered)
     webhook = webhooks.get(ENFORCE) or webhooks.get(AUDIT)
     address = None if webhook is None else address_of(webhook)
@@ -44,13 +45,13 @@ async def look_there(api: Api, registered: Object | None) -> tuple[Backend | Mis
 async def _service(
     api: Api, service: Service, authorities: bytes
 ) -> tuple[Backend | Missing, Sequence[Shown] | Missing]:
-    """The Service by its cluster IP, and by each of its endpoints: one of them may have another certificate."""
+    """Connect to the Service's cluster IP, and to each of its endpoints: one may have another certificate."""
     below = f"/api/v1/namespaces/{service.namespace}/services/{service.name}"
     slices = f"/apis/discovery.k8s.io/v1/namespaces/{service.namespace}/endpointslices"
     query = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
     try:
-        found = await one_of(api, below, ServiceObject)
-        endpoints = await all_of(api, slices, EndpointSlice, query)
+        found = await read_object(api, below, ServiceObject)
+        endpoints = await list_objects(api, slices, EndpointSlice, query)
     except ApiError as error:
         return Missing(str(error)), NOT_TRIED
     port = next((one for one in found.spec.ports if one.port == service.port), None)
@@ -75,7 +76,7 @@ async def _service(
 
 
 def _is_address(text: str) -> bool:
-    """Whether a cluster IP is one: a headless Service has the text ``None``."""
+    """Whether a cluster IP is an address: a headless Service has the text ``None``."""
     try:
         ipaddress.ip_address(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Checks of certificates: what API servers trust, what the webhook shows them, and for how long."""
+"""Checks of certificates: what API servers trust, what the webhook serves, and for how long."""
 
 import datetime as dt
 from collections.abc import Iterator
@@ -16,20 +16,20 @@ from webhook.doctor.registration import LOGS, NEEDS
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread, warning
 
 LATE: Final = 1 / 4
-"""Part of a serving certificate's life that is left when its renewal (after two thirds of it) is overdue."""
+"""Part of a serving certificate's life that is left when its renewal, due after two thirds, is overdue."""
 
 AUTHORITY_LEFT: Final = dt.timedelta(days=30)
-"""An CA that ends sooner should have had a successor for long."""
+"""A CA that expires sooner should have had a successor for long."""
 
 
 def bundle(facts: Facts) -> Result:
-    """Whether API servers have CAs to trust, good ones, and those of the webhook's Secret."""
+    """Whether the webhook configuration has valid CAs, including those of the webhook's Secret."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
     ours = {} if facts.registered is None else webhooks_of(facts.registered)
     ours = {name: ours[name] for name in (ENFORCE, AUDIT) if name in ours}
     if not ours:
-        return warning("not looked at: there is no webhook configuration", hint="see above")
+        return warning("not checked: there is no webhook configuration", hint="see above")
     logs = f"is a replica running? {LOGS.format(release=facts.release)}"
     held: list[x509.Certificate] = []
     for name, webhook in ours.items():
@@ -39,28 +39,28 @@ def bundle(facts: Facts) -> Result:
         try:
             held += x509.load_pem_x509_certificates(pem)
         except (ValueError, x509.InvalidVersion):
-            return error(f"the caBundle of {name} holds something that is no certificate", hint=logs)
+            return error(f"the caBundle of {name} holds something other than certificates", hint=logs)
     bundles = {bundle_of(webhook) for webhook in ours.values()}
     good = [one for one in held if one.not_valid_before_utc <= facts.now <= one.not_valid_after_utc]
     if not good:
-        return error("every CA of the caBundle has ended, or not begun", hint=logs)
+        return error("no CA of the caBundle is valid now", hint=logs)
     stored = facts.stored.authorities if not isinstance(facts.stored, Missing | None) else ()
     strange = [one for one in stored if one not in held]
     if strange:
         return warning(
             f"the caBundle lacks {counted(len(strange), 'CA', 'CAs')} of the Secret {SECRET}",
-            hint=f"it is written within a minute; longer: {LOGS.format(release=facts.release)}",
+            hint=f"a replica adds it within a minute; if not: {LOGS.format(release=facts.release)}",
         )
     if len(bundles) > 1:
         return warning(f"the two webhooks of {NAME} trust different CAs", hint=logs)
     last = max(one.not_valid_after_utc for one in good)
     if last - facts.now < AUTHORITY_LEFT:
-        return warning(f"the last CA of the caBundle ends in {_days(last - facts.now)}", hint=logs)
-    return ok(f"trusts {counted(len(set(held)), 'CA', 'CAs')}, good for {_days(last - facts.now)}")
+        return warning(f"the last CA of the caBundle expires in {_days(last - facts.now)}", hint=logs)
+    return ok(f"trusts {counted(len(set(held)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
 
 
 def served(facts: Facts) -> Result:
-    """Whether what answers at the webhook configuration's address is trusted by it."""
+    """Whether the webhook configuration trusts the certificates at its address."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
     if facts.registered is None:
@@ -74,7 +74,7 @@ def served(facts: Facts) -> Result:
             hint=f"kubectl get pods --namespace {facts.release}",
         )
     if isinstance(facts.shown, Missing):
-        return warning("could not be tried", facts.shown.why, hint="see the dry run below")
+        return warning("no connection could be made", facts.shown.why, hint="see the dry run below")
     by_end = {end: [one for one in facts.shown if one.handshake == end] for end in ("untrusted", "no TLS", "refused")}
     if by_end["untrusted"]:
         return error(
@@ -82,51 +82,51 @@ def served(facts: Facts) -> Result:
         )
     if by_end["no TLS"]:
         return error(
-            "another program answers, or a webhook that has no certificate to show",
+            "another program answers, or a webhook without a certificate",
             *map(_line, by_end["no TLS"]),
             hint=f"see why: {logs}",
         )
     verified = [one.address for one in facts.shown if one.handshake == "verified"]
     if by_end["refused"] and (facts.backend is None or verified):
-        return error("nobody answers", *map(_line, by_end["refused"]), hint=f"is the webhook running? {logs}")
+        return error("nothing answers", *map(_line, by_end["refused"]), hint=f"is the webhook running? {logs}")
     if not verified:
         return warning(
-            "could not be tried from here: the webhook's address cannot be reached",
+            "the webhook's address cannot be reached from here",
             *map(_line, facts.shown),
-            hint="the dry run below is made by the API server; or run this in a pod of the cluster",
+            hint="see the dry run below, for which the API server connects; or run this in a pod of the cluster",
         )
     return ok(f"the caBundle verifies what {', '.join(verified)} serves")
 
 
 def age(facts: Facts) -> Result:
-    """Whether the certificates that are served, and the one in the Secret, are good for some time."""
+    """Whether the served certificates, and the one in the Secret, are valid for some time."""
     found = dict(_leaves(facts))
     if not found:
         why = [f"{SECRET}: {facts.stored.why}"] if isinstance(facts.stored, Missing) else []
         return warning(
-            "no certificate could be seen",
+            "no certificate could be read",
             *why,
-            hint=f"needed for this check: reach the webhook, or get the Secret {SECRET}",
+            hint=f"needed for this check: a connection to the webhook, or get the Secret {SECRET}",
         )
     logs = LOGS.format(release=facts.release)
     over = [f"{where}: {_span(leaf)}" for where, leaf in found.items() if not _good(leaf, facts.now)]
     if over:
-        return error("a certificate has ended, or not begun", *over, hint=f"see why: {logs}")
+        return error("a certificate has expired, or is not valid yet", *over, hint=f"see why: {logs}")
     late = [f"{where}: {_span(leaf)}" for where, leaf in found.items() if _left(leaf, facts.now) < LATE]
     if late:
         return warning("a certificate should have been renewed", *late, hint=f"see why: {logs}")
     soonest = min(leaf.not_valid_after_utc for leaf in found.values())
-    return ok(f"good for {_days(soonest - facts.now)} ({', '.join(found)})")
+    return ok(f"valid for {_days(soonest - facts.now)} ({', '.join(found)})")
 
 
 def _without(name: str, webhook: Object, facts: Facts, hint: str) -> Result:
-    """What an empty bundle means: the API server's own CAs count."""
+    """Judge an empty bundle: API servers then trust what their machines trust."""
     verified = not isinstance(facts.shown, Missing) and any(one.handshake == "verified" for one in facts.shown)
     if isinstance(address_of(webhook), Service) or not verified:
         return error(f"{name} has no caBundle: no API server can trust the webhook", hint=hint)
     return warning(
-        f"{name} has no caBundle: API servers trust what their machines trust, and ours does",
-        hint="in order if the certificate is one of a public CA",
+        f"{name} has no caBundle: API servers use the CAs of their machines; those of this machine verify the webhook",
+        hint="fine if the certificate is from a public CA",
     )
 
 
@@ -143,7 +143,7 @@ def _good(leaf: x509.Certificate, now: dt.datetime) -> bool:
 
 
 def _left(leaf: x509.Certificate, now: dt.datetime) -> float:
-    """The part of its life that is left."""
+    """The part of a certificate's life that is left."""
     return (leaf.not_valid_after_utc - now) / (leaf.not_valid_after_utc - leaf.not_valid_before_utc)
 
 

@@ -1,4 +1,4 @@
-"""All checks, in the order in which they are told: from the API server to the node."""
+"""All checks, in the order of the output: from the API server to the node."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -15,10 +15,10 @@ class Check:
 
     Attributes:
         name: for programs; never changes.
-        section: under which heading it is told.
-        question: what it answers.
-        needs: what has to be permitted, in the keys of RBAC; empty: nothing beyond what others need.
-        judge: a pure function of what was read.
+        section: its heading in the output.
+        question: the question that it answers.
+        needs: the permissions that it requires, in the terms of RBAC; empty: none beyond those of other checks.
+        judge: a pure function of the facts.
     """
 
     name: str
@@ -147,7 +147,7 @@ CHECKS: Final = (
 
 
 def examine(facts: Facts) -> Iterator[tuple[Check, Result]]:
-    """Every check with its result; one alone where it says all: nobody answers, or nothing is installed."""
+    """Every check with its result; only one if the API server does not answer, or nothing is installed."""
     for check in CHECKS:
         result = check.judge(facts)
         if facts.reachable and facts.nothing_installed:

@@ -1,7 +1,7 @@
-"""What the administrators of other systems chose for every container, and whether our guard takes it for a way out.
+"""Variables that other systems are configured to write into every container, and whether the guard denies them.
 
-Where such a choice stands is data: the guard lists say it. A system whose own webhook writes what was chosen is called
-between two of our passes, and the second would deny the pod.
+The guard lists define where such a configuration is found. If another system's webhook is called between two calls of
+ours, the second call would deny the pod.
 """
 
 import asyncio
@@ -11,8 +11,9 @@ import msgspec
 import yaml
 
 from webhook.cluster.client.api import Api
+from webhook.cluster.client.metadata import ObjectMetadata
+from webhook.cluster.client.read import list_objects
 from webhook.doctor.facts import Choice, Facts, Node
-from webhook.doctor.read import Stamped, all_of
 from webhook.doctor.result import Missing, Result, counted, error, ok, unread
 from webhook.doctor.targets import targets
 from webhook.mapping.document.guard_lists import ListChoice, guard_lists
@@ -24,12 +25,12 @@ from webhook.reasons import Reason
 class ConfigMapObject(msgspec.Struct):
     """A ConfigMap."""
 
-    metadata: Stamped
+    metadata: ObjectMetadata
     data: dict[str, str] | None = None
 
 
 async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> list[Choice]:
-    """What was chosen for the variables of the lists that this cluster's mappings name.
+    """Read the configured variables of the guard lists that this cluster's mappings name.
 
     Raises:
         ApiError: the ConfigMaps cannot be listed.
@@ -41,7 +42,7 @@ async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> 
 
 
 async def _chosen_at(api: Api, place: ListChoice) -> list[Choice]:
-    maps = await all_of(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
+    maps = await list_objects(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
     found = []
     for one in maps:
         value = await asyncio.to_thread(_value, (one.data or {}).get(place.key, ""), place.path)
@@ -51,7 +52,7 @@ async def _chosen_at(api: Api, place: ListChoice) -> list[Choice]:
 
 
 def _value(text: str, path: Iterable[str]) -> str | None:
-    """The text at a place of a YAML document; None where there is none, or no YAML."""
+    """The text at a path of a YAML document; None if there is none, or the document is not YAML."""
     try:
         node = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError, RecursionError):
@@ -62,13 +63,13 @@ def _value(text: str, path: Iterable[str]) -> str | None:
 
 
 def variables(facts: Facts) -> Result:
-    """Whether what other systems write into every container is a way out for the guard."""
+    """Whether the guard denies a variable that another system writes into every container."""
     if isinstance(facts.choices, Missing):
         return unread("the ConfigMaps of other systems", facts.choices, "list configmaps in all namespaces")
     clashing = [choice for choice in facts.choices if any(_denied(choice, facts))]
     if not clashing:
         return ok(
-            f"the guard denies nothing that another system writes ({counted(len(facts.choices), 'choice')} found)"
+            f"the guard denies no variable that another system writes ({counted(len(facts.choices), 'setting')} found)"
         )
     values: dict[str, list[str]] = {}
     for choice in clashing:
@@ -77,7 +78,7 @@ def variables(facts: Facts) -> Result:
     return error(
         f"another webhook writes variables that the guard denies ({Reason.GUARDED.code})",
         *(f"{choice.source}: {choice.env}={choice.value}" for choice in clashing),
-        hint=f"guardExceptions: {{{exceptions}}} in the settings, if that is what the cluster's administrator wants",
+        hint=f"to allow them, add guardExceptions: {{{exceptions}}} to the settings",
     )
 
 
@@ -89,5 +90,5 @@ def _denied(choice: Choice, facts: Facts) -> Iterator[bool]:
 
 
 def _vendors(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
-    """Those that pods run under here, or all where none is known."""
+    """The vendors of this cluster's pods, or all target vendors if none is known."""
     return targets(policy, nodes) or [one for one in policy.in_force if one.target]

@@ -1,4 +1,4 @@
-"""Checks of Dynamic Resource Allocation beside the keys of mappings: one name that two systems serve, one pod with both."""
+"""Checks of Dynamic Resource Allocation beside mappings: names that two systems serve, and pods that use both."""
 
 from collections.abc import Collection, Iterator
 from typing import Final
@@ -11,11 +11,11 @@ from webhook.pod import Pod
 from webhook.reasons import Reason
 
 MOST_SHOWN: Final = 10
-"""Containers that are named; the others are like them."""
+"""Containers that are listed by name."""
 
 
 def claims(facts: Facts) -> Result:
-    """Whether device plugins and DeviceClasses get in each other's way."""
+    """Whether device plugins and DeviceClasses conflict."""
     classes = facts.device_classes
     if isinstance(classes, Missing):
         return unread("the DeviceClasses", classes, "list deviceclasses.resource.k8s.io")
@@ -36,21 +36,21 @@ def claims(facts: Facts) -> Result:
             f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems",
             *taken,
             *both[:MOST_SHOWN],
-            hint="give the DeviceClass another extendedResourceName, or put the mapping inactive",
+            hint="change the DeviceClass's extendedResourceName, or make the mapping inactive",
         )
     if both:
         more = [f"and {len(both) - MOST_SHOWN} more"] if len(both) > MOST_SHOWN else []
         return warning(
-            f"{counted(len(both), 'container')} with a claim beside a GPU request, each accounted for by itself",
+            f"{counted(len(both), 'container')} with both a claim and a GPU request, which are counted separately",
             *both[:MOST_SHOWN],
             *more,
-            hint=f"such pods are denied ({Reason.CLAIM_BESIDE_REQUEST.code}), unless the settings say resourceClaims: warn",
+            hint=f"such pods are denied ({Reason.CLAIM_BESIDE_REQUEST.code}), unless resourceClaims: warn is set",
         )
     return ok(f"no DeviceClass serves a key of the policy ({counted(len(classes), 'DeviceClass', 'DeviceClasses')})")
 
 
 def key_owner(name: str, policy: Policy) -> str | None:
-    """The vendor whose key a resource name is; None for nobody's."""
+    """The vendor whose key a resource name is; None if it is nobody's."""
     owners = policy.resources.owners(name)
     return owners[0].vendor if owners else None
 

@@ -1,4 +1,4 @@
-"""What was read of a cluster, at one moment; what could not be read is `Missing`, with the reason."""
+"""What was read from a cluster at one moment; what could not be read is `Missing`, with the reason."""
 
 import datetime as dt
 from collections.abc import Mapping, Sequence
@@ -24,13 +24,13 @@ Handshake: TypeAlias = Literal["verified", "untrusted", "refused", "unreachable"
 
 @dataclass(frozen=True, slots=True)
 class Shown:
-    """What one address showed of itself in a TLS handshake.
+    """The result of a TLS handshake with one address.
 
     Attributes:
         address: host and port.
-        handshake: how it ended, with the CAs of the webhook configuration.
-        why: what was wrong, in the keys of the TLS library or the system; empty where nothing was.
-        certificate: the serving certificate, trusted or not; None where there was none.
+        handshake: its result, with the CAs of the webhook configuration.
+        why: the error message of the TLS library or the system; empty without an error.
+        certificate: the serving certificate, trusted or not; None if there was none.
     """
 
     address: str
@@ -41,7 +41,7 @@ class Shown:
 
 @dataclass(frozen=True, slots=True)
 class Backend:
-    """What is behind the Service of the registration: its endpoints, by whether they are ready."""
+    """The numbers of ready and other endpoints of the webhook's Service."""
 
     ready: int
     others: int
@@ -52,8 +52,8 @@ class Stored:
     """The certificates in the webhook's Secret; its keys are never decoded.
 
     Attributes:
-        leaf: what it serves.
-        authorities: what is to be trusted.
+        leaf: the serving certificate.
+        authorities: the CAs.
     """
 
     leaf: x509.Certificate | None
@@ -62,14 +62,14 @@ class Stored:
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """What became of a pod that was created as a dry run.
+    """The result of creating a pod as a dry run.
 
     Attributes:
-        namespace: where.
-        asked: the resources that it asked for, as people write them.
+        namespace: of the pod.
+        asked: the resources that it requests, as text.
         status: the HTTP status.
         message: of a refusal.
-        touched: it came back with the webhook's status.
+        touched: it was returned with the webhook's status annotation.
     """
 
     namespace: str
@@ -81,7 +81,7 @@ class Trial:
 
 @dataclass(frozen=True, slots=True)
 class Node:
-    """A node, the resources of which it has any to give, and its labels."""
+    """A node, its resources with a capacity above zero, and its labels."""
 
     name: str
     resources: frozenset[str]
@@ -90,7 +90,7 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class DeviceClass:
-    """A DeviceClass, and the extended resource by which pods can request its devices, besides the one of its own name."""
+    """A DeviceClass, and the extended resource by which pods can request its devices, besides the implicit one."""
 
     name: str
     resource: str | None = None
@@ -98,13 +98,13 @@ class DeviceClass:
 
 @dataclass(frozen=True, slots=True)
 class Scheduler:
-    """What can be seen of a scheduler: its pods, and a Lease of its name.
+    """What is known of a scheduler: its pods, and a Lease of its name.
 
     Attributes:
         placed: pods that name it and have a node.
         waiting: pods that name it, have none, and are older than a minute.
-        considered: those of them that it has looked at: a scheduler writes into their status that it found no node.
-        lease: seconds since a Lease of its name was renewed, None without one.
+        considered: those of them that it has tried: a scheduler writes into a pod's status that it found no node.
+        lease: seconds since a Lease of its name was renewed; None without one.
     """
 
     placed: int
@@ -115,11 +115,11 @@ class Scheduler:
 
 @dataclass(frozen=True, slots=True)
 class DaemonSet:
-    """A DaemonSet that has to do with devices or with the shim.
+    """A DaemonSet of a device plugin, or of the shim's installer.
 
     Attributes:
         name: with its namespace.
-        installer: it is the one that puts our shim on nodes.
+        installer: it installs our shim on nodes.
         host_paths: the folders of the node that it mounts.
         nodes: where its pods are.
         wanted, ready: how many pods it should have, and how many of them are ready.
@@ -137,12 +137,12 @@ class DaemonSet:
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What an administrator chose for a variable of every container.
+    """A variable that another system writes into every container.
 
     Attributes:
-        source: where that stands.
+        source: the object that configures it.
         env: the name of the variable.
-        value: what another system's webhook writes.
+        value: its value.
     """
 
     source: str
@@ -158,21 +158,21 @@ class Facts:
         now: when it was read, in UTC.
         release: the webhook's own namespace.
         server: the version of the API server.
-        outcome: what the ConfigMaps of the release come to.
+        outcome: the policy of the release's ConfigMaps, and the verdicts on them.
         configurations: all MutatingWebhookConfigurations, in no order.
-        backend: what is behind the webhook configuration's Service; None where it goes by URL.
-        shown: what its addresses show.
-        stored: the Secret; None where there is none.
-        namespaces: every namespace, with the annotations that are ours.
+        backend: the endpoints of the webhook configuration's Service; None if it has a URL.
+        shown: the handshakes with its addresses.
+        stored: the Secret; None if there is none.
+        namespaces: every namespace, with our own annotations.
         pods: the pods of opted-in namespaces that have not ended, by namespace.
         trial: of a pod that should be changed.
         nodes: every node.
         schedulers: of the targets, and those that pods are waiting for, by name.
         awaited: schedulers of the policy that are named by pods without a node, whatever the target.
-        deployed: whether a Deployment of the webhook is in its own namespace.
-        daemon_sets: those that have to do with devices or the shim.
-        choices: what other systems write into every container.
-        device_classes: all DeviceClasses; none where the API server does not serve them.
+        deployed: whether the webhook's own namespace has its Deployment.
+        daemon_sets: device plugins and installers of the shim.
+        choices: variables that other systems write into every container.
+        device_classes: all DeviceClasses; empty if the API server does not serve them.
     """
 
     now: dt.datetime
@@ -197,21 +197,21 @@ class Facts:
 
     @cached_property
     def policy(self) -> Policy:
-        """What is in force; the built-in mappings where that could not be read."""
+        """The policy in force; that of the built-in mappings if it could not be read."""
         return load_policy() if isinstance(self.outcome, Missing) else self.outcome.policy
 
     @property
     def registered(self) -> Object | None:
-        """The webhook's own webhook configuration, None where there is none or none could be read."""
+        """This webhook's configuration; None if there is none, or it could not be read."""
         if isinstance(self.configurations, Missing):
             return None
         return next((one for one in self.configurations if one.get("metadata", {}).get("name") == NAME), None)
 
     @property
     def nothing_installed(self) -> bool:
-        """Whether nothing of the webhook is there: neither its webhook configuration nor anything in its own namespace.
+        """Whether the webhook has neither a webhook configuration nor anything in its own namespace.
 
-        What could not be read may be there.
+        What could not be read counts as existing.
         """
         if isinstance(self.configurations, Missing) or self.registered is not None:
             return False
@@ -222,7 +222,7 @@ class Facts:
 
 
 def address_of(webhook: Object) -> Service | str | None:
-    """Where an API server calls one webhook of a configuration; None where nothing usable says so."""
+    """Where an API server calls one webhook of a configuration; None if that cannot be used."""
     config = webhook.get("clientConfig") or {}
     service = config.get("service")
     if isinstance(service, dict):

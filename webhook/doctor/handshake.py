@@ -1,4 +1,4 @@
-"""What an address shows of itself in a TLS handshake, and whether given CAs verify it."""
+"""TLS handshakes that show an address's certificate, and whether a set of CAs verifies it."""
 
 import asyncio
 import ssl
@@ -9,18 +9,18 @@ from cryptography import x509
 from webhook.doctor.facts import Shown
 
 SECONDS: Final = 5.0
-"""For TCP and TLS: an address that takes longer is not reached by API servers in time either."""
+"""For TCP and TLS: a slower address would not answer API servers in time either."""
 
 
 async def handshake(host: str, port: int, name: str, authorities: bytes, seconds: float = SECONDS) -> Shown:
-    """Connect as an API server would. Nothing is sent but the handshake.
+    """Connect as an API server would. Only the handshake is sent.
 
     Args:
-        host: where to.
-        port: where to.
-        name: that the certificate must have.
-        authorities: PEM; empty: those that this machine trusts.
-        seconds: for each of the two handshakes; the second, without verification, shows what cannot be trusted.
+        host: to connect to.
+        port: to connect to.
+        name: the name that the certificate must have.
+        authorities: the CAs, PEM; empty: those that this machine trusts.
+        seconds: for each of the two handshakes; the second one, without verification, reads an untrusted certificate.
     """
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
@@ -46,7 +46,7 @@ async def handshake(host: str, port: int, name: str, authorities: bytes, seconds
 
 
 async def shown_at(host: str, port: int) -> Shown:
-    """What a server shows, whether it can be trusted or not: one connection."""
+    """Read a server's certificate by one connection, without verification."""
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
         return Shown(address, "untrusted", "", await _connect(host, port, host, _unverified(), SECONDS))
@@ -55,7 +55,7 @@ async def shown_at(host: str, port: int) -> Shown:
 
 
 async def _leaf(host: str, port: int, name: str, seconds: float) -> x509.Certificate | None:
-    """The certificate that is shown, unverified: only its dates are looked at."""
+    """The certificate of an address, unverified: only its dates are used."""
     try:
         return await _connect(host, port, name, _unverified(), seconds)
     except OSError:
@@ -77,7 +77,7 @@ def _context(authorities: bytes) -> ssl.SSLContext:
         context = ssl.create_default_context(cadata=authorities.decode("ascii", "replace"))
     else:
         context = ssl.create_default_context()
-    # Go does not ask for what X.509 says of CAs but nobody checked when they were made; Python 3.13 would.
+    # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     return context
 

@@ -1,4 +1,4 @@
-"""Reads everything that the checks look at; whatever cannot be read is said, and takes nothing else down."""
+"""Reads all facts that the checks use; what cannot be read is `Missing`, and does not affect the rest."""
 
 import asyncio
 import base64
@@ -14,6 +14,7 @@ from cryptography import x509
 
 from webhook.admission.context import Namespace
 from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError
+from webhook.cluster.client.read import LIST_SECONDS, list_objects, read_object
 from webhook.cluster.configuration.snapshot import policy_now
 from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.secret import NAME as SECRET
@@ -23,7 +24,6 @@ from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Node, Scheduler,
 from webhook.doctor.nodes import DEVICE_PLUGINS, schedulers_of
 from webhook.doctor.pods import in_words
 from webhook.doctor.read import (
-    SECONDS,
     DaemonSetObject,
     DeploymentObject,
     DeviceClassObject,
@@ -33,8 +33,6 @@ from webhook.doctor.read import (
     PlacedPod,
     PodObject,
     SecretObject,
-    all_of,
-    one_of,
     tried,
 )
 from webhook.doctor.result import Missing
@@ -45,13 +43,13 @@ from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 
 INSTALLER: Final = ("app.kubernetes.io/component", "shim-installer")
-"""The label of the DaemonSet that puts the shim on nodes."""
+"""The label of the DaemonSet that installs the shim on nodes."""
 
 WEBHOOK: Final = "app.kubernetes.io/component=webhook"
 """The label of the Deployment that serves reviews."""
 
 PENDING_FOR: Final = dt.timedelta(minutes=1)
-"""A pod that is younger may just not have been placed yet."""
+"""A younger pod may simply not have been scheduled yet."""
 
 DEVICE_CLASSES: Final = ("v1", "v1beta2", "v1beta1")
 """Versions of ``resource.k8s.io`` with DeviceClasses as they are today, the newest first."""
@@ -64,15 +62,15 @@ class _Version(msgspec.Struct, rename="camel"):
 
 
 async def look(api: Api, release: str, now: dt.datetime) -> Facts:
-    """Everything there is to see from here.
+    """Read all facts.
 
     Args:
-        api: the way to the API server.
+        api: the API server.
         release: the webhook's own namespace.
-        now: the moment, in UTC.
+        now: the current time, in UTC.
     """
     try:
-        server: str | Missing = (await one_of(api, "/version", _Version)).git_version
+        server: str | Missing = (await read_object(api, "/version", _Version)).git_version
     except UnreachableError as error:
         return Facts(now, release, Missing(str(error)), reachable=False)
     except StatusError as error:
@@ -81,7 +79,7 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
             return Facts(now, release, server, reachable=False)
     outcome, configurations, namespaces, nodes, daemon_sets, (stored, deployed) = await asyncio.gather(
         tried(policy_now(api, release)),
-        tried(all_of(api, COLLECTION, Object)),
+        tried(list_objects(api, COLLECTION, Object)),
         tried(_namespaces(api)),
         tried(_nodes(api)),
         tried(_daemon_sets(api)),
@@ -105,7 +103,7 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
 
 
 async def _look_closer(api: Api, seen: Facts) -> Facts:
-    """What can only be asked once the webhook configuration, the policy and the namespaces are known."""
+    """Read what depends on the webhook configuration, the policy and the namespaces."""
     spaces = [] if isinstance(seen.namespaces, Missing) else treated(seen.namespaces, seen.policy, seen.release)
     if seen.nothing_installed:
         return seen
@@ -134,12 +132,12 @@ async def _look_closer(api: Api, seen: Facts) -> Facts:
 
 
 async def _namespaces(api: Api) -> list[Namespace]:
-    found = await all_of(api, "/api/v1/namespaces", NamespaceObject)
+    found = await list_objects(api, "/api/v1/namespaces", NamespaceObject)
     return [Namespace(one.metadata.name, one.metadata.labels or {}, one.metadata.annotations or {}) for one in found]
 
 
 async def _nodes(api: Api) -> list[Node]:
-    found = await all_of(api, "/api/v1/nodes", NodeObject)
+    found = await list_objects(api, "/api/v1/nodes", NodeObject)
     return [Node(one.metadata.name, _given(one), one.metadata.labels or {}) for one in found]
 
 
@@ -148,10 +146,10 @@ def _given(one: NodeObject) -> frozenset[str]:
 
 
 async def _device_classes(api: Api) -> list[DeviceClass]:
-    """All of them, in the newest version that is served; no API server older than 1.32 serves any of these."""
+    """All DeviceClasses, in the newest version that is served; API servers before 1.32 serve none of these."""
     for version in DEVICE_CLASSES:
         try:
-            found = await all_of(api, f"/apis/resource.k8s.io/{version}/deviceclasses", DeviceClassObject)
+            found = await list_objects(api, f"/apis/resource.k8s.io/{version}/deviceclasses", DeviceClassObject)
         except StatusError as error:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
@@ -162,7 +160,7 @@ async def _device_classes(api: Api) -> list[DeviceClass]:
 
 async def _stored(api: Api, release: str) -> Stored | None:
     try:
-        data = (await one_of(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", SecretObject)).data
+        data = (await read_object(api, f"/api/v1/namespaces/{release}/secrets/{SECRET}", SecretObject)).data
     except StatusError as error:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
@@ -172,7 +170,7 @@ async def _stored(api: Api, release: str) -> Stored | None:
 
 
 def _certificates(encoded: str) -> tuple[x509.Certificate, ...]:
-    """The certificates of a PEM in base64; none where it is something else."""
+    """The certificates of a PEM text in base64; none if it is something else."""
     try:
         return tuple(x509.load_pem_x509_certificates(base64.b64decode(encoded)))
     except (binascii.Error, ValueError, x509.InvalidVersion):
@@ -180,7 +178,7 @@ def _certificates(encoded: str) -> tuple[x509.Certificate, ...]:
 
 
 async def _pods(api: Api, namespace: str) -> list[Pod]:
-    found = await all_of(api, f"/api/v1/namespaces/{namespace}/pods", PodObject)
+    found = await list_objects(api, f"/api/v1/namespaces/{namespace}/pods", PodObject)
     return [Pod(one.metadata, one.spec) for one in found if one.status.phase not in _ENDED]
 
 
@@ -195,7 +193,7 @@ async def _trial(api: Api, seen: Facts, spaces: Sequence[Namespace]) -> Trial | 
         f"/api/v1/namespaces/{chosen.namespace}/pods",
         query={"dryRun": "All"},
         body=msgspec.json.encode(chosen.pod),
-        seconds=SECONDS,
+        seconds=LIST_SECONDS,
     )
     asked = in_words(chosen.resources)
     try:
@@ -208,20 +206,20 @@ async def _trial(api: Api, seen: Facts, spaces: Sequence[Namespace]) -> Trial | 
 
 
 async def _awaited(api: Api, policy: Policy) -> list[str]:
-    """The schedulers that some mapping of the policy names and that pods without a node are to be placed by."""
-    pods = await all_of(api, "/api/v1/pods", PlacedPod, {"fieldSelector": "spec.nodeName="})
+    """The schedulers of the policy that are named by pods without a node."""
+    pods = await list_objects(api, "/api/v1/pods", PlacedPod, {"fieldSelector": "spec.nodeName="})
     named = {pod.spec.scheduler_name for pod in pods if pod.status.phase not in _ENDED}
     return [name for name in schedulers_of(policy.vendors.values()) if name in named]
 
 
 async def _deployed(api: Api, release: str) -> bool:
     path = f"/apis/apps/v1/namespaces/{release}/deployments"
-    return bool(await all_of(api, path, DeploymentObject, {"labelSelector": WEBHOOK}))
+    return bool(await list_objects(api, path, DeploymentObject, {"labelSelector": WEBHOOK}))
 
 
 async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:
     pods, leases = await asyncio.gather(
-        all_of(api, "/api/v1/pods", PlacedPod, {"fieldSelector": f"spec.schedulerName={name}"}),
+        list_objects(api, "/api/v1/pods", PlacedPod, {"fieldSelector": f"spec.schedulerName={name}"}),
         tried(_lease(api, name, now)),
     )
     waiting = [
@@ -238,7 +236,7 @@ async def _scheduler(api: Api, name: str, now: dt.datetime) -> Scheduler:
 
 async def _lease(api: Api, name: str, now: dt.datetime) -> float | None:
     """Seconds since a Lease of a scheduler's name was last renewed, in any namespace."""
-    found = await all_of(
+    found = await list_objects(
         api, "/apis/coordination.k8s.io/v1/leases", LeaseObject, {"fieldSelector": f"metadata.name={name}"}
     )
     ages = [(now - _moment(one.spec.renew_time, now)).total_seconds() for one in found if one.spec.renew_time]
@@ -253,7 +251,7 @@ def _moment(text: str, otherwise: dt.datetime) -> dt.datetime:
 
 
 async def _daemon_sets(api: Api) -> list[DaemonSet]:
-    found = await all_of(api, "/apis/apps/v1/daemonsets", DaemonSetObject)
+    found = await list_objects(api, "/apis/apps/v1/daemonsets", DaemonSetObject)
     return await asyncio.gather(*(_daemon_set(api, one) for one in found if _matters(one)))
 
 
@@ -267,10 +265,10 @@ def _installs(one: DaemonSetObject) -> bool:
 
 
 async def _daemon_set(api: Api, one: DaemonSetObject) -> DaemonSet:
-    """It, with the nodes of its pods; a selector by expressions is widened by what it leaves out."""
+    """A DaemonSet with the nodes of its pods; expressions in its selector are ignored, so that it may match more pods."""
     labels = ",".join(f"{key}={value}" for key, value in (one.spec.selector.match_labels or {}).items())
     path = f"/api/v1/namespaces/{one.metadata.namespace}/pods"
-    pods = await tried(all_of(api, path, PlacedPod, {"labelSelector": labels}))
+    pods = await tried(list_objects(api, path, PlacedPod, {"labelSelector": labels}))
     nodes = pods if isinstance(pods, Missing) else frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
     return DaemonSet(
         f"{one.metadata.namespace}/{one.metadata.name}",

@@ -1,4 +1,4 @@
-"""Checks of what pods will find: resources on nodes, a scheduler, and one shim rather than two."""
+"""Checks of nodes: their resources, the scheduler, and one shim rather than two."""
 
 from collections.abc import Iterable, Sequence
 from typing import Final
@@ -12,26 +12,26 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation.pattern import expression
 
 DEVICE_PLUGINS: Final = "/var/lib/kubelet/device-plugins"
-"""Where the kubelet's socket for device plugins is: whoever mounts it is one."""
+"""The folder of the kubelet's socket for device plugins: a DaemonSet that mounts it is one."""
 
 LIBRARY_FOLDERS: Final = ("/usr/", "/opt/")
-"""Where libraries are put on nodes. A device plugin that mounts such a folder may well mount one into containers."""
+"""Folders for libraries on nodes. A device plugin that mounts such a folder may mount a library into containers."""
 
 LEASE_SECONDS: Final = 60.0
-"""A leader that has not renewed its Lease for so long is gone: the usual Lease is good for 15 s."""
+"""A leader that has not renewed its Lease for so long is gone: a Lease usually lasts 15 s."""
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 
 
 def resources(facts: Facts) -> Result:
-    """Whether some node has what pods will ask for."""
+    """Whether some node has the resources that pods will request."""
     if isinstance(facts.nodes, Missing):
         return unread("the nodes", facts.nodes, "list nodes")
     chosen = targets(facts.policy, facts.nodes)
     if not chosen:
         return warning(
             f"no node has any resource of the policy ({counted(len(facts.nodes), 'node')})",
-            hint="kubectl describe nodes: is the device plugin running? Node groups of size 0 have nothing to show",
+            hint="kubectl describe nodes: is the device plugin running? (node groups of size 0 show no resources)",
         )
     found, absent = [], []
     for vendor in chosen:
@@ -44,13 +44,13 @@ def resources(facts: Facts) -> Result:
     if absent:
         return warning(
             f"no node has a resource of the target {', '.join(absent)}",
-            hint="kubectl describe nodes: is its device plugin running? Node groups of size 0 have nothing to show",
+            hint="kubectl describe nodes: is its device plugin running? (node groups of size 0 show no resources)",
         )
-    return ok("; ".join(found) or "the target asks by labels and annotations: no node has to show them")
+    return ok("; ".join(found) or "the target uses labels and annotations only: nodes need no resources for it")
 
 
 def sharing(facts: Facts) -> Result:
-    """Whether a key means on some node what another mapping says: GPUs that are shared under their ordinary name."""
+    """Whether a key has another vendor's meaning on some node: GPUs that are shared under their ordinary name."""
     if isinstance(facts.nodes, Missing):
         return unread("the nodes", facts.nodes, "list nodes")
     found: dict[str, str] = {}
@@ -63,14 +63,14 @@ def sharing(facts: Facts) -> Result:
                 found[line] = sign.instead
     if found:
         hint = "; ".join(dict.fromkeys(found.values()))
-        return warning("nodes share GPUs under a name that the policy reads otherwise", *found, hint=hint)
-    return ok("no label of a node says that it shares GPUs under a name that the policy reads otherwise")
+        return warning("nodes share GPUs under a name that has another meaning in the policy", *found, hint=hint)
+    return ok("no node's labels show GPUs shared under a name that has another meaning in the policy")
 
 
 def scheduler(facts: Facts) -> Result:
-    """Whether anything shows that the schedulers of the targets work, and those that pods wait for, whatever the target.
+    """Whether the schedulers of the targets, and those that pods wait for, show signs of working.
 
-    None of it is proof that one does not.
+    The absence of signs is no proof of the opposite.
     """
     chosen = targets(facts.policy, facts.nodes)
     names = schedulers_of(chosen)
@@ -84,32 +84,32 @@ def scheduler(facts: Facts) -> Result:
         return unread("the nodes", facts.nodes, "list nodes")
     if not chosen and not names:
         return warning(
-            "not looked at: no node has a resource of the policy, so nothing says which scheduler pods will need",
-            hint="set `target` in the settings, or look again when a node has GPUs",
+            "not checked: no node has a resource of the policy, so it is unknown which scheduler pods will need",
+            hint="set `target` in the settings, or check again when a node has GPUs",
         )
     if not names:
-        return ok("no scheduler but the cluster's own is needed")
+        return ok("only the cluster's default scheduler is needed")
     working, doubtful, stuck = ([text for level, text in ends if level is wanted] for wanted in Level)
     if stuck:
         return error(
-            "pods wait for a scheduler that nothing shows to be there",
+            "pods wait for a scheduler that does not seem to be running",
             *stuck,
             *doubtful,
-            "install it, or write another place.scheduler into the mapping",
+            "install it, or change place.scheduler in the mapping",
             hint=_pods_of(names),
         )
     if doubtful:
         return warning(
-            "nothing shows that the target's scheduler is there",
+            "the target's scheduler shows no sign of running",
             *doubtful,
-            "in order while no pod has named it; else install it, or write another place.scheduler",
+            "fine as long as no pod has used it; else install it, or change place.scheduler in the mapping",
             hint=_pods_of(names),
         )
     return ok("; ".join(working))
 
 
 def shim(facts: Facts) -> Result:
-    """Whether the enforcing library comes to a container once: by us, or by the device plugin."""
+    """Whether exactly one of the webhook and the device plugin brings the shim into containers."""
     injecting = _injecting(facts)
     if isinstance(facts.daemon_sets, Missing):
         return unread("the DaemonSets", facts.daemon_sets, "list daemonsets.apps")
@@ -117,11 +117,11 @@ def shim(facts: Facts) -> Result:
     if not injecting:
         if installers:
             return warning(
-                "an installer puts the shim on nodes, but no mapping injects it",
+                "an installer installs the shim on nodes, but no mapping injects it",
                 *(one.name for one in installers),
                 hint="set shim.mode: inject in the mapping, or remove the installer",
             )
-        return ok("no shim is injected: the device plugin brings it where there is one")
+        return ok("no shim is injected: if there is one, the device plugin mounts it")
     plugins = [one for one in facts.daemon_sets if not one.installer]
     twice = [line for one in plugins if _mounts_it(one, injecting) for line in _meeting(one, installers)]
     if twice:
@@ -136,7 +136,7 @@ def shim(facts: Facts) -> Result:
         return warning(
             "the shim is injected where a device plugin may mount one of its own",
             *both,
-            hint="if it does: set shim.mode: plugin in the mapping, or run it elsewhere (node selector)",
+            hint="if it does: set shim.mode: plugin in the mapping, or run the plugin on other nodes (node selector)",
         )
     late = [
         f"{one.name}: on {one.ready} of {counted(one.wanted, 'node')}" for one in installers if one.ready < one.wanted
@@ -146,8 +146,8 @@ def shim(facts: Facts) -> Result:
     if not installers:
         paths = sorted(_paths(injecting))
         return warning(
-            f"nothing shows that the shim is on the nodes: no installer, and {listed(paths)} has to be there",
-            hint="install the chart with shim.mode: inject, or put it into the node image",
+            f"the shim may be missing on nodes: there is no installer, and pods need {listed(paths)}",
+            hint="install the chart with shim.mode: inject, or add the shim to the node image",
         )
     return ok(
         f"the shim is on {counted(sum(one.ready for one in installers), 'node')}, and no device plugin mounts another"
@@ -155,7 +155,7 @@ def shim(facts: Facts) -> Result:
 
 
 def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:
-    """The schedulers that pods of these vendors wait for, but for the cluster's own."""
+    """The schedulers of these vendors' pods, except for the cluster's default."""
     names = (vendor.place.scheduler for vendor in vendors)
     return list(dict.fromkeys(name for name in names if name not in {None, DEFAULT_SCHEDULER} and name is not None))
 
@@ -169,7 +169,7 @@ def _tells(sign: Unrenamed, node: Node) -> bool:
 
 
 def _seen_of(name: str, seen: Scheduler | Missing) -> tuple[Level, str]:
-    """What can be seen of one scheduler: that it works, nothing, or that pods wait for nobody."""
+    """Judge one scheduler: it works, it shows no signs, or pods wait for it in vain."""
     if isinstance(seen, Missing):
         return Level.WARNING, f"{name}: {seen.why}"
     if seen.placed:
@@ -177,7 +177,7 @@ def _seen_of(name: str, seen: Scheduler | Missing) -> tuple[Level, str]:
     if _leads(seen):
         return Level.OK, f"{name} holds its Lease"
     if seen.considered:
-        return Level.OK, f"{name} has found no node yet for {counted(seen.considered, 'pod')}"
+        return Level.OK, f"{name} runs, and has no node for {counted(seen.considered, 'pod')} yet"
     if seen.waiting and not isinstance(seen.lease, Missing):
         return Level.ERROR, f"{name}: {counted(seen.waiting, 'pod')} waiting, none placed, {_lease_text(seen)}"
     return Level.WARNING, f"{name}: no pod placed by it, {_lease_text(seen)}"
@@ -202,20 +202,20 @@ def _pods_of(names: Sequence[str]) -> str:
 
 
 def _injecting(facts: Facts) -> list[Shim]:
-    """The shims that are injected by a volume of the node: of the targets, or of all vendors where none is known."""
+    """The shims that are injected from a folder of the node: of the targets, or of all vendors if none is known."""
     chosen = targets(facts.policy, facts.nodes) or [one for one in facts.policy.in_force if one.target]
     shims = [vendor.shim for vendor in chosen if vendor.shim is not None]
     return [one for one in shims if one.mode == "inject" and _paths([one])]
 
 
 def _paths(shims: Iterable[Shim]) -> set[str]:
-    """The folders of the node that shims are taken from."""
+    """The folders of the node that hold shims."""
     volumes = (volume for one in shims for delivery in one.deliveries for volume in delivery.volumes)
     return {str(volume["hostPath"]["path"]) for volume in volumes if "hostPath" in volume}
 
 
 def _mounts_it(one: DaemonSet, injecting: Iterable[Shim]) -> bool:
-    """Whether a mapping knows it for a device plugin that brings the very library."""
+    """Whether a mapping names it as a device plugin that mounts the same library."""
     labels = one.labels.items()
     return any(shim.mounted_by is not None and shim.mounted_by in labels for shim in injecting)
 
@@ -228,7 +228,7 @@ def _brings_libraries(one: DaemonSet, injecting: Iterable[Shim]) -> bool:
 
 
 def _meeting(plugin: DaemonSet, installers: Sequence[DaemonSet]) -> list[str]:
-    """Where it stands beside an installer; without one every node of it counts, for the mapping injects there."""
+    """The nodes of a device plugin with an installer; without installers, all of its nodes, for pods get the shim there."""
     folders = ", ".join(path for path in plugin.host_paths if path.startswith(LIBRARY_FOLDERS)) or "its library"
     if isinstance(plugin.nodes, Missing):
         return [f"{plugin.name} mounts {folders}; its nodes could not be read: {plugin.nodes.why}"]

@@ -1,4 +1,4 @@
-"""Checks of namespaces and pods: who has opted in, who was missed, and does a pod really get changed."""
+"""Checks of namespaces and pods: which have opted in, which were missed, and whether a pod is really changed."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final
@@ -22,11 +22,11 @@ from webhook.reasons import Reason
 
 _MODES: Final = {mode.value for mode in Mode}
 _SHOWN: Final = 10
-"""Pods that are named; the others are like them."""
+"""Pods that are listed by name."""
 
 
 def namespaces(facts: Facts) -> Result:
-    """Which namespaces have opted in, and whether their labels say what they mean."""
+    """Which namespaces have opted in, and whether labels have an effect."""
     chosen = opted_in_namespaces(facts)
     if isinstance(chosen, Missing) or isinstance(facts.namespaces, Missing):
         missing = facts.namespaces if isinstance(facts.namespaces, Missing) else Missing("")
@@ -56,7 +56,9 @@ def namespaces(facts: Facts) -> Result:
     ]
     if odd:
         return warning(
-            "labels of namespaces or pods do not say what they seem to", *odd, hint="kubectl label namespace NAME …"
+            "labels or annotations of namespaces or pods do not have the intended effect",
+            *odd,
+            hint="kubectl label namespace NAME …",
         )
     if not chosen:
         return warning("no namespace has opted in", hint=f"kubectl label namespace NAME {key}=enabled")
@@ -64,7 +66,7 @@ def namespaces(facts: Facts) -> Result:
 
 
 def untouched(facts: Facts) -> Result:
-    """Whether GPU pods of opted-in namespaces got past the webhook: created before it, or while it did not count."""
+    """Whether GPU pods of opted-in namespaces bypassed the webhook: created before it, or while it was not called."""
     chosen = opted_in_namespaces(facts)
     if isinstance(chosen, Missing):
         return unread("the namespaces", chosen, "list namespaces")
@@ -84,7 +86,7 @@ def untouched(facts: Facts) -> Result:
             f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status",
             *missed[:_SHOWN],
             *more,
-            hint="pods are treated when they are created: kubectl rollout restart, or create them anew",
+            hint="pods are treated only when they are created: kubectl rollout restart, or create them again",
         )
     if unseen:
         return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces")
@@ -92,11 +94,11 @@ def untouched(facts: Facts) -> Result:
 
 
 def dry_run(facts: Facts) -> Result:
-    """Whether the API server really has the webhook change a pod."""
+    """Whether a pod that the API server creates as a dry run is really changed."""
     trial = facts.trial
     if isinstance(trial, Missing):
         return warning(
-            "no pod could be tried",
+            "no dry run could be made",
             trial.why,
             hint=f"needs a namespace that enforces: kubectl label namespace NAME {facts.policy.settings.opt_in_label}=enabled",
         )
@@ -106,33 +108,35 @@ def dry_run(facts: Facts) -> Result:
     logs = LOGS.format(release=facts.release)
     if not trial.message:
         return error(
-            f"{what} is created as it is: the webhook is not called",
+            f"{what} is created unchanged: the webhook is not called",
             hint=f"see the webhook configuration above; {logs}",
         )
-    # The status of these answers is that of anybody's refusal; only their text says whose it is.
+    # All refusals have the same status; only their text shows who refuses.
     if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, AUDIT)):
         return error(
             "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs}"
         )
     if f'admission webhook "{ENFORCE}" denied' in trial.message:
-        hint = "vgpu-webhook codes CODE explains it"
+        hint = "to see why: vgpu-webhook codes CODE"
         if Reason.GUARDED.code in trial.message:
-            # The pod that is tried carries no variables.
-            hint = (
-                "another webhook writes that variable: if it may, name its value under guardExceptions in the settings"
-            )
+            # The pod of the dry run has no variables.
+            hint = "another webhook writes that variable: to allow it, add its value to guardExceptions in the settings"
         return error(f"{what} is denied by the webhook", trial.message, hint=hint)
     if "hostPath" in trial.message:
         return error(
-            f"{what} is refused for the shim's volume",
+            f"{what} is refused because of the shim's volume",
             trial.message,
-            hint="write podSecurityDefault: into the settings, as it is in this cluster",
+            hint="set podSecurityDefault in the settings to the default of this cluster",
         )
-    return warning(f"{what} is refused by somebody else", trial.message, hint="needed: create pods there (dry run)")
+    return warning(
+        f"{what} is refused, but not by the webhook",
+        trial.message,
+        hint="needed for this check: create pods there (dry run)",
+    )
 
 
 def in_words(resources: Mapping[str, str]) -> str:
-    """Resources as people write them."""
+    """Resources as text."""
     return ", ".join(f"{name}: {amount}" for name, amount in resources.items())
 
 
@@ -149,7 +153,7 @@ def _carries(pod: Pod, let_through: MatchedNames) -> bool:
 
 
 def _missed(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
-    """Whether the webhook would have done something to a pod, had it seen it; without what came after its creation."""
+    """Whether the webhook would have changed or denied a pod, regardless of what was added after its creation."""
     metadata, spec = pod.metadata, pod.spec
     if metadata.annotations and STATUS in metadata.annotations:
         return False

@@ -1,4 +1,4 @@
-"""Checks of the API server itself, and of what its ConfigMaps come to."""
+"""Checks of the API server itself, and of the policy in its ConfigMaps."""
 
 import re
 from typing import Final
@@ -9,25 +9,26 @@ from webhook.mapping.document.schema_types import API_VERSION
 from webhook.mapping.requests.key_values import unreadable
 
 OLDEST: Final = (1, 30)
-"""Match conditions of webhooks are stable since this version of Kubernetes; without them an outage holds back all pods."""
+"""Match conditions of webhooks are stable since this version of Kubernetes; without them, an outage blocks all pods."""
 
 _HEADER: Final = re.compile("^[\"']?apiVersion[\"']? *:", re.MULTILINE)
 _VERSION: Final = re.compile(r"v(\d+)\.(\d+)")
 
 
 def server(facts: Facts) -> Result:
-    """Whether the API server answers, and is one that the webhook can work with."""
+    """Whether the API server answers, and has a supported version."""
     if isinstance(facts.server, Missing):
         if not facts.reachable:
             return error(
-                "the API server does not answer", facts.server.why, hint="kubectl version; or name --kubeconfig"
+                "the API server does not answer", facts.server.why, hint="try kubectl version, or set --kubeconfig"
             )
         return unread("the version of the API server", facts.server, "get the path /version")
     found = _VERSION.match(facts.server)
     if found is not None and (int(found[1]), int(found[2])) < OLDEST:
         oldest = ".".join(map(str, OLDEST))
         return error(
-            f"the API server is {facts.server}: it does not know match conditions", hint=f"it takes Kubernetes {oldest}"
+            f"the API server is {facts.server}, without match conditions",
+            hint=f"Kubernetes {oldest} or newer is required",
         )
     return ok(f"the API server answers: {facts.server}")
 
@@ -36,7 +37,9 @@ def mappings(facts: Facts) -> Result:
     """Whether every document of the release's ConfigMaps is in force."""
     if isinstance(facts.outcome, Missing):
         result = unread("the ConfigMaps", facts.outcome, f"get and list configmaps in {facts.release}")
-        return warning(result.message, *result.details, "what follows takes the built-in mappings", hint=result.hint)
+        return warning(
+            result.message, *result.details, "the checks below assume the built-in mappings", hint=result.hint
+        )
     rejected = [verdict for verdict in facts.outcome.verdicts if not verdict.accepted]
     if rejected:
         return error(
@@ -49,7 +52,7 @@ def mappings(facts: Facts) -> Result:
         return warning(
             f"{counted(len(unread_vendors), 'vendor')} cannot be read yet",
             *unread_vendors,
-            hint="add that document as a ConfigMap, or change the setting `owners`",
+            hint="add its mapping as a ConfigMap, or change the setting `owners`",
         )
     headless = [name for name, text in facts.outcome.accepted.items() if not _HEADER.search(text)]
     if headless:

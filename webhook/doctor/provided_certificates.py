@@ -1,4 +1,4 @@
-"""Certificates that somebody else keeps (``serve --certificate-dir``): whose they are, and how they are renewed there."""
+"""Certificates that somebody else renews (``serve --certificate-dir``): where they come from, and how to renew them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeVar
@@ -7,7 +7,7 @@ import msgspec
 
 from certs.state import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, STATE
 from webhook.cluster.client.api import Api, ApiError
-from webhook.doctor.read import all_of
+from webhook.cluster.client.read import list_objects
 
 OPTION: Final = "--certificate-dir"
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class ProvidedError(Exception):
-    """Somebody else keeps the certificate: where it is from, and how it is renewed there."""
+    """The webhook does not renew the certificate; the message says where it comes from, and how to renew it."""
 
 
 class _Named(msgspec.Struct):
@@ -66,9 +66,9 @@ class _Certificate(msgspec.Struct):
 
 
 async def provided_by(api: Api, namespace: str) -> str | None:
-    """Whose certificate the replicas of a namespace serve, and how it is renewed there; None if it is their own.
+    """Which provided certificate the replicas of a namespace serve, and how to renew it; None if it is their own.
 
-    What cannot be read counts as not there.
+    What cannot be read counts as missing.
     """
     for deployment in await _all(api, f"/apis/apps/v1/namespaces/{namespace}/deployments", _Deployment):
         pod = deployment.spec.template.spec
@@ -86,36 +86,36 @@ async def provided_by(api: Api, namespace: str) -> str | None:
 
 
 def provided_in_folder(files: Mapping[str, bytes] | None) -> bool:
-    """Whether files are a pair that somebody else keeps: nothing is with it that only the webhook writes."""
+    """Whether files hold a provided pair: none of them is a file that only the webhook writes."""
     held = {name for name, content in (files or {}).items() if content.strip()}
     return CERTIFICATE in held and not held & {AUTHORITY_KEY, COMING_KEY, STATE}
 
 
 def renewed_there(place: str) -> str:
-    """What to say of a place with a pair that somebody else keeps."""
+    """The message about a place with a provided pair."""
     return f"{place} holds a certificate without the key of its CA: {_by_hand()}"
 
 
 def perhaps_provided(place: str, registration: str, namespace: str) -> str:
-    """What to say of a place that holds nothing although there is a webhook configuration."""
+    """The message about an empty place although there is a webhook configuration."""
     return (
-        f"{place} holds no certificates, and there is a webhook configuration {registration}: either no replica has started "
-        f"yet, or it serves a certificate of somebody else ({OPTION}), and then {_by_hand(namespace)}"
+        f"{place} holds no certificates, although there is a webhook configuration {registration}: either no replica has "
+        f"started yet, or the replicas serve a provided certificate ({OPTION}); then {_by_hand(namespace)}"
     )
 
 
 def _by_hand(namespace: str = "NAMESPACE", certificate: str | None = None) -> str:
     renew = f"cmctl renew {certificate or 'CERTIFICATE'} --namespace {namespace}"
     if certificate is not None:
-        return f"cert-manager keeps it; a new one is had by `{renew}`, and served as soon as the pods see it"
+        return f"cert-manager renews it; `{renew}` makes a new one, which is served as soon as the pods see it"
     return (
-        "somebody else keeps it, and has to put a new one there, which is served as soon as it is seen; where that is "
-        f"cert-manager, by `{renew}`"
+        "the webhook does not renew it: replace it there, and the new one is served as soon as it is seen; with "
+        f"cert-manager, run `{renew}`"
     )
 
 
 def _folder(keys: Iterable[str]) -> str | None:
-    """What the option says on a command line of `serve`."""
+    """The value of the option on a command line of `serve`."""
     found = list(keys)
     if "serve" not in found:
         return None
@@ -138,6 +138,6 @@ def _mounted(folder: str, container: _Container, pod: _Pod) -> str | None:
 
 async def _all(api: Api, path: str, kind: type[T]) -> list[T]:
     try:
-        return await all_of(api, path, kind)
+        return await list_objects(api, path, kind)
     except ApiError:
         return []

@@ -1,47 +1,22 @@
-"""Objects as they are read here: the few fields that are looked at, and pages of them."""
+"""The objects that the checks look at, with the few fields that they read."""
 
-import asyncio
-from collections.abc import Awaitable, Mapping
-from typing import Any, Final, TypeVar
+from collections.abc import Awaitable
+from typing import TypeVar
 
 import msgspec
 
-from webhook.cluster.client.api import Api, ApiError, StatusError, UnreachableError
+from webhook.cluster.client.api import ApiError, StatusError
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.doctor.result import Missing
 from webhook.pod import Metadata, PodSpec
 
 T = TypeVar("T")
 
-PAGE: Final = "500"
-"""Objects in one answer to a list, as kubectl asks for them."""
-
-SECONDS: Final = 30.0
-"""For one answer: nothing waits for it but a person."""
-
-
-class _More(msgspec.Struct):
-    more: str = msgspec.field(default="", name="continue")
-
-
-class _Page(msgspec.Struct):
-    items: list[msgspec.Raw] = []
-    metadata: _More = msgspec.field(default_factory=_More)
-
-
-class Stamped(msgspec.Struct, rename="camel"):
-    """Metadata with times."""
-
-    name: str = ""
-    namespace: str = ""
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-    creation_timestamp: str = ""
-
 
 class NamespaceObject(msgspec.Struct):
     """A Namespace."""
 
-    metadata: Stamped
+    metadata: ObjectMetadata
 
 
 class Condition(msgspec.Struct):
@@ -59,13 +34,13 @@ class PodStatus(msgspec.Struct):
     conditions: list[Condition] | None = None
 
     def scheduling(self) -> str:
-        """Why it has no node, in one word of whoever looked for one; empty where nobody has."""
+        """The scheduler's reason why it has no node; empty if no scheduler has tried."""
         conditions = self.conditions or ()
         return next((one.reason for one in conditions if (one.type, one.status) == ("PodScheduled", "False")), "")
 
 
 class PodObject(msgspec.Struct):
-    """A pod, as the engine sees it, and whether it has ended."""
+    """A pod as the engine decodes it, and its phase."""
 
     metadata: Metadata
     spec: PodSpec
@@ -73,9 +48,9 @@ class PodObject(msgspec.Struct):
 
 
 class DeploymentObject(msgspec.Struct):
-    """A Deployment, of which only matters that it is there."""
+    """A Deployment; only its existence matters."""
 
-    metadata: Stamped
+    metadata: ObjectMetadata
 
 
 class _Placed(msgspec.Struct, rename="camel"):
@@ -84,9 +59,9 @@ class _Placed(msgspec.Struct, rename="camel"):
 
 
 class PlacedPod(msgspec.Struct):
-    """A pod, as far as it says where it is, since when, and who is to place it."""
+    """A pod with its node, its age and its scheduler."""
 
-    metadata: Stamped
+    metadata: ObjectMetadata
     spec: _Placed
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
@@ -98,7 +73,7 @@ class _NodeStatus(msgspec.Struct):
 class NodeObject(msgspec.Struct):
     """A node."""
 
-    metadata: Stamped
+    metadata: ObjectMetadata
     status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
 
 
@@ -107,9 +82,9 @@ class _DeviceClassSpec(msgspec.Struct, rename="camel"):
 
 
 class DeviceClassObject(msgspec.Struct):
-    """A DeviceClass, of any version that has been served: the field is where it was."""
+    """A DeviceClass of any served version: the field is the same in all of them."""
 
-    metadata: Stamped
+    metadata: ObjectMetadata
     spec: _DeviceClassSpec = msgspec.field(default_factory=_DeviceClassSpec)
 
 
@@ -120,7 +95,7 @@ class _LeaseSpec(msgspec.Struct, rename="camel"):
 class LeaseObject(msgspec.Struct):
     """A Lease."""
 
-    metadata: Stamped
+    metadata: ObjectMetadata
     spec: _LeaseSpec = msgspec.field(default_factory=_LeaseSpec)
 
 
@@ -157,7 +132,7 @@ class _DaemonSetStatus(msgspec.Struct, rename="camel"):
 class DaemonSetObject(msgspec.Struct):
     """A DaemonSet."""
 
-    metadata: Stamped
+    metadata: ObjectMetadata
     spec: _DaemonSetSpec
     status: _DaemonSetStatus = msgspec.field(default_factory=_DaemonSetStatus)
 
@@ -178,7 +153,7 @@ class _Endpoint(msgspec.Struct):
 
     @property
     def ready(self) -> bool:
-        """Whether it is sent to; what is not said counts as ready (``discovery.k8s.io/v1``)."""
+        """Whether it gets traffic; by default it does (``discovery.k8s.io/v1``)."""
         return self.conditions.ready is not False
 
 
@@ -194,7 +169,7 @@ class EndpointSlice(msgspec.Struct):
     ports: list[_EndpointPort] | None = None
 
     def number(self, name: str | None) -> int | None:
-        """The port that the Service's port of this name leads to."""
+        """The target port of the Service's port of this name."""
         return next((one.port for one in self.ports or () if (one.name or "") == (name or "")), None)
 
 
@@ -215,60 +190,23 @@ class ServiceObject(msgspec.Struct):
 
 
 class _SecretData(msgspec.Struct):
-    """The certificates of a Secret; a key is passed over while it is decoded."""
+    """The certificates of a Secret; keys are not decoded."""
 
     leaf: str = msgspec.field(default="", name="tls.crt")
     authorities: str = msgspec.field(default="", name="ca.crt")
 
 
 class SecretObject(msgspec.Struct):
-    """A Secret that keeps certificates."""
+    """A Secret that stores certificates."""
 
     data: _SecretData = msgspec.field(default_factory=_SecretData)
 
 
-async def one_of(api: Api, path: str, kind: type[T]) -> T:
-    """One object.
-
-    Raises:
-        StatusError: the server says no.
-        UnreachableError: it says nothing, or nothing that can be read.
-    """
-    body = (await api.request("GET", path, seconds=SECONDS)).accepted()
-    return _decoded(path, body, msgspec.json.Decoder(kind))
-
-
-async def all_of(api: Api, path: str, kind: type[T], query: Mapping[str, str] | None = None) -> list[T]:
-    """Every object of a list, page by page.
-
-    Raises:
-        StatusError: the server says no.
-        UnreachableError: it says nothing, or nothing that can be read.
-    """
-    asked = {**(query or {}), "limit": PAGE}
-    # Made here: msgspec (0.22) ends a process in which two threads meet a type for the first time at once.
-    decoder, pages = msgspec.json.Decoder(kind), msgspec.json.Decoder(_Page)
-    found: list[T] = []
-    while True:
-        page = _decoded(path, (await api.request("GET", path, query=asked, seconds=SECONDS)).accepted(), pages)
-        found += await asyncio.to_thread(lambda items: [_decoded(path, item, decoder) for item in items], page.items)
-        if not page.metadata.more:
-            return found
-        asked["continue"] = page.metadata.more
-
-
 async def tried(reading: Awaitable[T]) -> T | Missing:
-    """What was read, or why it could not be."""
+    """The result of reading, or why it failed."""
     try:
         return await reading
     except StatusError as error:
         return Missing(error.message or str(error))
     except ApiError as error:
         return Missing(str(error))
-
-
-def _decoded(path: str, body: Any, decoder: "msgspec.json.Decoder[T]") -> T:
-    try:
-        return decoder.decode(body)
-    except msgspec.DecodeError as error:
-        raise UnreachableError(f"{path}: {error}") from error

@@ -1,4 +1,4 @@
-"""Checks of the registration: is it there, whom does it concern, what does it let through, and who is called before it."""
+"""Checks of the webhook configuration: whether it exists, what it selects, what it lets through, and its order."""
 
 from typing import Final
 
@@ -31,7 +31,7 @@ _SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
 
 
 def registered(facts: Facts) -> Result:
-    """Whether it is there with both webhooks, and by which policy it was written."""
+    """Whether it exists with both webhooks, and by which policy it was written."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
     if facts.nothing_installed:
@@ -61,7 +61,7 @@ def registered(facts: Facts) -> Result:
 
 
 def selectors(facts: Facts) -> Result:
-    """Whether it concerns the namespaces and calls that it should, and no others."""
+    """Whether it selects the namespaces and calls that it should, and no others."""
     found = _whole(facts)
     if not isinstance(found, dict):
         return found
@@ -114,7 +114,7 @@ def matched_names(facts: Facts) -> Result:
 
 
 def order(facts: Facts) -> Result:
-    """Whether webhooks that have to see what we write are called after us."""
+    """Whether webhooks that have to see our changes are called after ours."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
     earlier = sorted(
@@ -145,22 +145,22 @@ def order(facts: Facts) -> Result:
 
 
 def _whole(facts: Facts) -> Object | Result:
-    """The webhook configuration with both webhooks, else why a check of it says nothing."""
+    """The webhook configuration if it has both webhooks, else the result of a check that needs it."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
     found = facts.registered
     if found is None or not {ENFORCE, AUDIT} <= webhooks_of(found).keys():
-        return warning("not looked at: the webhook configuration is not whole", hint="see above")
+        return warning("not checked: the webhook configuration is missing or incomplete", hint="see above")
     return found
 
 
 def _concerns_more(one: Difference) -> bool:
-    """Whether more is sent to the webhook than should be: a term of ours is missing."""
+    """Whether more is sent to the webhook than should be: one of our terms is missing."""
     return one.field in {"namespaceSelector", "sideEffects"}
 
 
 def _concerns(configuration: Object, facts: Facts) -> bool:
-    """Whether it is called for new pods of some opted-in namespace, as far as its namespace selectors say."""
+    """Whether it is called for new pods of some opted-in namespace, by its namespace selectors."""
     spaces = opted_in_namespaces(facts)
     labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
     return any(
@@ -184,7 +184,7 @@ def _name(configuration: Object) -> str:
 
 
 def _printed(facts: Facts) -> str:
-    """The command that prints what should be there, for the address that is there."""
+    """The command that prints the desired configuration for the present address."""
     webhooks = [] if isinstance(facts.registered, Missing | None) else [*webhooks_of(facts.registered).values()]
     address = address_of(webhooks[0]) if webhooks else None
     if isinstance(address, Service):

@@ -1,4 +1,4 @@
-"""What a check found: one line for a person, more lines where there is more to say, and the next command."""
+"""The result of a check: one line for a person, details, and the next command."""
 
 import enum
 from dataclasses import dataclass
@@ -14,13 +14,13 @@ class Level(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The end of one check.
+    """The result of one check.
 
     Attributes:
-        level: how it ended.
-        message: what is so, in one sentence without a full stop.
+        level: its severity.
+        message: one sentence without a full stop.
         details: single cases, a line each.
-        hint: what to do next: a command, or a sentence; empty where nothing is to be done.
+        hint: what to do next: a command, or a sentence; empty if there is nothing to do.
     """
 
     level: Level
@@ -34,19 +34,19 @@ class Missing:
     """A fact that could not be read.
 
     Attributes:
-        why: in the keys of who refused, or of what was in the way.
+        why: the message of the error.
     """
 
     why: str
 
 
 def ok(message: str, *details: str) -> Result:
-    """All is as it should be."""
+    """Everything is as it should be."""
     return Result(Level.OK, message, details)
 
 
 def warning(message: str, *details: str, hint: str) -> Result:
-    """It may be wanted, or could not be found out; somebody should look at it."""
+    """It may be intended, or could not be checked; an operator should look at it."""
     return Result(Level.WARNING, message, details, hint)
 
 
@@ -56,12 +56,12 @@ def error(message: str, *details: str, hint: str) -> Result:
 
 
 def unread(what: str, missing: Missing, needs: str) -> Result:
-    """A check that could not be made.
+    """The result of a check that could not be made.
 
     Args:
-        what: could not be read, as the beginning of a sentence.
+        what: what could not be read, as the beginning of a sentence.
         missing: why.
-        needs: the permission that it takes.
+        needs: the permission that it requires.
     """
     return warning(f"{what} could not be read", missing.why, hint=f"needed for this check: {needs}")
 

@@ -1,4 +1,4 @@
-"""Reading what is kept of certificates, and leaving a request there, for commands that run once."""
+"""Reads stored certificates, and leaves rotation requests, for commands that run once."""
 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
@@ -13,12 +13,13 @@ import msgspec
 import structlog
 
 from certs.directory import Directory
+from certs.pem import by_der
 from certs.rotation_request import ask as leave_request
 from certs.state import Decoded, RotationRequest, decode
 from certs.store import Store
 from webhook.cluster.client.api import Api, ApiError, Object
 from webhook.cluster.client.connect import connect, release_namespace_of
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of
+from webhook.cluster.registration.ca_bundles import bundle_of
 from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.registration.desired import NAME as REGISTRATION
 from webhook.cluster.secret import NAME as SECRET
@@ -48,14 +49,14 @@ Location: TypeAlias = Cluster | Path
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """What was found.
+    """Stored certificates, and who trusts them.
 
     Attributes:
         place: for people.
-        decoded: what is kept.
-        trusted: by webhook of the webhook configuration the CAs (DER) that its callers trust; None outside a cluster, or
-            if it cannot be read.
-        address: where API servers call, if the webhook configuration says.
+        decoded: the content of the store.
+        trusted: the CAs (DER) by webhook of the webhook configuration; None outside a cluster, or if it cannot be read.
+        address: where API servers call, if there is a webhook configuration.
+        notes: lines for people.
     """
 
     place: str
@@ -66,22 +67,22 @@ class Found:
 
 
 def read_kept(where: Location) -> Found:
-    """What is kept now.
+    """Read the stored certificates.
 
     Raises:
-        ApiError: it cannot be read.
+        ApiError: they cannot be read.
         CertificateError: likewise.
     """
     return asyncio.run(_read(where))
 
 
 def ask(where: Location, wanted: RotationRequest) -> str:
-    """Leave a request with what is kept; a sentence that says what comes of it.
+    """Leave a rotation request; a sentence about what happens next.
 
     Raises:
-        ApiError: it cannot be read or written.
-        CertificateError: nothing is kept there, or it cannot be read or written.
-        ProvidedError: somebody else keeps the certificate.
+        ApiError: the store cannot be read or written.
+        CertificateError: the store is empty, or cannot be read or written.
+        ProvidedError: the webhook does not renew this certificate.
     """
     return asyncio.run(_ask(where, wanted))
 
@@ -112,10 +113,10 @@ async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) 
             trusted={},
             notes=(*notes, f"there is no webhook configuration {REGISTRATION}: nobody calls"),
         )
-    if theirs is None and decoded.kept is None:
+    if theirs is None and decoded.state is None:
         notes = (perhaps_provided(place, REGISTRATION, namespace),)
     webhooks = [one for one in registration.get("webhooks") or () if isinstance(one, dict)]
-    trusted = {str(one.get("name")): frozenset(authorities(bundle_of(one))) for one in webhooks}
+    trusted = {str(one.get("name")): frozenset(by_der(bundle_of(one))) for one in webhooks}
     addresses = [_address(one.get("clientConfig") or {}) for one in webhooks]
     return Found(place, decoded, trusted, next(iter(addresses), None), notes)
 
@@ -125,22 +126,22 @@ async def _ask(where: Location, wanted: RotationRequest) -> str:
         foreign = await _foreign(store, place, installed)
         if foreign is not None:
             raise ProvidedError(foreign)
-        kept = await leave_request(store, wanted)
-    if kept.coming is not None and wanted is RotationRequest.AUTHORITY:
+        state = await leave_request(store, wanted)
+    if state.coming is not None and wanted is RotationRequest.AUTHORITY:
         return (
-            f"{place} has a coming CA already: serving certificates under it are served as soon as every API server has had "
+            f"{place} has a coming CA already: serving certificates under it come into force once every API server has had "
             "the time to learn of it (certs show)"
         )
     return _promise(place, wanted)
 
 
 async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) -> str | None:
-    """Why nobody would do what is asked of the webhook; None if its replicas keep the certificates."""
+    """Why no replica would fulfill a request; None if the replicas renew the certificates."""
     if installed is None:
         return renewed_there(place) if provided_in_folder((await store.read()).files) else None
     api, namespace = installed
     theirs = await provided_by(api, namespace)
-    if theirs is not None or decode((await store.read()).files).kept is not None:
+    if theirs is not None or decode((await store.read()).files).state is not None:
         return theirs
     try:
         registration = await _registration(api)
@@ -152,17 +153,17 @@ async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) 
 def _promise(place: str, asked: RotationRequest) -> str:
     if asked is RotationRequest.LEAF:
         return (
-            f"asked for a new serving certificate in {place}: the running replicas make one and serve it within seconds"
+            f"requested a new serving certificate in {place}: the running replicas make one and serve it within seconds"
         )
     return (
-        f"asked for a new CA in {place}: the running replicas make it and have it trusted beside the old one; "
-        "certificates under it are served after the settle time (2 minutes, if serve --ca-settle says nothing else)"
+        f"requested a new CA in {place}: the running replicas make it and have it trusted beside the old one; "
+        "certificates under it are served after the settle time (serve --ca-settle; by default, 2 minutes)"
     )
 
 
 @asynccontextmanager
 async def _store(where: Location) -> AsyncIterator[tuple[Store, str, tuple[Api, str] | None]]:
-    """The store, its name for people, and in a cluster the way to its API server with the release's namespace."""
+    """The store, its name for people, and in a cluster the API server with the release's namespace."""
     if isinstance(where, Path):
         yield Directory(where), str(where), None
         return

@@ -1,4 +1,4 @@
-"""Whom checks are about: the vendors that pods of this cluster end up with, and the namespaces that have opted in."""
+"""What the checks cover: the target vendors of this cluster, and the namespaces that have opted in."""
 
 from collections.abc import Iterable, Iterator
 
@@ -14,7 +14,7 @@ from webhook.mapping.model.vendor import Vendor
 
 
 def targets(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
-    """The vendors in whose keys pods run here: the setting ``target``, else those whose keys some node has to give."""
+    """The vendors whose keys pods of this cluster get: the setting ``target``, else those of the nodes' resources."""
     if policy.settings.target is not None:
         return [policy.vendors[policy.settings.target]]
     if isinstance(nodes, Missing):
@@ -39,7 +39,7 @@ def opted_in_namespaces(facts: Facts) -> list[Namespace] | Missing:
 
 
 def treated(namespaces: Iterable[Namespace], policy: Policy, release: str) -> list[Namespace]:
-    """Those that have opted in and may: never the cluster's own, the webhook's own, or one that the settings spare."""
+    """The namespaces that have opted in, except for the cluster's, the webhook's, and those that the settings exempt."""
     spared = policy.never_touched | {release}
     return [one for one in namespaces if opted_in(one, policy) and one.name not in spared]
 

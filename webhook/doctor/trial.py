@@ -1,4 +1,4 @@
-"""The pod that is tried: small, within every Pod Security level by itself, and one that the webhook has to change."""
+"""The pod of the dry run: small, within every Pod Security level, and one that the webhook has to change."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
 AMOUNTS: Final = ("1", "100")
-"""Of a word: one device or one percent; where a key counts percent of a device, a whole one."""
+"""Of a key: one device or one percent; for a key in percent of a device, a whole one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +30,7 @@ class Candidate:
 
 
 def candidate(policy: Policy, namespaces: Iterable[Namespace], nodes: Iterable[Node] | Missing) -> Candidate | None:
-    """The first pod that the policy changes in one of these namespaces; None where there is none."""
+    """The first pod that the policy changes in one of these namespaces; None if there is none."""
     spaces = list(namespaces)
     for resources in _requests(policy, nodes):
         made = pod(resources)
@@ -42,7 +42,7 @@ def candidate(policy: Policy, namespaces: Iterable[Namespace], nodes: Iterable[N
 
 
 def pod(resources: dict[str, str]) -> Object:
-    """A pod that asks for these."""
+    """Make a pod that requests resources."""
     container = {
         "name": "check",
         "image": "vgpu-webhook-check.invalid/none:0",
@@ -63,7 +63,7 @@ def pod(resources: dict[str, str]) -> Object:
 
 
 def _requests(policy: Policy, nodes: Iterable[Node] | Missing) -> Iterator[dict[str, str]]:
-    """What can be asked for: first in the keys of the targets; one key alone, else all of a vendor."""
+    """Possible requests: the targets' keys first; each key alone, then all keys of a vendor."""
     for vendor in dict.fromkeys([*targets(policy, nodes), *policy.in_force]):
         names = list(_names(vendor))
         for amount in AMOUNTS:
@@ -73,10 +73,10 @@ def _requests(policy: Policy, nodes: Iterable[Node] | Missing) -> Iterator[dict[
 
 
 def _names(vendor: Vendor) -> Iterator[str]:
-    """One name of each resource key; devices first, for they are asked for most."""
-    keys = [word for word in vendor.keys.values() if word.place == "resource" and word.kind == "amount"]
-    for word in sorted(keys, key=lambda word: "devices" not in word.dimensions):
-        listed = (key for spelling in word.spellings for key, _ in spelling.names(vendor.document.variables))
+    """One name of each resource key; devices first, for they are requested most."""
+    keys = [key for key in vendor.keys.values() if key.place == "resource" and key.kind == "amount"]
+    for key in sorted(keys, key=lambda key: "devices" not in key.dimensions):
+        listed = (name for spelling in key.spellings for name, _ in spelling.names(vendor.document.variables))
         first = next(listed, None)
         if first is not None:
             yield first

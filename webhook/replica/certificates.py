@@ -1,8 +1,7 @@
-"""The certificate of a server: who keeps it up, whom callers are known to trust, and what is told of it."""
+"""The certificate of a server: its renewal, the CAs that callers trust, and reports and metrics about both."""
 
 import asyncio
 import datetime as dt
-import ssl
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from pathlib import Path
@@ -12,10 +11,11 @@ from cryptography import x509
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 from structlog.typing import FilteringBoundLogger
 
-from certs.clients import Clients
+from certs.clients import ClientCAs
 from certs.directory import Directory
+from certs.pem import by_der
 from certs.plan import Rules
-from certs.provided import Outside
+from certs.provided import ProvidedPair
 from certs.report import COUNTED, Report, ReportKind
 from certs.rotator import Rotator, spread
 from certs.serving import Serving
@@ -24,60 +24,60 @@ from certs.store import Store
 from certs.trust import Trust
 
 WARNED: Final = dt.timedelta(days=14)
-"""Before its end a certificate is warned of; or a quarter of its life, if that is shorter."""
+"""How long before its end to warn of a certificate; or a quarter of its life, if that is shorter."""
 
 WARNED_LIFE: Final = 0.25
 REMINDER: Final = 3600.0
-"""Seconds between looks at how long the certificate is still valid; it is warned of once a day."""
+"""Seconds between two checks of the certificates' validity; the warning is repeated once a day."""
 
 SHOWN: Final = 16
 """Digits of a fingerprint in lines for people: 64 bits."""
 
 
 class Upkeep(Protocol):
-    """Who keeps the certificate up."""
+    """What renews the certificate."""
 
     served: asyncio.Event
 
     @property
     def ca(self) -> x509.Certificate | None:
-        """Of the certificate that is served, as far as that is known."""
+        """The CA of the certificate in force, as far as it is known."""
         ...
 
     def check(self) -> None:
-        """Look soon."""
+        """Reconcile soon."""
         ...
 
     async def start(self) -> None:
-        """A first look, whose failure is raised."""
+        """Reconcile for the first time; raise its failure."""
         ...
 
     async def run(self) -> None:
-        """Keep it up until cancelled; nothing is raised."""
+        """Renew the certificate until cancelled; nothing is raised."""
         ...
 
     async def sure(self) -> bool:
-        """Whether the CAs that were published last are all that others may be using."""
+        """Whether other replicas can be using no other CAs than those published last."""
         ...
 
 
 class Certificates:
-    """What a server shows to its callers.
+    """The certificates of a server.
 
     Args:
         tls: the TLS context.
-        log: where it is told.
-        settle: seconds in which all callers have learnt of a CA.
-        watched: what callers trust is observed; else whoever calls trusts what is published, by hand.
+        log: for reports.
+        settle: seconds within which all callers have learned of a CA.
+        watched: the webhook configuration shows what callers trust; else they trust the published CAs.
 
     Attributes:
         tls: the TLS context.
-        upkeep: who keeps it up; None where the pair never changes.
+        upkeep: what renews the certificate; None if the pair never changes.
         bundle: the CAs that were published last, PEM.
-        published: set once there are any, or it is known that somebody else takes care of them.
+        published: set once there are any, or something else is known to distribute them.
         republished: called with the CAs whenever they change.
-        watched: as it was given.
-        troubled: called with what somebody should look at.
+        watched: the argument.
+        troubled: called with reports that an operator should see.
     """
 
     def __init__(self, tls: Serving, log: FilteringBoundLogger, *, settle: float = 0.0, watched: bool = False) -> None:
@@ -93,40 +93,40 @@ class Certificates:
         self._rotations = {"leaf": 0, "authority": 0}
         self._failures = dict.fromkeys(COUNTED, 0)
         self._state = ""
-        self._clients: Clients | None = None
+        self._clients: ClientCAs | None = None
         self._clients_state = ""
         self._reminded: dict[x509.Certificate, dt.datetime] = {}
         self._served_before = False
 
     def keep(self, store: Store, rules: Rules) -> None:
-        """Have the certificates of a store kept up, and its serving certificate served."""
+        """Renew the certificates in a store, and serve its serving certificate."""
         self.upkeep = Rotator(
-            store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, tell=self._tell
+            store, self.tls, spread(rules), trust=lambda: self._trust, publish=self._publish, report=self._report
         )
 
     def follow(self, directory: Directory, names: Collection[str], *, trusting: bool) -> None:
-        """Have the pair served that somebody else keeps in a directory.
+        """Serve a provided pair in a directory.
 
         Args:
-            directory: where it is.
-            names: that it has to be for.
-            trusting: nobody can know whom callers trust, or wants to: what is there is served.
+            directory: the directory.
+            names: the names that the certificate must have.
+            trusting: what callers trust is unknown, or does not matter: the pair is served at once.
         """
         trust = None if trusting else lambda: self._trust
-        self.upkeep = Outside(directory, self.tls, names, trust=trust, publish=self._publish, tell=self._tell)
+        self.upkeep = ProvidedPair(directory, self.tls, names, trust=trust, publish=self._publish, report=self._report)
 
     def follow_clients(self, file: Path) -> None:
-        """Have clients asked for certificates under what a file holds, whenever that changes."""
-        self._clients = Clients(file, self.tls, tell=self._tell_clients)
+        """Require client certificates under the CAs in a file, and follow the file."""
+        self._clients = ClientCAs(file, self.tls, report=self._report_clients)
 
     def observe(self, bundles: Iterable[Collection[bytes]] | None) -> None:
-        """Take notice of the CAs (DER) that each webhook of the webhook configuration holds; None: there is none."""
+        """Note the CAs (DER) of each webhook of the webhook configuration; None if there is no configuration."""
         before, self._trust = self._trust, self._trust.observed(bundles, time.monotonic())
         if self.upkeep is not None and before != self._trust:
             self.upkeep.check()
 
     async def run(self) -> None:
-        """Keep it up until cancelled."""
+        """Renew the certificates until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             if self.upkeep is not None:
                 tasks.create_task(self.upkeep.run())
@@ -135,21 +135,21 @@ class Certificates:
                 tasks.create_task(self._clients.run())
 
     async def served(self) -> None:
-        """Return once there is something to be served."""
+        """Return once a certificate is served."""
         if self.upkeep is not None:
             await self.upkeep.served.wait()
 
     async def sure(self) -> bool:
-        """Whether what was published last is all that others may be using."""
+        """Whether other replicas can be using no other CAs than those published last."""
         return self.upkeep is None or await self.upkeep.sure()
 
     def failure(self) -> str | None:
-        """Why nobody can be served now; None if all is well."""
+        """Why no caller can be served now; None if callers can be."""
         found = self.tls.failure(_now())
         return found if found is None or not self._state else f"{found}; {self._state}"
 
     def lines(self) -> list[str]:
-        """What is served, and what is in the way of something better, for people."""
+        """The certificates in use, and current problems, for people."""
         now = _now()
         lines = [
             f"certificate: {kind} {fingerprint(one)[:SHOWN]}, valid until {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, "
@@ -160,7 +160,7 @@ class Certificates:
         return [*lines, *(f"{about}: {state}" for about, state in states.items() if state)]
 
     def metrics(self) -> Iterator[Metric]:
-        """What is served and what has happened, for Prometheus."""
+        """The certificates in use, rotations and failures, for Prometheus."""
         not_after = GaugeMetricFamily(
             "vgpu_webhook_certificate_not_after_seconds",
             "Until when a certificate is valid, as Unix time.",
@@ -201,18 +201,17 @@ class Certificates:
 
     def _publish(self, bundle: bytes) -> None:
         if not self.watched:
-            found = _ders(bundle)
-            self.observe([found])
+            self.observe([frozenset(by_der(bundle))])
         if bundle != self.bundle or not self.published.is_set():
             self.bundle = bundle
             self.published.set()
             self.republished(bundle)
 
-    def _tell_clients(self, notice: Report) -> None:
+    def _report_clients(self, notice: Report) -> None:
         self._clients_state = notice.message if notice.failure else ""
         self._log_and_count(notice)
 
-    def _tell(self, notice: Report) -> None:
+    def _report(self, notice: Report) -> None:
         if notice.kind is ReportKind.SERVED:
             if self._served_before:
                 self._rotations["leaf"] += 1
@@ -238,7 +237,7 @@ class Certificates:
             await asyncio.sleep(REMINDER)
 
     def remind(self, now: dt.datetime) -> None:
-        """Warn, once a day, of each certificate that is near its end."""
+        """Warn once a day of each certificate that expires soon."""
         shown = list(self._shown())
         self._reminded = {one: self._reminded[one] for _, one in shown if one in self._reminded}
         for kind, one in shown:
@@ -247,13 +246,6 @@ class Certificates:
             if near and (one not in self._reminded or now - self._reminded[one] >= dt.timedelta(days=1)):
                 self._reminded[one] = now
                 self._log.warning("certificate_ending", kind=kind, until=end.isoformat(), days=(end - now).days)
-
-
-def _ders(bundle: bytes) -> frozenset[bytes]:
-    text = bundle.decode("ascii", errors="replace")
-    begin, end = "-----BEGIN CERTIFICATE-----", "-----END CERTIFICATE-----"
-    blocks = [begin + part.partition(end)[0] + end for part in text.split(begin)[1:]]
-    return frozenset(ssl.PEM_cert_to_DER_cert(block) for block in blocks)
 
 
 def _now() -> dt.datetime:

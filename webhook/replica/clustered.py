@@ -1,4 +1,4 @@
-"""``serve`` in a cluster: the policy from ConfigMaps, the namespaces followed, the webhook configuration kept."""
+"""``serve`` in a cluster: follows ConfigMaps and namespaces, and reconciles the webhook configuration."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,12 +30,12 @@ from webhook.replica.start import (
 
 AUTHORITY: Final = "vgpu-webhook CA"
 NAME: Final = "vgpu-webhook"
-"""The Service and the ClusterRole of a release that names no others."""
+"""The default name of a release's Service and ClusterRole."""
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """The options that say which cluster it is, and how API servers reach the webhook."""
+    """The options about the cluster, and how API servers reach the webhook."""
 
     kubeconfig: Path | None
     release_namespace: str | None
@@ -47,17 +47,17 @@ class ClusterOptions:
 def serve_clustered(
     options: Options, where: ClusterOptions, material: CertificateOptions, log_level: str, announce: Announce
 ) -> None:
-    """Serves until the end.
+    """Serve until the process is to end.
 
     Raises:
-        StartError: the options contradict each other, the cluster cannot be told, or an endpoint is not to be had.
+        StartError: the options contradict each other, no cluster is configured, or an endpoint is not available.
     """
     own = in_cluster_namespace()
     release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
     address = _address(where, own)
     mode = Mode(where.registration)
     place = Place(release_namespace, Site(address, b"", release_namespace, material.inject_ca_from), mode, NAME)
-    # Where nobody asks for the webhook configuration and somebody else keeps the pair, whether they fit is theirs to see to.
+    # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
     watched = material.certificate_dir is None or mode is not Mode.OFF
     log = logger(log_level)
     certificates = certificates_of(material, log, watched=watched)
@@ -81,8 +81,7 @@ def serve_clustered(
         try:
             if certificates.upkeep is None:
                 secret = SecretStore(api, release_namespace, SECRET, log, owner=NAME)
-                # The same on all replicas: a name of one machine would have each of them make a serving certificate of
-                # its own.
+                # The same on all replicas: with the name of a machine, each would make a certificate of its own.
                 names = [*_names(address, material.cluster_domain), *LOOPBACK]
                 certificates.keep(secret, material.rules(AUTHORITY, names))
                 trusted = f"{BUNDLE} of the {secret.place}"
@@ -97,7 +96,7 @@ def serve_clustered(
 
 def _address(where: ClusterOptions, own: str | None) -> registration.Service | str:
     if where.url is not None and where.service is not None:
-        raise StartError("--url and --service exclude each other: say one of them")
+        raise StartError("--url and --service exclude each other: use one of them")
     if where.url is not None:
         if urlsplit(where.url).scheme != "https" or not urlsplit(where.url).hostname:
             raise StartError(f"--url {where.url}: must be an https URL, such as https://127.0.0.1:8443/mutate")
@@ -109,7 +108,7 @@ def _address(where: ClusterOptions, own: str | None) -> registration.Service | s
         return registration.Service(namespace, name)
     if own is None:
         raise StartError(
-            "outside a pod API servers have to be told the way: add --url, such as https://127.0.0.1:8443/mutate"
+            "outside a pod, API servers need the webhook's address: add --url, such as https://127.0.0.1:8443/mutate"
         )
     return registration.Service(where.release_namespace or own, NAME)
 

@@ -1,6 +1,6 @@
-"""The cluster around a server: what it follows there, and the webhook configuration that it keeps.
+"""The cluster around a server: what it follows there, and the webhook configuration that it reconciles.
 
-Nothing of it is needed to answer a review once all was read for the first time: what was last known stays in force.
+After the first complete read, no review depends on the cluster's availability: what was last known stays in force.
 """
 
 import asyncio
@@ -41,13 +41,13 @@ REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhoo
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this replica is, and what it keeps there.
+    """Where this replica is, and what it maintains there.
 
     Attributes:
-        release_namespace: the webhook's own: its ConfigMaps say the policy.
+        release_namespace: the webhook's own, with the ConfigMaps of the policy.
         site: how API servers reach it.
-        registration: who keeps the webhook configuration.
-        owner: a ClusterRole of the release, if there is one: with it goes the webhook configuration.
+        registration: who maintains the webhook configuration.
+        owner: the ClusterRole of the release, if there is one: it owns the webhook configuration.
     """
 
     release_namespace: str
@@ -57,7 +57,7 @@ class Place:
 
 
 class InCluster:
-    """Everything of a cluster that a server lives by; `run` keeps it up."""
+    """Everything in a cluster that a server depends on; `run` keeps it up to date."""
 
     def __init__(
         self,
@@ -110,9 +110,9 @@ class InCluster:
         self._log = log
 
     async def run(self) -> None:
-        """Follow the cluster until cancelled; the webhook configuration is written once all of it was read, and not before.
+        """Follow the cluster until cancelled.
 
-        Nor is it written before it is known whom callers have to trust.
+        The webhook configuration is written only after everything was read, and the CAs for callers are known.
         """
         async with asyncio.TaskGroup() as tasks:
             if self._secret is not None:
@@ -136,21 +136,21 @@ class InCluster:
         await self._live.ready.wait()
 
     def closed(self) -> str | None:
-        """Why no review can be answered yet; never again once everything was read."""
+        """Why no review can be answered yet; None for good once everything was read."""
         if not self._namespaces.reflector.synced.is_set():
             return "the namespaces of the cluster are not known yet"
         return None if self._live.ready.is_set() else "the policy of the cluster is not known yet"
 
     def lookup(self, name: str) -> Namespace | None:
-        """What is known of a namespace, None if nothing is: `fetch` it."""
+        """The stored namespace; None if it is unknown: `fetch` it."""
         found = self._namespaces.lookup(name)
         return None if found is None else _namespace(found)
 
     async def fetch(self, name: str) -> Namespace:
-        """A namespace that a pod came before the news of.
+        """Request a namespace that the watch has not shown yet.
 
         Raises:
-            NotNowError: the API server does not say; the pod is not to be let through for that.
+            NotNowError: the API server does not answer; the pod must not be admitted for that.
         """
         try:
             return _namespace(await self._namespaces.fetch(name))
@@ -158,15 +158,15 @@ class InCluster:
             raise NotNowError(f"namespace {name} is not known yet") from error
 
     def doubted(self, namespace: Namespace) -> bool:
-        """Whether a namespace that we are called for is known as one for which nobody would call."""
+        """Whether a call is for a namespace for which, as far as is known, API servers do not call."""
         policy = self.current.policy
         return not opted_in(namespace, policy) and namespace.name not in policy.never_touched
 
     async def ask_again(self, namespace: Namespace) -> Namespace:
-        """What the API server says of a namespace that the watch may be behind of.
+        """Request a namespace for which the watch may be behind.
 
         Raises:
-            NotNowError: it does not say, and calls are known to come for opted-in namespaces only.
+            NotNowError: there is no answer, and calls are known to come only for opted-in namespaces.
         """
         try:
             found = _namespace(await self._doubts.ask(namespace.name, lambda view: not self.doubted(_namespace(view))))
@@ -179,7 +179,7 @@ class InCluster:
         return found
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
-        """Whether another replica knows keys of this pod that this one has yet to learn."""
+        """Whether another replica knows keys of this pod that this one does not know yet."""
         registered = self._registrar.registered
         if registered is None or registered.digest == policy.digest or not opted_in(namespace, policy):
             return False

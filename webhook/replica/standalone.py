@@ -14,7 +14,7 @@ from webhook.server.namespaces import Described
 
 AUTHORITY: Final = "vgpu-webhook standalone CA"
 STATE_DIR: Final = ".vgpu-webhook"
-"""Where CA and certificate are kept if nothing else is said."""
+"""The default folder of the CA and the certificate."""
 
 
 def serve_standalone(
@@ -26,7 +26,7 @@ def serve_standalone(
     *,
     announce: Announce,
 ) -> None:
-    """Serves until the end.
+    """Serve until the process is to end.
 
     Args:
         options: of the server.

@@ -1,4 +1,4 @@
-"""What serving with and without a cluster have in common: the certificate, the log, the end."""
+"""What serving with and without a cluster have in common: certificates, log, and the main loop."""
 
 import asyncio
 import datetime as dt
@@ -28,7 +28,7 @@ LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 
 
 class StartError(Exception):
-    """Options that cannot be meant, files that cannot be used, or an endpoint that is not to be had."""
+    """Invalid options, files that cannot be used, or an endpoint that is not available."""
 
 
 _HOST_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))*", re.IGNORECASE)
@@ -64,13 +64,13 @@ class CertificateOptions:
         return Rules(authority, tuple(dict.fromkeys([*names, *self.extra_names])), life)
 
     def checked(self) -> None:
-        """Refuse what cannot be meant.
+        """Check that the options are valid.
 
         Raises:
             StartError: options that exclude each other, a name that is none, a number of that kind.
         """
         if self.state_dir is not None and self.certificate_dir is not None:
-            raise StartError("--state-dir and --certificate-dir exclude each other: say one of them")
+            raise StartError("--state-dir and --certificate-dir exclude each other: use one of them")
         for name in self.extra_names:
             if not can_be_called(name):
                 raise StartError(f"--extra-name {name}: must be a DNS name or an IP address, such as gpu.example.com")
@@ -102,7 +102,7 @@ def certificates_of(
 
 
 async def started(certificates: Certificates) -> None:
-    """A first look at a directory; what is wrong there is for whoever started the program.
+    """Read a directory for the first time, so that its problems end the start.
 
     Raises:
         StartError: it cannot be used, or what is in it.
@@ -122,7 +122,7 @@ def logger(level: str) -> "FilteringBoundLogger":
 
 
 def run_to_end(work: Awaitable[None]) -> None:
-    """Serves until the end.
+    """Run until the work ends.
 
     Raises:
         StartError: an endpoint is not to be had.

@@ -11,10 +11,10 @@ from webhook.server.protocol import Protocol
 
 
 async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
-    """The whole body of a JSON request, which counts among those in flight from then on.
+    """Read the whole body of a JSON request; it then counts among those in flight.
 
     Raises:
-        Refusal: not JSON (415), too large (413), too slow (408), broken off (400), or more than fits beside the other
+        HttpError: not JSON (415), too large (413), too slow (408), broken off (400), or more than fits beside the other
             bodies (503).
     """
     headers = request.headers

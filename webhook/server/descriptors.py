@@ -11,7 +11,7 @@ OWN: Final = 128
 
 
 def raise_descriptors() -> int:
-    """Take as many descriptors as are allowed without asking anybody; many systems begin with 1,024. How many that are."""
+    """Raise the soft limit of descriptors, often 1,024, to the hard limit; returns the limit."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft != hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -19,7 +19,7 @@ def raise_descriptors() -> int:
 
 
 def within(limits: Limits, descriptors: int) -> Limits:
-    """Limits under which descriptors never run out; probes and Prometheus get theirs first."""
+    """Reduce limits so that descriptors never run out; probes and Prometheus get theirs first."""
     if descriptors == resource.RLIM_INFINITY:
         return limits
     plain = min(limits.plain_connections, max(1, descriptors // 8))

@@ -1,6 +1,6 @@
-"""HTTP answers that are no review: a status and a body like a Kubernetes ``Status``.
+"""HTTP answers other than a review: a status, and a body like a Kubernetes ``Status``.
 
-Refusal                 raised where a request cannot be answered as a review
+HttpError               raised where a request cannot be answered with a review
     .status, .message, .headers
 """
 
@@ -32,7 +32,7 @@ _REASONS: Final = {
 
 
 class HttpError(Exception):
-    """A request that gets no review for an answer."""
+    """A request that is not answered with a review."""
 
     def __init__(self, status: HTTPStatus, message: str, headers: Mapping[str, str] = NO_HEADERS) -> None:
         self.status = status
@@ -42,7 +42,7 @@ class HttpError(Exception):
 
 
 def error_response(refusal: HttpError) -> web.Response:
-    """The answer that says so."""
+    """The response for an error."""
     status = refusal.status
     body = msgspec.json.encode(
         {

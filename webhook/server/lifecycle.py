@@ -1,4 +1,4 @@
-"""From serving to the end of the process: the phases of a drain, and who may hurry it."""
+"""The phases from serving to the end of the process."""
 
 import asyncio
 import contextlib
@@ -11,35 +11,35 @@ from webhook.server.limits import InFlight, Limits
 
 
 class Phase(enum.Enum):
-    """How reviews are treated."""
+    """How reviews are answered."""
 
     SERVING = "serving"
     DRAINING = "draining"
-    """Not ready any more; answered as ever, but each answer ends its connection: endpoints are catching up."""
+    """Not ready anymore. Reviews are answered, but each answer closes its connection, until endpoints have caught up."""
     REFUSING = "refusing"
-    """Answered with a 503 that the API server repeats elsewhere."""
+    """Reviews are answered with a 503, after which the API server retries elsewhere."""
 
 
 @dataclass(slots=True)
 class Lifecycle:
-    """The phase that a server is in, and the wish to end it."""
+    """The phase of a server, and requests to end it."""
 
     phase: Phase = Phase.SERVING
     _asked: asyncio.Event = field(default_factory=asyncio.Event)
     _hurried: asyncio.Event = field(default_factory=asyncio.Event)
 
     def stop(self, *, hurry: bool = False) -> None:
-        """Ask for the end of the server; whoever asks a second time, or is in a hurry, gets no grace."""
+        """Request the end of the server; the second request, or one in a hurry, skips the grace period."""
         if hurry or self._asked.is_set():
             self._hurried.set()
         self._asked.set()
 
     async def wait(self) -> None:
-        """Return once somebody has asked for the end."""
+        """Return once the end was requested."""
         await self._asked.wait()
 
     async def drain(self, *, grace: float, in_flight: InFlight, limits: Limits, log: FilteringBoundLogger) -> None:
-        """Go through the phases; when this returns nothing is in flight, or the time for it is over."""
+        """Go through the phases; return when nothing is in flight, or the time for it is over."""
         self.phase = Phase.DRAINING
         log.info("draining", grace=grace)
         with contextlib.suppress(TimeoutError):

@@ -1,4 +1,4 @@
-"""What a client may cost, and how much of it there is at the moment."""
+"""Limits on what clients may use, and the current use."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -29,7 +29,7 @@ class Limits:
             most, and the 34 that it gives the whole request.
         keepalive: an idle connection. Above the 90 after which Go's client lets go of one: whoever waits less closes
             it under a request that is on its way, and a POST is not repeated.
-        linger: what a client may go on sending after it was refused, so that it gets to read the refusal.
+        linger: for a client to go on sending after an error, so that it gets to read the answer.
         tls_close: for a client to answer the end of a TLS session.
         refuse_time: at least, between the end of the grace and the end of the listener, so that what was already on
             its way gets an answer that is repeated elsewhere.
@@ -87,7 +87,7 @@ class InFlight:
         self.reviews += 1
 
     def grow(self, reading: Reading, size: int, most: int) -> None:
-        """More of a body has come. Where that is too much, those who began first make room: an honest body comes at once."""
+        """Count more bytes of a body. If it is too much, the oldest bodies make room: a regular body arrives at once."""
         reading.size += size
         self.bodies += size
         while self.bodies > most and self.readings:
@@ -97,13 +97,13 @@ class InFlight:
             self.end(first)
 
     def end(self, reading: Reading) -> None:
-        """A body has come to an end, or is given up."""
+        """A body is complete, or is given up."""
         if reading in self.readings:
             del self.readings[reading]
             self.bodies -= reading.size
 
     def leave(self, body: int) -> None:
-        """Its answer is ready, and the body of so many bytes is needed no more."""
+        """A review's answer is ready, and its body of `body` bytes is not needed anymore."""
         self.reviews -= 1
         self.bodies -= body
         if self._none_left is not None and not self.reviews:

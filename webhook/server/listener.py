@@ -35,7 +35,7 @@ Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to listen: an address, or None for all of them, and a port, or 0 for one that is free."""
+    """Where to listen: an address, or None for all of them, and a port, or 0 for a free one."""
 
     host: str | None
     port: int
@@ -55,14 +55,14 @@ async def listening(
     *,
     reuse_port: bool = False,
 ) -> AsyncIterator[Endpoint]:
-    """Serve a handler, over TLS if there is a context; gives the endpoint with the port that was really taken.
+    """Serve a handler, over TLS if there is a context; yields the endpoint with the actual port.
 
-    With `reuse_port` several processes may listen on one port; the kernel gives each connection to one of them.
+    With `reuse_port`, several processes may listen on one port; the kernel gives each connection to one of them.
 
-    On the way out the requests in flight get their time, and every connection is closed.
+    On exit, the requests in flight may complete, and every connection is closed.
 
     Raises:
-        OSError: the endpoint is not to be had.
+        OSError: the endpoint is not available.
     """
     if context is not None:
         SSLProtocol.max_size = TLS_BUFFER  # it is read for each connection
@@ -108,7 +108,7 @@ def _bound(endpoint: Endpoint, *, reuse_port: bool) -> list[socket.socket]:
 
 
 class _Door:
-    """Lets connections in. asyncio's own servers take them all, and shout at every one for which there is no descriptor."""
+    """Accepts connections. asyncio's own servers accept all of them, and log every one that lacks a descriptor."""
 
     def __init__(
         self, server: web.Server, watchdog: Watchdog, log: FilteringBoundLogger, context: ssl.SSLContext | None
@@ -120,7 +120,7 @@ class _Door:
         self._throttle = Throttle(1, MINUTE)
 
     async def accept(self, listener: socket.socket) -> None:
-        """Let them in forever."""
+        """Accept connections until cancelled."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -168,7 +168,7 @@ class _Door:
 
 
 def _why(error: OSError) -> str:
-    """Why a handshake came to nothing, in few words that are known beforehand."""
+    """Why a handshake failed: one of a few known values."""
     if not isinstance(error, ssl.SSLError):
         return "broken_off"
     match error.reason:

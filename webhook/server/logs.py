@@ -1,7 +1,6 @@
 """Log lines: one JSON object each, with an event and fields; never a body, a variable's value, or an error's own text.
 
-The text of an unforeseen error can quote what it choked on, so of those only the type and the places in the code are
-told.
+The text of an unforeseen error may quote its input, so only the type of the error and its places in the code are logged.
 """
 
 import asyncio
@@ -32,9 +31,9 @@ MAX_FRAMES: Final = 12
 
 
 class Lines:
-    """Writes lines to a file. One that cannot be written is counted, and ends nothing: pods are treated without a log, too.
+    """Writes lines to a file. A line that cannot be written is only counted: pods are treated without a log, too.
 
-    A disk is full, or nobody reads a pipe any more.
+    The disk may be full, or the pipe closed.
 
     Attributes:
         lost: lines that could not be written, of the whole process, which has one log.
@@ -77,14 +76,14 @@ def _encode(event: dict[str, Any], **_: Any) -> bytes:
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """What may be told about an unforeseen error: its type, and where it happened, innermost last."""
+    """What may be logged about an unforeseen error: its type, and where it happened, innermost last."""
     frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
     return {"error": type(error).__name__, "where": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
 
 
 @dataclass(slots=True)
 class Throttle:
-    """Lets so many of one kind through in so many seconds, and counts the others.
+    """Lets `most` of one kind through in `seconds`, and counts the others.
 
     Attributes:
         most: of one kind.
@@ -115,7 +114,7 @@ class Throttle:
 
 
 class Denials:
-    """Which denials get a line: some a second. How many more there were is told once a second."""
+    """Selects the denials that get a line, some a second; the number of the others is logged once a second."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
@@ -137,7 +136,7 @@ class Denials:
 
 
 class Standard(logging.Handler):
-    """Takes what libraries tell through `logging` (the event loop, aiohttp) into our lines."""
+    """Converts records of `logging` (from the event loop, aiohttp) to our lines."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         super().__init__()
@@ -162,7 +161,7 @@ class Standard(logging.Handler):
 
 
 def take_over(log: FilteringBoundLogger) -> None:
-    """Send what libraries tell, warnings and worse, to `log`; for a process of our own, once."""
+    """Send the warnings and errors of libraries to `log`; once, in a process of our own."""
     root = logging.getLogger()
     root.handlers[:] = [Standard(log)]
     root.setLevel(logging.WARNING)

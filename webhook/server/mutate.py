@@ -41,7 +41,7 @@ class Current:
 
 
 class NotNowError(Exception):
-    """A review cannot be answered now, but soon, or elsewhere: the API server is to ask again."""
+    """A review cannot be answered now, but soon, or elsewhere: the API server should retry."""
 
 
 class Namespaces(Protocol):
@@ -68,19 +68,19 @@ class Peers(Protocol):
         ...
 
     def doubted(self, namespace: Namespace) -> bool:
-        """Whether a call for the namespace says something else of it than what is known; called for every pod."""
+        """Whether a call contradicts what is known of its namespace; called for every pod."""
         ...
 
     async def ask_again(self, namespace: Namespace) -> Namespace:
-        """What the API server says of a doubted namespace.
+        """Request a doubted namespace from the API server.
 
         Raises:
-            NotNowError: it does not say, and what is known cannot be right.
+            NotNowError: there is no answer, and what is known cannot be right.
         """
         ...
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
-        """Whether others know keys of a pod that this replica has yet to learn."""
+        """Whether other replicas know keys of a pod that this one does not know yet."""
         ...
 
 

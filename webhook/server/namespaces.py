@@ -1,4 +1,4 @@
-"""What is known of the namespaces that pods are created in; a review carries no more of one than its name."""
+"""Namespaces from documents, for a server without a cluster: a review has only a namespace's name."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,5 +19,5 @@ class Described:
         return self.known.get(name) or Namespace(name, {self.opt_in: ENABLED})
 
     async def fetch(self, name: str) -> Namespace:
-        """The same: there is nobody else to ask."""
+        """Return what `lookup` returns: there is no other source."""
         return self.lookup(name)

@@ -1,4 +1,4 @@
-"""aiohttp's protocol, watched, and with its own answers in our keys."""
+"""aiohttp's protocol, with a `Watch` for each connection, and with our own error answers."""
 
 import asyncio
 from http import HTTPStatus
@@ -14,7 +14,7 @@ from webhook.server.watchdog import Watch
 
 
 class Protocol(web.RequestHandler):
-    """One connection. What aiohttp does with it is made to measure here, for it has settings for none of this."""
+    """One connection; overrides what aiohttp has no settings for."""
 
     __slots__ = ("_log", "watch")
 

@@ -2,8 +2,8 @@
 
 aiohttp has a timeout for idle connections only, and no bound on how many there are. So each connection has a `Watch` with
 one deadline, and a sweep once in a while drops those that have missed it. A timer for each request would cost more than all
-the rest of this. And where there are as many as there may be, the next one takes the place of the one that has been waited
-for the longest: whoever has something to say says it at once, and is never long among those.
+the rest of this. At the maximum number of connections, a new one replaces the one that has been waited for the longest:
+a client with a request sends it at once, and is never waited for that long.
 
 A connection is in one of four states: in the TLS handshake, or waiting for a header (deadline `header_time` from its first
 byte; a new connection has to send something, too), in the hands of a handler (`request_time`), or idle (none: `keepalive`
@@ -22,7 +22,7 @@ SWEEPS: Final = 10
 
 
 class Watch:
-    """What one connection owes, and until when."""
+    """What a client must send on one connection, and until when."""
 
     __slots__ = ("_answered", "_busy", "_deadline", "_header", "_loop", "_transport", "_watchdog", "handshake")
 

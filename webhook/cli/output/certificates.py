@@ -37,8 +37,8 @@ def report(found: Found, shown: Shown | None) -> dict[str, Any]:
         found: what is kept, and who trusts it.
         shown: what the server shows; None: nobody was asked.
     """
-    kept = found.decoded.kept
-    asked = None if kept is None or kept.asked is None else kept.asked.value
+    kept = found.decoded.state
+    asked = None if kept is None or kept.requested is None else kept.requested.value
     return {
         "place": found.place,
         "authorities": [] if kept is None else _authorities(kept, found),
@@ -73,7 +73,7 @@ def text(told: dict[str, Any]) -> str:
 def _authorities(kept: State, found: Found) -> list[dict[str, Any]]:
     until = {one.certificate: one.until for one in kept.retired}
     told = []
-    for one in kept.authorities:
+    for one in kept.cas:
         if one in until:
             state = "retired"
         elif kept.coming is not None and one == kept.coming.certificate:

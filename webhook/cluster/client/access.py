@@ -1,7 +1,7 @@
-"""Where the API server is and who we are there, as ``kubernetes.aio`` reads it; importing this takes 0.3 s.
+"""Loads the address of the API server and our credentials with ``kubernetes.aio``; importing this takes 0.3 s.
 
-In the order of kubectl and the controllers: a file that was named, ``KUBECONFIG``, the service account of the pod we
-are in, ``~/.kube/config``. Whatever reads files runs in threads.
+In the order of kubectl and the controllers: a named file, ``KUBECONFIG``, the service account of the pod,
+``~/.kube/config``. Everything that reads files runs in threads.
 """
 
 import asyncio
@@ -24,22 +24,22 @@ from webhook.cluster.client.api import ConfigurationError
 from webhook.cluster.client.proxy import proxy_for
 
 SERVICE_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-"""Where a pod finds its token and the CA of the API server."""
+"""The folder of a pod's token and the API server's CA."""
 
 BEARER: Final = "BearerToken"
-"""Under which kubernetes.aio keeps the whole Authorization header."""
+"""The key under which kubernetes.aio stores the whole Authorization header."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The way to one API server.
+    """How to reach one API server.
 
     Attributes:
-        server: its address, perhaps with a path in front of the API's.
-        tls: with the CA that is trusted, and the client certificate if there is one.
-        server_name: the name that its certificate must have, None for that of the address.
-        proxy: the proxy on the way, None for none.
-        authorization: gives the Authorization header of now, None for none; reads a file now and then.
+        server: its address, possibly with a path prefix.
+        tls: with the trusted CA, and the client certificate if there is one.
+        server_name: the name that its certificate must have; None for that of the address.
+        proxy: the proxy to use; None for none.
+        authorization: returns the current Authorization header, None for none; may read a file.
     """
 
     server: URL
@@ -52,18 +52,18 @@ class Access:
 async def load_access(
     kubeconfig: Path | None, environment: Mapping[str, str], service_account: Path = SERVICE_ACCOUNT
 ) -> Access:
-    """The way that is configured, read anew.
+    """Load the configured access.
 
     Args:
-        kubeconfig: a file that was named; it comes first.
-        environment: where ``KUBECONFIG``, the address of the API server in a cluster, and proxies are looked up.
-        service_account: where a pod finds its token.
+        kubeconfig: a named file; it takes precedence.
+        environment: the variables ``KUBECONFIG``, the API server's address in a cluster, and the proxies.
+        service_account: the folder of the pod's token.
 
     Raises:
         ConfigurationError: nothing is configured, or it cannot be used.
     """
     configuration = Configuration()
-    # Go does not ask for what X.509 says of CAs but nobody checked when they were made; Python 3.13 would.
+    # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.
     configuration.disable_strict_ssl_verification = True
     named = environment.get("KUBECONFIG") if kubeconfig is None else str(kubeconfig)
     if not named and environment.get(SERVICE_HOST_ENV_NAME):
@@ -78,7 +78,7 @@ async def load_access(
     except ConfigurationError:
         raise
     except (ConfigException, yaml.YAMLError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        # Python's own errors are what kubernetes.aio makes of a file in which something is not where it should be.
+        # kubernetes.aio raises Python's own errors for a file with a wrong structure.
         raise ConfigurationError(place, f"cannot be used: {str(error) or type(error).__name__}") from error
     server = URL(configuration.host)
     if server.scheme not in {"https", "http"} or not server.host:
@@ -94,7 +94,7 @@ async def load_access(
 
 async def _from_service_account(configuration: Configuration, environment: Mapping[str, str], folder: Path) -> None:
     loader = InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt"), environ=environment)  # type: ignore[no-untyped-call]
-    # Sets a hook, too, that reads the token again once a minute.
+    # This also sets a hook that reads the token again once a minute.
     await asyncio.to_thread(loader.load_and_set, configuration)
 
 
@@ -103,7 +103,7 @@ async def _from_files(configuration: Configuration, place: str) -> None:
         raise ConfigurationError(
             place, "does not exist: name a kubeconfig, or run in a pod with a service account token"
         )
-    # A loop of another thread: it reads files as if nobody else were on the loop, and may start a program for a token.
+    # On a loop of its own, in a thread: it reads files synchronously, and may start a program for a token.
     loading = load_kube_config(  # type: ignore[no-untyped-call]
         config_file=place, client_configuration=configuration, persist_config=False
     )
@@ -118,5 +118,5 @@ def _authorization(configuration: Configuration) -> str | None:
     if configuration.refresh_api_key_hook is not None:
         configuration.refresh_api_key_hook(configuration)
     header = configuration.api_key.get(BEARER)
-    # A token file often ends in a line break, which no header may hold.
+    # A token file often ends in a line break, which no header may contain.
     return header.strip() if header else None

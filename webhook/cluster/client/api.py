@@ -1,11 +1,11 @@
-"""What is asked of a Kubernetes API server, and what can go wrong.
+"""The interface of a Kubernetes API server, and its errors.
 
 ApiError                    base of all errors of this package
-├── ConfigurationError      nothing says where the API server is, or what says it cannot be used
-│   .place, .why            file or variable, and the end of the sentence
-├── UnreachableError        no answer: refused, timed out, broken off half-way, not the server it should be
-│   └── SilenceError        a watch that nothing came from for too long, or that nobody ended
-└── StatusError             an answer that says no
+├── ConfigurationError      no API server is configured, or the configuration cannot be used
+│   .place, .why            file or variable, and the rest of the sentence
+├── UnreachableError        no answer: refused, timed out, broken off, not the expected server
+│   └── SilenceError        a watch that sent nothing for too long, or that did not end in time
+└── StatusError             an answer with an error status
     .status, .reason, .message, .retry_after
 """
 
@@ -23,13 +23,13 @@ Object: TypeAlias = dict[str, Any]
 """A Kubernetes object, as its JSON."""
 
 FIELD_MANAGER: Final = "vgpu-webhook"
-"""By whom an object says that it was written."""
+"""The field manager of everything that we write."""
 
 APPLY: Final = "application/apply-patch+yaml"
-"""The content type of a server-side apply: by a PATCH of its name an object is made, so that a Role can permit just that."""
+"""The content type of a server-side apply, which creates an object by a PATCH of its name: a Role can permit just that."""
 
 SHOWN: Final = 256
-"""Characters of a body without a Status that are told: it may be a proxy's page."""
+"""Characters shown of a body that is no Status: it may be a proxy's page."""
 
 
 class ApiError(Exception):
@@ -37,7 +37,7 @@ class ApiError(Exception):
 
 
 class ConfigurationError(ApiError):
-    """Nothing says how to reach an API server, or what says it cannot be used."""
+    """No API server is configured, or the configuration cannot be used."""
 
     def __init__(self, place: str, why: str) -> None:
         self.place = place
@@ -46,11 +46,11 @@ class ConfigurationError(ApiError):
 
 
 class UnreachableError(ApiError):
-    """There is no answer, or no whole one; what was asked may have been done all the same."""
+    """There is no complete answer; the request may have been carried out all the same."""
 
 
 class SilenceError(UnreachableError):
-    """A watch that nothing came from for too long, or that nobody ended: perhaps nobody is there, perhaps it is quiet."""
+    """A watch sent nothing for too long, or did not end in time: the server may be gone, or nothing has changed."""
 
 
 class _Details(msgspec.Struct):
@@ -58,7 +58,7 @@ class _Details(msgspec.Struct):
 
 
 class _Status(msgspec.Struct):
-    """The part of a ``metav1.Status`` that is told."""
+    """The part of a ``metav1.Status`` that is used."""
 
     code: int = 0
     reason: str = ""
@@ -70,44 +70,44 @@ _decode_status = msgspec.json.Decoder(_Status).decode
 
 
 class StatusError(ApiError):
-    """An answer other than what was needed.
+    """An answer with an error status.
 
     Attributes:
-        status: the HTTP status, or the code of a Status that came within a watch.
+        status: the HTTP status, or the code of a Status within a watch.
         reason: one word for programs, such as ``Forbidden``; empty if there was none.
-        message: the server's own sentence for people, cut in its middle if it is long.
-        retry_after: seconds that the server asks to wait before the next try, None if it doesn't.
+        message: the server's own message, cut in the middle if it is long.
+        retry_after: seconds to wait before the next try, as requested by the server; None if it requested none.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
         self.status = status
         self.reason = reason
-        # It may quote all that was sent; what is wrong with that stands at the end.
+        # A message may quote the whole request; what is wrong with it stands at the end.
         self.message = shown(message, 4 * SHOWN)
         self.retry_after = retry_after
-        told = shown(message, 2 * SHOWN)
-        super().__init__(f"{status} {reason}: {told}" if reason else f"{status}: {told}")
+        short = shown(message, 2 * SHOWN)
+        super().__init__(f"{status} {reason}: {short}" if reason else f"{status}: {short}")
 
     @classmethod
     def read(cls, body: bytes, status: int = 0, retry_after: float | None = None) -> Self:
-        """The error that a body tells; without a `status` it is the code in the body."""
+        """Decode the error in a body; `status` defaults to the code in the body."""
         try:
-            told = _decode_status(body)
+            decoded = _decode_status(body)
         except msgspec.DecodeError:
-            told = _Status(message=body[: 4 * SHOWN].decode(errors="replace")[:SHOWN])
-        if retry_after is None and told.details is not None:
-            retry_after = told.details.retry_after
-        return cls(status or told.code, told.reason, told.message, retry_after)
+            decoded = _Status(message=body[: 4 * SHOWN].decode(errors="replace")[:SHOWN])
+        if retry_after is None and decoded.details is not None:
+            retry_after = decoded.details.retry_after
+        return cls(status or decoded.code, decoded.reason, decoded.message, retry_after)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server said to one request.
+    """The API server's answer to one request.
 
     Attributes:
-        status: the HTTP status, any.
-        body: as it came: JSON, but for errors of a proxy in between.
-        retry_after: seconds that the server asks to wait, None if it doesn't.
+        status: the HTTP status.
+        body: not decoded: JSON, except for errors of a proxy in between.
+        retry_after: seconds to wait before the next try; None if the server requested none.
     """
 
     status: int
@@ -115,10 +115,10 @@ class Answer:
     retry_after: float | None = None
 
     def accepted(self) -> bytes:
-        """The body of a request that succeeded (2xx).
+        """The body of a successful answer (2xx).
 
         Raises:
-            StatusError: it did not.
+            StatusError: the status is another one.
         """
         if HTTPStatus.OK <= self.status < HTTPStatus.MULTIPLE_CHOICES:
             return self.body
@@ -126,7 +126,7 @@ class Answer:
 
 
 class Api(Protocol):
-    """A way to one API server."""
+    """One API server."""
 
     async def request(
         self,
@@ -138,39 +138,39 @@ class Api(Protocol):
         content_type: str = "application/json",
         seconds: float = 10.0,
     ) -> Answer:
-        """Make one request, and give its answer whatever the status.
+        """Make one request, and return its answer whatever the status.
 
         Args:
             method: the HTTP method.
             path: from the root of the API: ``/api/v1/namespaces``.
             query: parameters, not yet quoted.
-            body: what is sent, encoded.
-            content_type: of the body; a patch is told by it.
-            seconds: how long all of it may take.
+            body: the encoded body.
+            content_type: of the body; it determines the kind of a patch.
+            seconds: the time limit of the whole request.
 
         Raises:
-            UnreachableError: no answer within that time.
+            UnreachableError: there is no answer within that time.
         """
         ...
 
     def lines(
         self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a watch: its lines, each whole, without the line break; they end when the server ends them.
+        """Open a watch: its complete lines, without the line breaks, until the server ends it.
 
         Args:
-            path: of the collection that is watched.
-            query: parameters, not yet quoted; ``watch`` is the caller's to set.
-            seconds: how long all of it may take.
-            silence: seconds without a byte after which nobody is believed to be there.
+            path: of the collection to watch.
+            query: parameters, not yet quoted; the caller sets ``watch``.
+            seconds: the time limit of the whole watch.
+            silence: seconds without a byte after which the server is considered gone.
 
         Raises:
             StatusError: the server refuses.
-            UnreachableError: no answer, a line that breaks off or has no end; on the way in or while lines are read.
-            SilenceError: silence, or time over, while lines are read.
+            UnreachableError: there is no answer, or a line breaks off or does not end; on entry or while lines are read.
+            SilenceError: one of the two limits is exceeded while lines are read.
         """
         ...
 
     async def close(self) -> None:
-        """End what is under way."""
+        """Close all connections."""
         ...

@@ -1,4 +1,4 @@
-"""Finding the API server: from outside a cluster by a kubeconfig, from within by the pod's service account."""
+"""Connects to the API server: outside a cluster by a kubeconfig, in a pod by its service account."""
 
 import asyncio
 import importlib
@@ -8,18 +8,18 @@ from typing import Final
 from webhook.cluster.client.api import Api
 
 RELEASE_NAMESPACE: Final = "vgpu-webhook"
-"""The webhook's own namespace, where nothing names another."""
+"""The default of the webhook's own namespace."""
 
 
 async def connect(kubeconfig: Path | None = None) -> Api:
-    """A way to the API server: of the file if given, of ``KUBECONFIG``, of the pod we are in, or of ``~/.kube/config``.
+    """Connect by the named file, else by ``KUBECONFIG``, the pod's service account, or ``~/.kube/config``.
 
-    Nothing is asked of the server yet. Credentials and CAs that change are read again when they do.
+    No request is made yet. Credentials and CAs are read again when they change.
 
     Raises:
-        ConfigurationError: there is none of these, or it cannot be used.
+        ConfigurationError: nothing is configured, or it cannot be used.
     """
-    # kubernetes.aio takes a third of a second to import: only where it is needed, and not on the loop.
+    # Importing kubernetes.aio takes a third of a second: only where it is needed, and not on the loop.
     await asyncio.to_thread(importlib.import_module, "webhook.cluster.client.connection")
     from webhook.cluster.client.connection import open_connection  # noqa: PLC0415
 
@@ -27,10 +27,10 @@ async def connect(kubeconfig: Path | None = None) -> Api:
 
 
 def in_cluster_namespace(folder: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount")) -> str | None:
-    """The namespace of the pod we are in, None outside a cluster.
+    """The namespace of the pod that this runs in; None outside a cluster.
 
     Args:
-        folder: where a pod finds its service account.
+        folder: of the pod's service account.
     """
     try:
         return (folder / "namespace").read_text("utf-8").strip() or None
@@ -39,5 +39,5 @@ def in_cluster_namespace(folder: Path = Path("/var/run/secrets/kubernetes.io/ser
 
 
 def release_namespace_of(named: str | None) -> str:
-    """The webhook's own namespace: as named, else that of the pod we are in, else `RELEASE_NAMESPACE`."""
+    """The webhook's own namespace: as named, else that of the pod that this runs in, else `RELEASE_NAMESPACE`."""
     return named or in_cluster_namespace() or RELEASE_NAMESPACE

@@ -1,4 +1,4 @@
-"""The API of a real server: aiohttp's transport, told by `access` where to go and as whom."""
+"""The API of a real server: aiohttp as transport, with the address and credentials from `access`."""
 
 import asyncio
 import contextlib
@@ -22,26 +22,26 @@ from webhook.cluster.client.api import Answer, Api, ConfigurationError, SilenceE
 from webhook.cluster.client.whole_lines import whole_lines
 
 CONNECT_SECONDS: Final = 5.0
-"""For TCP and TLS: the API server is near; a lost packet is sent again after 1 s and 3 s."""
+"""For TCP and TLS: the API server is near; TCP repeats a lost packet after 1 s and 3 s."""
 
 RENEWAL_PAUSE: Final = 10.0
-"""Seconds between two readings of credentials that the server refuses: a program that gives tokens is dear to start."""
+"""Seconds between two reloads of credentials that the server refuses: starting a program for tokens is expensive."""
 
 MAX_CONNECTIONS: Final = 32
-"""A watch holds one each; the rest is for a burst of namespaces never seen before."""
+"""Each watch holds one; the rest is for bursts of unknown namespaces."""
 
 MAX_BODY: Final = 128 * 1024 * 1024
-"""Longest answer: half of what a small container may use. Rather a list that fails than a process that is killed."""
+"""Longest answer: half of a small container's memory. Better a failed list than a killed process."""
 
 CLOSE_SECONDS: Final = 1.0
-"""For the connections to end after they were closed: the end of a TLS session takes an answer of the server's."""
+"""For the connections to end after they were closed: ending a TLS session takes an answer of the server."""
 
 KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 5}
-"""A peer that has vanished is noticed in 45 s, the time in which Go's clients notice it by pings."""
+"""A vanished peer is noticed within 45 s, as by the pings of Go's clients."""
 
 
 async def open_connection(kubeconfig: Path | None = None, service_account: Path = SERVICE_ACCOUNT) -> Api:
-    """The API of the server that is configured; see `webhook.cluster.client.connect.connect`."""
+    """Open a connection to the configured server; see `webhook.cluster.client.connect.connect`."""
 
     async def load() -> Access:
         return await load_access(kubeconfig, os.environ, service_account)
@@ -50,8 +50,8 @@ async def open_connection(kubeconfig: Path | None = None, service_account: Path 
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """One request, before it is known who makes it."""
+class _Request:
+    """One request, independent of credentials."""
 
     method: str
     path: str
@@ -64,7 +64,7 @@ class _Asked:
 
 
 class _Session:
-    """The connections made with one set of credentials; closed when it is replaced and the last request has ended."""
+    """The connections with one set of credentials; closed once it is replaced and its last request has ended."""
 
     def __init__(self, access: Access) -> None:
         self._access = access
@@ -77,7 +77,7 @@ class _Session:
             cookie_jar=aiohttp.DummyCookieJar(),
             headers={
                 "Accept": "application/json",
-                # Near as the server is, packing would take longer than carrying.
+                # The server is near: compressing would take longer than sending.
                 "Accept-Encoding": "identity",
                 "User-Agent": f"vgpu-webhook/{webhook.__version__}",
             },
@@ -88,24 +88,24 @@ class _Session:
         return self._http.closed
 
     @contextlib.asynccontextmanager
-    async def call(self, asked: _Asked, limit: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
-        """Send a request and give the response when its header has come."""
+    async def send(self, call: _Request, limit: aiohttp.ClientTimeout) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request, and return the response once its headers have arrived."""
         if self._http.closed:
-            raise UnreachableError(f"{asked}: the connection has been closed")
+            raise UnreachableError(f"{call}: the connection has been closed")
         self._users += 1
         try:
             authorization = await asyncio.to_thread(self._access.authorization)
             headers = {} if authorization is None else {"Authorization": authorization}
-            if asked.body is not None:
-                headers["Content-Type"] = asked.content_type
+            if call.body is not None:
+                headers["Content-Type"] = call.content_type
             async with self._http.request(
-                asked.method,
-                f"{self._base}{asked.path}",
-                params=asked.query,
-                data=asked.body,
+                call.method,
+                f"{self._base}{call.path}",
+                params=call.query,
+                data=call.body,
                 headers=headers,
                 timeout=limit,
-                allow_redirects=False,  # one would carry the token elsewhere
+                allow_redirects=False,  # a redirect would send the token elsewhere
                 proxy=self._access.proxy,
                 server_hostname=self._access.server_name,
             ) as response:
@@ -115,16 +115,16 @@ class _Session:
             await self._close_if_over()
 
     async def retire(self) -> None:
-        """Close the connections once nobody uses them any more."""
+        """Close the connections once their last request has ended."""
         self._retired = True
         await self._close_if_over()
 
     async def close(self) -> None:
-        """Close the connections now, and return when they have ended: a loop that ends before leaves them open."""
+        """Close the connections, and return when they have ended: a loop that ends earlier leaves them open."""
         await self._http.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                while any(one.fileno() >= 0 for one in self._sockets):  # noqa: ASYNC110  (aiohttp tells nobody)
+                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  (aiohttp has no event for it)
                     await asyncio.sleep(0.005)
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
@@ -138,11 +138,11 @@ class _Session:
 
 
 class Connection:
-    """An `Api` whose credentials and CAs are read again when the server, or we, no longer accept them.
+    """An `Api` that reloads credentials and CAs when the server, or this side, no longer accepts them.
 
     Args:
-        load: reads the way to the server anew.
-        access: the way to begin with.
+        load: loads the access again.
+        access: the access to begin with.
     """
 
     def __init__(self, load: Callable[[], Awaitable[Access]], access: Access) -> None:
@@ -162,29 +162,29 @@ class Connection:
         content_type: str = "application/json",
         seconds: float = 10.0,
     ) -> Answer:
-        asked = _Asked(method, path, query or {}, body, content_type)
+        call = _Request(method, path, query or {}, body, content_type)
         limit = aiohttp.ClientTimeout(sock_connect=CONNECT_SECONDS)
-        with _unreachable(asked, f"no answer within {seconds:g} s"):
+        with _unreachable(call, f"no answer within {seconds:g} s"):
             async with asyncio.timeout(seconds), contextlib.AsyncExitStack() as stack:
-                response = await self._open(stack, asked, limit)
+                response = await self._open(stack, call, limit)
                 return Answer(response.status, await _body(response), _retry_after(response))
 
     @contextlib.asynccontextmanager
     async def lines(
         self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
-        asked = _Asked("GET", path, query)
+        call = _Request("GET", path, query)
         limit = aiohttp.ClientTimeout(total=seconds, sock_connect=CONNECT_SECONDS, sock_read=silence)
         async with contextlib.AsyncExitStack() as stack:
-            with _unreachable(asked, f"no answer within {CONNECT_SECONDS:g} s, or no header within {silence:g} s"):
-                response = await self._open(stack, asked, limit)
+            with _unreachable(call, f"no answer within {CONNECT_SECONDS:g} s, or no header within {silence:g} s"):
+                response = await self._open(stack, call, limit)
                 if response.status != HTTPStatus.OK:
                     raise StatusError.read(await _body(response), response.status, _retry_after(response))
 
             async def chunks() -> AsyncGenerator[bytes, None]:
-                # Here and not around the yield below: what a reader raises is none of ours.
-                late = f"not a key in {silence:g} s, or not over in {seconds:g} s"
-                with _unreachable(asked, late, SilenceError):
+                # Here and not around the yield below: errors of a reader must not be converted.
+                late = f"nothing received in {silence:g} s, or not over in {seconds:g} s"
+                with _unreachable(call, late, SilenceError):
                     async for chunk in response.content.iter_any():
                         yield chunk
 
@@ -196,21 +196,21 @@ class Connection:
             await session.close()
 
     async def _open(
-        self, stack: contextlib.AsyncExitStack, asked: _Asked, limit: aiohttp.ClientTimeout
+        self, stack: contextlib.AsyncExitStack, call: _Request, limit: aiohttp.ClientTimeout
     ) -> aiohttp.ClientResponse:
         session = self._session
         try:
-            response = await stack.enter_async_context(session.call(asked, limit))
+            response = await stack.enter_async_context(session.send(call, limit))
             if response.status != HTTPStatus.UNAUTHORIZED or not await self._renew(session):
                 return response
         except aiohttp.ClientConnectorCertificateError:
-            # Nothing was sent: a CA has been replaced, and perhaps in our files too.
+            # Nothing was sent: a CA has been replaced, and possibly in our files, too.
             if not await self._renew(session):
                 raise
-        return await stack.enter_async_context(self._session.call(asked, limit))
+        return await stack.enter_async_context(self._session.send(call, limit))
 
     async def _renew(self, used: _Session) -> bool:
-        """Read credentials and CAs again, unless that was just done; whether there are others than `used`."""
+        """Reload credentials and CAs, unless that was just done; whether a session other than `used` is in force."""
         async with self._renewal:
             if self._session is not used:
                 return True
@@ -221,7 +221,7 @@ class Connection:
             try:
                 access = await self._load()
             except ConfigurationError:
-                # A file that is just being replaced; what is known stays, and the answer says what the matter is.
+                # A file that is just being replaced: the session stays, and the caller sees the server's answer.
                 return False
             self._session = _Session(access)
             self._sessions = [*(session for session in self._sessions if not session.closed), self._session]
@@ -230,13 +230,13 @@ class Connection:
 
 
 @contextlib.contextmanager
-def _unreachable(asked: _Asked, late: str, when_late: type[UnreachableError] = UnreachableError) -> Iterator[None]:
+def _unreachable(call: _Request, late: str, when_late: type[UnreachableError] = UnreachableError) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise when_late(f"{asked}: {late}") from error
+        raise when_late(f"{call}: {late}") from error
     except (aiohttp.ClientError, ConfigException, OSError) as error:
-        raise UnreachableError(f"{asked}: {str(error) or type(error).__name__}") from error
+        raise UnreachableError(f"{call}: {str(error) or type(error).__name__}") from error
 
 
 async def _body(response: aiohttp.ClientResponse) -> bytes:

@@ -1,7 +1,7 @@
-"""Kubernetes Events, so that ``kubectl describe`` of an object says what we make of it.
+"""Writes Kubernetes Events, so that ``kubectl describe`` shows what became of an object.
 
-The name of an Event follows from what it says: replicas and later processes find the one that is there already. It counts how
-many versions of the object it was said of, or, where the object's version is not known, how often it was said.
+The name of an Event is derived from its content, so that replicas and later processes find an existing one. Its count is
+the number of the object's versions that it was written for; where the version is unknown, the number of writes.
 """
 
 import datetime as dt
@@ -17,14 +17,14 @@ from webhook.cluster.client.api import Api, UnreachableError
 Type: TypeAlias = Literal["Normal", "Warning"]
 
 LONGEST_MESSAGE: Final = 1024
-"""Bytes of an Event's message that the API server takes."""
+"""Bytes of an Event's message that the API server accepts."""
 
 LONGEST_NAME: Final = 200
-"""Characters of the object's name in the Event's, which has 253 at most, a dot and 16 more."""
+"""Characters of the object's name in the Event's name, which has at most 253, with a dot and 16 digits."""
 
 COMPONENT: Final = "vgpu-webhook"
 ATTEMPTS: Final = 3
-"""Counts that lose against another replica; one too few does not matter."""
+"""Updates of a count that may lose against other replicas; a count too low does not matter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,8 +32,8 @@ class Subject:
     """The object that an Event is about.
 
     Attributes:
-        namespace: empty for one without a namespace; its Events are in ``default``.
-        version: its resourceVersion: of one version, the same is said once. Empty: each time is one of its own.
+        namespace: empty for a cluster-wide object, whose Events are in ``default``.
+        version: its resourceVersion: for one version, an Event counts once. Empty: every write counts.
     """
 
     api_version: str
@@ -64,17 +64,17 @@ class Events:
         self._api = api
 
     async def tell(self, subject: Subject, type_: Type, reason: str, message: str) -> None:
-        """Say something of one version of an object, once.
+        """Write an Event about one version of an object, once.
 
         Args:
             subject: the object.
-            type_: ``Warning`` if somebody has to act.
+            type_: ``Warning`` if an operator has to act.
             reason: one word for programs.
             message: for people; cut if it is too long.
 
         Raises:
-            StatusError: the server says no.
-            UnreachableError: it says nothing, or nothing that can be read.
+            StatusError: the server refuses.
+            UnreachableError: there is no answer, or none that can be decoded.
         """
         event = event_of(subject, type_, reason, message, dt.datetime.now(dt.UTC))
         collection = f"/api/v1/namespaces/{event['metadata']['namespace']}/events"
@@ -87,7 +87,7 @@ class Events:
                 return
 
     async def _counted(self, path: str, event: dict[str, Any]) -> bool:
-        """Count on an Event that is there; False if another replica came first, or it is gone."""
+        """Increase the count of an existing Event; False if another replica was faster, or the Event is gone."""
         answer = await self._api.request("GET", path)
         if answer.status == HTTPStatus.NOT_FOUND:
             return False
@@ -108,9 +108,9 @@ class Events:
 
 
 def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.datetime) -> dict[str, Any]:
-    """The Event, as it is created the first time."""
+    """The Event, as it is first created."""
     message = shortened(message, LONGEST_MESSAGE)
-    said = hashlib.sha256(msgspec.json.encode((subject.uid, type_, reason, message))).hexdigest()[:16]
+    digest = hashlib.sha256(msgspec.json.encode((subject.uid, type_, reason, message))).hexdigest()[:16]
     involved = {"apiVersion": subject.api_version, "kind": subject.kind, "name": subject.name, "uid": subject.uid}
     if subject.namespace:
         involved["namespace"] = subject.namespace
@@ -120,7 +120,7 @@ def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.d
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{subject.name[:LONGEST_NAME].rstrip('.-')}.{said}",
+            "name": f"{subject.name[:LONGEST_NAME].rstrip('.-')}.{digest}",
             "namespace": subject.namespace or "default",
         },
         "involvedObject": involved,
@@ -136,7 +136,7 @@ def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.d
 
 
 def shortened(text: str, most: int) -> str:
-    """A text of at most so many bytes, with an ellipsis where it was cut."""
+    """A text of at most `most` bytes, with an ellipsis if it was cut."""
     encoded = text.encode()
     if len(encoded) <= most:
         return text

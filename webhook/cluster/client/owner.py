@@ -1,7 +1,7 @@
-"""The object that all a release has written goes with: when it is deleted, Kubernetes collects the rest.
+"""The owner of everything that a release writes: when it is deleted, Kubernetes collects the rest.
 
-A ClusterRole, for only a cluster-wide object may own the webhook configuration. So removing a release leaves nothing
-behind, even when no replica is left that could clean up.
+The owner is a ClusterRole, for only a cluster-wide object may own the webhook configuration. So removing a release
+leaves nothing behind, even when no replica is left to clean up.
 """
 
 from http import HTTPStatus
@@ -15,17 +15,17 @@ CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
 
 async def owner_reference(api: Api, role: str | None) -> Object | None:
-    """A reference to a role as it is now: one to a role that is gone would have its dependents collected.
+    """Make an owner reference to a role as it is now: dependents of a deleted role would be collected.
 
     Args:
-        api: the way to the API server.
+        api: the API server.
         role: the name of the ClusterRole; None if there is no release.
 
     Returns:
-        None if there is no such role, or it may not be read.
+        None if there is no such role, or reading it is forbidden.
 
     Raises:
-        ApiError: the API server does not say.
+        ApiError: the request fails.
     """
     if role is None:
         return None

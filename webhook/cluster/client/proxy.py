@@ -1,7 +1,7 @@
-"""Which proxy leads to an address, by the environment: as Go programs read it, so that all of a cluster agree.
+"""The proxy for an address, from the environment as Go programs read it, so that all programs of a cluster agree.
 
-The standard library knows no networks in ``NO_PROXY``, and an API server is known by its address in a cluster: it would
-be sought through the proxy although ``10.0.0.0/8`` is excepted.
+Python's standard library supports no networks in ``NO_PROXY``, and in a cluster the API server is called by its address:
+it would be called through the proxy although ``10.0.0.0/8`` is excepted.
 """
 
 import ipaddress
@@ -11,7 +11,7 @@ from yarl import URL
 
 
 def proxy_for(url: URL, environment: Mapping[str, str]) -> str | None:
-    """The proxy to use for a URL, None for the direct way."""
+    """The proxy to use for a URL; None for none."""
     name = f"{url.scheme}_proxy"
     proxy = environment.get(name.upper()) or environment.get(name)
     if not proxy or _excepted(url, environment.get("NO_PROXY") or environment.get("no_proxy") or ""):
@@ -36,7 +36,7 @@ def _names(entry: str, host: str, port: int | None) -> bool:
     name, colon, number = entry.partition(":")
     if colon and number != str(port):
         return False
-    # Go's rule: a dot in front means names below it only; without one the name itself too.
+    # Go's rule: with a leading dot, only names below it match; without one, the name itself, too.
     name = name.removeprefix("*") if name.startswith("*.") else name
     return name in {"*", host} or host.endswith(name if name.startswith(".") else f".{name}")
 

@@ -1,12 +1,12 @@
-"""Keeps in memory what we read of all objects of a kind: one list, then a watch, for as long as it is asked to.
+"""Holds all objects of a kind in memory, in part, and keeps them up to date: one list, then a watch.
 
-What was last known stays in force while the API server cannot be reached, and nobody who reads it has to know.
+While the API server cannot be reached, the last known objects stay, and readers need not know.
 
-- An object that vanished while nobody watched is gone after the next list: a list replaces everything.
-- A watch goes on from the version of the last event or bookmark. The server ends it in good order now and then; when
-  it has forgotten that version (410), or says anything else that a further try would not change, a list begins anew.
-- Every new try is preceded by a pause, also after an end in good order: all watches of a cluster end at once when an
-  API server restarts. The pause grows from try to try, up to a bound, until a watch has held for a while.
+- A list replaces everything, so an object that vanished between two watches is gone after the next list.
+- A watch continues from the version of the last event or bookmark. The server ends it in good order now and then; when
+  the server has forgotten that version (410), or a retry would not help for another reason, the objects are listed again.
+- Every try is preceded by a pause, also after an end in good order: when an API server restarts, all watches of a
+  cluster end at once. The pause grows with each try, up to a bound, until a watch has lasted for a while.
 """
 
 import asyncio
@@ -20,13 +20,12 @@ from typing import Final, Generic, Protocol, TypeVar
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from certs.backoff import Backoff
 from webhook.cluster.client.api import Api, SilenceError, StatusError, UnreachableError
-
-LIST_SECONDS: Final = 30.0
-"""For one page: the API server gives up a request after 60 s, and one page takes it some milliseconds."""
+from webhook.cluster.client.read import PAGE, pages
 
 GRACE: Final = 30.0
-"""Seconds after which a watch that the server should have ended is ended by us."""
+"""Seconds after which this side ends a watch that the server should have ended."""
 
 RETRYABLE: Final = {
     HTTPStatus.UNAUTHORIZED,
@@ -34,46 +33,41 @@ RETRYABLE: Final = {
     HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.SERVICE_UNAVAILABLE,
 }
-"""Refusals of a watch that say nothing about its version: it can go on from there."""
+"""Refusals of a watch that do not concern its version: it can continue from there."""
 
 AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
 
 @dataclass(frozen=True, slots=True)
 class WatchConfig:
-    """How patient a reflector is; seconds.
+    """The times of a reflector, in seconds, and the size of a page.
 
     Attributes:
-        page: objects in one answer to a list, as kubectl asks for them.
-        watch: least and most time after which the server is asked to end a watch, as in Go's clients.
-        silence: without a byte for so long, a watch is opened anew: a bookmark comes every minute, the first within two
+        page: objects in one answer to a list.
+        watch: least and most time after which the server is requested to end a watch, as in Go's clients.
+        silence: a watch is reopened after that time without a byte: a bookmark comes every minute, the first within two
             (measured on 1.36).
-        first: the first pause; short, for news wait for its end.
-        longest: no pause is longer: three kinds on three replicas ask less than once a second all together.
-        settled: a watch that has held for so long ends the growth of pauses.
+        first: the first pause; short, for it delays all changes.
+        longest: the longest pause: three kinds on three replicas make less than one request a second in total.
+        settled: a watch that has lasted so long resets the pauses.
     """
 
-    page: int = 500
+    page: int = PAGE
     watch: tuple[int, int] = (300, 600)
     silence: float = 150.0
     first: float = 0.2
     longest: float = 15.0
     settled: float = 10.0
 
-    def pause(self, tries: int, chance: float) -> float:
-        """How long to wait after so many tries: by chance (0 to 1) at least half of what it would be at most."""
-        # The exponent is bounded, for days of trying would make a number too large for a float.
-        return min(self.longest, self.first * 2.0 ** min(tries, 32)) * (1 + chance) / 2
-
 
 class Metadata(Protocol):
-    """What has to be read of every object, besides what its owner reads."""
+    """The metadata that a reflector needs."""
 
     @property
     def name(self) -> str: ...
     @property
     def namespace(self) -> str:
-        """Empty where there are no namespaces."""
+        """Empty for a cluster-wide object."""
         ...
 
     @property
@@ -81,7 +75,7 @@ class Metadata(Protocol):
 
 
 class Object(Protocol):
-    """A msgspec struct with the fields of a kind that are read."""
+    """A msgspec struct with the fields of a kind that are decoded."""
 
     @property
     def metadata(self) -> Metadata: ...
@@ -119,30 +113,30 @@ _decode_bookmark = msgspec.json.Decoder(_Bookmark).decode
 
 
 def key_of(metadata: Metadata) -> str:
-    """What an object is known by: ``namespace/name``, or its name where there are no namespaces."""
+    """The key of an object: ``namespace/name``, or its name if it is cluster-wide."""
     return f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
 
 
 class Reflector(Generic[T, V]):
-    """What is kept of the objects of one kind.
+    """Holds the objects of one kind.
 
     Args:
-        api: the way to the API server.
+        api: the API server.
         path: of the collection: ``/api/v1/namespaces``.
-        kind: a msgspec struct with what is read of an object.
-        keep: what is held of an object.
-        log: where trouble and its end are told, once each.
+        kind: the msgspec struct that objects are decoded into.
+        keep: returns the part of an object that is held.
+        log: for failures and their end, once each.
         changed: called with the keys of what was added, changed or removed, after every list and every event; not for
-            an object of which the same is held as before. It must not raise.
+            an object whose held part is the same as before. It must not raise.
         query: selectors, such as ``labelSelector``.
-        pace: how patient it is.
+        pace: its times.
         clock: monotonic seconds.
-        chance: a random number from 0 to 1.
-        sleep: waits so many seconds.
+        chance: returns a random number from 0 to 1.
+        sleep: waits for a number of seconds.
 
     Attributes:
-        synced: set once everything there was has been seen.
-        last_contact: when the server last said something, by `clock`; None if it never has.
+        synced: set after the first complete list.
+        last_contact: when the server last sent something, by `clock`; None if it never has.
     """
 
     def __init__(
@@ -176,17 +170,17 @@ class Reflector(Generic[T, V]):
         self._decode_object = msgspec.json.Decoder(kind).decode
         self._objects: dict[str, V] = {}
         self._version: str | None = None
-        self._tries = 0
+        self._backoff = Backoff(self._pace.first, self._pace.longest, chance)
         self._trouble = ""
 
     @property
     def objects(self) -> Mapping[str, V]:
-        """What is held now, by key. A list puts another mapping in its place; an event changes it."""
+        """The objects held now, by key. A list replaces the mapping; an event changes it."""
         return self._objects
 
     @property
     def age(self) -> float | None:
-        """Seconds since the server last said something; None if it never has."""
+        """Seconds since the server last sent something; None if it never has."""
         return None if self.last_contact is None else self._clock() - self.last_contact
 
     async def run(self) -> None:
@@ -203,36 +197,30 @@ class Reflector(Generic[T, V]):
                 self._failed(str(error.status), error)
                 least = min(error.retry_after or 0.0, self._pace.longest)
             except SilenceError as error:
-                # Nothing may have happened; if nobody is there, the next try will tell.
+                # Possibly nothing has changed; if the server is gone, the next try fails.
                 self._log.debug("watch_silent", error=str(error))
             except UnreachableError as error:
                 self._failed("unreachable", error)
             except msgspec.DecodeError as error:
                 self._version = None
                 self._failed("unreadable", error)
-            pause = self._pace.pause(self._tries, self._chance())
-            self._tries += 1
-            await self._sleep(max(pause, least))
+            await self._sleep(max(self._backoff.failed(), least))
 
     async def _list(self) -> str:
-        """See everything there is, and return the version of which it is so."""
+        """List all objects, and return the version of the list."""
         found: dict[str, V] = {}
-        query = {**self._query, "limit": str(self._pace.page)}
-        while True:
-            answer = await self._api.request("GET", self._path, query=query, seconds=LIST_SECONDS)
-            page: _Page[T] = self._decode_page(answer.accepted())
+        version = ""
+        decode: Callable[[bytes], _Page[T]] = self._decode_page
+        async for page in pages(self._api, self._path, decode, self._query, self._pace.page):
             self.last_contact = self._clock()
-            for item in page.items:
-                found[key_of(item.metadata)] = self._keep(item)
-            if not page.metadata.more:
-                break
-            query["continue"] = page.metadata.more
+            found |= {key_of(item.metadata): self._keep(item) for item in page.items}
+            version = page.metadata.resource_version
         self._replace(found)
         self.synced.set()
-        return page.metadata.resource_version
+        return version
 
     async def _watch(self, version: str) -> None:
-        """Follow what happens from a version on until the server ends it."""
+        """Follow all events after a version until the server ends the watch."""
         least, most = self._pace.watch
         lasting = least + int(self._chance() * (most - least))
         query = {
@@ -249,12 +237,12 @@ class Reflector(Generic[T, V]):
             try:
                 async for line in lines:
                     self.last_contact = self._clock()
-                    self._version = self._took(_decode_event(line))
+                    self._version = self._apply(_decode_event(line))
             finally:
                 settling.cancel()
 
-    def _took(self, event: _Event) -> str:
-        """Do what an event says, and return the version that it brings."""
+    def _apply(self, event: _Event) -> str:
+        """Apply an event, and return its version."""
         if event.type == "BOOKMARK":
             return _decode_bookmark(event.object).metadata.resource_version
         if event.type == "ERROR":
@@ -280,13 +268,13 @@ class Reflector(Generic[T, V]):
             self._changed(gone | changed)
 
     def _settled(self) -> None:
-        self._tries = 0
+        self._backoff.reset()
         if self._trouble:
             self._trouble = ""
             self._log.info("watch_restored")
 
     def _failed(self, trouble: str, error: Exception) -> None:
-        """Tell it, if it is not what was told last."""
+        """Log a failure, unless it is what was logged last."""
         if trouble == self._trouble:
             return
         self._trouble = trouble

@@ -1,4 +1,4 @@
-"""Cuts a stream into lines. aiohttp's own reader of lines stops at 128 KiB; an object may have megabytes."""
+"""Cuts a stream into lines. aiohttp's own line reader is limited to 128 KiB; an object may have megabytes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
@@ -10,7 +10,7 @@ MAX_LINE: Final = 16 * 1024 * 1024
 
 
 async def whole_lines(chunks: AsyncIterator[bytes], longest: int = MAX_LINE) -> AsyncGenerator[bytes, None]:
-    """Each line of a stream that comes in chunks of any size, without its line break; empty lines are passed over.
+    """The lines of a stream in chunks of any size, without line breaks; empty lines are skipped.
 
     Raises:
         UnreachableError: a line is longer than `longest` bytes, or breaks off.

@@ -1,8 +1,8 @@
-"""Which documents can be in force together, and which of them is to blame where not all can.
+"""Which documents can be in force together, and which one is at fault if not all can.
 
-All at once, if that works. Else what was in force before comes first, built-in mappings before it, and each newer document is
-put to it, the oldest ConfigMap first: one that does not fit with those before it is the bad one. It is looked for by halves,
-so that one bad document among a thousand costs ten tries and not a thousand.
+All of them, if that works. Otherwise the documents that were in force before come first, after the built-in mappings, and
+newer ones are added, the oldest ConfigMap first: a document that is incompatible with those before it is at fault. It is
+found by bisection, so that one bad document among a thousand costs ten tries and not a thousand.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -20,18 +20,18 @@ from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 
 Choice: TypeAlias = Mapping[str, Sound]
-"""The document that is taken of each ConfigMap, by its name."""
+"""The document in force of each ConfigMap, by the ConfigMap's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fitting:
-    """Puts documents together under some settings; made by `fitting_under`.
+    """Combines documents under some settings; made by `fitting_under`.
 
     Attributes:
-        settings: what they are put together under; what these say of vendors that are not there does not count.
-        largest_card: bytes, as the settings say it.
+        settings: those in force; keys about unknown vendors do not count.
+        largest_card: bytes, from the settings.
         order: the names of all ConfigMaps, oldest first.
-        memo: of probes.
+        memo: caches probes.
     """
 
     settings: Settings
@@ -40,13 +40,13 @@ class Fitting:
     memo: DocumentCache
 
     def best(self, newest: Choice, stable: Choice) -> Choice:
-        """What of each ConfigMap can be in force.
+        """Choose the documents that can be in force together.
 
         Args:
-            newest: the documents that are there now, and in order by themselves.
+            newest: the current documents that are valid by themselves.
             stable: those that were accepted last.
         """
-        probed = {name: one for name, one in newest.items() if not self._probed_alone(one)}
+        probed = {name: document for name, document in newest.items() if not self._probed_alone(document)}
         newer, stable = self._with_room(probed, stable)
         whole = {name: newer.get(name) or stable[name] for name in self.order if name in newer or name in stable}
         fits = self._tried({}, whole)
@@ -59,12 +59,12 @@ class Fitting:
             grown = self._grown(grown, [(name, one) for name, one in self._in_order(stable) if name not in grown])
             if grown == chosen:
                 break
-            # Once more: what was taken may be what another one needed.
+            # Once more: a document that was added may be one that another needs.
             chosen = grown
         return chosen
 
     def objections(self, name: str, one: Sound, chosen: Choice) -> Problems:
-        """Why a document is not taken where others are; never empty for one that `best` has left out."""
+        """Why a document is not chosen beside others; never empty for one that `best` has left out."""
         document = one.prepared.merged.document
         joined = {**chosen, name: one}
         older = by_vendor(joined, self.order)[one.vendor]
@@ -74,12 +74,12 @@ class Fitting:
         found = self._probed_alone(one) or self._crowded(one, chosen) or self._problems(joined)
         own = [each for each in found if each.source in {"", document.source}]
         here = [placed(each, document) for each in own] or found
-        return tuple(here) or (Problem("it does not go together with the others", source=document.source),)
+        return tuple(here) or (Problem("it is incompatible with the other documents", source=document.source),)
 
     def _with_room(self, newest: Choice, stable: Choice) -> tuple[Choice, Choice]:
-        """Those of the documents for which match conditions have room: what was in force before comes first, then the oldest.
+        """The documents that match conditions have room for: first those in force before, then the oldest.
 
-        What is too much is told by a sum: that is no reason to try documents with each other.
+        Room is a sum, so there is no need to try combinations.
         """
         room = _room_beside(())
         newer: dict[str, Sound] = {}
@@ -92,12 +92,12 @@ class Fitting:
         return newer, older
 
     def _crowded(self, one: Sound, chosen: Choice) -> Problems:
-        """Whether match conditions have room for a document beside others."""
+        """The problem with a document that match conditions have no room for beside others; none if they have."""
         beyond = _room_beside(chosen.values()).take(one.prepared.vendor.lets_through)
         if not beyond:
             return ()
-        message = f"with it the names of all documents that let pods through would be {beyond}"
-        return (Problem(message, (), "leave out names, or whole documents"),)
+        message = f"with it, the names of all documents that let pods through would be {beyond}"
+        return (Problem(message, (), "remove names, or whole documents"),)
 
     def _in_order(self, choice: Choice) -> list[tuple[str, Sound]]:
         return [(name, choice[name]) for name in self.order if name in choice]
@@ -106,7 +106,7 @@ class Fitting:
         return self.memo.probe(one, one.prepared.vendor, self.largest_card)
 
     def _problems(self, choice: Choice) -> Problems:
-        """What stands in the way of a choice; nothing if it fits."""
+        """The problems of a choice; none if its documents are compatible."""
         winners = by_vendor(choice, self.order)
         policy = compiled({name: one.prepared for name, one in winners.items()}, self.settings)
         if not isinstance(policy, Policy):
@@ -115,14 +115,14 @@ class Fitting:
         return next(filter(None, probes), ())
 
     def _tried(self, chosen: Choice, more: Choice) -> Choice | None:
-        """The choice with more, without the younger ConfigMaps whose vendors that takes; None if it does not fit."""
+        """The choice with `more`, less newer ConfigMaps for the same vendors; None if it has problems."""
         trial = {**chosen, **more}
         winners = by_vendor(trial, self.order)
         left = {name: one for name, one in trial.items() if winners[one.vendor] is one}
         return None if more.keys() - left.keys() or self._problems(left) else left
 
     def _grown(self, chosen: Choice, more: Sequence[tuple[str, Sound]]) -> Choice:
-        """The choice with those of `more` that fit, one after the other; one that does not fit is left out."""
+        """The choice with the compatible ones of `more`, one after the other; incompatible ones are left out."""
         fits = self._tried(chosen, dict(more))
         if fits is not None:
             return fits
@@ -133,14 +133,14 @@ class Fitting:
 
 
 def fitting_under(settings: Settings, order: Sequence[str], memo: DocumentCache) -> Fitting:
-    """How documents are put together under some settings; the arguments are the attributes of `Fitting`."""
+    """Make a `Fitting` under some settings; the arguments are its attributes."""
     policy = compiled({}, settings)
-    assert isinstance(policy, Policy)  # noqa: S101  (built-in mappings fit together)
+    assert isinstance(policy, Policy)  # noqa: S101  (built-in mappings are compatible)
     return Fitting(settings, policy.largest_card, order, memo)
 
 
 def _room_beside(taken: Iterable[Sound]) -> Capacity:
-    """What match conditions still hold beside these documents and the built-in ones."""
+    """The room left in match conditions beside these documents and the built-in ones."""
     room = Capacity()
     for vendor in (*vendors_with({}).values(), *(one.prepared.vendor for one in taken)):
         room.take(vendor.lets_through)
@@ -148,7 +148,7 @@ def _room_beside(taken: Iterable[Sound]) -> Capacity:
 
 
 def by_vendor(choice: Choice, order: Sequence[str]) -> dict[str, Sound]:
-    """The documents by vendor; of two for one vendor that of the older ConfigMap."""
+    """The documents by vendor; of two for one vendor, that of the older ConfigMap."""
     winners: dict[str, Sound] = {}
     for name in order:
         if name in choice:
@@ -157,9 +157,10 @@ def by_vendor(choice: Choice, order: Sequence[str]) -> dict[str, Sound]:
 
 
 def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | Problems:
-    """The policy of mappings (by vendor) over the built-in ones, under as much of the settings as applies to them.
+    """Compile mappings (by vendor) over the built-in ones, under the settings that apply to them.
 
-    It has no digest. In its place come the problems that are not of the settings.
+    Returns:
+        The policy, without a digest; or problems that do not come from the settings.
     """
     vendors = vendors_with(own)
     while True:
@@ -171,7 +172,7 @@ def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | Proble
             if not of_settings:
                 return error.problems
             settings = without(settings, of_settings)
-        except Exception as error:  # noqa: BLE001  (whichever of the documents brings it out is found by halves)
+        except Exception as error:  # noqa: BLE001  (bisection finds the document that causes it)
             return (bug(error, "", None),)
         else:
             return policy

@@ -1,4 +1,4 @@
-"""The ConfigMaps that a policy is made of: which they are, and what is read of them."""
+"""The ConfigMaps that make up a policy: their names, and the fields that are read."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -6,18 +6,19 @@ from typing import Final
 
 import msgspec
 
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.labels import MAPPING
 
 MAPPING_KEY: Final = "mapping.yaml"
 SETTINGS_KEY: Final = "settings.yaml"
 SETTINGS_NAME: Final = "vgpu-webhook-settings"
 LAST_GOOD_NAME: Final = "vgpu-webhook-last-good"
-"""The ConfigMap in which accepted documents are kept."""
+"""The ConfigMap that stores accepted documents."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigMap:
-    """What is read of a ConfigMap.
+    """A ConfigMap, with the fields that are used.
 
     Attributes:
         created: when, in UTC to the second, as RFC 3339 spells it: sorts by time.
@@ -33,40 +34,29 @@ class ConfigMap:
 
     @property
     def holds_mapping(self) -> bool:
-        """Whether it says that it describes a vendor."""
+        """Whether its label marks it as a mapping."""
         return self.labels.get(MAPPING) == "true" and self.name not in {SETTINGS_NAME, LAST_GOOD_NAME}
-
-
-class Metadata(msgspec.Struct):
-    """What is read of the metadata."""
-
-    name: str
-    namespace: str = ""
-    uid: str = ""
-    created: str = msgspec.field(default="", name="creationTimestamp")
-    resource_version: str = msgspec.field(default="", name="resourceVersion")
-    labels: dict[str, str] | None = None
 
 
 class Stored(msgspec.Struct):
     """A ConfigMap as the API server sends it."""
 
-    metadata: Metadata
+    metadata: ObjectMetadata
     data: dict[str, str] | None = None
 
 
 def config_map(stored: Stored) -> ConfigMap:
-    """What is kept of a ConfigMap."""
+    """Convert a ConfigMap of the API server."""
     metadata = stored.metadata
     return ConfigMap(
         name=metadata.name,
         data=stored.data or {},
         labels=metadata.labels or {},
         uid=metadata.uid,
-        created=metadata.created,
+        created=metadata.creation_timestamp,
         version=metadata.resource_version,
     )
 
 
 decode_stored: Final = msgspec.json.Decoder(Stored).decode
-"""A ConfigMap from its JSON; raises `msgspec.DecodeError`."""
+"""Decode a ConfigMap from its JSON; raises `msgspec.DecodeError`."""

@@ -1,4 +1,4 @@
-"""ConfigMap → document: read, compiled and probed by itself, each text once."""
+"""From the text in a ConfigMap to a document: parsed, compiled and probed by itself, each text once."""
 
 import hashlib
 import json
@@ -18,12 +18,12 @@ Problems: TypeAlias = tuple[Problem, ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sound:
-    """A mapping that is in order by itself.
+    """A mapping that is valid by itself.
 
     Attributes:
-        text: what it was read from.
+        text: its source.
         prepared: the document, compiled.
-        digest: of what it says, extended.
+        digest: of its content, with what it extends.
     """
 
     text: str
@@ -43,12 +43,12 @@ class Sound:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chosen:
-    """A settings document that is in order by itself.
+    """A settings document that is valid by itself.
 
     Attributes:
-        text: what it was read from.
-        document: for the places of problems.
-        settings: what it says.
+        text: its source.
+        document: for the lines of problems.
+        settings: its content.
     """
 
     text: str
@@ -58,12 +58,12 @@ class Chosen:
 
 @dataclass(slots=True)
 class DocumentCache:
-    """What has been found out about documents, by their text: a change costs what changed, and no more.
+    """Caches documents and their probes by their text: a change costs only what changed.
 
-    It forgets what the last policy had no use for.
+    It forgets what the last policy did not use.
 
     Attributes:
-        passed: marks of documents that an earlier process of the same version has probed and found in order.
+        passed: marks of documents that passed the probes of an earlier process of the same version.
     """
 
     passed: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ class DocumentCache:
     _used_probes: dict[str, Problems] = field(default_factory=dict)
 
     def mapping(self, text: str, source: str) -> Sound | Problems:
-        """A mapping as it was read, or what is wrong with it."""
+        """Read a mapping; its problems if it is invalid."""
         key = (text, source)
         found = self._used_mappings.get(key) or self._mappings.get(key)
         if found is None:
@@ -82,7 +82,7 @@ class DocumentCache:
         return found
 
     def probe(self, one: Sound, vendor: Vendor, largest_card: int) -> Problems:
-        """What probes find in a mapping; `vendor` is what a policy makes of it: it may be put inactive there."""
+        """Probe a mapping; `vendor` is its compiled form in a policy, where it may be inactive."""
         mark = mark_of(one, vendor, largest_card)
         found = self._used_probes.get(mark, self._probes.get(mark))
         if found is None:
@@ -91,13 +91,13 @@ class DocumentCache:
         return found
 
     def turn(self) -> None:
-        """A policy is made: what was not used for it is forgotten."""
+        """Forget what the policy that was just made did not use."""
         self._mappings, self._used_mappings = self._used_mappings, {}
         self._probes, self._used_probes = self._used_probes, {}
 
 
 def read_settings(text: str, source: str) -> Chosen | Problems:
-    """A settings document as it was read, or what is wrong with it; an empty one sets nothing."""
+    """Read a settings document; its problems if it is invalid. An empty one sets nothing."""
     try:
         with held_against(source):
             documents = parse(text, source) or [Document(source, {}, {})]
@@ -109,7 +109,7 @@ def read_settings(text: str, source: str) -> Chosen | Problems:
 
 
 def named_in(text: str) -> str | None:
-    """The vendor that a mapping means to describe, as far as it can be read."""
+    """The vendor that a possibly invalid mapping describes; None if that cannot be read."""
     try:
         (document,) = parse(text, "")
     except (MappingError, ValueError):  # unreadable, or not just one
@@ -124,7 +124,7 @@ def _mapping(text: str, source: str) -> Sound | Problems:
             documents = parse(text, source)
             if not documents:
                 hint = "write a mapping, or delete the ConfigMap"
-                return (Problem("nothing is in it", hint=hint, source=source, line=1),)
+                return (Problem("the document is empty", hint=hint, source=source, line=1),)
             if len(documents) > 1:
                 return (_several(documents),)
             prepared = prepare(documents[0])
@@ -137,11 +137,11 @@ def _mapping(text: str, source: str) -> Sound | Problems:
 def _several(documents: list[Document]) -> Problem:
     second = documents[1]
     return Problem(
-        "holds more than one document", hint="one to a ConfigMap", source=second.source, line=second.lines.get(())
+        "holds more than one document", hint="one per ConfigMap", source=second.source, line=second.lines.get(())
     )
 
 
 def mark_of(one: Sound, vendor: Vendor, largest_card: int) -> str:
-    """16 hex digits that stand for the probing of one document by this version; see `DocumentCache.probe`."""
+    """16 hex digits that identify the probes of one document by this version; see `DocumentCache.probe`."""
     parts = (__version__, one.digest, str(vendor.inactive), str(largest_card))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

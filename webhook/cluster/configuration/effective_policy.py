@@ -1,4 +1,4 @@
-"""Settings and mappings together: which settings are in force, and what can be beside them."""
+"""Settings and mappings together: which settings are in force, and which mappings are beside them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,19 +15,19 @@ from webhook.mapping.load import Prepared, vendors_with
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 
 DEFAULT: Final = Chosen("", Document(SETTINGS, {}, {}), Settings())
-"""What is in force where nobody has set anything."""
+"""The settings without a settings document."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectivePolicy:
-    """What is in force.
+    """The settings and mappings in force.
 
     Attributes:
         chosen: the settings document.
-        applied: as much of it as applies to the vendors that there are.
+        applied: the part of it that applies to the known vendors.
         fitting: of the mappings under it.
-        choice: the mapping that is taken of each ConfigMap.
-        winners: the same by vendor.
+        choice: the mapping of each ConfigMap.
+        winners: the mapping of each vendor.
     """
 
     chosen: Chosen
@@ -43,44 +43,44 @@ class EffectivePolicy:
 
 
 def put_together(chosen: Chosen, mappings: Mappings, memo: DocumentCache) -> EffectivePolicy:
-    """The mappings under some settings."""
+    """Combine mappings under some settings."""
     fitting = fitting_under(chosen.settings, tuple(mappings.config_maps), memo)
     choice = fitting.best(mappings.newest, mappings.stable)
     winners = by_vendor(choice, fitting.order)
     policy = compiled({name: one.prepared for name, one in winners.items()}, chosen.settings)
-    assert isinstance(policy, Policy)  # noqa: S101  (`best` gives what fits)
+    assert isinstance(policy, Policy)  # noqa: S101  (`best` returns compatible documents)
     return EffectivePolicy(chosen, policy.settings, fitting, choice, winners)
 
 
 def with_settings(
     now: Chosen | Problems, before: Chosen | None, mappings: Mappings, memo: DocumentCache
 ) -> tuple[EffectivePolicy, Problems]:
-    """What is in force where settings are written, and why it is not they that are.
+    """Combine mappings under a settings document, or under the last good one if it has problems; and these problems.
 
     Args:
-        now: the settings as they are written now.
+        now: the current settings.
         before: those that were accepted last.
-        mappings: what is to be in force under them.
-        memo: of probes.
+        mappings: the mappings to combine.
+        memo: caches probes.
     """
-    kept = before or DEFAULT
+    fallback = before or DEFAULT
     if not isinstance(now, Chosen):
-        return put_together(kept, mappings, memo), now
+        return put_together(fallback, mappings, memo), now
     try:
         force = put_together(now, mappings, memo)
-    except Exception as error:  # noqa: BLE001  (no mapping brings it out: `compiled` tells of those)
-        return put_together(kept, mappings, memo), (bug(error, now.document.source),)
+    except Exception as error:  # noqa: BLE001  (caused by no mapping: `compiled` reports those)
+        return put_together(fallback, mappings, memo), (bug(error, now.document.source),)
     problems = _contradictions(force)
     if before is not None and before.text == now.text:
-        # It was in order: what of it no longer applies, because a vendor is gone, must not take the rest with it.
+        # They were valid: a key that no longer applies, because a vendor is gone, must not invalidate the rest.
         return force, problems
-    other = put_together(kept, mappings, memo)
+    other = put_together(fallback, mappings, memo)
     problems = problems or _displaced(force, other, mappings)
     return (other if problems else force), problems
 
 
 def _contradictions(force: EffectivePolicy) -> Problems:
-    """What the settings say that the vendors in force contradict."""
+    """The settings that contradict the vendors in force."""
     try:
         compile_policy(vendors_with(force.own), force.chosen.settings, "")
     except MappingError as error:
@@ -89,10 +89,10 @@ def _contradictions(force: EffectivePolicy) -> Problems:
 
 
 def _displaced(force: EffectivePolicy, other: EffectivePolicy, mappings: Mappings) -> Problems:
-    """What was accepted before and would be put out of force by the new settings: it is them that are wrong."""
+    """Problems of settings that would put an accepted mapping out of force: the settings are at fault."""
     source = force.chosen.document.source
     return tuple(
-        Problem(f"under these settings configmap/{name} is not in order: {why}", source=source)
+        Problem(f"configmap/{name} is invalid under these settings: {why}", source=source)
         for name in mappings.stable
         if _rank(name, force, mappings) < _rank(name, other, mappings)
         for why in _why(name, force, mappings)[:1]
@@ -105,7 +105,7 @@ def _why(name: str, force: EffectivePolicy, mappings: Mappings) -> Sequence[Prob
 
 
 def _rank(name: str, force: EffectivePolicy, mappings: Mappings) -> int:
-    """2: the newest document of a ConfigMap is taken, 1: the last good one, 0: none."""
+    """2: the newest document of a ConfigMap is in force, 1: the last good one, 0: none."""
     if name not in force.choice:
         return 0
     return 2 if force.choice[name] is mappings.newest.get(name) else 1

@@ -1,7 +1,8 @@
-"""The documents that were accepted last, kept in a ConfigMap: for a new replica, and for one that starts again.
+"""The documents that were accepted last, stored in a ConfigMap for replicas that start.
 
-Every replica writes what it has accepted, against the version that it has read; where nothing differs nothing is written. Of a
-ConfigMap whose document is bad now, what is kept already counts more than what a replica remembers: so all come to the same.
+Every replica writes what it has accepted, against the version that it has read; if nothing differs, nothing is written.
+For a ConfigMap whose document is invalid now, the stored text takes precedence over a replica's memory: so all replicas
+agree.
 """
 
 from collections import deque
@@ -29,20 +30,20 @@ MARKS: Final = "_passed"
 """Key of the marks of probes. No ConfigMap's name has an underscore."""
 
 ATTEMPTS: Final = 5
-"""Writes of one change that lose against another replica: as many as may start at once."""
+"""Writes of one change that may lose against other replicas; as many replicas may start at once."""
 
 KNOWN_VERSIONS: Final = 64
-"""Versions that are remembered to be known: a watch brings them within a second, and few are written in one."""
+"""Own versions that are remembered until the watch shows them: that takes a second, and few are written in one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What is kept.
+    """The stored documents.
 
     Attributes:
         texts: documents by the name of their ConfigMap.
         marks: of the probes that they have passed.
-        version: the ConfigMap's resourceVersion; empty where there is none.
+        version: the resourceVersion of the record; empty if there is none.
     """
 
     texts: Mapping[str, str]
@@ -55,12 +56,12 @@ NOTHING: Final = Record({})
 
 @dataclass(frozen=True, slots=True)
 class Accepted:
-    """Documents to be kept as last good.
+    """Documents to store as last good.
 
     Attributes:
         ours: texts that are in force, by the name of their ConfigMap.
-        others: texts of those whose document is not, as far as this replica knows them.
-        marks: of probes.
+        others: the last good texts of the other ConfigMaps, as far as this replica knows them.
+        marks: of the probes that were passed.
     """
 
     ours: Mapping[str, str]
@@ -75,7 +76,7 @@ def record_of(one: ConfigMap) -> Record:
 
 
 def fitted(texts: Mapping[str, str]) -> dict[str, str]:
-    """As many of the texts as a ConfigMap can hold: the settings, then the smallest."""
+    """As many of the texts as a ConfigMap can hold: the settings first, then the smallest."""
     left, kept = MOST, {}
     for name, text in sorted(texts.items(), key=lambda one: (one[0] != SETTINGS_NAME, len(one[1]), one[0])):
         left -= len(name) + len(text.encode())
@@ -86,7 +87,7 @@ def fitted(texts: Mapping[str, str]) -> dict[str, str]:
 
 
 class LastGood:
-    """The record of one namespace; it goes with the ClusterRole `owner`, if there is one."""
+    """The record of one namespace; owned by the ClusterRole `owner`, if there is one."""
 
     def __init__(self, api: Api, namespace: str, owner: str | None = None) -> None:
         self._api = api
@@ -97,17 +98,17 @@ class LastGood:
         self._known: deque[str] = deque(maxlen=KNOWN_VERSIONS)
 
     async def read(self) -> Record:
-        """What is kept now.
+        """Read the record.
 
         Raises:
-            StatusError: the server says no.
-            UnreachableError: it says nothing, or nothing that can be read.
+            StatusError: the server refuses.
+            UnreachableError: there is no answer, or none that can be decoded.
         """
         answer = await self._api.request("GET", self._path)
         return self._learnt(NOTHING if answer.status == HTTPStatus.NOT_FOUND else _read(answer.accepted()))
 
     def seen(self, one: ConfigMap | None) -> Record | None:
-        """What a watch tells of the record, if it is news: neither read nor written by us."""
+        """Take the record from a watch; None if it is not news, but was read or written here."""
         if one is None:
             self._current = NOTHING
             return NOTHING
@@ -116,11 +117,11 @@ class LastGood:
         return self._learnt(record_of(one))
 
     async def write(self, kept: Accepted) -> Record:
-        """See to it that this is kept, and return all that is.
+        """Store documents if they are not stored yet, and return the whole record.
 
         Raises:
-            StatusError: the server says no, or others write all the time.
-            UnreachableError: it says nothing, or nothing that can be read.
+            StatusError: the server refuses, or other replicas write all the time.
+            UnreachableError: there is no answer, or none that can be decoded.
         """
         for _ in range(ATTEMPTS):
             current = self._current or await self.read()
@@ -139,7 +140,7 @@ class LastGood:
         raise StatusError(HTTPStatus.CONFLICT, "Conflict", f"others write {LAST_GOOD_NAME} all the time")
 
     async def _create(self) -> None:
-        """Make an empty ConfigMap, if another replica has not made one; an apply by name can be permitted by name."""
+        """Create an empty ConfigMap, unless another replica has; RBAC can limit an apply to this name."""
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST_GOOD_NAME}})
         answer = await self._api.request(
             "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=APPLY
@@ -162,7 +163,7 @@ class LastGood:
             metadata["ownerReferences"] = [owner]
         data = dict(sorted(record.texts.items()))
         marks = "\n".join(sorted(record.marks))
-        # Marks only save time: they go in where there is room.
+        # Marks only save time: they are stored if there is room.
         if marks and sum(len(name) + len(text.encode()) for name, text in data.items()) + len(marks) < MOST:
             data[MARKS] = marks
         return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})

@@ -1,7 +1,7 @@
-"""The policy of a cluster, kept up with its ConfigMaps for as long as it is asked to.
+"""The policy of a cluster, kept up to date with its ConfigMaps.
 
-Compiling runs in a thread, so that reviews go on meanwhile, and the new policy takes the place of the old one at once. What
-cannot be written (Events, the record of the last good documents) is tried again and holds nothing up.
+Compiling runs in a thread, so that reviews continue meanwhile, and the new policy replaces the old one at once. Writes
+that fail (Events, the record of the last good documents) are retried, and delay nothing else.
 """
 
 import asyncio
@@ -12,6 +12,7 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
+from certs.backoff import Backoff
 from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.client.reflector import WatchConfig
@@ -20,33 +21,34 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record
 from webhook.cluster.configuration.mappings import unsound_in
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.configuration.reporter import Reporter, pause_after, will_pass
+from webhook.cluster.configuration.reporter import RETRY_PAUSES, Reporter, will_pass
 from webhook.cluster.configuration.sources import Sources
 from webhook.cluster.configuration.vanished import Lost
 from webhook.cluster.configuration.verdict import Verdict
 from webhook.mapping.model.policy import Policy
 
 AGAIN: Final = 5.0
-"""Seconds until it is asked again whether somebody has deleted what is gone."""
+"""Seconds until it is checked again whether missing ConfigMaps were deleted on purpose."""
 
 NOT_COMPILED: Final = (
-    "A bug of vgpu-webhook: ConfigMaps were changed, and what was in force before stays so. Its log says more"
+    "A bug in vgpu-webhook: the changed ConfigMaps could not be compiled, and the previous policy stays in force. "
+    "See its log"
 )
-FULL: Final = "1 MiB is full. What these say is in force, and not kept for when they are bad one day"
+FULL: Final = "The record is full (1 MiB). These ConfigMaps are in force, but have no last good version to fall back to"
 
 UNSOUND: Final = (
-    "Somebody, or another version, has written what is no document here. In force stays what was. "
-    "Delete this ConfigMap, and it is written anew; it concerns"
+    "This record holds invalid documents, written by hand or by another version. The previous ones stay in force. "
+    "Delete this ConfigMap to have it written again. Affected"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Debounce:
-    """When changes are enough to compile; seconds.
+    """How long to wait for further changes before compiling; seconds.
 
     Attributes:
         quiet: without a further change: events of one ``kubectl apply`` come some milliseconds apart.
-        longest: after the first change, whatever comes.
+        longest: after the first change.
     """
 
     quiet: float = 0.05
@@ -57,20 +59,20 @@ class LivePolicy:
     """Follows the ConfigMaps of one namespace.
 
     Args:
-        api: the way to the API server.
+        api: the API server.
         namespace: the webhook's own.
-        log: where rejections, their end and new policies are told.
-        in_force: called on the loop with every policy that differs from the one before; from then on it decides.
-        owner: a ClusterRole with which what is kept goes, if there is one.
-        told: called on the loop with what became of every ConfigMap, after every compilation.
-        notice: called on the loop with an Event of ours, for whoever writes them: the object, the reason, the message.
+        log: for rejected documents, their end, and new policies.
+        in_force: called on the loop with every policy that differs from the previous one; from then on it decides.
+        owner: the ClusterRole that owns the record, if there is one.
+        told: called on the loop with the verdict on every ConfigMap, after every compilation.
+        notice: called on the loop with the object, reason and message of an Event to be written.
         calm: how long changes are collected.
-        pace: of the watches.
+        pace: the times of the watches.
 
     Attributes:
         sources: the ConfigMaps, with their reflectors.
-        ready: set once a policy of what there was at the start is in force.
-        outcome: what the ConfigMaps came to last; None before the first time.
+        ready: set once the policy of the initial ConfigMaps is in force.
+        outcome: the last outcome; None before the first compilation.
         compilations: how many there were.
     """
 
@@ -122,16 +124,16 @@ class LivePolicy:
 
     @property
     def lost(self) -> Collection[str]:
-        """The ConfigMaps that vanished without anybody's act; what they said is in force."""
+        """The ConfigMaps that vanished without being deleted on purpose; they stay in force."""
         return self._lost.held
 
     def lines(self) -> list[str]:
-        """What is in force, and what is not, for people: a line for each ConfigMap and each problem."""
+        """What is in force and what is not: a line for each ConfigMap and each problem."""
         if self.outcome is None:
             return ["policy: none yet"]
         policy = self.outcome.policy
         first = f"policy: {policy.digest}, {len(policy.vendors)} vendors"
-        lost = [f"configmap/{name}: lost with its namespace; what it said is in force" for name in sorted(self.lost)]
+        lost = [f"configmap/{name}: lost with its namespace; still in force" for name in sorted(self.lost)]
         return [first, *lost, *(line for verdict in self.outcome.verdicts for line in verdict.lines())]
 
     def _changed(self, names: Collection[str]) -> None:
@@ -145,7 +147,7 @@ class LivePolicy:
         self._dirty.set()
 
     def _look_at_record(self) -> None:
-        """Another replica has written, or somebody has deleted what we had kept."""
+        """Take a changed record: another replica has written it, or it was deleted."""
         there = self.sources.record()
         self._lost.record(there)
         record = self._record.seen(there)
@@ -157,7 +159,7 @@ class LivePolicy:
             self._adopt(record)
 
     def _adopt(self, record: Record) -> None:
-        """Of what is not in force here as it stands, what is kept counts more than what we remember."""
+        """For documents that are not in force here, prefer the record to this replica's memory."""
         self._adopted = record
         if self.outcome is not None and any(
             record.texts.get(name, text) != text for name, text in self._kept(self.outcome).others.items()
@@ -165,7 +167,7 @@ class LivePolicy:
             self._compile_again()
 
     async def _begin(self) -> None:
-        """Everything that there is, and what was accepted before, is known when this returns."""
+        """Return once all ConfigMaps, and the documents that were accepted before, are known."""
         await self.sources.synced()
         record = await self._persistently("last_good_unread", self._record.read)
         if record is not None:
@@ -189,7 +191,7 @@ class LivePolicy:
                 if self._lost.unsure:
                     asyncio.get_running_loop().call_later(AGAIN, self._compile_again)
                 outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
-            except Exception as error:  # noqa: BLE001  (what is in force stays in force, and the next change may do)
+            except Exception as error:  # noqa: BLE001  (the policy stays in force, and the next change may work)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
                 self._notice(self._record_subject, "PolicyNotCompiled", NOT_COMPILED)
                 continue
@@ -202,7 +204,7 @@ class LivePolicy:
         self._notice(self._record_subject, "LastGoodUnsound", f"{UNSOUND}: {', '.join(sorted(names))}")
 
     async def _calmed(self) -> None:
-        """Return when nothing has changed for a while, or long enough after the first change."""
+        """Return when nothing has changed for a while, or too long after the first change."""
         until = time.monotonic() + self._calm.longest
         before = -1
         while self._changes != before and time.monotonic() < until:
@@ -249,21 +251,22 @@ class LivePolicy:
         self._losses.set()
 
     async def _tell_losses(self) -> None:
-        """Tells by Events, once there is a namespace that takes them; and has the record written there, too."""
+        """Write an Event once there is a namespace for it, and have the record written there, too."""
         while True:
             await self._losses.wait()
             self._losses.clear()
-            tries = 0
+            backoff = Backoff(*RETRY_PAUSES)
             while self.lost:
                 names = ", ".join(sorted(self.lost))
-                message = f"Lost without an act of anybody's, and still in force here: {names}. Write them again"
+                message = (
+                    f"Lost with their namespace, and still in force in the running replicas: {names}. Create them again"
+                )
                 try:
                     await self._events.tell(self._record_subject, "Warning", "ConfigMapsLost", message)
                     self._unkept.set()
                     break
                 except ApiError:
-                    await asyncio.sleep(pause_after(tries))
-                    tries += 1
+                    await asyncio.sleep(backoff.failed())
 
     def _kept(self, outcome: PolicyOutcome) -> Accepted:
         ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}
@@ -274,15 +277,14 @@ class LivePolicy:
         )
 
     async def _persistently(self, event: str, work: Callable[[], Awaitable[Record]]) -> Record | None:
-        """What some work comes to, tried until it does; None if the API server will have none of it."""
-        tries = 0
+        """Retry some work until it succeeds; None if the API server refuses it for good."""
+        backoff = Backoff(*RETRY_PAUSES)
         while True:
             try:
                 return await work()
             except ApiError as error:
-                if tries == 0:
+                if backoff.failures == 0:
                     self._log.error(event, error=str(error))
                 if not will_pass(error):
                     return None
-            await asyncio.sleep(pause_after(tries))
-            tries += 1
+            await asyncio.sleep(backoff.failed())

@@ -1,4 +1,4 @@
-"""What the mapping ConfigMaps of a namespace say now, and what was accepted of them last."""
+"""The current documents of the mapping ConfigMaps of a namespace, and the last good ones."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,7 +10,7 @@ from webhook.cluster.configuration.documents import Chosen, DocumentCache, Probl
 from webhook.mapping.document.problem import Problem
 
 LAST_GOOD: Final = " (last good)"
-"""What the source of a document ends in that is not the newest of its ConfigMap."""
+"""Suffix of the source of a document that is not the current one of its ConfigMap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Mappings:
 
     Attributes:
         config_maps: by name, the oldest first.
-        read: what is there now.
-        newest: of that, what is in order by itself.
-        stable: what was accepted last.
+        read: the current documents, or their problems.
+        newest: the current documents that are valid by themselves.
+        stable: those that were accepted last.
     """
 
     config_maps: Mapping[str, ConfigMap]
@@ -31,12 +31,12 @@ class Mappings:
 
 
 def read_mappings(present: Mapping[str, ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> Mappings:
-    """The mappings among the ConfigMaps of a namespace.
+    """Read the mappings among the ConfigMaps of a namespace.
 
     Args:
         present: by name, the oldest first.
         last_good: texts that were accepted before, by ConfigMap.
-        memo: of documents.
+        memo: caches documents.
     """
     config_maps = {name: one for name, one in present.items() if one.holds_mapping}
     read = {name: _now(one, memo) for name, one in config_maps.items()}
@@ -55,9 +55,9 @@ def read_mappings(present: Mapping[str, ConfigMap], last_good: Mapping[str, str]
 
 
 def unsound_in(kept: Mapping[str, str], remembered: Mapping[str, str], memo: DocumentCache) -> frozenset[str]:
-    """The ConfigMaps of which a text is kept that is in order no more, while what is remembered of them is.
+    """The ConfigMaps whose stored text is invalid, while the remembered one is valid.
 
-    Somebody has written into the record, or a newer version has: in force stays what was.
+    Somebody, or a newer version, has written into the record: the remembered text stays in force.
     """
     return frozenset(
         name
@@ -75,13 +75,13 @@ def _is_sound(name: str, text: str, memo: DocumentCache) -> bool:
 
 
 def settings_now(written: ConfigMap) -> Chosen | Problems:
-    """The settings of a ConfigMap, or what is wrong with them."""
+    """Read the settings of a ConfigMap; their problems if they are invalid."""
     text = written.data.get(SETTINGS_KEY)
     return _missing(written, SETTINGS_KEY) if text is None else read_settings(text, _source(written.name, SETTINGS_KEY))
 
 
 def settings_before(last_good: Mapping[str, str]) -> Chosen | None:
-    """The settings that were accepted last, None if there were none or they are none any more."""
+    """The settings that were accepted last; None if there were none, or they are no longer valid."""
     kept = last_good.get(SETTINGS_NAME)
     found = None if kept is None else read_settings(kept, _source(SETTINGS_NAME, SETTINGS_KEY, LAST_GOOD))
     return found if isinstance(found, Chosen) else None
@@ -93,8 +93,8 @@ def _now(one: ConfigMap, memo: DocumentCache) -> Sound | Problems:
 
 
 def _missing(one: ConfigMap, key: str) -> Problems:
-    there = f"there are {', '.join(sorted(one.data))}" if one.data else "there is no data"
-    return (Problem(f"the data has no key {key}", hint=there, source=f"configmap/{one.name}"),)
+    keys = f"it has {', '.join(sorted(one.data))}" if one.data else "it is empty"
+    return (Problem(f"the data has no key {key}", hint=keys, source=f"configmap/{one.name}"),)
 
 
 def _source(name: str, key: str, which: str = "") -> str:

@@ -1,7 +1,7 @@
-"""ConfigMaps → policy. A bad document takes nothing else down, and changes nothing silently, not even its own vendor.
+"""Makes a policy of ConfigMaps. An invalid document affects no other, and changes nothing silently, not even its vendor.
 
-`policy_of` is a pure function: it says what is in force, and for each ConfigMap whether its document is; if not, why, and what
-is instead: its last good version, or else the built-in mapping of that name, or nothing.
+`policy_of` is a pure function: it returns what is in force, and for each ConfigMap whether its document is; if not, why,
+and what is in force instead: its last good version, else the built-in mapping of that name, else nothing.
 """
 
 from collections.abc import Iterable, Mapping
@@ -19,13 +19,13 @@ from webhook.mapping.model.vendor import BUILT_IN
 
 @dataclass(frozen=True, slots=True)
 class PolicyOutcome:
-    """What ConfigMaps come to.
+    """The result of compiling ConfigMaps.
 
     Attributes:
         policy: what is in force.
-        verdicts: of each ConfigMap: the settings first, then mappings, the oldest first.
-        accepted: the texts to be kept, by the name of their ConfigMap: the last good ones of the next time.
-        marks: of the probes that what is in force has passed, for the `DocumentCache` of a later process.
+        verdicts: on each ConfigMap: the settings first, then mappings, the oldest first.
+        accepted: the texts to store as last good, by the name of their ConfigMap.
+        marks: of the probes that the documents in force have passed, for the `DocumentCache` of a later process.
     """
 
     policy: Policy
@@ -35,12 +35,12 @@ class PolicyOutcome:
 
 
 def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], memo: DocumentCache) -> PolicyOutcome:
-    """The policy of a namespace's ConfigMaps.
+    """Make the policy of a namespace's ConfigMaps.
 
     Args:
-        config_maps: all that there are now; those that are nothing to us are passed over.
+        config_maps: all current ones; unrelated ones are ignored.
         last_good: the texts that were accepted before, by the name of their ConfigMap.
-        memo: what is known of documents; it changes nothing but the time that this takes.
+        memo: caches documents; it affects only the time that this takes.
     """
     present = {one.name: one for one in sorted(config_maps, key=lambda one: (one.created, one.name))}
     mappings = read_mappings(present, last_good, memo)
@@ -82,7 +82,7 @@ def _verdict(config_map: ConfigMap, mappings: Mappings, force: EffectivePolicy, 
 
 
 def _other(vendor: str | None, policy: Policy) -> str:
-    """What is in force of a vendor that is not a ConfigMap's own document."""
+    """What is in force for a vendor instead of a ConfigMap's document."""
     if vendor is None or vendor not in policy.vendors:
         return "nothing of it"
     source = policy.vendors[vendor].source

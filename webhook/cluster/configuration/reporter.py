@@ -1,4 +1,4 @@
-"""Tells what became of ConfigMaps, once for each change: a log line here, an Event there."""
+"""Reports the verdict on each ConfigMap, once for each change, by a log line and an Event."""
 
 import asyncio
 from collections.abc import Iterable
@@ -7,16 +7,16 @@ from typing import Final
 
 from structlog.typing import FilteringBoundLogger
 
+from certs.backoff import Backoff
 from webhook.cluster.client.api import ApiError, StatusError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.configuration.verdict import Verdict
 
 MOST_PROBLEMS: Final = 10
-"""Problems of one document in a log line; the first ones usually are the cause of the others."""
+"""Problems of one document in a log line; the first ones usually cause the others."""
 
-FIRST_PAUSE: Final = 1.0
-LONGEST_PAUSE: Final = 60.0
-"""Seconds between tries to write something that nobody waits for."""
+RETRY_PAUSES: Final = (1.0, 60.0)
+"""Seconds after the first failure, and at most, to write something that nobody waits for."""
 
 REASONS: Final = {
     ("mapping", False): "MappingRejected",
@@ -27,20 +27,15 @@ REASONS: Final = {
 
 
 def will_pass(error: ApiError) -> bool:
-    """Whether a later try of the same request may succeed by itself."""
+    """Whether the same request may succeed later without intervention."""
     return not isinstance(error, StatusError) or (
         error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         or error.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_TIMEOUT}
     )
 
 
-def pause_after(tries: int) -> float:
-    """Seconds to wait after so many failures."""
-    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** min(tries, 10))
-
-
 class Reporter:
-    """Remembers what was said of each ConfigMap, so that nothing is said twice.
+    """Remembers the last verdict on each ConfigMap, so that nothing is reported twice.
 
     Args:
         events: where Events are written.
@@ -58,7 +53,7 @@ class Reporter:
         self._refused = False
 
     def take(self, verdicts: Iterable[Verdict]) -> None:
-        """Tell what is new: a rejection, and that one is over."""
+        """Report what is new: rejections, and their end."""
         now = {verdict.config_map.name: verdict for verdict in verdicts}
         for name, verdict in now.items():
             before = self._said.get(name)
@@ -75,8 +70,8 @@ class Reporter:
             self._wake.set()
 
     async def run(self) -> None:
-        """Write the Events until cancelled, one after the other; an API server that cannot be reached is waited for."""
-        tries = 0
+        """Write the Events until cancelled, one after the other; wait for an API server that cannot be reached."""
+        backoff = Backoff(*RETRY_PAUSES)
         while True:
             await self._wake.wait()
             if not self._waiting:
@@ -86,15 +81,14 @@ class Reporter:
             del self._waiting[name]
             try:
                 await self._write(verdict)
-                tries = 0
+                backoff.reset()
             except ApiError as error:
                 if not will_pass(error):
                     self._refuse(error)
                     continue
-                # What came meanwhile is newer.
+                # A verdict that came meanwhile is newer.
                 self._waiting.setdefault(name, verdict)
-                await asyncio.sleep(pause_after(tries))
-                tries += 1
+                await asyncio.sleep(backoff.failed())
 
     async def _write(self, verdict: Verdict) -> None:
         one = verdict.config_map
@@ -118,7 +112,7 @@ class Reporter:
 
 
 def message_of(verdict: Verdict) -> str:
-    """What the Event says: what is in force, then why."""
+    """The message of the Event: what is in force, then why."""
     if verdict.accepted:
         return f"In force again: vendor {verdict.vendor}" if verdict.vendor else "In force again"
     return f"In force: {verdict.instead}. {'; '.join(map(str, verdict.problems))}"

@@ -1,4 +1,4 @@
-"""The ConfigMaps that policy is made of, watched in one namespace."""
+"""Watches the ConfigMaps that make up the policy, in one namespace."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -16,21 +16,21 @@ SELECTORS: Final = (
     {"fieldSelector": f"metadata.name={SETTINGS_NAME}"},
     {"fieldSelector": f"metadata.name={LAST_GOOD_NAME}"},
 )
-"""A watch each: what else is in the namespace is never sent."""
+"""One watch each: other ConfigMaps of the namespace are never sent."""
 
 
 class Sources:
-    """What is known of these ConfigMaps.
+    """These ConfigMaps, in memory.
 
     Args:
-        api: the way to the API server.
-        namespace: the webhook's own; who can write there may change policy.
-        log: where trouble is told.
+        api: the API server.
+        namespace: the webhook's own; whoever can write there can change the policy.
+        log: for failures of the watches.
         changed: called with the names of what was added, changed or removed. It must not raise.
-        pace: how patient the watches are.
+        pace: the times of the watches.
 
     Attributes:
-        reflectors: to run, and to ask when they last had contact.
+        reflectors: to be run; they know when they last had contact.
     """
 
     def __init__(
@@ -52,11 +52,11 @@ class Sources:
         )
 
     async def synced(self) -> None:
-        """Return once everything there was has been seen, apart from the record, which is read directly."""
+        """Return once all ConfigMaps are known, except for the record, which is read directly."""
         await asyncio.gather(*(reflector.synced.wait() for reflector in self.reflectors[:-1]))
 
     def all(self) -> list[ConfigMap]:
-        """Everything that is there now."""
+        """All current ConfigMaps."""
         return [*{one.name: one for reflector in self.reflectors for one in reflector.objects.values()}.values()]
 
     def record(self) -> ConfigMap | None:

@@ -1,7 +1,7 @@
-"""ConfigMaps that vanished without anybody's act: with their namespace, or all at once with the record of last good documents.
+"""ConfigMaps that vanished without being deleted on purpose: with their namespace, or together with the record.
 
-To delete one is an act, and what it said is no longer in force. Whoever loses a namespace has not thought of policy: what was
-in force stays in force, in the memory of the replicas that saw it, until somebody writes a ConfigMap of that name.
+Deleting a single ConfigMap is a decision, and puts its document out of force. Losing a namespace is no decision about
+policy: the documents stay in force, in the memory of the replicas that saw them, until a ConfigMap of that name is written.
 """
 
 import asyncio
@@ -14,6 +14,7 @@ from typing import Final
 import msgspec
 
 from webhook.cluster.client.api import Api, ApiError
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.configuration.config_maps import (
     LAST_GOOD_NAME,
     MAPPING_KEY,
@@ -25,40 +26,35 @@ from webhook.cluster.configuration.config_maps import (
 )
 
 TOGETHER: Final = 5.0
-"""Seconds between the end of the record and that of another ConfigMap that count as one event."""
+"""Seconds within which the deletions of the record and of another ConfigMap count as one event."""
 
 TIMEOUT: Final = 1.0
-"""Seconds that a deletion waits for what may vanish after it; whoever deletes by name does not mind them."""
+"""Seconds to wait after a deletion for others that may follow."""
 
 
 _UNKNOWN: Final = {HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED}
-"""Refusals that say nothing about an object; another try would say the same."""
-
-
-class _Metadata(msgspec.Struct):
-    uid: str = ""
-    ends: str | None = msgspec.field(default=None, name="deletionTimestamp")
+"""Refusals that say nothing about the object; a retry would get the same."""
 
 
 class _Namespace(msgspec.Struct):
-    metadata: _Metadata
+    metadata: ObjectMetadata
 
 
 _decode_namespace = msgspec.json.Decoder(_Namespace).decode
 
 
 class Lost:
-    """What vanished from one namespace, and stays in force.
+    """The ConfigMaps that vanished from one namespace, and stay in force.
 
     Args:
-        api: the way to the API server.
+        api: the API server.
         namespace: of the ConfigMaps.
-        told: called with the names of all that is held, whenever these change.
-        clock: seconds that never jump.
+        told: called with the names of all of them, whenever these change.
+        clock: monotonic seconds.
         patience: `TIMEOUT`, for tests.
 
     Attributes:
-        unsure: the API server did not say enough to tell an act; ask `completed` again.
+        unsure: the API server's answers did not allow a decision; call `completed` again.
     """
 
     def __init__(
@@ -85,11 +81,11 @@ class Lost:
 
     @property
     def held(self) -> Collection[str]:
-        """The names of what is in force although it is gone."""
+        """The names of the ConfigMaps that are in force although they are gone."""
         return self._held.keys()
 
     def record(self, there: ConfigMap | None) -> None:
-        """Take notice of the record; None: there is none."""
+        """Note the current record; None if there is none."""
         uid = "" if there is None else there.uid
         if self._record_uid and uid != self._record_uid:
             self._record_ended = self._clock()
@@ -98,10 +94,10 @@ class Lost:
     async def completed(
         self, present: Callable[[], Sequence[ConfigMap]], accepted: Mapping[str, str]
     ) -> list[ConfigMap]:
-        """What there is, and what is lost as it was accepted last.
+        """The current ConfigMaps, and the lost ones with their last good documents.
 
         Args:
-            present: what there is.
+            present: returns the current ConfigMaps.
             accepted: the texts that were accepted last, by name.
         """
         there = _by_name(present())
@@ -115,9 +111,9 @@ class Lost:
             self._gone_since = self._gone_since or self._clock()
             await self._judge({name: _as_accepted(one, accepted[name]) for name, one in gone.items()})
         elif any(name not in self._there or one.uid != self._there[name].uid for name, one in there.items()):
-            # Only in a namespace that lives something can be made.
+            # A new ConfigMap shows that the namespace is not being deleted.
             await self._namespace_lives()
-        # Of what is not decided it is asked again.
+        # What is undecided stays known, to be decided later.
         self._there = {**gone, **there} if self.unsure else there
         self._gone_since = self._gone_since if self.unsure else None
         self._held = {name: one for name, one in self._held.items() if name not in there}
@@ -126,7 +122,7 @@ class Lost:
         return [*there.values(), *self._held.values()]
 
     async def _judge(self, gone: Mapping[str, ConfigMap]) -> None:
-        """Hold what is gone, unless somebody has deleted just that."""
+        """Hold missing ConfigMaps, unless they were deleted on purpose."""
         try:
             act = await self._namespace_lives() and await self._record_lives()
         except (ApiError, msgspec.DecodeError):
@@ -136,7 +132,7 @@ class Lost:
             self._held |= gone
 
     async def _namespace_lives(self) -> bool:
-        """Whether the namespace is still the one that it was, and is to stay."""
+        """Whether the namespace is still the same one, and is not being deleted."""
         answer = await self._api.request("GET", self._path)
         if answer.status in _UNKNOWN:
             return True
@@ -144,12 +140,12 @@ class Lost:
             return False
         found = _decode_namespace(answer.accepted()).metadata
         same = self._uid in {"", found.uid}
-        if found.ends is None:
+        if found.deletion_timestamp is None:
             self._uid = found.uid
-        return same and found.ends is None
+        return same and found.deletion_timestamp is None
 
     async def _record_lives(self) -> bool:
-        """Whether the record has not ended together with what is gone; it is read, for its watch may come later."""
+        """Whether the record was not deleted together with others; it is read, for its watch may be late."""
         answer = await self._api.request("GET", f"{self._path}/configmaps/{LAST_GOOD_NAME}")
         if answer.status not in _UNKNOWN:
             missing = answer.status == HTTPStatus.NOT_FOUND

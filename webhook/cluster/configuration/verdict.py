@@ -1,4 +1,4 @@
-"""What became of each ConfigMap: for metrics, log lines, events and the readiness page."""
+"""The verdict on each ConfigMap, for metrics, log lines, Events and the readiness page."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,14 +12,14 @@ Kind: TypeAlias = Literal["mapping", "settings"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of the document in a ConfigMap.
+    """The verdict on the document in a ConfigMap.
 
     Attributes:
-        config_map: as it was read.
-        kind: what it is to hold.
-        vendor: the vendor that it describes, as far as that can be told.
-        problems: why its document is not in force; empty: it is.
-        instead: what is in force instead, as the end of a sentence; empty where the document itself is.
+        config_map: the ConfigMap.
+        kind: the kind of document that it should hold.
+        vendor: the vendor that it describes, if that can be read.
+        problems: why its document is not in force; empty if it is.
+        instead: what is in force instead, as the end of a sentence; empty if the document itself is.
     """
 
     config_map: ConfigMap
@@ -35,11 +35,11 @@ class Verdict:
 
     @property
     def name(self) -> str:
-        """The ConfigMap as people write it."""
+        """The ConfigMap, as ``kubectl`` names it."""
         return f"configmap/{self.config_map.name}"
 
     def lines(self) -> Iterator[str]:
-        """It in keys, a line for each problem; the first names the ConfigMap and what is in force instead."""
+        """The verdict as text: the ConfigMap and what is in force, then a line for each problem."""
         if self.accepted:
             yield f"{self.name}: in force" + (f": {self.vendor}" if self.vendor else "")
             return

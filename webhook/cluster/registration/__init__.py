@@ -1,4 +1,4 @@
-"""The webhook configuration: what it should be, what it is, and keeping it so.
+"""The webhook configuration: the desired one, the observed one, and its reconciliation.
 
 Belongs here: `MutatingWebhookConfiguration` and its match conditions. The replica and the doctor import it.
 """

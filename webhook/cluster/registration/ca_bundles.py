@@ -1,32 +1,19 @@
-"""Authorities in a ``caBundle``: PEM blocks, compared by what they hold and not by how they are written."""
+"""The CAs in a ``caBundle``, compared by their DER and not by their text."""
 
 import base64
 import binascii
-import re
 from collections.abc import Iterable
 from typing import Final
 
+from certs.pem import by_der
 from webhook.cluster.client.api import Object
 
 INJECTED: Final = "cert-manager.io/inject-"
-"""How annotations begin by which somebody else fills ``caBundle`` in."""
-
-_BLOCK: Final = re.compile(rb"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
-
-
-def authorities(bundle: bytes) -> dict[bytes, bytes]:
-    """The certificates of a bundle: by their DER the PEM block; what is no certificate's is passed over."""
-    found = {}
-    for block in _BLOCK.finditer(bundle):
-        try:
-            found[base64.b64decode(block[1], validate=False)] = block[0]
-        except (binascii.Error, ValueError):
-            continue
-    return found
+"""Prefix of the annotations by which cert-manager fills in ``caBundle``."""
 
 
 def bundle_of(webhook: Object) -> bytes:
-    """The bundle of one webhook; empty if it has none that can be read."""
+    """The bundle of one webhook; empty if it has none that can be decoded."""
     config = webhook.get("clientConfig")
     encoded = config.get("caBundle") if isinstance(config, dict) else None
     try:
@@ -36,15 +23,15 @@ def bundle_of(webhook: Object) -> bytes:
 
 
 def injected(configuration: Object) -> bool:
-    """Whether somebody else fills in the bundles of a configuration."""
+    """Whether cert-manager fills in the bundles of a configuration."""
     metadata = configuration.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return isinstance(annotations, dict) and any(str(key).startswith(INJECTED) for key in annotations)
 
 
 def widened(ours: bytes, theirs: bytes) -> bytes:
-    """A bundle that holds both; theirs as it stands if it does so already."""
-    known, there = authorities(ours), authorities(theirs)
+    """A bundle with the CAs of both; theirs, unchanged, if it has all of them already."""
+    known, there = by_der(ours), by_der(theirs)
     if not known:
         return ours
     if known.keys() <= there.keys():

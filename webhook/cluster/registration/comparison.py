@@ -1,7 +1,7 @@
-"""A webhook configuration held against the one that should stand there: what differs, and whether that keeps pods out.
+"""Compares a webhook configuration with the desired one: what differs, and whether that keeps pods out.
 
-Only what is there is compared, never who wrote it: whatever keeps pods of an opted-in namespace from being treated is a
-fault, whoever wanted it.
+Only the content is compared, not who wrote it: whatever keeps pods of an opted-in namespace from being treated is a
+fault, intended or not.
 """
 
 import enum
@@ -9,8 +9,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias
 
+from certs.pem import by_der
 from webhook.cluster.client.api import FIELD_MANAGER, Object
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of
+from webhook.cluster.client.events import shortened
+from webhook.cluster.registration.ca_bundles import bundle_of
 from webhook.cluster.registration.desired import (
     AUDIT,
     AUDIT_MODES,
@@ -26,35 +28,36 @@ from webhook.cluster.registration.observed import foreign_terms, matched_names_i
 from webhook.cluster.registration.selector import selects
 from webhook.labels import ENABLED, KEEP_SELECTORS, MODE
 
-"""The annotation of a configuration by which its administrator wants foreign terms in its namespace selectors kept."""
+LONGEST_VALUE: Final = 200
+"""Bytes of a value that a message repeats."""
 
 SHOWN: Final = 10
-"""Names that are listed of those that let no pod through."""
+"""Names listed of those that let no pod through."""
 
 Labels: TypeAlias = Mapping[str, str]
 _Fault: TypeAlias = "tuple[str, str, Severity]"
 
 
 class Severity(enum.IntEnum):
-    """What a difference comes to."""
+    """The effect of a difference."""
 
     SLIGHT = 1
-    """Pods are sent here all the same; only how differs."""
+    """Pods are sent to the webhook all the same."""
     KEEPS_OUT = 2
     """Pods of opted-in namespaces are not treated."""
     NO_VERSION_WRITES = 3
-    """The same, and no version of this program ever writes such a thing."""
+    """Like `KEEPS_OUT`, and no version of this program ever writes it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One difference between a configuration and the one that should be there.
+    """One difference between a configuration and the desired one.
 
     Attributes:
-        webhook: its name; empty for the whole configuration.
-        field: of the webhook; for the condition that depends on the policy, that one's name.
-        what: the difference, as the end of a sentence about it.
-        severity: what it comes to.
+        webhook: the webhook's name; empty for the whole configuration.
+        field: of the webhook; for the match condition that depends on the policy, the name of the condition.
+        what: the difference, as the end of a sentence about the webhook.
+        severity: its effect.
     """
 
     webhook: str
@@ -69,12 +72,12 @@ class Difference:
 def differences(
     configuration: Object | None, want: Desired, site: Site, opted_in: Sequence[Labels]
 ) -> list[Difference]:
-    """How a configuration differs from what a policy wants.
+    """Compare a configuration with the desired one.
 
     Args:
-        configuration: as the API server gave it, None if there is none.
-        want: what the policy wants.
-        site: where the webhook is; with an empty address, where calls go is not compared.
+        configuration: from the API server; None if there is none.
+        want: what the policy requires.
+        site: where the webhook is; an empty address is not compared.
         opted_in: the labels of each namespace that has opted in.
     """
     if configuration is None:
@@ -94,21 +97,21 @@ def differences(
 
 
 def keeps_selectors(configuration: Object) -> bool:
-    """Whether its administrator wants foreign terms in the namespace selectors kept."""
+    """Whether the configuration's annotation keeps foreign terms in its namespace selectors."""
     metadata = configuration.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return isinstance(annotations, dict) and annotations.get(KEEP_SELECTORS) == "true"
 
 
 def opted_in_as(name: str, want: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
-    """The labels of the namespaces that one of the webhooks is for, with one that has only the labels it needs."""
+    """The labels of the namespaces that a webhook is for, and those of a namespace with only the required labels."""
     tells = name == AUDIT
     bare = {want.opt_in: ENABLED, NAMESPACE_NAME: "", **({MODE: AUDIT_MODES[0]} if tells else {})}
     return [bare, *(labels for labels in opted_in if (labels.get(MODE) in AUDIT_MODES) == tells)]
 
 
 def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
-    """Those of the terms that keep none of the namespaces out."""
+    """The terms that keep none of the namespaces out."""
     return Terms(
         {
             key: value
@@ -120,7 +123,7 @@ def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
 
 
 def other_writers(configuration: Object) -> list[str]:
-    """Who else owns fields of the webhooks, by the API server's own record; not who only fills bundles in.
+    """The other managers of fields of the webhooks, except for those that only fill in bundles.
 
     Source: ``metadata.managedFields``, https://kubernetes.io/docs/reference/using-api/server-side-apply/.
     """
@@ -165,15 +168,15 @@ def _of_webhook(
     yield from _of_conditions(found, made, want)
     if site.address and _address(found) != _address(made):
         yield "clientConfig", f"calls {_address(found)}, not {_address(made)}", Severity.KEEPS_OUT
-    if not authorities(site.ca_bundle).keys() <= authorities(bundle_of(found)).keys():
+    if not by_der(site.ca_bundle).keys() <= by_der(bundle_of(found)).keys():
         yield "caBundle", "has a caBundle that does not hold this webhook's CA", Severity.KEEPS_OUT
     for key in ("failurePolicy", "matchPolicy", "reinvocationPolicy", "sideEffects", "timeoutSeconds"):
         if found.get(key) != made[key]:
-            yield key, f"has {key} {_short(found.get(key))}, not {made[key]}", Severity.SLIGHT
+            yield key, f"has {key} {shortened(str(found.get(key)), LONGEST_VALUE)}, not {made[key]}", Severity.SLIGHT
 
 
 def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
-    """Terms of ours that are not there, and terms of others that keep namespaces out."""
+    """Find missing terms of our own, and foreign terms that keep namespaces out."""
     selector = found.get("namespaceSelector")
     terms = (selector.get("matchExpressions") if isinstance(selector, dict) else None) or ()
     for ours in made["namespaceSelector"]["matchExpressions"]:
@@ -181,7 +184,7 @@ def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequenc
         alike = [
             one for one in terms if isinstance(one, dict) and (one.get("key"), one.get("operator")) == (key, operator)
         ]
-        # Values of `NotIn` may be more: that only spares more namespaces.
+        # Additional values of `NotIn` only exempt more namespaces.
         absent = sorted(set(ours["values"]) - {value for one in alike for value in one.get("values") or ()})
         if absent:
             yield (
@@ -198,7 +201,7 @@ def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequenc
     if harmful:
         yield (
             "namespaceSelector",
-            f"has a namespaceSelector that keeps opted-in namespaces out: {_short(harmful)}",
+            f"has a namespaceSelector that keeps opted-in namespaces out: {shortened(str(harmful), LONGEST_VALUE)}",
             Severity.NO_VERSION_WRITES,
         )
 
@@ -210,18 +213,22 @@ def _of_conditions(found: Object, made: Object, want: Desired) -> Iterator[_Faul
     names = {one["name"] for one in made["matchConditions"]}
     for one in conditions:
         if one.get("name") not in names:
-            yield "matchConditions", f"has a match condition of others, {_short(one.get('name'))}", Severity.KEEPS_OUT
+            yield (
+                "matchConditions",
+                f"has a foreign match condition, {shortened(str(one.get('name')), LONGEST_VALUE)}",
+                Severity.KEEPS_OUT,
+            )
         elif one["name"] != WORDS and one not in made["matchConditions"]:
             yield (
                 "matchConditions",
-                f"has another match condition {one['name']} than this version writes",
+                f"has a match condition {one['name']} that differs from what this version writes",
                 Severity.KEEPS_OUT,
             )
     let_through = matched_names_in(found)
     if let_through is None:
         yield (
             WORDS,
-            f"has no match condition {WORDS!r} as this version writes it: it cannot be compared",
+            f"has a match condition {WORDS!r} that this version does not write, and cannot compare",
             Severity.KEEPS_OUT,
         )
     elif missing := let_through.lacks(want.matched_names):
@@ -230,7 +237,7 @@ def _of_conditions(found: Object, made: Object, want: Desired) -> Iterator[_Faul
 
 
 def creates_pods(rule: Any) -> bool:
-    """Whether a rule of a webhook is about new pods."""
+    """Whether a rule of a webhook matches new pods."""
     if not isinstance(rule, dict):
         return False
     wanted_of = {
@@ -251,8 +258,3 @@ def _address(webhook: Object) -> str:
         path, port = service.get("path") or "/", service.get("port") or 443
         return f"{service.get('namespace')}/{service.get('name')}:{port}{path}"
     return str(config.get("url")) if isinstance(config, dict) else "nobody"
-
-
-def _short(value: Any) -> str:
-    text = str(value)
-    return text if len(text) <= 200 else f"{text[:199]}…"  # noqa: PLR2004  (a line of a log)

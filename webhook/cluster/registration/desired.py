@@ -1,7 +1,7 @@
-"""The registration: which new pods the API server sends here, as a pure function of policy and place.
+"""The desired webhook configuration: which new pods the API server sends here, as a pure function of policy and site.
 
-One configuration holds two webhooks that differ in what an outage means. Where a namespace enforces, a pod that needs us
-waits for us (``Fail``); where it only wants to be told, it does not (``Ignore``).
+It holds two webhooks that differ in the effect of an outage. In a namespace that enforces, a pod that needs the webhook
+waits for it (``Fail``); in a namespace that only audits or warns, it does not (``Ignore``).
 """
 
 import base64
@@ -16,7 +16,7 @@ from webhook.labels import ENABLED, INJECT, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
 
 NAME: Final = "00-vgpu-webhook"
-"""Configurations are called in the order of their names, and the vendors' own webhooks have to see what we wrote."""
+"""API servers call configurations in the order of their names, and the vendors' own webhooks must see our changes."""
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 COLLECTION: Final = f"/apis/{API_VERSION}/mutatingwebhookconfigurations"
@@ -28,10 +28,10 @@ IGNORE: Final = "Ignore"
 
 AUDIT_MODES: Final = ("audit", "warn")
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
-"""The label with its own name that the API server puts on every namespace."""
+"""The label by which the API server gives every namespace its own name."""
 
 TIMEOUT: Final = 5
-"""Seconds. A decision takes a millisecond; the rest is for a replica that answers 503, asked once a second again."""
+"""Seconds. A decision takes a millisecond; the rest is for retries, one a second, of calls that are answered with 503."""
 
 INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
 """The annotation by which cert-manager fills in ``caBundle``."""
@@ -55,10 +55,10 @@ class Site:
     """Where one installation of the webhook is: the same for all of its replicas.
 
     Attributes:
-        address: how API servers reach it, a Service or an ``https`` URL.
-        ca_bundle: the CAs of its certificate, PEM; empty where something else fills them in.
-        own_namespace: its pods must start when it is down; None where it runs outside the cluster.
-        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose CAs it fills in itself.
+        address: how API servers reach it: a Service or an ``https`` URL.
+        ca_bundle: the CAs of its certificate, PEM; empty if something else fills them in.
+        own_namespace: the namespace whose pods must start when the webhook is down; None outside a cluster.
+        inject_ca_from: ``NAMESPACE/NAME`` of a Certificate whose CAs cert-manager fills in.
     """
 
     address: Service | str
@@ -69,11 +69,11 @@ class Site:
 
 @dataclass(frozen=True, slots=True)
 class Desired:
-    """What a policy and its settings want of a webhook configuration.
+    """What a policy and its settings require of a webhook configuration.
 
     Attributes:
         digest: of the policy.
-        reach: which pods are let through.
+        matched_names: the names that let pods through.
         opt_in: the key of the label by which a namespace opts in.
         timeout: seconds that the API server waits for an answer, 1 to 30.
     """
@@ -86,7 +86,7 @@ class Desired:
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Terms of a label selector; all of them have to hold, so that every one more narrows."""
+    """Terms of a label selector. All of them must hold, so each term narrows the selection."""
 
     labels: Mapping[str, str] = field(default_factory=dict)
     expressions: Sequence[Object] = ()
@@ -105,7 +105,7 @@ def _term_text(term: Object) -> str:
 
 
 def desired_from(policy: Policy) -> Desired:
-    """What a policy wants of a webhook configuration; worked out once for each policy."""
+    """What a policy requires of a webhook configuration; computed once for each policy."""
     settings = policy.settings
     return Desired(policy.digest, matched_names_of(policy), settings.opt_in_label, settings.timeout_seconds)
 
@@ -113,13 +113,13 @@ def desired_from(policy: Policy) -> Desired:
 def registration(
     want: Desired, site: Site, *, version: str | None = None, foreign: Mapping[str, Terms] | None = None
 ) -> Object:
-    """The configuration, with every field that the API server would otherwise fill in: equal is then equal.
+    """Make the configuration, with all fields that the API server would fill in, so that it can be compared.
 
     Args:
-        want: what the policy wants.
+        want: what the policy requires.
         site: where the webhook is.
-        version: of the program that writes it; None for one that is kept by hand, whose digest nobody would keep up.
-        foreign: by the name of a webhook, terms of others that are kept in its namespace selector.
+        version: of the program that writes it; None for a configuration that is maintained by hand.
+        foreign: by the name of a webhook, foreign terms to keep in its namespace selector.
     """
     metadata: Object = {"name": NAME}
     if version is not None:
@@ -143,7 +143,7 @@ def registration(
 
 
 def _alike(want: Desired, site: Site) -> Object:
-    """What both webhooks have in common."""
+    """The fields that both webhooks have in common."""
     return {
         "admissionReviewVersions": ["v1"],
         "clientConfig": _client_config(site),
@@ -181,7 +181,7 @@ def _selector(modes: str, want: Desired, site: Site, foreign: Terms) -> Object:
     own = {site.own_namespace} if site.own_namespace else set()
     selector: Object = {
         "matchExpressions": [
-            # In this shape a reader knows the opt-in label of another policy (`registered.py`).
+            # By this form, `observed.py` recognizes the opt-in label of another policy.
             {"key": want.opt_in, "operator": "In", "values": [ENABLED]},
             {"key": NAMESPACE_NAME, "operator": "NotIn", "values": sorted(CLUSTER_NAMESPACES | own)},
             {"key": MODE, "operator": modes, "values": list(AUDIT_MODES)},

@@ -1,7 +1,7 @@
-"""The webhook configuration's match conditions: a reach as CEL for the API server, and read back from it.
+"""The match conditions of the webhook configuration: matched names as CEL for the API server, and parsed back from it.
 
-A pod that they let through is sent to the webhook, and held back where it cannot be reached; any other never knows of it.
-CEL is charged for every step, per pod: a list of constants is one look-up there, whatever its length.
+A pod that they let through is sent to the webhook, and held back if the webhook cannot be reached; other pods are not
+affected. The API server limits the cost of CEL per pod, where a list of constants is one look-up, whatever its length.
 """
 
 import re
@@ -20,7 +20,7 @@ _ALWAYS: Final = (
     ("no-mirror-pod", "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))"),
     ("no-windows-pod", "object.spec.?os.?name.orValue('') != 'windows'"),
 )
-"""Pods that are never touched: the kubelet already runs a mirror pod, and shims are Linux libraries."""
+"""Pods that are never changed: the kubelet already runs a mirror pod, and shims are Linux libraries."""
 
 _EXPRESSION: Final = """\
 [
@@ -51,24 +51,24 @@ _KEY_PATTERNS: Final = re.compile(rf"\bkey{_PATTERN}")
 
 
 def conditions(let_through: MatchedNames) -> list[dict[str, str]]:
-    """The match conditions of a webhook; a pod has to pass all of them."""
+    """The match conditions of a webhook; a pod must meet all of them."""
     named = (*_ALWAYS, (WORDS, expression(let_through)))
     return [{"name": name, "expression": text} for name, text in named]
 
 
 def fits(let_through: MatchedNames) -> bool:
-    """Whether the API server takes the conditions: it refuses a configuration with a longer expression."""
+    """Whether the API server accepts the conditions: the length of an expression is limited."""
     return len(expression(let_through)) <= LONGEST
 
 
 def expression(let_through: MatchedNames) -> str:
-    """A CEL expression that is true of the pods that are let through; the same text for the same reach."""
+    """A CEL expression that is true for the pods to let through; the same text for the same names."""
     resources = _OR.join(_resource_tests(let_through)) or "false"
     return _EXPRESSION.format(resources=resources, keys=_OR.join(_key_tests(let_through)) or "false")
 
 
 def parse(text: str) -> MatchedNames | None:
-    """The reach that an expression was made from; None if it was not made by `expression`, or changed since."""
+    """The names that an expression was made from; None if `expression` did not make it, or it was changed since."""
     parsed = names_set(
         prefixes=[*(f"{domain}/" for domain in _listed(_DOMAINS, text)), *_listed(_PREFIXES, text)],
         names=[*_listed(_NAMES, text), *_globs(_NAME_PATTERNS, text)],
@@ -91,7 +91,7 @@ def _resource_tests(let_through: MatchedNames) -> Iterator[str]:
 def _key_tests(let_through: MatchedNames) -> Iterator[str]:
     if let_through.keys:
         yield f"key in {_list_text(let_through.keys)}"
-    # Patterns are charged by their length for every key: most need to be looked at below a few domains only.
+    # A pattern costs by its length for every key: most patterns are needed below a few domains only.
     domains = {glob: glob.partition("/")[0] for glob in let_through.key_patterns}
     below = {glob for glob, domain in domains.items() if domain != glob and "*" not in domain}
     if below:

@@ -1,7 +1,7 @@
-"""Which pods need us: the names by which a pod is let through to the webhook, and a set that says so of any pod.
+"""Which pods need the webhook: the names of resources, labels and annotations that let a pod through.
 
-Resources count by prefix, so that misspelt keys come too and can be answered. Labels and annotations count by whole keys
-or patterns, never by a bare domain: half of the domains of GPU keys are written on ordinary pods as well.
+Resources match by prefix, so that pods with misspelled keys are let through and can be answered. Labels and annotations
+match by whole keys or patterns, never by a bare domain: half of the domains of GPU keys occur on ordinary pods, too.
 """
 
 import re
@@ -14,22 +14,22 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation.glob import glob_pattern
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_./*-]+")
-"""What names can be made of, and ``*``. With anything else no pod is ever stored, so that nothing has to be let through."""
+"""The characters of names, and ``*``. The API server stores no pod with others, so nothing has to be let through."""
 
 _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 
 
 @dataclass(frozen=True)
 class MatchedNames:
-    """The names that let a pod through. Made by `reach` only: no name stands in it that another one covers.
+    """The names that let a pod through. Made by `names_set` only: it holds no name that another one covers.
 
     Attributes:
         domains: of resource names, without the slash.
-        prefixes: of resource names, where a domain would be too much.
+        prefixes: of resource names, where a domain would match too much.
         names: resource names under neither.
-        name_patterns: resource names whose domain varies; ``*`` stands for anything.
+        name_patterns: resource names whose domain varies; ``*`` matches anything.
         keys: of labels and annotations.
-        key_patterns: the same, with ``*`` for anything.
+        key_patterns: of labels and annotations; ``*`` matches anything.
     """
 
     domains: frozenset[str] = frozenset()
@@ -47,11 +47,11 @@ class MatchedNames:
         )
 
     def covers(self, other: "MatchedNames") -> bool:
-        """Whether every pod that `other` lets through is let through here too."""
+        """Whether every pod that `other` lets through is let through here, too."""
         return not self.lacks(other)
 
     def lacks(self, other: "MatchedNames") -> list[str]:
-        """What `other` has and this has not, as people write it: a domain ends in a slash, a prefix in ``*``."""
+        """The names that only `other` has, for messages: a domain ends in a slash, a prefix in ``*``."""
         both = self | other
         return sorted(
             [
@@ -101,12 +101,12 @@ def _found(pattern: re.Pattern[str] | None, text: str) -> bool:
 
 
 def names_set(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: Iterable[str] = ()) -> MatchedNames:
-    """The set of these names, each only once and without those that a prefix covers.
+    """Make the set of these names, without duplicates and names that a prefix covers.
 
     Args:
         prefixes: of resource names; one that ends in its only slash is a domain.
-        names: resource names; ``*`` in one stands for anything.
-        keys: of labels and annotations, likewise.
+        names: resource names; ``*`` matches anything.
+        keys: of labels and annotations; ``*`` matches anything.
     """
     ends = sorted({prefix for prefix in prefixes if _legal(prefix) and "*" not in prefix}, key=len)
     domains = {prefix[:-1] for prefix in ends if prefix.find("/") == len(prefix) - 1}
@@ -135,17 +135,17 @@ def _legal(name: str) -> bool:
 
 
 def matched_names_of(policy: Policy) -> MatchedNames:
-    """What lets a pod through under a policy.
+    """The names that let a pod through under a policy.
 
-    Every key of every vendor does, in any place: a request key that stands where nobody reads it is answered as well.
-    So do the prefixes under which misspelt resource keys are looked for, and marks that only schedulers may write.
+    They are the keys of all vendors, in any place (a request key in a place where it has no effect is answered, too), the
+    prefixes under which misspelled resource keys are detected, and marks that only schedulers may write.
     """
     vendors = [vendor.lets_through for vendor in policy.vendors.values()]
     return names_set(
         prefixes=(prefix for one in vendors for prefix in one.prefixes),
         names=[
             *(name for one in vendors for name in one.resources),
-            # A resource is no resource without a domain.
+            # Extended resources always have a domain.
             *(key for key in policy.request_keys if "/" in key),
         ],
         keys=[*policy.request_keys, *(key for vendor in policy.in_force for key in vendor.lets_through.keys)],

@@ -1,4 +1,4 @@
-"""A webhook configuration as it stands in the cluster: who wrote it, what it lets through, what others added."""
+"""The webhook configuration in the cluster: who wrote it, what it lets through, what others added."""
 
 import re
 from collections.abc import Mapping
@@ -6,8 +6,9 @@ from dataclasses import dataclass, field
 from functools import total_ordering
 from typing import Any, Final
 
+from certs.pem import by_der
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of, injected
+from webhook.cluster.registration.ca_bundles import bundle_of, injected
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAMESPACE_NAME, Desired, Terms
 from webhook.cluster.registration.match_conditions import WORDS, parse
 from webhook.cluster.registration.matched_names import MatchedNames
@@ -22,7 +23,7 @@ _EARLIER: Final = re.compile(r"[-._]?(?:a|b|c|rc|alpha|beta|pre|dev)")
 @total_ordering
 @dataclass(frozen=True)
 class Version:
-    """A version of the program; one that cannot be read is older than all others."""
+    """A version of the program; one that cannot be parsed is older than all others."""
 
     text: str
 
@@ -44,11 +45,11 @@ class Observed:
     """A webhook configuration that was read.
 
     Attributes:
-        version, digest: of who wrote it; None where nobody says so.
-        desired: what it was made from; None if it was not made by us, or changed since so that it cannot be told.
-        foreign: terms of others in the namespace selectors, by the name of the webhook.
-        authorities: of each of our webhooks, the certificates (DER) in its bundle.
-        injected: somebody else fills these in.
+        version, digest: of the writer; None without its annotation.
+        desired: what it was made from; None if this program did not make it, or it was changed beyond recognition.
+        foreign: foreign terms in the namespace selectors, by the name of the webhook.
+        authorities: the CAs (DER) in the bundle of each of our webhooks.
+        injected: cert-manager fills these in.
     """
 
     version: Version | None = None
@@ -60,10 +61,10 @@ class Observed:
 
 
 def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
-    """A configuration of the cluster, whoever has had hands on it.
+    """Read a configuration, whoever has changed it.
 
     Args:
-        configuration: as the API server gave it.
+        configuration: from the API server.
         opt_in: the reader's own opt-in label; the writer's may be another.
     """
     annotations = _dict(_dict(configuration.get("metadata")).get("annotations"))
@@ -73,7 +74,7 @@ def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
     foreign: dict[str, Terms] = {
         name: terms for name, webhook in ours.items() if (terms := foreign_terms(webhook, opt_in))
     }
-    bundles = tuple(frozenset(authorities(bundle_of(webhook))) for webhook in ours.values())
+    bundles = tuple(frozenset(by_der(bundle_of(webhook))) for webhook in ours.values())
     by_others = injected(configuration)
     if stamp is None:
         return Observed(foreign=foreign, authorities=bundles, injected=by_others)
@@ -88,7 +89,7 @@ def webhooks_of(configuration: Object) -> dict[str, Object]:
 
 
 def matched_names_in(webhook: Object) -> MatchedNames | None:
-    """Which pods the match conditions of a webhook let through; None where they are not ours, or changed since."""
+    """The names in the match conditions of a webhook; None if this program did not write them, or they were changed."""
     named = {one.get("name"): one.get("expression") for one in map(_dict, _list(webhook.get("matchConditions")))}
     expression = named.get(WORDS)
     return parse(expression) if isinstance(expression, str) else None
@@ -106,7 +107,7 @@ def _made_from(webhook: Object, digest: str, opt_in: str) -> Desired | None:
 
 
 def _opt_in(webhook: Object, expected: str) -> str | None:
-    """The opt-in label that a webhook was made with: the expected one, else what stands in its place."""
+    """The opt-in label that a webhook was made with: the expected one, else the one in its place."""
     keys = [str(term["key"]) for term in _expressions(webhook) if _is_opt_in(term)]
     return expected if expected in keys else next(iter(keys), None)
 
@@ -116,7 +117,7 @@ def _is_opt_in(term: Object) -> bool:
 
 
 def foreign_terms(webhook: Object, opt_in: str) -> Terms:
-    """The terms of its namespace selector that are not ours; one about a label of ours could only contradict."""
+    """The foreign terms of a webhook's namespace selector; not those about our own labels, which could only contradict."""
     own_keys = {_opt_in(webhook, opt_in), opt_in, MODE}
     expressions = [term for term in _expressions(webhook) if term.get("key") not in own_keys]
     sparing = next(filter(_spares_the_cluster, expressions), None)
@@ -128,7 +129,7 @@ def foreign_terms(webhook: Object, opt_in: str) -> Terms:
 
 
 def _spares_the_cluster(term: Object) -> bool:
-    """Whether a term is our own of the namespaces that are never touched; with more names in it, it is not only ours."""
+    """Whether a term is our own exemption of system namespaces; with additional names, it is not only ours."""
     if (term.get("key"), term.get("operator")) != (NAMESPACE_NAME, "NotIn"):
         return False
     names = set(_list(term.get("values")))

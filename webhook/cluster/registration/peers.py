@@ -1,4 +1,4 @@
-"""Words that another replica knows already: a pod with one must not be let through by a replica that has yet to learn it."""
+"""Keys that another replica knows already: a replica that does not know them yet must not admit a pod with one."""
 
 from collections.abc import Iterable
 
@@ -10,17 +10,17 @@ from webhook.mapping.model.policy import Policy
 def known_to_peers(
     resources: Iterable[str], keys: Iterable[str], policy: Policy, reach: MatchedNames, registered: Observed | None
 ) -> bool:
-    """Whether a pod carries a name that the registered policy lets through and this replica's policy does not know.
+    """Whether a pod has a name that the webhook configuration lets through and this replica's policy does not know.
 
-    The answer is then 503 with ``Retry-After: 1``: the API server asks again within the same call. It is never so where the
-    registered digest is the replica's own, or where nobody keeps one (a webhook configuration kept by hand).
+    The answer is then 503 with ``Retry-After: 1``, and the API server retries within the same call. It never is if the
+    configuration has this replica's own digest, or none (a configuration that is maintained by hand).
 
     Args:
         resources: all resource names of the pod's containers.
         keys: all keys of its labels and annotations.
         policy: the replica's own.
-        reach: of that policy.
-        registered: what stands in the cluster, as far as the replica has seen.
+        reach: the matched names of that policy.
+        registered: the webhook configuration, as last seen.
     """
     if registered is None or registered.digest is None or registered.digest == policy.digest:
         return False
@@ -33,7 +33,7 @@ def known_to_peers(
 
 
 def _known(name: str, policy: Policy) -> bool:
-    """Whether a resource name means something here: a key, one of a vendor inactive, or somebody else's."""
+    """Whether this policy knows a resource name: a key, one of an inactive vendor, or one of another system."""
     somebodys = policy.near.known
     return (
         bool(policy.resources.owners(name))

@@ -1,7 +1,7 @@
-"""Keeps the webhook configuration: looks at it when it changed and now and then, and writes what is missing.
+"""Reconciles the webhook configuration: reads it when it has changed and now and then, and writes what is missing.
 
-Every replica does so, without a leader: each write is made against the version of the object that was read, and where
-nothing differs nothing is written. Whoever keeps changing it is answered slower and slower, and always within a minute.
+Every replica does so, without a leader: each write is made against the version that was read, and if nothing differs,
+nothing is written. If something keeps undoing repairs, these slow down, to one a minute.
 """
 
 import asyncio
@@ -13,10 +13,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Final
 
+from certs.backoff import Backoff
+from certs.pem import by_der
 from webhook import __version__
 from webhook.cluster.client.api import Api, Object, StatusError, UnreachableError
 from webhook.cluster.client.owner import owner_reference
-from webhook.cluster.registration.ca_bundles import authorities
 from webhook.cluster.registration.comparison import (
     Difference,
     Labels,
@@ -29,20 +30,20 @@ from webhook.cluster.registration.comparison import (
 )
 from webhook.cluster.registration.desired import IGNORE, NAME, Desired, Site
 from webhook.cluster.registration.observed import Observed, Version, read_observed
-from webhook.cluster.registration.repairs import Backoff, Repairs
+from webhook.cluster.registration.repairs import RepairPace, Repairs
 from webhook.cluster.registration.report import Notices, Report, ReportKind
 from webhook.cluster.registration.stored import StoredConfiguration
 from webhook.cluster.registration.update import Change, Update, Writer, spares, update_for
 
 ATTEMPTS: Final = 5
-"""Tries of one pass that lose against another writer: as many replicas as may start at once."""
+"""Tries of one pass that may lose against other writers; as many replicas may start at once."""
 
 CONTESTED: Final = 4
-"""Repairs in a row that are no accident any more: two hands undo each other's work."""
+"""Repairs in a row after which it is clear that two writers undo each other's work."""
 
 
 class Mode(enum.Enum):
-    """Who keeps the registration: this program, somebody else while it only looks, or nobody asks."""
+    """Who maintains the webhook configuration: this program, somebody else with this program only comparing, or neither."""
 
     MANAGED = "managed"
     STATIC = "static"
@@ -51,14 +52,14 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReconcileConfig:
-    """Seconds.
+    """The times of a reconciler, in seconds.
 
     Attributes:
-        quiet: without any change before something is taken away: longer than any replica takes to learn of a ConfigMap.
-        period: between looks when nothing is told; a watch tells of changes, so this only makes up for a missed one.
-        retry, retry_at_most: the first and the longest wait after a failure.
-        repair, repair_at_most: after the first repair in a row, and the most that anybody waits for one.
-        narrow_at_most: the same for what takes names away.
+        quiet: without any change before something is removed: longer than any replica takes to learn of a ConfigMap.
+        period: between two passes without a change; a watch reports changes, so this only makes up for a missed one.
+        retry, retry_at_most: the first and the longest pause after a failure.
+        repair, repair_at_most: the first and the longest pause between repairs in a row.
+        narrow_at_most: the longest pause between repairs that remove names.
         calm: without a repair, after which the next one is the first in a row.
     """
 
@@ -73,7 +74,7 @@ class ReconcileConfig:
 
 
 class Reconciler:
-    """Keeps one webhook configuration as one policy wants it; see `once` for what it does and `run` for when."""
+    """Reconciles one webhook configuration with one policy; see `reconcile` for what it does and `run` for when."""
 
     def __init__(
         self,
@@ -91,21 +92,21 @@ class Reconciler:
         opted_in: Callable[[], Sequence[Labels]] = tuple,
         serving: Callable[[], bool] = lambda: True,
     ) -> None:
-        """Nothing is asked of the API server yet.
+        """Make a reconciler; no request is made yet.
 
         Args:
-            api: the way to it.
+            api: the API server.
             site: where the webhook is.
-            want: what the policy in force wants.
-            tell: called with what is to be told, at once; it must not block.
-            mode: who keeps the webhook configuration.
-            owner: a ClusterRole of the release: when that goes, the webhook configuration goes too.
+            want: what the policy in force requires.
+            tell: called with each report; it must not block.
+            mode: who maintains the webhook configuration.
+            owner: the ClusterRole of the release, which owns the webhook configuration.
             version: of this program.
             timing: other times, for tests.
-            clock: seconds that never jump.
-            sure: asked before CAs are taken away: whether those of `site` are all that others may be using.
-            opted_in: the labels of each namespace that has opted in, as far as is known.
-            serving: whether whoever trusts the CAs of `site` can be answered.
+            clock: monotonic seconds.
+            sure: called before CAs are removed: whether other replicas can be using none but those of `site`.
+            opted_in: returns the labels of each namespace that has opted in, as far as is known.
+            serving: whether callers that trust the CAs of `site` can be answered.
         """
         self._api = api
         self._registered: Observed | None = None
@@ -124,44 +125,43 @@ class Reconciler:
         self._changed = clock()
         pace = self._timing
         self._repairs = Repairs(
-            Backoff(pace.repair, pace.repair_at_most, pace.calm),
-            Backoff(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most),
+            RepairPace(pace.repair, pace.repair_at_most, pace.calm),
+            RepairPace(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most),
         )
         self._as_desired: bool | None = None
-        self._failures = 0
+        self._backoff = Backoff(pace.retry, pace.retry_at_most, random.random)
         self._owned = False
         self._wake = asyncio.Event()
         self._pass = asyncio.Lock()
 
     @property
     def want(self) -> Desired:
-        """What is kept."""
+        """What the policy in force requires."""
         return self._writer.want
 
     @property
     def registered(self) -> Observed | None:
-        """What stood in the cluster when it was last read or written.
+        """The webhook configuration when it was last read or written.
 
-        None before that, and where the webhook configuration is kept by others: its digest would say nothing of other
-        replicas.
+        None before that, and if others maintain it: its digest would say nothing about other replicas.
         """
         return self._registered if self._mode is Mode.MANAGED else None
 
     @property
     def repairs(self) -> Mapping[Change, int]:
-        """How often what others did was undone, by kind."""
+        """The number of repairs, by kind."""
         return self._repairs.counts
 
     @property
     def as_desired(self) -> bool | None:
-        """Whether what stands in the cluster treats every pod that the policy wants treated; None before that is known."""
+        """Whether the webhook configuration lets through every pod that the policy requires; None before that is known."""
         return self._as_desired
 
     def adopt(self, want: Desired, site: Site | None = None) -> None:
-        """Take over another policy, or new CAs, and see to it soon."""
+        """Adopt another policy, or new CAs, and reconcile soon."""
         site = site or self._writer.site
         if (want, site) != (self._writer.want, self._writer.site):
-            # Other CAs are no reason to write this policy over one that another replica knows already.
+            # New CAs are no reason to replace a policy that another replica has announced.
             announced = self._writer.announced and want == self._writer.want
             self._moved = self._moved or site != self._writer.site
             self._writer = replace(self._writer, want=want, site=site, announced=announced)
@@ -169,16 +169,16 @@ class Reconciler:
             self.check()
 
     def namespaces_changed(self) -> None:
-        """Look soon if terms of others might keep out a namespace that is new."""
+        """Reconcile soon if foreign terms may keep out a new namespace."""
         if self._registered is not None and self._registered.foreign:
             self.check()
 
     def check(self) -> None:
-        """Look soon: something may have changed. Cheap, and many calls at once come to one look."""
+        """Reconcile soon: something may have changed. Cheap; many calls at once cause one pass."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Look now, at each `check` and now and then, until cancelled."""
+        """Reconcile now, at each `check`, and now and then, until cancelled."""
         while True:
             self._wake.clear()
             rest = await self.reconcile()
@@ -187,9 +187,9 @@ class Reconciler:
                     await self._wake.wait()
 
     async def reconcile(self) -> float:
-        """Read the webhook configuration and write it if it has to be; seconds until the next look.
+        """Read the webhook configuration and update it if needed; seconds until the next pass.
 
-        Nothing is raised: what goes wrong is told, and tried again.
+        Nothing is raised: failures are reported, and retried.
         """
         if self._mode is Mode.OFF:
             return self._timing.period
@@ -199,10 +199,9 @@ class Reconciler:
             except (UnreachableError, StatusError) as error:
                 if isinstance(error, StatusError):
                     self._as_desired = False
-                self._notices.say(ReportKind.FAILED, f"the webhook configuration {NAME} cannot be kept: {error}")
-                self._failures += 1
-                return self._backoff()
-            self._failures = 0
+                self._notices.say(ReportKind.FAILED, f"the webhook configuration {NAME} cannot be updated: {error}")
+                return self._backoff.failed()
+            self._backoff.reset()
             self._notices.over(ReportKind.FAILED)
             return rest
 
@@ -215,14 +214,16 @@ class Reconciler:
                 return self._some_time()
             owner = await owner_reference(self._api, self._owner)
             if found is None and owner is None and self._owned:
-                # Written now, it would outlive its release, and hold back pods forever.
-                message = f"the webhook configuration {NAME} is not made again: the ClusterRole {self._owner} is gone"
+                # Written now, it would outlive its release, and block pods for good.
+                message = (
+                    f"the webhook configuration {NAME} is not created again: the ClusterRole {self._owner} is gone"
+                )
                 self._notices.say(ReportKind.REMOVED, message)
                 return self._some_time()
             self._owned = self._owned or owner is not None
             writer = replace(self._writer, owner=owner, serving=self._serving())
             change = update_for(found, self._kept(found, read), writer, quiet=await self._may_narrow(read))
-            # That somebody can answer at last is no repair.
+            # Becoming able to answer is no repair.
             answered = self._sparing and change is not None and not spares(change.configuration)
             repair = writer.announced and not self._moved and not answered
             if change is not None and repair:
@@ -237,20 +238,20 @@ class Reconciler:
                     self._moved = False
                     return self._some_time()
                 return 0.0
-        return self._backoff()
+        return self._backoff.failed()
 
     def _spared(self, configuration: Object | None) -> None:
-        """Takes notice of whether pods wait for an answer, as it was found or written."""
+        """Note whether pods wait for an answer, under a configuration that was found or written."""
         self._sparing = configuration is not None and spares(configuration)
         self._as_desired = not self._sparing
         if self._sparing:
-            message = f"the webhook configuration {NAME} lets pods go on untreated until somebody can answer: {IGNORE}"
+            message = f"the webhook configuration {NAME} admits pods untreated until a replica can answer: {IGNORE}"
             self._notices.say(ReportKind.SPARING, message)
         else:
             self._notices.over(ReportKind.SPARING)
 
     def _observe(self, found: Object | None) -> Observed:
-        """Takes notice of what stands there; that it changed, and what others have added."""
+        """Note the configuration that was found, and whether it has changed."""
         read = Observed() if found is None else read_observed(found, self.want.opt_in)
         before, self._registered = self._registered, read
         if before is None or _state(before) != _state(read):
@@ -258,7 +259,7 @@ class Reconciler:
         return read
 
     def _kept(self, found: Object | None, read: Observed) -> Observed:
-        """What was read, without what is not to be kept: terms of others that keep pods out, a newer version's claim."""
+        """What was read, without what must not be kept: foreign terms that keep pods out, a newer version's annotation."""
         if found is None or keeps_selectors(found):
             kept = read.foreign
         else:
@@ -269,7 +270,9 @@ class Reconciler:
             kept = {name: terms for name, terms in left.items() if terms}
         terms = "; ".join(f"{name}: {terms}" for name, terms in kept.items())
         if terms:
-            self._notices.say(ReportKind.FOREIGN, f"others narrow the namespaces of {NAME}, which is kept: {terms}")
+            self._notices.say(
+                ReportKind.FOREIGN, f"foreign terms in the namespace selectors of {NAME} are kept: {terms}"
+            )
         else:
             self._notices.over(ReportKind.FOREIGN)
         if read.version is not None and read.version > self._writer.version:
@@ -277,10 +280,10 @@ class Reconciler:
         return replace(read, foreign=kept)
 
     def _left_to_newer(self, found: Object | None, read: Observed) -> bool:
-        """Whether a newer version keeps it.
+        """Whether a newer version maintains the webhook configuration.
 
-        Its note is not believed where something stands there that no version writes, nor where it differs and others
-        than this program own fields of it: anybody can write a note.
+        Its annotation is ignored if the configuration has something that no version writes, or if it differs and other
+        programs own fields of it: anybody can write an annotation.
         """
         if found is None or read.version is None or not read.version > self._writer.version:
             return False
@@ -296,10 +299,13 @@ class Reconciler:
         self._as_desired = all(one.severity is Severity.SLIGHT for one in faults)
         sentences = "; ".join(map(str, faults))
         if self._mode is Mode.STATIC:
-            kind, message = ReportKind.LACKING, f"the webhook configuration {NAME} is kept by hand, and {sentences}"
+            kind, message = (
+                ReportKind.LACKING,
+                f"the webhook configuration {NAME} is maintained by hand, and {sentences}",
+            )
         else:
             kind = ReportKind.NEWER
-            message = f"the webhook configuration {NAME} is a newer version's and left to it, but {sentences}"
+            message = f"the webhook configuration {NAME} is left to a newer version, but {sentences}"
             faults = [one for one in faults if one.severity is not Severity.SLIGHT]
         if faults:
             self._notices.say(kind, message)
@@ -307,7 +313,7 @@ class Reconciler:
             self._notices.over(kind)
 
     async def _write(self, change: Update, found: Object | None, *, repair: bool) -> bool:
-        """Writes; False if somebody else was quicker, so that it has to be thought over."""
+        """Write an update; False if another writer was faster, and it has to be computed again."""
         store = self._stored
         written = await (store.create if found is None else store.replace)(change.configuration)
         if written is None:
@@ -321,7 +327,7 @@ class Reconciler:
         return True
 
     def _report_repair(self, change: Update, found: Object | None) -> None:
-        """Reports what others did; not what replicas with different policies add and take away."""
+        """Report what others did; not what replicas with different policies add and remove."""
         if change.change not in {Change.CREATED, Change.REPAIRED}:
             return
         if self._repairs.pace(change.change).in_a_row(self._clock()) == 1:
@@ -330,7 +336,7 @@ class Reconciler:
             self._notices.say(ReportKind.REPAIRED, f"the webhook configuration {NAME} was {done}, and was repaired")
 
     def _done(self, found: Object | None) -> str:
-        """What others did to it; empty where it does not show."""
+        """What others did to the configuration; empty if that does not show."""
         if found is None:
             return "deleted"
         by = ", ".join(other_writers(found))
@@ -341,9 +347,9 @@ class Reconciler:
         faults = self._differences(found)
         self._as_desired = all(one.severity is Severity.SLIGHT for one in faults)
         if self._repairs.pace(change.change).in_a_row(self._clock()) >= CONTESTED:
-            pace = f"it is repaired every {self._timing.repair_at_most:g} s at least, not at once"
+            pace = f"repairs now wait, {self._timing.repair_at_most:g} s at most"
             if change.change in {Change.NARROWED, Change.TAKEN_OVER}:
-                pace = "replicas have different policies: nothing is taken out of it for now"
+                pace = "replicas have different policies: nothing is removed for now"
             done = self._done(found) or "changed"
             self._notices.say(
                 ReportKind.CONTESTED, f"the webhook configuration {NAME} was {done} again and again: {pace}"
@@ -351,19 +357,19 @@ class Reconciler:
         return rest
 
     async def _may_narrow(self, read: Observed) -> bool:
-        """Whether all has been quiet, and nobody needs a CA that is not known here."""
+        """Whether nothing has changed for a while, and no replica needs a CA that is not known here."""
         return self._quiet() and (not self._has_others(read) or self._sure is None or await self._sure())
 
     def _has_others(self, read: Observed) -> bool:
-        """Whether the bundles hold CAs that are not ours, and are ours to keep."""
-        ours = authorities(self._writer.site.ca_bundle).keys()
+        """Whether the bundles, if this program maintains them, hold CAs that are not ours."""
+        ours = by_der(self._writer.site.ca_bundle).keys()
         return bool(ours) and not read.injected and any(bundle - ours for bundle in read.authorities)
 
     def _quiet(self) -> bool:
         return self._clock() - self._changed >= self._timing.quiet
 
     def _some_time(self) -> float:
-        """Until the next look: something may be waiting for the quiet."""
+        """Seconds until the next pass: something may be waiting for a quiet period."""
         since = self._clock() - self._changed
         there = self._registered
         pending = there is not None and (there.desired != self.want or self._has_others(there))
@@ -371,11 +377,7 @@ class Reconciler:
         rest = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (replicas do not look all at once)
         return min(rest, self._timing.quiet - since) if waiting else rest
 
-    def _backoff(self) -> float:
-        longest = min(self._timing.retry * 2.0 ** min(self._failures, 16), self._timing.retry_at_most)
-        return longest * random.uniform(0.5, 1.0)  # noqa: S311  (replicas do not come back all at once)
-
 
 def _state(read: Observed) -> tuple[object, ...]:
-    """What has to be quiet before anything is taken away."""
+    """What must not change for a while before anything is removed."""
     return read.version, read.digest, read.desired, read.authorities

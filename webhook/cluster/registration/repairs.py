@@ -1,4 +1,4 @@
-"""The pace of repairs: whoever keeps undoing them is answered slower and slower, and never left to have the last key."""
+"""The pace of repairs: they slow down when something keeps undoing them, but never end."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -7,13 +7,13 @@ from webhook.cluster.registration.update import Change
 
 
 @dataclass(slots=True)
-class Backoff:
-    """When the next repair of a kind may be made; seconds are of a clock that never jumps.
+class RepairPace:
+    """When the next repair of a kind may be made; seconds are monotonic.
 
     Attributes:
-        shortest: seconds after the first repair; they double with each further one.
-        longest: seconds that they never exceed.
-        calm: seconds without a repair after which the next one counts as the first.
+        shortest: the pause after the first repair; it doubles with each further one.
+        longest: the longest pause.
+        calm: after so many seconds without a repair, the next one counts as the first.
     """
 
     shortest: float
@@ -43,12 +43,12 @@ class Backoff:
 class Repairs:
     """The repairs of one configuration: how many of each kind, and when the next may be made.
 
-    What lets more pods through has a pace of its own, a minute at the longest. To take away, or over, may wait an hour:
-    replicas that disagree for long end with everything let through.
+    Repairs that let more pods through wait a minute at most. Those that let fewer through, or take over, may wait an hour:
+    while replicas disagree, everything is let through in the end.
     """
 
-    widening: Backoff
-    narrowing: Backoff
+    widening: RepairPace
+    narrowing: RepairPace
     counts: dict[Change, int] = field(default_factory=lambda: dict.fromkeys(Change, 0))
 
     def made(self, change: Change, at: float) -> None:
@@ -56,6 +56,6 @@ class Repairs:
         self.counts[change] += 1
         self.pace(change).made(at)
 
-    def pace(self, change: Change) -> Backoff:
+    def pace(self, change: Change) -> RepairPace:
         """The pace of a kind of repair."""
         return self.narrowing if change in {Change.NARROWED, Change.TAKEN_OVER} else self.widening

@@ -1,4 +1,4 @@
-"""What whoever keeps the webhook configuration has to report."""
+"""Reports about the webhook configuration."""
 
 import enum
 from collections.abc import Callable
@@ -8,11 +8,11 @@ from typing import Final
 from webhook.cluster.client.events import shortened
 
 LONGEST: Final = 1000
-"""Bytes of a message: what others have written into a configuration is repeated in it."""
+"""Bytes of a message: it may quote from the configuration."""
 
 
 class ReportKind(enum.Enum):
-    """What a notice is about; a warning unless it is `WRITTEN`, `FOREIGN` or `REMOVED`."""
+    """What a report is about; a warning unless it is `WRITTEN`, `FOREIGN` or `REMOVED`."""
 
     WRITTEN = "written"
     FOREIGN = "foreign terms kept"
@@ -27,36 +27,36 @@ class ReportKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """Something to report: a log line, and an Event on the configuration for warnings."""
+    """One report: a log line, and for warnings an Event on the configuration."""
 
     kind: ReportKind
     message: str
 
     @property
     def warning(self) -> bool:
-        """Whether somebody should look at it."""
+        """Whether an operator should look at it."""
         return self.kind not in {ReportKind.WRITTEN, ReportKind.FOREIGN, ReportKind.REMOVED}
 
 
 @dataclass(frozen=True, slots=True)
 class Notices:
-    """Passes notices on; nothing twice in a row.
+    """Passes reports on, without repeating them.
 
     Attributes:
-        report: called with each notice; it must not block.
+        report: called with each report; it must not block.
     """
 
     report: Callable[[Report], None]
     _last: dict[ReportKind, str] = field(default_factory=dict)
 
     def say(self, kind: ReportKind, message: str) -> None:
-        """Report it, unless the same was the last of its kind."""
+        """Report something, unless it is the same as the last report of its kind."""
         message = shortened(message, LONGEST)
         if self._last.get(kind) != message:
             self._last[kind] = message
             self.report(Report(kind, message))
 
     def over(self, *kinds: ReportKind) -> None:
-        """Whatever was reported is over: if it comes back, it is news."""
+        """Forget reports of these kinds: if one recurs, it is reported again."""
         for kind in kinds:
             self._last.pop(kind, None)

@@ -1,13 +1,13 @@
-"""Label selectors, as the API server reads them (``metav1.LabelSelector``)."""
+"""Label selectors, as the API server evaluates them (``metav1.LabelSelector``)."""
 
 from collections.abc import Mapping
 from typing import Any
 
 
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether a selector takes something with these labels; an empty one takes everything.
+    """Whether a selector matches labels; an empty one matches everything.
 
-    A term that cannot be read holds: the API server would not have stored it.
+    A term that cannot be parsed holds: the API server would not have stored it.
     """
     equal = selector.get("matchLabels") or {}
     terms = selector.get("matchExpressions") or ()

@@ -1,4 +1,4 @@
-"""The webhook configuration in the API server: read, and written by name only, so that a role can permit just that."""
+"""Reads and writes the webhook configuration in the API server, by its name only: RBAC can permit just that."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -17,22 +17,22 @@ _LABELS = {"app.kubernetes.io/managed-by": "vgpu-webhook"}
 class StoredConfiguration:
     """The one webhook configuration of a cluster.
 
-    All methods raise `StatusError` where the server says no, and `UnreachableError` where it says nothing.
+    All methods raise `StatusError` if the server refuses, and `UnreachableError` if there is no answer.
     """
 
     api: Api
 
     async def read(self) -> Object | None:
-        """What stands there; None if there is none."""
+        """Read it; None if there is none."""
         answer = await self.api.request("GET", _PATH)
         return None if answer.status == HTTPStatus.NOT_FOUND else _object(answer)
 
     async def create(self, configuration: Object) -> Object | None:
-        """What was written; None if another replica was quicker, or the object went away again.
+        """Create it; None if another replica was faster, or the object vanished again.
 
-        It is applied without webhooks and then filled, for an apply would write over what another replica has just filled.
+        It is applied without webhooks and then filled: an apply would overwrite what another replica has just written.
         """
-        # An apply that owns no field would keep the API server from recording who writes which.
+        # After an apply that owns no field, the API server would not record managers of fields.
         bare = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": NAME, "labels": _LABELS}}
         answer = await self.api.request(
             "PATCH", _PATH, query=_QUERY, body=msgspec.json.encode(bare), content_type=APPLY
@@ -48,16 +48,16 @@ class StoredConfiguration:
         return await self.replace({**configuration, "metadata": metadata})
 
     async def replace(self, configuration: Object) -> Object | None:
-        """What was written; None if another version stands there by now."""
+        """Replace it; None if it has another version by now."""
         answer = await self.api.request("PUT", _PATH, query=_QUERY, body=msgspec.json.encode(configuration))
         return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else _object(answer)
 
 
 def _object(answer: Answer) -> Object:
-    """The object in an answer.
+    """Decode the object in an answer.
 
     Raises:
-        StatusError: the answer is another one.
+        StatusError: the answer holds none.
     """
     body = answer.accepted()
     try:

@@ -1,7 +1,8 @@
-"""What is to be written where a webhook configuration stands already: a pure function, the same on every replica.
+"""How to update the webhook configuration: a pure function, the same on every replica.
 
-Replicas learn of a change one after the other, without a leader. So nobody takes away what another one may need: whose
-policy changed writes it, widened by what was there; what nobody needs any more goes when all has been quiet at one digest.
+Replicas learn of a change one after the other, without a leader. So none removes what another may need: a replica whose
+policy has changed adds its names to those present; names that no replica needs anymore are removed once nothing has
+changed for a while.
 """
 
 import base64
@@ -10,8 +11,9 @@ import enum
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from certs.pem import by_der
 from webhook.cluster.client.api import Object
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of, injected, widened
+from webhook.cluster.registration.ca_bundles import bundle_of, injected, widened
 from webhook.cluster.registration.desired import ENFORCE, FAIL, IGNORE, NAME, Desired, Site, registration
 from webhook.cluster.registration.match_conditions import fits
 from webhook.cluster.registration.observed import Observed, Version, webhooks_of
@@ -37,15 +39,15 @@ class Update(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """The one who writes.
+    """The replica that writes.
 
     Attributes:
         version: of its program.
-        want: what its policy wants.
+        want: what its policy requires.
         site: where the webhook is.
-        owner: an owner reference by which the webhook configuration goes with its release.
-        announced: its policy has been written, or stood there, since it changed.
-        serving: callers that trust the bundle can be answered; else nothing is made to wait for an answer.
+        owner: the owner reference to its release.
+        announced: the configuration has had its current policy at least once.
+        serving: callers that trust the bundle can be answered; if not, no pod may be made to wait for an answer.
     """
 
     version: Version
@@ -57,13 +59,12 @@ class Writer:
 
 
 def update_for(found: Object | None, read: Observed, writer: Writer, *, quiet: bool) -> Update | None:
-    """What a writer has to write, None where all is as it should be.
+    """Compute the update that a replica has to write; None if none is needed.
 
     Args:
         found: the configuration in the cluster, None if there is none.
-        read: the same, as `read_observed` gives it, with those terms of others that are to be kept; never a newer
-            version's.
-        writer: who asks.
+        read: the same as an `Observed`, with the foreign terms to keep; never a newer version's.
+        writer: the replica.
         quiet: neither the policy nor the webhook configuration has changed for a while.
     """
     if found is None:
@@ -84,10 +85,10 @@ def update_for(found: Object | None, read: Observed, writer: Writer, *, quiet: b
 
 
 def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> bool:
-    """Puts the CAs into what was made; whether any is taken away.
+    """Set the bundles of the configuration that was made; whether that removes a CA.
 
-    What is not ours is taken away only when all is quiet: another replica may have told callers of a CA that has
-    not come here yet. Where somebody else fills bundles in, they stay as they are.
+    Foreign CAs are removed only when all is quiet: another replica may have published a CA that is not known here yet.
+    Bundles that something else fills in stay as they are.
     """
     dropped = False
     theirs = {str(webhook.get("name")): webhook for webhook in found.get("webhooks") or () if isinstance(webhook, dict)}
@@ -100,18 +101,18 @@ def _put_bundles(made: Object, found: Object, site: Site, *, quiet: bool) -> boo
             bundle = site.ca_bundle if quiet else widened(site.ca_bundle, there)
         if bundle:
             config["caBundle"] = base64.b64encode(bundle).decode()
-        dropped = dropped or not authorities(there).keys() <= authorities(bundle).keys()
+        dropped = dropped or not by_der(there).keys() <= by_der(bundle).keys()
     return dropped
 
 
 def spares(configuration: Object) -> bool:
-    """Whether pods that should wait for an answer go on without one where nobody gives it."""
+    """Whether pods that should wait for an answer are admitted without one during an outage."""
     enforcing = webhooks_of(configuration).get(ENFORCE, {})
     return enforcing.get("failurePolicy") != FAIL
 
 
 def _spare(made: Object, found: Object, writer: Writer) -> None:
-    """Leaves out what makes pods wait for an answer while nobody can be answered, unless it stands there already."""
+    """Do not make pods wait for an answer while no call can be answered, unless they do already."""
     enforcing = webhooks_of(made)[ENFORCE]
     uncalled = injected(made) and not bundle_of(enforcing)
     if (uncalled or not writer.serving) and spares(found):
@@ -119,20 +120,20 @@ def _spare(made: Object, found: Object, writer: Writer) -> None:
 
 
 def _agreed(read: Observed, writer: Writer, *, quiet: bool) -> tuple[Version, Desired]:
-    """In whose name is written, and what."""
+    """The version to write as, and what to write."""
     there = read.desired
     if there is None or read.version is None:
         return writer.version, writer.want
     both = writer.want.matched_names | there.matched_names
     fit = fits(both)
     if not fit:
-        # The API server would refuse it, and everything else that is to be written with it: better the newest policy alone.
+        # The API server would refuse the whole update: better the newest policy alone.
         both = writer.want.matched_names
     if read.version == writer.version:
         if there.digest == writer.want.digest:
             return writer.version, writer.want if quiet else replace(writer.want, matched_names=both)
         if writer.announced and not quiet:
-            # Another replica is ahead, or behind: what it lacks of ours is added in its name, the rest is its own.
+            # Another replica is ahead, or behind: only our names that it lacks are added, under its version and digest.
             return read.version, replace(there, matched_names=both) if fit else there
     return writer.version, replace(writer.want, matched_names=both)
 
@@ -150,7 +151,7 @@ def _change(read: Observed, want: Desired, writer: Writer, *, dropped: bool) -> 
 
 
 def _own(configuration: Object, owner: Object | None) -> None:
-    """Puts the owner reference in, in place of one to an object of the same name that is gone."""
+    """Set the owner reference, and replace one to a deleted object of the same name."""
     if owner is None:
         return
     metadata = _metadata(configuration)

@@ -1,4 +1,4 @@
-"""A watch on the one webhook configuration, so that whatever is done to it is seen at once."""
+"""A watch on the webhook configuration, so that every change to it is noticed at once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -6,16 +6,12 @@ from dataclasses import dataclass
 import msgspec
 from structlog.typing import FilteringBoundLogger
 
+from certs.pem import by_der
 from webhook.cluster.client.api import Api
+from webhook.cluster.client.metadata import ObjectMetadata
 from webhook.cluster.client.reflector import Reflector
-from webhook.cluster.registration.ca_bundles import authorities, bundle_of
+from webhook.cluster.registration.ca_bundles import bundle_of
 from webhook.cluster.registration.desired import COLLECTION, NAME
-
-
-class _Metadata(msgspec.Struct, frozen=True, rename="camel"):
-    name: str
-    resource_version: str
-    namespace: str = ""
 
 
 class _ClientConfig(msgspec.Struct, frozen=True, rename="camel"):
@@ -27,19 +23,19 @@ class _Webhook(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class Configuration(msgspec.Struct, frozen=True):
-    """The part of the configuration that shows that it changed and whom its callers trust; the reconciler reads all."""
+    """The version and the bundles of the webhook configuration; the reconciler reads the rest."""
 
-    metadata: _Metadata
+    metadata: ObjectMetadata
     webhooks: tuple[_Webhook, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """What is held of the webhook configuration.
+    """The part of the webhook configuration that is held.
 
     Attributes:
         version: its resourceVersion.
-        bundles: of each webhook the CAs (DER) that its callers trust.
+        bundles: the CAs (DER) of each webhook.
     """
 
     version: str
@@ -49,7 +45,7 @@ class Watched:
 def watch_registration(
     api: Api, changed: Callable[[], None], log: FilteringBoundLogger
 ) -> Reflector[Configuration, Watched]:
-    """A reflector that says whenever the webhook configuration changed; see `bundles_in` for what its callers trust."""
+    """Make a reflector that calls `changed` whenever the webhook configuration changes; see also `bundles_in`."""
     return Reflector(
         api,
         COLLECTION,
@@ -62,13 +58,11 @@ def watch_registration(
 
 
 def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[bytes], ...] | None:
-    """The CAs (DER) of each webhook of the webhook configuration; None if there is no webhook configuration."""
+    """The CAs (DER) of each webhook; None if there is no webhook configuration."""
     found = next(iter(reflector.objects.values()), None)
     return None if found is None else found.bundles
 
 
 def _watched(configuration: Configuration) -> Watched:
     encoded = [{"clientConfig": {"caBundle": one.client_config.ca_bundle}} for one in configuration.webhooks or ()]
-    return Watched(
-        configuration.metadata.resource_version, tuple(frozenset(authorities(bundle_of(one))) for one in encoded)
-    )
+    return Watched(configuration.metadata.resource_version, tuple(frozenset(by_der(bundle_of(one))) for one in encoded))

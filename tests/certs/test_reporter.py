@@ -16,15 +16,15 @@ def test_told_once_until_it_changes_or_is_over() -> None:
         return said
 
     for message in ("a", "a", "b"):
-        telling.say(ReportKind.STORE, message)
-    telling.say(ReportKind.WAITING, "c")
+        telling.report_once(ReportKind.STORE, message)
+    telling.report_once(ReportKind.WAITING, "c")
     assert news() == ["store: a", "store: b", "waiting: c"]
     telling.over(lasting={ReportKind.WAITING})
     telling.over()
-    assert news() == ["recovered: the certificates are looked after again"]
-    telling.say(ReportKind.WAITING, "c")
+    assert news() == ["recovered: the certificates are renewed again"]
+    telling.report_once(ReportKind.WAITING, "c")
     telling.forget(ReportKind.WAITING)
-    telling.say(ReportKind.WAITING, "c")
+    telling.report_once(ReportKind.WAITING, "c")
     assert news() == ["waiting: c"] * 2
 
 
@@ -47,4 +47,4 @@ def test_failures() -> None:
         "not served: the serving certificate is old",
     )
     assert failure(StoreError("there", "is gone")) == (ReportKind.STORE, "there: is gone")
-    assert failure(ValueError("secret")) == (ReportKind.BUG, "the certificates were not looked after: ValueError")
+    assert failure(ValueError("secret")) == (ReportKind.BUG, "renewing the certificates failed: ValueError")

@@ -12,21 +12,21 @@ from certs.pair import Pair
 from certs.report import ReportKind
 from certs.state import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, KEY, Retired, State, der
 from tests.certs.made import DAY, NAMES, NOW
-from tests.certs.test_keeper import SETTLE, Replica, World, stored
+from tests.certs.test_rotator import SETTLE, Replica, World, stored
 
 STRANGER = make_ca("stranger", NOW - 100 * DAY)
 OLD = make_ca("old", NOW - 100 * DAY)
 
 
-def used(authority: Pair = OLD, since: dt.datetime = NOW - DAY) -> State:
+def used(ca: Pair = OLD, since: dt.datetime = NOW - DAY) -> State:
     """An CA that all replicas have served under for a day."""
-    return State(authority, leaf=issue(authority, NAMES, since))
+    return State(ca, leaf=issue(ca, NAMES, since))
 
 
-def world(kept: State | None, *bundles: Collection[Pair]) -> World:
+def world(state: State | None, *bundles: Collection[Pair]) -> World:
     """A store, and what each webhook of the webhook configuration holds."""
     made = World()
-    made.store.files = None if kept is None else kept.files()
+    made.store.files = None if state is None else state.files()
     made.bundles = [frozenset(der(one.certificate) for one in bundle) for bundle in bundles]
     return made
 

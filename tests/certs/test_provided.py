@@ -14,7 +14,7 @@ from certs.ca import issue, make_ca
 from certs.directory import Directory
 from certs.pair import Pair
 from certs.problem import UnusablePairError
-from certs.provided import Outside
+from certs.provided import ProvidedPair
 from certs.report import Report, ReportKind
 from certs.serving import Serving
 from certs.state import der
@@ -37,13 +37,13 @@ class Mount:
         self.told: list[Report] = []
         self.published: list[bytes] = []
         self._generation = 0
-        self.outside = Outside(
+        self.outside = ProvidedPair(
             Directory(path, poll=0.01),
             self.serving,
             NAMES,
             trust=None if trust is None else self._trust,
             publish=self.published.append,
-            tell=self.told.append,
+            report=self.told.append,
         )
 
     def _trust(self) -> Trust:
@@ -66,23 +66,23 @@ class Mount:
         """Whether that is what the next client is shown."""
         return self.serving.leaf == x509.load_pem_x509_certificate(leaf[0])
 
-    def sees(self, *authorities: Pair) -> None:
+    def sees(self, *cas: Pair) -> None:
         """What the webhook configuration holds now, settled at once."""
         assert self.trust is not None
-        bundle = [der(one.certificate) for one in authorities]
+        bundle = [der(one.certificate) for one in cas]
         self.trust = self.trust.observed([bundle, bundle], 0)
 
 
-def files(leaf: tuple[bytes, bytes], authority: Pair | None, *intermediates: Pair) -> dict[str, bytes]:
+def files(leaf: tuple[bytes, bytes], ca: Pair | None, *intermediates: Pair) -> dict[str, bytes]:
     """As cert-manager writes them."""
     chain = leaf[0] + b"".join(one.certificate_pem for one in intermediates)
-    bundle = {} if authority is None else {"ca.crt": authority.certificate_pem}
+    bundle = {} if ca is None else {"ca.crt": ca.certificate_pem}
     return {"tls.crt": chain, "tls.key": leaf[1], **bundle}
 
 
-def ours(authority: Pair) -> tuple[bytes, bytes]:
+def ours(ca: Pair) -> tuple[bytes, bytes]:
     """An EC serving certificate."""
-    leaf = issue(authority, NAMES, NOW)
+    leaf = issue(ca, NAMES, NOW)
     return leaf.certificate_pem, leaf.key_pem
 
 
@@ -102,18 +102,18 @@ async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
 async def test_a_change_is_noticed(tmp_path: Path) -> None:
     """Within seconds, by content; a bad pair is told and the old one served on."""
     mount = Mount(tmp_path)
-    authority = make_ca("outside", NOW)
-    mount.mount(files(ours(authority), authority))
+    ca = make_ca("outside", NOW)
+    mount.mount(files(ours(ca), ca))
     task = asyncio.create_task(mount.outside.run())
     try:
         async with asyncio.timeout(60):
             await mount.outside.served.wait()
         for _ in range(3):
-            leaf = ours(authority)
-            mount.mount(files(leaf, authority))
+            leaf = ours(ca)
+            mount.mount(files(leaf, ca))
             await until(partial(mount.serves, leaf))
         served = mount.serving.leaf
-        mount.mount(files((ours(authority)[0], ours(authority)[1]), authority))
+        mount.mount(files((ours(ca)[0], ours(ca)[1]), ca))
         await until(lambda: mount.told[-1].kind is ReportKind.REFUSED)
         assert (
             mount.told[-1].message

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from certs.ca import issue
 from certs.pair import Pair
 from certs.state import Retired, RotationRequest, State, decode, fingerprint
-from tests.certs.made import DAY, NAMES, NOW, authority, kept, key_pem
+from tests.certs.made import DAY, NAMES, NOW, ca, key_pem, state
 
-PAIRS = [authority(day) for day in range(5)]
+PAIRS = [ca(day) for day in range(5)]
 
 
 def plain(found: State | None) -> object:
     """It in a form that can be compared: keys are objects."""
-    return None if found is None else (found.files(), found.authorities, found.asked)
+    return None if found is None else (found.files(), found.cas, found.requested)
 
 
 @settings(deadline=None)
@@ -27,36 +27,36 @@ def plain(found: State | None) -> object:
     coming=st.sampled_from([None, *PAIRS[2:4]]),
     retired=st.booleans(),
     leaf=st.booleans(),
-    asked=st.sampled_from([None, *RotationRequest]),
+    requested=st.sampled_from([None, *RotationRequest]),
 )
 def test_what_was_encoded_is_decoded(
-    current: Pair | None, coming: Pair | None, asked: RotationRequest | None, *, retired: bool, leaf: bool
+    current: Pair | None, coming: Pair | None, requested: RotationRequest | None, *, retired: bool, leaf: bool
 ) -> None:
     """Whatever can be kept comes back from its files, without a problem."""
     signer = current or coming
     if signer is None:
         return
     old = (Retired(PAIRS[4].certificate, NOW + DAY),) if retired else ()
-    whole = State(current, coming, old, issue(signer, NAMES, NOW) if leaf else None, asked)
+    whole = State(current, coming, old, issue(signer, NAMES, NOW) if leaf else None, requested)
     found = decode(whole.files())
     assert not found.problems
-    assert plain(found.kept) == plain(whole)
-    assert found.kept is not None
-    assert found.kept.retired == old
+    assert plain(found.state) == plain(whole)
+    assert found.state is not None
+    assert found.state.retired == old
 
 
 @pytest.mark.parametrize("files", [None, {}, {"tls.crt": b"", "tls.key": b""}, {"other": b"x"}])
 def test_nothing(files: dict[str, bytes] | None) -> None:
     """An empty Secret of the right type is nothing, and no problem."""
     assert decode(files) == decode(None)
-    assert decode(files).kept is None
+    assert decode(files).state is None
 
 
 def test_the_layout_of_earlier_versions() -> None:
     """One certificate and no state is read as it is, and encoded the same."""
-    whole = kept()
+    whole = state()
     assert set(whole.files()) == {"ca.crt", "ca.key", "tls.crt", "tls.key"}
-    assert decode(whole.files()).kept is not None
+    assert decode(whole.files()).state is not None
 
 
 def test_the_order_depends_on_nothing_but_the_certificates() -> None:
@@ -67,7 +67,7 @@ def test_the_order_depends_on_nothing_but_the_certificates() -> None:
     assert one.bundle_pem.startswith(PAIRS[0].certificate_pem)
 
 
-OTHER = authority()
+OTHER = ca()
 
 
 @pytest.mark.parametrize(
@@ -94,20 +94,20 @@ OTHER = authority()
 )
 def test_damaged_piece_by_piece(damage: dict[str, bytes | None], problem: str, lost: str) -> None:
     """What is damaged is named, and nothing else is lost; no message has anything of a key."""
-    whole = kept()
+    whole = state()
     files = {name: data for name, data in {**whole.files(), **damage}.items() if data is not None}
     found = decode(files)
     assert [str(one) for one in found.problems] == [problem]
-    assert (found.kept is None) == (lost == "all")
-    if found.kept is not None:
-        assert (found.kept.leaf is None) == (lost == "leaf")
-        assert (found.kept.ca is None) == (lost == "authority")
-        assert found.kept.authorities == whole.authorities
+    assert (found.state is None) == (lost == "all")
+    if found.state is not None:
+        assert (found.state.leaf is None) == (lost == "leaf")
+        assert (found.state.ca is None) == (lost == "authority")
+        assert found.state.cas == whole.cas
 
 
 def test_a_leaf_where_an_authority_should_be() -> None:
     """It may not sign."""
-    leaf = kept().leaf
+    leaf = state().leaf
     assert leaf is not None
     found = decode({"ca.crt": leaf.certificate_pem, "ca.key": leaf.key_pem})
     assert "may not sign others" in str(found.problems[0])
@@ -115,30 +115,30 @@ def test_a_leaf_where_an_authority_should_be() -> None:
 
 def test_one_bad_certificate_in_the_bundle() -> None:
     """The others are kept."""
-    whole = kept()
+    whole = state()
     broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     found = decode({**whole.files(), "ca.crt": broken + whole.bundle_pem})
     assert [str(one) for one in found.problems] == ["the bundle has a certificate that is no PEM"]
-    assert plain(found.kept) == plain(whole)
+    assert plain(found.state) == plain(whole)
 
 
 def test_a_certificate_that_nobody_told_of_is_retired() -> None:
     """What somebody has put into the bundle stays trusted for its own life."""
-    whole = kept()
-    found = decode({**whole.files(), "ca.crt": OTHER.certificate_pem + whole.bundle_pem}).kept
+    whole = state()
+    found = decode({**whole.files(), "ca.crt": OTHER.certificate_pem + whole.bundle_pem}).state
     assert found is not None
     assert found.retired == (Retired(OTHER.certificate, OTHER.not_after),)
 
 
 def test_state_is_readable() -> None:
     """For people, and for other programs."""
-    whole = dataclasses.replace(kept(), retired=(Retired(OTHER.certificate, NOW),), asked=RotationRequest.LEAF)
-    state = json.loads(whole.files()["state.json"])
-    assert state == {"retired": {fingerprint(OTHER.certificate): "2030-05-17T12:00:00+00:00"}, "asked": "leaf"}
+    whole = dataclasses.replace(state(), retired=(Retired(OTHER.certificate, NOW),), requested=RotationRequest.LEAF)
+    content = json.loads(whole.files()["state.json"])
+    assert content == {"retired": {fingerprint(OTHER.certificate): "2030-05-17T12:00:00+00:00"}, "asked": "leaf"}
     assert NOW.tzinfo is dt.UTC
 
 
 def test_no_key_is_printed() -> None:
     """Neither by what is kept nor by its parts."""
-    assert "PRIVATE" not in repr(kept()) + repr(decode(kept().files()))
-    assert "EllipticCurve" not in repr(kept())
+    assert "PRIVATE" not in repr(state()) + repr(decode(state().files()))
+    assert "EllipticCurve" not in repr(state())

@@ -22,7 +22,7 @@ from certs.rotator import Clocks, Rotator, completed
 from certs.serving import Serving
 from certs.state import Retired, RotationRequest, State, decode, der
 from certs.trust import Trust
-from tests.certs.made import DAY, NAMES, NOW, Memory, authority, kept
+from tests.certs.made import DAY, NAMES, NOW, Memory, ca, state
 
 RULES = Rules("test", NAMES)
 SETTLE = 120.0
@@ -47,8 +47,8 @@ class World:
         return None if self.bundles is None else frozenset.intersection(*self.bundles)
 
     @registered.setter
-    def registered(self, authorities: frozenset[bytes] | None) -> None:
-        self.bundles = None if authorities is None else [authorities, authorities]
+    def registered(self, cas: frozenset[bytes] | None) -> None:
+        self.bundles = None if cas is None else [cas, cas]
 
     def clocks(self) -> Clocks:
         """The clock of everybody here."""
@@ -71,7 +71,7 @@ class Replica:
             rules,
             trust=lambda: self.trust,
             publish=self._publish,
-            tell=self.told.append,
+            report=self.told.append,
             clocks=world.clocks(),
         )
 
@@ -111,9 +111,9 @@ class Replica:
 def stored(world: World) -> State:
     """What the store holds; there is something, and all of it can be used."""
     found = decode(world.store.files)
-    assert found.kept is not None
+    assert found.state is not None
     assert not found.problems
-    return found.kept
+    return found.state
 
 
 async def test_the_first_authority_is_served_at_once() -> None:
@@ -121,7 +121,7 @@ async def test_the_first_authority_is_served_at_once() -> None:
     replica = Replica(World())
     await replica.reconcile()
     assert replica.kinds == [ReportKind.MADE, ReportKind.SERVED]
-    assert signed_by(replica.leaf, stored(replica.world).authorities[0])
+    assert signed_by(replica.leaf, stored(replica.world).cas[0])
     assert replica.keeper.served.is_set()
 
 
@@ -139,7 +139,7 @@ async def test_ten_at_once_end_with_one_authority() -> None:
     world = World()
     replicas = [Replica(world) for _ in range(10)]
     await asyncio.gather(*(replica.reconcile() for replica in replicas))
-    [one] = stored(world).authorities
+    [one] = stored(world).cas
     assert {replica.leaf for replica in replicas} == {replicas[0].leaf}
     assert signed_by(replicas[0].leaf, one)
     assert world.store.writes == 1
@@ -171,7 +171,7 @@ async def test_an_authority_asked_for_is_served_after_the_settle_time() -> None:
     for replica in replicas:
         await replica.reconcile()
         assert len(replica.published) == 2
-    assert stored(world).asked is None
+    assert stored(world).requested is None
     world.at = SETTLE - 1
     for replica in replicas:
         await replica.reconcile()
@@ -240,7 +240,7 @@ async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
 async def test_a_damaged_leaf_without_memory_is_made_anew() -> None:
     """By whoever comes next."""
     world = World()
-    world.store.put({**kept().files(), "tls.key": b"garbage"})
+    world.store.put({**state().files(), "tls.key": b"garbage"})
     replica = Replica(world)
     await replica.reconcile()
     assert replica.kinds == [ReportKind.REFUSED, ReportKind.MADE, ReportKind.SERVED]
@@ -251,12 +251,12 @@ async def test_another_authority_put_into_the_store() -> None:
     world = World()
     replica = Replica(world)
     await replica.reconcile()
-    old, mine = replica.leaf, stored(world).authorities[0]
-    other = kept()
+    old, mine = replica.leaf, stored(world).cas[0]
+    other = state()
     world.store.put(other.files())
     await replica.reconcile()
     assert replica.leaf == old
-    assert mine in stored(world).authorities
+    assert mine in stored(world).cas
     assert len(replica.published) == 2
     world.at = SETTLE
     await replica.reconcile()
@@ -315,7 +315,7 @@ async def test_a_running_keeper_follows_its_store() -> None:
 async def test_an_authority_that_cannot_be_used_stops_the_start() -> None:
     """It is left as it is, for somebody trusts it."""
     world = World()
-    files = {**kept().files(), "ca.key": b"garbage"}
+    files = {**state().files(), "ca.key": b"garbage"}
     world.store.put(files)
     with pytest.raises(UnusablePairError, match="the CA has a key that is no PEM"):
         await Replica(world).keeper.start()
@@ -355,13 +355,13 @@ async def test_sure_only_of_what_was_read_last() -> None:
     assert not await replica.keeper.sure(), "its own write has not been read again"
     await replica.reconcile()
     assert await replica.keeper.sure()
-    world.store.put(kept().files())
+    world.store.put(state().files())
     assert not await replica.keeper.sure()
 
 
 def test_memory_fills_what_is_missing_and_nothing_else() -> None:
     """What others have changed since stays."""
-    one, other = kept(), kept()
+    one, other = state(), state()
     assert completed(None, one) == one
     assert completed(one, None) == one
     assert completed(other, one) == other
@@ -467,13 +467,13 @@ class Simulation:
                     assert any(signed_by(leaf, one) for one in trusted), f"uncovered at {self.world.at}"
 
 
-def asks(asked: RotationRequest) -> Callable[[Simulation], None]:
+def asks(requested: RotationRequest) -> Callable[[Simulation], None]:
     """Somebody wants something made anew."""
 
     def event(simulation: Simulation) -> None:
-        found = decode(simulation.world.store.files).kept
+        found = decode(simulation.world.store.files).state
         if found is not None:
-            simulation.world.store.put(replace(found, asked=asked).files())
+            simulation.world.store.put(replace(found, requested=requested).files())
 
     return event
 
@@ -530,5 +530,5 @@ async def test_twenty_years_with_three_keepers() -> None:
 
 def test_helpers_make_what_they_say() -> None:
     """The tests above depend on it."""
-    one = authority()
+    one = ca()
     assert signed_by(issue(one, NAMES, NOW + DAY).certificate, one.certificate)
