@@ -90,7 +90,9 @@ class ContainerRequest:
         _check_number(self, one, word)
         if word.kind == "amount" and one.number == 0:
             if word.values is not None and 0 not in word.values:
-                raise self.deny(Reason.NOT_LEGAL, f"{one} is not legal: the vendor takes {word.values}", one)
+                raise self.deny(
+                    Reason.NOT_LEGAL, f"{one} is not allowed: {self.vendor.name} accepts {word.values}", one
+                )
             self.zero[one.word] = one
             return
         self.key_values[one.word] = one
@@ -99,7 +101,7 @@ class ContainerRequest:
         """Of two amounts the lower one is what the vendor guarantees; at home both stay as they stand."""
         _check_number(self, one, word)
         if not there.number or not one.number:
-            raise self.deny(Reason.TWINS_DIFFER, f"{there} and {one} must agree: write one value to both", one)
+            raise self.deny(Reason.TWINS_DIFFER, f"{there} and {one} must agree: write the same value to both", one)
         low, high = sorted((there, one), key=lambda said: said.number)
         self.key_values[low.word] = low
         self.apart.append((low, high))
@@ -143,7 +145,9 @@ def _take_resource(
     owner, *others = policy.resources.owners(key)
     rivals = {other.vendor for other in others} - {owner.vendor}
     if rivals:
-        message = f"{key} could be a key of {owner.vendor} and of {', '.join(sorted(rivals))}: put one inactive"
+        message = (
+            f"{key} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
+        )
         raise deny(Reason.AMBIGUOUS_NAME, message, container=container.name, field=key)
     one = _asking_in(asking, position, container, policy.vendors[owner.vendor], key)
     text = limit if limit is not None else request
@@ -151,10 +155,10 @@ def _take_resource(
     number = _quantity(one, key, text)
     if limit is None:
         one.promoted.append(key)
-        message = f"{key} stands in requests only and was taken for the limit too: write it to limits"
+        message = f"{key} is in requests only and was copied to limits: write it to limits"
         one.findings.append(Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{key}]", text))
     elif request is not None and request != limit and _quantity(one, key, request) != number:
-        message = f"{key} is {limit} in limits and {request} in requests: write the same to both"
+        message = f"{key} is {limit} in limits and {request} in requests: write the same value to both"
         raise one.deny(Reason.LIMIT_DIFFERS, message)
     word = one.vendor.keys[owner.word]
     one.add(KeyValue(owner.word, key, text, number, _free_binding(owner)), word)
@@ -174,7 +178,7 @@ def _asking_in(
             asking[position] = ContainerRequest(position, container, vendor, copy=one)
             return asking[position]
         other = min(said.key for said in one.all_key_values.values())
-        message = f"{other} is a key of {one.vendor.name}, {key} one of {vendor.name}: keep the keys of one vendor"
+        message = f"{other} is a key of {one.vendor.name}, {key} of {vendor.name}: keep the keys of one vendor"
         raise one.deny(Reason.TWO_VENDORS, message)
     return one
 
@@ -194,11 +198,11 @@ def _quantity(one: ContainerRequest, key: str, text: str) -> Number:
 
 def _check_number(one: ContainerRequest, said: KeyValue, word: Key) -> None:
     if said.number < 0:
-        raise one.deny(Reason.NOT_WHOLE, f"{said} is below zero: write a whole number", said)
+        raise one.deny(Reason.NOT_WHOLE, f"{said} is negative: write a whole number", said)
     if word.written != "decimal" and not isinstance(said.number, int):
         raise one.deny(Reason.NOT_WHOLE, no_whole_number(one.vendor, word, said), said)
     if word.dimensions == ("devices",) and said.number > MAX_DEVICES:
-        message = f"{said} counts {said.number}, and no node has so many: write their number"
+        message = f"{said} requests {said.number} devices, more than any node has: write the number of devices"
         raise one.deny(Reason.TOO_LARGE, message, said)
 
 
@@ -238,7 +242,7 @@ def _take_pod_words(asking: dict[int, ContainerRequest], words: PodKeys, policy:
 
 def _check_count(asking: Sized) -> None:
     if len(asking) > MAX_ASKING:
-        raise deny(Reason.TOO_MANY, f"more than {MAX_ASKING} containers ask for a GPU: split the pod")
+        raise deny(Reason.TOO_MANY, f"more than {MAX_ASKING} containers request a GPU: split the pod")
 
 
 def _take_pod_word(one: ContainerRequest, regular: list[str], owner: Owner, key: str, text: str) -> None:
@@ -256,7 +260,7 @@ def _entry(one: ContainerRequest, regular: list[str], key: str, text: str) -> st
     """The entry of a list by position among the pod's regular containers; init containers have none."""
     entries = [entry.strip() for entry in text.split(",")]
     if len(entries) != len(regular):
-        message = f"{key}: {text!r} has {len(entries)} entries for {len(regular)} containers: write one for each"
+        message = f"{key}: {text!r} lists {len(entries)} values for {len(regular)} containers: write one for each"
         raise one.deny(Reason.BAD_COUNT, message)
     return None if one.keys.init else entries[regular.index(one.name)]
 
@@ -264,14 +268,16 @@ def _entry(one: ContainerRequest, regular: list[str], key: str, text: str) -> st
 def _pod_number(one: ContainerRequest, word: Key, key: str, text: str) -> Number:
     if "devices" in word.dimensions:
         if (_LISTED_COUNT if word.listed else _COUNT).fullmatch(text) is None:
-            message = f"{key}: {text!r} is no count: write a whole number from 1 in quotes"
+            message = f"{key}: {text!r} is not a count: write a whole number from 1 in quotes"
             raise one.deny(Reason.BAD_COUNT, message)
         return int(text)
     if word.written == "quantity":
         return _quantity(one, key, text)
     if (_DECIMAL if word.written == "decimal" else _WHOLE).fullmatch(text) is None:
-        kind = "decimal number" if word.written == "decimal" else "whole number"
-        raise one.deny(Reason.BAD_QUANTITY, f"{key}: {text!r} is no {kind}")
+        kind = (
+            "decimal number: write one such as 0.5" if word.written == "decimal" else "whole number: write digits only"
+        )
+        raise one.deny(Reason.BAD_QUANTITY, f"{key}: {text!r} is not a {kind}")
     return Fraction(text) if word.written == "decimal" else int(text)
 
 
@@ -290,8 +296,7 @@ def _holders(
         word = vendor.keys[owner.word]
         if owner.container is not None:
             if owner.container not in by_name:
-                listed = ", ".join(by_name)
-                message = f"{key}: the pod has no container {owner.container!r}; it has {listed}"
+                message = f"{key}: the pod has no container {owner.container!r}: name one of {', '.join(by_name)}"
                 raise deny(Reason.NO_SUCH_CONTAINER, message, field=key)
             if word.asks:
                 positions.add(by_name[owner.container])
@@ -307,13 +312,14 @@ def _holders(
 def _named(vendor: Vendor, by_name: Mapping[str, int], regular: list[str], named: list[str]) -> list[int]:
     for name in named:
         if name not in by_name:
-            message = f"the pod has no container {name!r}; it has {', '.join(by_name)}"
+            message = f"the pod has no container {name!r}: name one of {', '.join(by_name)}"
             raise deny(Reason.NO_SUCH_CONTAINER, message)
     if named:
         return [by_name[name] for name in named]
     word = next((word for word in vendor.keys.values() if word.kind == "container"), None)
     if word is not None and word.absent == "only" and len(regular) > 1:
-        message = f"which of {len(regular)} containers asks is not said: add the annotation {word.spellings[0].text}"
+        key = word.spellings[0].text
+        message = f"nothing says which of {len(regular)} containers requests the GPU: add the annotation {key}"
         raise deny(Reason.NO_SUCH_CONTAINER, message)
     return [by_name[name] for name in regular[:1]]
 
@@ -325,9 +331,7 @@ def _asks(one: ContainerRequest) -> bool:
         amounts = [said for name, said in one.key_values.items() if one.vendor.keys[name].kind == "amount"]
         devices_zero = next(said for name, said in one.zero.items() if "devices" in one.vendor.keys[name].dimensions)
         if amounts:
-            message = (
-                f"{devices_zero} asks for no device, {amounts[0]} for a part of one: write a count or remove the rest"
-            )
+            message = f"{devices_zero} requests no device, {amounts[0]} a share of one: write 1 or more, or remove both"
             raise one.deny(Reason.ZERO_DEVICES, message, devices_zero)
         return False
     return bool(asks) or bool(sized_zero)

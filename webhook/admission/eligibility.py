@@ -83,18 +83,18 @@ def enforcement_of(pod: Pod, context: Context) -> Enforcement:
     mode = Mode.ENFORCE if written is None else _MODES.get(written)
     if mode is None:
         message = (
-            f"the namespace's label {MODE}: {written!r} is not a mode: treated as warn; write enforce, warn or audit"
+            f"the namespace's label {MODE}: {written!r} is not a mode and counts as warn: write enforce, warn or audit"
         )
         unreadable = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=MODE, value=written)
         return Enforcement(Mode.WARN, (unreadable,))
     if mode is not Mode.ENFORCE or rollout is None:
         return Enforcement(mode)
     if _PERCENT.fullmatch(rollout) is None:
-        message = f"the namespace's label {ROLLOUT}: {rollout!r} was passed over: write a number from 0 to 100"
+        message = f"the namespace's label {ROLLOUT}: {rollout!r} was ignored: write a number from 0 to 100"
         return Enforcement(mode, (Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=ROLLOUT, value=rollout),))
     if bucket(workload(pod, context.namespace.name)) < int(rollout):
         return Enforcement(mode)
-    message = f"the namespace enforces for {rollout} % of its workloads, and this one is not among them"
+    message = f"not among the {rollout} % of the namespace's workloads that are changed: raise its label {ROLLOUT}"
     return Enforcement(Mode.WARN, (Finding(Reason.OUTSIDE_ROLLOUT, message, field=ROLLOUT, value=rollout),))
 
 

@@ -165,7 +165,7 @@ def _tell_hints(work: Plan) -> None:
             if any(owner.vendor == source for owner in work.policy.annotations.owners(key)):
                 continue  # a key of the request, which was translated
             if one.source.owned.hint(key) and not one.vendor.owned.hint(key):
-                message = f"the annotation {key} is a hint to {source}; {target} does not read it"
+                message = f"annotation {key} is a hint for {source} and has no effect with {target}: remove it"
                 work.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
 
 

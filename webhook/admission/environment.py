@@ -38,8 +38,11 @@ def _keep(work: Plan, holding: Allocation, one: Settled) -> None:
         number = Fraction(said.number) / (one.request.devices or 1) if source.keys[key].total else said.number
         value = format_value(number)
         edits.env_appended.append({"name": name, "value": value})
-        message = f"env {name}={value} was set, which {source.name} sets there; {target.name} does not"
+        message = f"env {name}={value} was added: the plugin of {source.name} sets it, that of {target.name} does not"
         work.findings.append(Finding(Reason.VARIABLE_KEPT, message, one.requested.name, f"env[{name}]", value))
     if missing:
-        message = f"{target.name} does not set {', '.join(missing)}, as {source.name} does: a program must do without"
+        message = (
+            f"{', '.join(missing)}: set by the plugin of {source.name}, not by that of {target.name}: "
+            "set it in the pod if the program needs it"
+        )
         work.findings.append(Finding(Reason.VARIABLE_MISSING, message, one.requested.name))

@@ -41,7 +41,7 @@ def left_several(one: ContainerRequest, target: Vendor) -> Left:
     if one.others and target is one.vendor and any(variable.rows for variable in one.vendor.variables.values()):
         return Left(one, "several names in one container, which only its plugin can tell apart")
     listed = ", ".join(str(said) for said in (*one.all_key_values.values(), *one.others))
-    raise one.deny(Reason.SPELLINGS_DIFFER, f"{listed}: the keys of one container must name the same")
+    raise one.deny(Reason.SPELLINGS_DIFFER, f"{listed}: the keys of one container must name the same model or chip")
 
 
 def perhaps_counted(one: ContainerRequest, target: Vendor) -> str | None:
@@ -56,7 +56,7 @@ def perhaps_counted(one: ContainerRequest, target: Vendor) -> str | None:
     for name in one.keys.perhaps:
         key = next((key for key in keys if key.perhaps is not None and key.perhaps.fullmatch(name)), None)
         if key is not None and target is not one.vendor:
-            message = f"{name} may be the count under a name of the cluster's own: add it to the keys of the key"
+            message = f"{name} may be this cluster's name for the device count: add it to the names of the key"
             how = f"{key.name!r} with `extends: {one.vendor.name}`, or write {key.spellings[0].text}"
             raise one.deny(Reason.DIMENSION_MISSING, f"{message} {how}")
         if key is not None:

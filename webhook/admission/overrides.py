@@ -67,9 +67,7 @@ def namespace_defaults(given: Overrides, policy: Policy) -> tuple[dict[Dimension
         try:
             found[dimension] = _default(dimension, text, policy.largest_card)
         except ValueError as error:
-            message = (
-                f"the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}: {text!r} was passed over: {error}"
-            )
+            message = f"the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}: {text!r} was ignored: {error}"
             findings.append(
                 Finding(
                     Reason.NAMESPACE_DEFAULT_UNREADABLE,
@@ -115,7 +113,7 @@ def target_of(vendor: Vendor, given: Overrides, policy: Policy) -> tuple[Vendor,
         return home, None
     if not vendor.target:
         message = (
-            f"the keys of {vendor.name} run nowhere by themselves: set `target` in the settings, or annotate "
+            f"nothing serves the keys of {vendor.name} untranslated: set `target` in the settings, or the annotation "
             f"{labels.TARGET}"
         )
         raise deny(Reason.NOT_A_TARGET, message)
@@ -138,12 +136,10 @@ def _ordered(vendor: Vendor, name: str, whose: str, policy: Policy) -> tuple[Ven
     target = policy.vendors.get(name)
     if target is None:
         meant = nearest_known(name, (one.name for one in policy.vendors.values() if one.target))
-        message = f"the {whose}'s annotation {labels.TARGET} names {name[:64]!r}, which is no vendor: {meant}"
+        message = f"the {whose}'s annotation {labels.TARGET} names {name[:64]!r}, which is not a vendor: {meant}"
         raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
     if not target.target:
-        raise deny(
-            Reason.NOT_A_TARGET, f"{name} can be read, but not written: choose another target", field=labels.TARGET
-        )
+        raise deny(Reason.NOT_A_TARGET, f"{name} cannot be a target: choose another", field=labels.TARGET)
     return target, _crossing(vendor, target)
 
 
@@ -151,7 +147,7 @@ def _crossing(vendor: Vendor, target: Vendor) -> Finding | None:
     """What is to be told when a request goes to other hardware."""
     if vendor.same_family(target):
         return None
-    message = f"translated from {vendor.name} to {target.name}: the image must be built for that hardware"
+    message = f"translated from {vendor.name} to {target.name}: make sure that the image is built for that hardware"
     return Finding(Reason.OTHER_FAMILY, message, field=labels.TARGET, value=target.name)
 
 

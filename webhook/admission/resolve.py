@@ -178,10 +178,10 @@ def _check_stays(one: Settled, left: tuple[Left, ...]) -> None:
     stays = next((other for other in left if other.placed and other.requested.vendor is one.requested.vendor), None)
     if one.translated and stays is not None:
         message = (
-            f"container {stays.requested.name} is left as it stands ({stays.why}), and this one would be written for"
+            f"container {stays.requested.name} stays in its keys ({stays.why}), but this one would be translated to"
         )
         raise one.requested.deny(
-            Reason.CONTAINERS_DISAGREE, f"{message} {one.target.name}: make two pods of them, or order no target"
+            Reason.CONTAINERS_DISAGREE, f"{message} {one.target.name}: split the pod, or set no target"
         )
 
 
@@ -218,7 +218,10 @@ def _one_card_lost(settled: list[Settled]) -> Iterable[Finding]:
     if len(together) > 1:
         names = ", ".join(one.requested.name for one in together)
         source, target = together[0].requested.vendor.name, together[0].target.name
-        yield Finding(Reason.ONE_CARD_LOST, f"{source} puts {names} on one device; {target} may use one for each")
+        yield Finding(
+            Reason.ONE_CARD_LOST,
+            f"{source} puts {names} on one device, {target} may use several: request in one container if that matters",
+        )
 
 
 def _merge_pod_words(
@@ -235,7 +238,7 @@ def _merge_pod_words(
         before = there[place].get(key)
         changes = labels if place == "label" else annotations
         if before is not None and before != text and (place == "label" or key not in annotations):
-            message = f"the {place} {key} is {before!r}, {text!r} is needed: remove it or write that"
+            message = f"{place} {key} is {before!r}, but the target needs {text!r}: remove it, or write that"
             raise texts[0][0].requested.deny(Reason.LABEL_CONFLICT, message)
         if before == text:
             changes.pop(key, None)
@@ -254,7 +257,9 @@ def _check_spare_counts(one: Settled, there: dict[str, dict[str, str]], wanted: 
         for template in word.spellings:
             text = there[word.place].get(template.text)
             if text is not None and (word.place, template.text) not in wanted and text != str(one.request.devices):
-                message = f"the {word.place} {template.text} is {text!r}, {one.request.devices} is needed: remove it"
+                message = (
+                    f"{word.place} {template.text} is {text!r}, but the target needs {one.request.devices}: remove it"
+                )
                 raise one.requested.deny(Reason.LABEL_CONFLICT, message)
 
 
@@ -266,7 +271,8 @@ def _listed(keys: PodKeys, texts: list[tuple[Settled, str]]) -> str:
 def _agreed(key: str, texts: list[tuple[Settled, str]]) -> str:
     different = {text for _, text in texts}
     if len(different) > 1:
-        message = f"{key} holds for the whole pod, and its containers need {' and '.join(sorted(different))}"
+        values = " and ".join(sorted(different))
+        message = f"{key} holds for the whole pod, but its containers need {values}: request the same in each"
         raise texts[0][0].requested.deny(Reason.CONTAINERS_DISAGREE, message)
     return different.pop()
 
@@ -281,7 +287,7 @@ def _second_pass(first: Resolution, keys: PodKeys, given: Overrides, policy: Pol
     try:
         second = _merged(*_settle_all(after, given, policy), after)
     except Denied as refusal:
-        message = f"what would be written would then be refused: {refusal.finding.message}"
+        message = f"the resulting request would be denied: {refusal.finding.message}"
         raise deny(Reason.READ_BACK_DIFFERS, message, container=refusal.finding.container) from None
     meant = {one.requested.position: one for one in first.settled}
     for one in second.settled:
@@ -289,15 +295,17 @@ def _second_pass(first: Resolution, keys: PodKeys, given: Overrides, policy: Pol
         # For an inactive target, what the active vendor reads may differ although it is written again as it stands.
         if before is None or {one.reading.request, one.request} != {before.request} or _moves(one, after):
             asked = before.request if before is not None else "nothing"
-            message = f"what would be written would be read as {one.reading.request} instead of {asked}"
+            message = f"the resulting request would be read as {one.reading.request} instead of {asked}"
             raise one.requested.deny(Reason.READ_BACK_DIFFERS, message)
     if meant:
         lost = next(iter(meant.values()))
-        raise lost.requested.deny(Reason.READ_BACK_DIFFERS, f"what {lost.target.name} would get would ask for nothing")
+        raise lost.requested.deny(
+            Reason.READ_BACK_DIFFERS, f"the resulting keys of {lost.target.name} would request nothing"
+        )
     there = dict(after.annotations)
     changed = {key for key, text in second.annotations.items() if there.get(key) != text}
     if second.labels or changed:
-        message = f"what would be written would be changed again: {', '.join([*second.labels, *changed])}"
+        message = f"the resulting request would be changed again: {', '.join([*second.labels, *changed])}"
         raise deny(Reason.READ_BACK_DIFFERS, message)
     return second
 

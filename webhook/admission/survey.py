@@ -91,7 +91,7 @@ def survey(pod: Pod, policy: Policy) -> Survey:
 def _survey(pod: Pod, policy: Policy) -> Survey:
     count = container_count(pod)
     if count > MAX_CONTAINERS:
-        message = f"the pod has {count} containers: more than {MAX_CONTAINERS} are not looked through"
+        message = f"the pod has {count} containers, more than the limit of {MAX_CONTAINERS}: split the pod"
         raise deny(Reason.TOO_MANY, message)
     all_slots = slots(pod)
     findings: list[Finding] = []
@@ -163,13 +163,11 @@ def _read_keys(there: Mapping[str, str] | None, names: Names, room: int) -> tupl
 def _check_word(key: str, value: str, room: int) -> None:
     """Refuses keys that are more or longer than any pod needs: all that follows is made of them."""
     if room <= 0:
-        raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU keys: leave out what it does not need")
+        raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU keys: remove those that it does not need")
     for text, most, what in ((key, MAX_KEY, "name"), (value, MAX_VALUE, "value")):
         if len(text) > most:
-            message = (
-                f"the {what} of a GPU key has {len(text)} characters, and {text[:40]!r} begins it: no honest one has"
-            )
-            raise deny(Reason.TOO_MANY, f"{message} more than {most}")
+            message = f"the {what} {text[:40]!r}… of a GPU key has {len(text)} characters: write at most {most}"
+            raise deny(Reason.TOO_MANY, message)
 
 
 def _check_names(all_slots: tuple[Slot, ...]) -> None:
@@ -185,8 +183,8 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
     if disputed is not None:
         owner, name = disputed
         message = (
-            f"{key} is a key of {owner.vendor}, which is not in force here: set `owners: {{{name}: {owner.vendor}}}`, "
-            "or write the keys of the vendor that is"
+            f"{key} is a key of {owner.vendor}, which is inactive here: set `owners: {{{name}: {owner.vendor}}}`, "
+            "or write the keys of the active vendor"
         )
         yield Finding(Reason.WORD_ON_STANDBY, message, slot.name, field_name)
         return
@@ -194,35 +192,39 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
     if near is None:
         for place, names in (("label", policy.labels), ("annotation", policy.annotations)):
             if key in names.exact:
-                message = (
-                    f"{key} has no effect as a resource: {names.exact[key][0].vendor} reads it as a {place} of the pod"
-                )
+                vendor = names.exact[key][0].vendor
+                message = f"{key} has no effect as a resource: {vendor} reads it as {_an(place)} of the pod"
                 yield Finding(Reason.MISPLACED_WORD, message, slot.name, field_name)
         return
     if near.sure:
-        message = f"{key} is no known resource; {near.told}"
+        message = f"{key} is not a known resource; {near.told}"
         yield Finding(Reason.NEAR_MISS, message, slot.name, field_name)
         return
-    message = f"{key} is no known resource and was left as it is; {near.told}"
+    message = f"{key} is not a known resource and was left unchanged; {near.told}"
     yield Finding(Reason.UNKNOWN_WORD, message, slot.name, field_name)
 
 
 def _misplaced(place: str, there: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
     """Words that stand as a label or annotation where their vendor does not read them."""
     here, elsewhere = policy.labels, policy.annotations
-    other = "an annotation"
+    other = "annotation"
     if place == "annotation":
-        here, elsewhere, other = policy.annotations, policy.labels, "a label"
+        here, elsewhere, other = policy.annotations, policy.labels, "label"
     for key in sorted(key for key in policy.request_keys if key in there):
         if key in here.exact:
             continue
         if key in policy.resources.exact:
             right = "under `resources.limits` of the container"
         elif key in elsewhere.exact:
-            right = f"as {other} of the pod"
+            right = f"as {_an(other)} of the pod"
         elif key in policy.node_selector.exact:
             right = "in the nodeSelector of the pod"
         else:
             continue
-        message = f"{key} has no effect as {'a label' if place == 'label' else 'an annotation'}: write it {right}"
+        message = f"{key} has no effect as {_an(place)}: write it {right}"
         yield Finding(Reason.MISPLACED_WORD, message, None, f"{place} {key}")
+
+
+def _an(place: str) -> str:
+    """A place with its article: ``a label``, ``an annotation``."""
+    return f"an {place}" if place == "annotation" else f"a {place}"

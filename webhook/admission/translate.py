@@ -48,9 +48,7 @@ class Translator:
             except NoEquivalent as why:
                 refusal = why
                 continue
-            message = (
-                f"{dimension} {wanted} cannot be carried by {target.name} and was dropped: nothing limits it there"
-            )
+            message = f"{target.name} cannot limit {dimension}: the request of {wanted} was dropped"
             findings.append(Finding(Reason.DIMENSION_DROPPED, message, one.name))
             return written_as, written
         asked = ", ".join(str(said) for said in one.key_values.values())
@@ -79,8 +77,8 @@ class Translator:
         except NoEquivalent as why:
             raise NoEquivalent((*why.reasons, *refusal.reasons)) from None
         message = (
-            f"memory {request.memory} per device is {other.memory} on {card.names} ({card.place} {card.label}), "
-            f"which has {bytes_text(card.memory)} by the setting `cards`"
+            f"memory {request.memory} per device was written as {other.memory}: {card.names} ({card.place} {card.label}) "
+            f"has {bytes_text(card.memory)} by the setting `cards`"
         )
         step = step_between("memory", request.memory, other.memory)
         findings.append(Finding(Reason.CARD_ASSUMED, message, name, card.label, card.names, step))
@@ -102,4 +100,4 @@ def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:
 
 def _first_reasons(refusal: NoEquivalent) -> str:
     """What came nearest, as much as a message has room for."""
-    return "; ".join(refusal.reasons[:2]) or "it has no form for it"
+    return "; ".join(refusal.reasons[:2]) or "none of its forms fits"

@@ -83,7 +83,11 @@ def read(
     words = ", ".join(str(one) for one in said.values()) or "amounts of 0"
     binding = {name: value for one in said.values() for name, value in one.binding}
     listed = ", ".join(spelling(key, binding) for key in vendor.keys.values() if key.kind == "amount")
-    raise deny(Reason.NO_FORM, f"{words} make no request; the keys of {vendor.name} are {listed}", container=container)
+    raise deny(
+        Reason.NO_FORM,
+        f"{words}: no valid combination of keys; those of {vendor.name} are {listed}",
+        container=container,
+    )
 
 
 def _refuse_too_many(vendor: Vendor, said: SaidWords, container: str) -> None:
@@ -96,7 +100,7 @@ def _refuse_too_many(vendor: Vendor, said: SaidWords, container: str) -> None:
 
 
 def _too_many(one: KeyValue | str, devices: int, instead: str, container: str) -> Denied:
-    message = f"{one} requests {devices} devices, and no node has so many: {instead}"
+    message = f"{one} requests {devices} devices, more than any node has: {instead}"
     field, value = (one.key, one.text) if isinstance(one, KeyValue) else (None, None)
     return deny(Reason.TOO_LARGE, message, container=container, field=field, value=value)
 
@@ -176,14 +180,14 @@ class _Reader:
             return self._no_row(self._unknown)
         if (why := unset(self._vendor)) is not None:
             one = next(iter(self._said.values()))
-            return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: what that holds has to be configured: {why}", one)
+            return self._refuse(Reason.SIZE_UNKNOWN, f"{one}: the size of its devices is not configured: {why}", one)
         names = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
         keys = [key for name in names for key in self._vendor.by_dimension[name]]
         if request.devices is None and isinstance(self._form.devices, Derived):
             keys.append(self._form.devices.key)
         binding = {name: value for one in self._said.values() for name, value in one.binding}
         words = ", ".join(spelling(self._vendor.keys[key], binding) for key in keys)
-        return self._refuse(Reason.DIMENSION_MISSING, f"{' and '.join(names)} must be said: add {words or 'them'}")
+        return self._refuse(Reason.DIMENSION_MISSING, f"{' and '.join(names)} must be specified: add {words or 'them'}")
 
     def _no_row(self, one: KeyValue) -> Denied:
         """A name without a row: a key that picks one always means it, a key only where nothing else says the amounts.
@@ -199,7 +203,7 @@ class _Reader:
         devices, one = self._counted()
         if devices is not None and devices > MAX_DEVICES:
             derived = self._form.devices
-            instead = f"write {derived.per} for each" if isinstance(derived, Derived) else "write their number"
+            instead = f"write {derived.per} for each" if isinstance(derived, Derived) else "write the number of devices"
             raise _too_many(one or self._form.name, devices, instead, self._container)
         return devices
 
@@ -224,7 +228,7 @@ class _Reader:
         if count.denominator == 1:
             return int(count)
         if derived.rounding is None:
-            raise self._refuse(Reason.NOT_DIVISIBLE, f"{one} is no multiple of {derived.per}", one)
+            raise self._refuse(Reason.NOT_DIVISIBLE, f"{one} is not a multiple of {derived.per}: write one", one)
         rounded = count.__floor__() if derived.rounding == "down" else count.__ceil__()
         if rounded == 0:
             raise self._refuse(Reason.NOT_LEGAL, f"{one} is less than one device: write {derived.per} or more", one)
@@ -248,13 +252,15 @@ class _Reader:
     def _value(self, dimension: Dimension, one: KeyValue, devices: int | None) -> Memory:
         key = self._word(one)
         if key.unit is None:
-            raise self._refuse(Reason.UNIT_NOT_CONFIGURED, f"{one}: the unit has to be configured: {key.why}", one)
+            raise self._refuse(
+                Reason.UNIT_NOT_CONFIGURED, f"{one}: the unit of this key is not configured: {key.why}", one
+            )
         per_device = self._per_device(key, one, devices)
         number = self._legal(key, one, per_device)
         if number > per_device and key.rounding == "up":
             total = simplest(number * devices) if key.total and devices else number
             self._corrections[key.name] = total
-            message = f"{one} becomes {format_value(total)}: the vendor takes {self._legal_text(key)}"
+            message = f"{one} was raised to {format_value(total)}: {self._vendor.name} accepts {self._legal_text(key)}"
             step = Step(one.key, one.text, format_value(total), signed_text(total - one.number))
             self._tell(Reason.CORRECTED, message, one, step)
         if self._row is not None and number in self._row.all.get(key.name, ()):
@@ -274,7 +280,7 @@ class _Reader:
             floor = share.__floor__()
             if floor > 0:
                 over = f"{one.text} over {devices} devices"
-                message = f"{one.key}: {over} gives {format_value(floor)} each"
+                message = f"{one.key}: {over} is rounded down to {format_value(floor)} each"
                 self._tell(Reason.ROUNDED_DOWN, message, one, Step(one.key, over, f"{format_value(floor)} each"))
                 return floor
         below, above = (ceil_to(one.number, devices) - devices, ceil_to(one.number, devices))
@@ -282,7 +288,7 @@ class _Reader:
         count = self._count_text()
         raise self._refuse(
             Reason.NOT_DIVISIBLE,
-            f"{one} is a total over {devices} devices{count} and does not divide by {devices}: write {choices}",
+            f"{one} is a total over {devices} devices{count} and not divisible by {devices}: write {choices}",
             one,
         )
 
@@ -311,7 +317,7 @@ class _Reader:
         if found is None:
             per = " per device" if key.total else ""
             raise self._refuse(
-                Reason.NOT_LEGAL, f"{one} is not legal: the vendor takes {self._legal_text(key)}{per}", one
+                Reason.NOT_LEGAL, f"{one} is not allowed: {self._vendor.name} accepts {self._legal_text(key)}{per}", one
             )
         return found
 
@@ -325,7 +331,7 @@ class _Reader:
 
     def _too_large(self, key: Key, one: KeyValue, value: Size) -> str:
         unit = key.unit or 1
-        said = f"{one} is {bytes_text(value.bytes)} per device: the key counts {bytes_text(unit)} by itself"
+        said = f"{one} is {bytes_text(value.bytes)} per device: the unit of the key is {bytes_text(unit)}"
         instead = [
             f"if {counted} were meant, write {format_value(number)} ({format_value(number)} means {bytes_text(number * unit)})"
             for counted, number in sizes_meant(key, one, value.bytes, self._largest)
@@ -361,12 +367,12 @@ class _Reader:
             if one is counted or one.word in used:
                 continue
             why = f"beside {counted}" if counted is not None else f"in the form {self._form.name!r}"
-            self._tell(Reason.WORD_IGNORED, f"{one} has no effect {why}: leave it out", one)
+            self._tell(Reason.WORD_IGNORED, f"{one} has no effect {why}: remove it", one)
 
     def _tell_less(self, one: KeyValue, number: Number, taken: Number) -> None:
         """The vendor takes less for it; `number` is that of the key, or what it is for each device."""
         before, each = (one.text, "") if number == one.number else (f"{format_value(number)} each", " each")
-        message = f"{one} counts as {format_value(taken)}{each} there"
+        message = f"{one} is rounded down to {format_value(taken)}{each} by {self._vendor.name}"
         step = Step(one.key, before, f"{format_value(taken)}{each}", signed_text(simplest(taken - number)))
         self._tell(Reason.ROUNDED_DOWN, message, one, step)
 

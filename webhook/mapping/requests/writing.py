@@ -87,7 +87,7 @@ def _write_form(
     for name, number in numbers.items():
         key = spelling(form.keys[name], names)
         if "{" in key:
-            raise NoEquivalent((f"what {key} is to be written as is not configured (`variables`: `write`)",))
+            raise NoEquivalent((f"the name to write for {key} is not configured (`variables`: `write`)",))
         if number > MAX_VALUE:
             raise NoEquivalent((f"{key} would be {format_value(number)}, more than any resource can hold (2^63 - 1)",))
         words[name] = KeyValue(name, key, format_value(number), number, binding)
@@ -96,12 +96,10 @@ def _write_form(
     except Denied as refusal:
         raise NoEquivalent((refusal.finding.message,)) from None
     if reading.form is not form:
-        raise NoEquivalent((f"it would be read as {reading.form.name!r}",))
+        raise NoEquivalent((f"it would be read back as {reading.form.name!r}",))
     for dimension, default in reading.filled.items():
         value = getattr(request, dimension)
-        raise NoEquivalent(
-            (f"no key specifies {dimension} {value}, and {default.named(dimension)} would be filled in",)
-        )
+        raise NoEquivalent((f"no key specifies {dimension} {value}, and {default.named(dimension)} would apply",))
     _compare(form, request, reading, numbers, row)
     return Written(form, words, reading)
 
@@ -130,7 +128,7 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
         word = word if values is word.values else replace(word, values=values)
         number = number_for(word, value, devices if dimension != "devices" else 1)
         if number is None:
-            raise NoEquivalent((f"{_called(target, word, request)} cannot say {value}",))
+            raise NoEquivalent((f"{_called(target, word, request)} cannot express {value}",))
         numbers[word.name] = max(number, numbers.get(word.name, number))
     return numbers
 
@@ -192,8 +190,8 @@ def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Req
     if getattr(meant, dimension) != value:
         for word in form.keys.values():
             if dimension in word.dimensions and word.unit is None:
-                raise NoEquivalent((f"the unit of {_called(target, word, request)} has to be configured: {word.why}",))
-        raise NoEquivalent((f"no key of {target.name} says {dimension} {value}",))
+                raise NoEquivalent((f"the unit of {_called(target, word, request)} is not configured: {word.why}",))
+        raise NoEquivalent((f"no key of {target.name} can express {dimension} {value}",))
 
 
 def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
@@ -213,7 +211,7 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
         name, row = min(holding, key=lambda one: _room(one[1]))
         return ((variable.name, name),), row
     if (why := unset(target)) is not None:
-        raise NoEquivalent((f"what one of its devices holds has to be configured: {why}",))
+        raise NoEquivalent((f"the size of its devices is not configured: {why}",))
     if any(variable.rows for variable in target.variables.values()):
         raise NoEquivalent(
             (f"which of its names may be written is not configured (`variables` of {target.name}: `write`)",)
