@@ -205,7 +205,7 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == f"error: {tmp_path}/empty: nothing found: no YAML or JSON file is in it\n"
     result = run("check", "-", stdin="# a comment\n")
-    assert (result.exit_code, result.stderr) == (1, "error: -: nothing found: no document is in it\n")
+    assert (result.exit_code, result.stderr) == (1, "error: -: no document found\n")
 
 
 @pytest.mark.parametrize(

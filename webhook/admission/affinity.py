@@ -19,7 +19,7 @@ def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
 
     Raises:
         msgspec.ValidationError: what stands there is no affinity.
-        Refused: it has more than `MAX_BYTES`.
+        Denied: it has more than `MAX_BYTES`.
     """
     if len(bytes(affinity)) > MAX_BYTES:
         message = f"spec.nodeName cannot be added to an affinity of more than {MAX_BYTES} bytes: remove one of the two"

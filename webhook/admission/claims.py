@@ -62,7 +62,7 @@ def check_claims(work: Plan) -> None:
     """Denies a claim beside a GPU request in one container; elsewhere in the pod claims are reported, once.
 
     Raises:
-        Refused: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
+        Denied: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
     """
     claiming = [(slot, claims[0]) for slot in work.slots if (claims := claims_of(slot.container))]
     if not claiming and not work.pod.spec.resource_claims:

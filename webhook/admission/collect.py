@@ -121,7 +121,7 @@ def collect(words: PodKeys, policy: Policy) -> list[ContainerRequest]:
     """The containers that ask, in order; those that ask for no device at all (``devices: 0`` alone) are left out.
 
     Raises:
-        Refused: two vendors in one container, a count that holds for nobody in particular, an unusable value.
+        Denied: two vendors in one container, a count that holds for nobody in particular, an unusable value.
     """
     asking: dict[int, ContainerRequest] = {}
     for position, container in enumerate(words.containers):

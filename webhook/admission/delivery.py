@@ -78,7 +78,7 @@ def deliver(work: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     """Adds the volumes of deliveries to the pod and their mounts to containers, as far as they are not there yet.
 
     Raises:
-        Refused: `Reason.COLLISION`: something else has the name of a volume or stands at the path of a mount.
+        Denied: `Reason.COLLISION`: something else has the name of a volume or stands at the path of a mount.
     """
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
     raw_volumes = bytes(work.pod.spec.volumes)
@@ -169,7 +169,7 @@ def _stands(slot: Slot, there: Sequence[tuple[str, VolumeMount]], entry: Entry, 
     """Whether a mount is already there.
 
     Raises:
-        Refused: another one stands at its path, or inside the library's folder, where it would replace the library.
+        Denied: another one stands at its path, or inside the library's folder, where it would replace the library.
     """
     wanted = entry["mountPath"]
     stands = False

@@ -134,7 +134,7 @@ def apply_plan(work: Plan, resolution: Resolution) -> None:
     """Everything that a share needs besides its words: claims, guard, placement, shim, what programs read.
 
     Raises:
-        Refused: one of them is impossible; what was found until then is in `Plan.findings`.
+        Denied: one of them is impossible; what was found until then is in `Plan.findings`.
     """
     check_claims(work)
     drop_references(work)

@@ -27,7 +27,7 @@ def guard_pod(work: Plan) -> None:
     writes.
 
     Raises:
-        Refused: `Reason.GUARDED`: a variable, annotation or label lifts the limit, and the mapping denies that.
+        Denied: `Reason.GUARDED`: a variable, annotation or label lifts the limit, and the mapping denies that.
     """
     _strip_owned(work)
     for edits, place in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):

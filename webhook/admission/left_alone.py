@@ -31,7 +31,7 @@ def left_several(one: ContainerRequest, target: Vendor) -> Left:
     """Words that name different chips mean nothing; several sizes in one container (MIG slices) are let be.
 
     Raises:
-        Refused: they mean nothing, or would have to be written elsewhere.
+        Denied: they mean nothing, or would have to be written elsewhere.
     """
     for other in one.others:
         first = one.all_key_values[other.word]
@@ -48,7 +48,7 @@ def perhaps_counted(one: ContainerRequest, target: Vendor) -> str | None:
     """A name that nobody knows and that may count the devices, where no known one does.
 
     Raises:
-        Refused: the request would be written for another vendor, and nobody knows for how many devices.
+        Denied: the request would be written for another vendor, and nobody knows for how many devices.
     """
     keys = [one.vendor.keys[name] for name in one.vendor.by_dimension["devices"]]
     if any(key.name in one.key_values for key in keys):

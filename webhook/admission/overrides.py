@@ -100,7 +100,7 @@ def target_of(vendor: Vendor, given: Overrides, policy: Policy) -> tuple[Vendor,
     the same hardware family only), the vendor itself.
 
     Raises:
-        Refused: the annotation names no vendor, or one that is never written.
+        Denied: the annotation names no vendor, or one that is never written.
     """
     for name, whose in ((given.pod_target, "pod"), (given.namespace_target, "namespace")):
         if name is not None:

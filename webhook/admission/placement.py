@@ -25,7 +25,7 @@ def place_pod(work: Plan) -> None:
     """Puts the pod where its devices are, by what the mappings under which its containers run say.
 
     Raises:
-        Refused: the containers need different places, the user's scheduler is not permitted, or a share is asked for by
+        Denied: the containers need different places, the user's scheduler is not permitted, or a share is asked for by
             a privileged container or beside ``spec.nodeName``.
     """
     shares = [holding for holding in work.allocations if holding.share]

@@ -23,7 +23,7 @@ def drop_references(work: Plan) -> None:
     To be run before the guard, which would deny variables that take their value from elsewhere.
 
     Raises:
-        Refused: `Reason.TOO_MANY`: more than any system writes.
+        Denied: `Reason.TOO_MANY`: more than any system writes.
     """
     keys: dict[str, tuple[str, str]] = {}
     for holding in work.allocations:

@@ -76,7 +76,7 @@ def resolve(keys: PodKeys, given: Overrides, policy: Policy, *, remember: bool =
     """The resolution of a pod's keys; remembered, the same object for the same keys.
 
     Raises:
-        Refused: a container is refused, or what would be written would be read differently.
+        Denied: a container is refused, or what would be written would be read differently.
     """
     key = (keys, given)
     known: Resolution | Finding | None = policy.memo.get(key)
@@ -173,7 +173,7 @@ def _check_stays(one: Settled, left: tuple[Left, ...]) -> None:
     """A container is not moved away from who serves another one of the pod in the keys of the same vendor.
 
     Raises:
-        Refused: it would be, and the other one could then not be served.
+        Denied: it would be, and the other one could then not be served.
     """
     stays = next((other for other in left if other.placed and other.requested.vendor is one.requested.vendor), None)
     if one.translated and stays is not None:
@@ -281,7 +281,7 @@ def _second_pass(first: Resolution, keys: PodKeys, given: Overrides, policy: Pol
     """What will be written, read by whoever owns the names then.
 
     Raises:
-        Refused: it would be changed again, or mean something else.
+        Denied: it would be changed again, or mean something else.
     """
     after = words_after(first, keys)
     try:

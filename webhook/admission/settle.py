@@ -68,7 +68,7 @@ def settle(
         without: dimensions for which the namespace's default is left out.
 
     Raises:
-        Refused: the vendor refuses the keys, or the target cannot express the request.
+        Denied: the vendor refuses the keys, or the target cannot express the request.
     """
     target, crossing = target_of(one.vendor, given, policy)
     if one.copy is not None and one.copy.vendor.name in one.vendor.document.beside:

@@ -35,7 +35,7 @@ def join_copies(
         policy: the vendors in force.
 
     Raises:
-        Refused: the two name different containers.
+        Denied: the two name different containers.
     """
     for name, copied in holders.items():
         vendor = policy.vendors[name]
@@ -54,7 +54,7 @@ def check_askers(found: "Iterable[ContainerRequest]") -> None:
     """What can be told before anything is read: who may ask at all, and whose a count is.
 
     Raises:
-        Refused: the vendor serves one container, or a count holds for nobody in particular.
+        Denied: the vendor serves one container, or a count holds for nobody in particular.
     """
     by_vendor: dict[str, list[ContainerRequest]] = {}
     for one in found:
@@ -85,7 +85,7 @@ def check_several(settled: "Sequence[Settled]", policy: "Policy") -> None:
     """What the vendor makes of several containers: of its own where they were requested, and of the target's.
 
     Raises:
-        Refused: it sums requests that differ, or what is requested once for all would be given to each, or the reverse.
+        Denied: it sums requests that differ, or what is requested once for all would be given to each, or the reverse.
     """
     if len(settled) == 1:
         return

@@ -43,7 +43,7 @@ def inject_shim(work: Plan) -> None:
     ``plugin`` where the shim is the device plugin's business, else the delivery's name.
 
     Raises:
-        Refused: something of the pod's collides with the shim, its limit cannot be written and the mapping denies that,
+        Denied: something of the pod's collides with the shim, its limit cannot be written and the mapping denies that,
             or ``LD_PRELOAD`` comes from elsewhere.
     """
     delivered: list[tuple[Slot, Delivery]] = []
