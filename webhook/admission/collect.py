@@ -1,4 +1,4 @@
-"""Which containers ask, and in whose words: labels and annotations of the pod are given to the container they hold for."""
+"""The GPU requests of a pod by container; labels and annotations of the pod are assigned to their container."""
 
 import itertools
 import re
@@ -22,10 +22,10 @@ from webhook.reasons import Reason
 from webhook.request import MAX_DEVICES
 
 MAX_ASKING: Final = 128
-"""Containers of one pod that may ask: far beyond any node's devices, and what bounds the time of a decision."""
+"""Containers of one pod that may request: far beyond any node's devices; it bounds the time of a decision."""
 
 _Carried: TypeAlias = tuple[int, Owner, str, str]
-"""A label or annotation that somebody reads: the how manieth, whose, key and value."""
+"""A label or annotation that a vendor reads: its index, owner, key and value."""
 
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -35,20 +35,20 @@ _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 @dataclass(slots=True)
 class ContainerRequest:
-    """One container that asks, with the keys that hold for it.
+    """A container that requests devices, with the keys that apply to it.
 
     Attributes:
         position: index in `PodKeys.containers`.
-        words: its container.
-        vendor: in whose keys.
-        said: the keys that are set, by name.
-        zero: the keys that stand at 0, and so are unset.
-        promoted: resource names that stand in requests only.
-        findings: what was noticed while collecting.
-        others: further keys of keys that are among those already, with whatever number.
-        apart: pairs of a key and its twin that say different amounts; the lower one, which is guaranteed, is among the keys.
-        copy: the same request once more, in the keys of a vendor that copies this one's; or keys of a vendor that stand
-            beside these, so that the container is left as it stands.
+        keys: the container's keys.
+        vendor: the vendor of the keys.
+        key_values: the keys that are set, by name.
+        zero: the keys with value 0, which count as unset.
+        promoted: resource names that are in requests only.
+        findings: warnings from collecting.
+        others: further spellings of keys in `key_values`, with any number.
+        apart: pairs of a key and its twin with different amounts; `key_values` has the lower one, which is guaranteed.
+        copy: the same request in the keys of a vendor that copies this one's; or keys of a vendor that may be beside
+            these, so that the container is left unchanged.
     """
 
     position: int
@@ -69,18 +69,18 @@ class ContainerRequest:
 
     @property
     def all_key_values(self) -> dict[str, KeyValue]:
-        """The keys as they stand, those at 0 included."""
+        """All keys, including those with value 0."""
         return {**self.key_values, **self.zero}
 
     def add(self, one: KeyValue, word: Key) -> None:
-        """Takes a key in: 0 is unset, unless the vendor has no such number.
+        """Add a key; 0 counts as unset, unless the vendor does not accept it.
 
         Raises:
-            Refused: the number is not legal, or another spelling of the key says something else.
+            Refused: the number is not allowed, or another spelling of the key has another amount.
         """
         there = self.all_key_values.get(one.word)
         if there is not None and word.place == "nodeSelector":
-            return  # that one of several keys is there is all that is asked
+            return  # one of several node selector keys is enough
         if there is not None:
             if word.twin is None and there.key != one.key:
                 self.others.append(one)
@@ -107,7 +107,7 @@ class ContainerRequest:
         self.apart.append((low, high))
 
     def deny(self, reason: Reason, message: str, one: KeyValue | None = None) -> Denied:
-        """A refusal about this container."""
+        """Return a denial about this container."""
         return deny(
             reason,
             message,
@@ -118,10 +118,10 @@ class ContainerRequest:
 
 
 def collect(words: PodKeys, policy: Policy) -> list[ContainerRequest]:
-    """The containers that ask, in order; those that ask for no device at all (``devices: 0`` alone) are left out.
+    """Return the requesting containers in order, without those that request no device (``devices: 0`` alone).
 
     Raises:
-        Denied: two vendors in one container, a count that holds for nobody in particular, an unusable value.
+        Denied: two vendors in one container, a count for no container in particular, an invalid value.
     """
     asking: dict[int, ContainerRequest] = {}
     for position, container in enumerate(words.containers):
@@ -211,7 +211,7 @@ def _free_binding(owner: Owner) -> tuple[tuple[str, str], ...]:
 
 
 def _take_pod_words(asking: dict[int, ContainerRequest], words: PodKeys, policy: Policy) -> None:
-    """Gives labels and annotations to the containers that they hold for."""
+    """Assign labels and annotations to the containers that they apply to."""
     carried: dict[str, list[_Carried]] = {}
     for pairs, names in (
         (words.labels, policy.labels),
@@ -288,7 +288,7 @@ def _holders(
     vendor: Vendor,
     found: Iterable[_Carried],
 ) -> list[int]:
-    """The containers that a vendor's labels and annotations hold for; a count without anything beside it for none."""
+    """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
     positions = {position for position, one in asking.items() if one.vendor is vendor}
     named: list[str] = []
     sized = False

@@ -1,4 +1,4 @@
-"""The guard: what would lift the limit of a share is refused or removed, what only a scheduler writes is stripped."""
+"""The guard: deny or remove what lifts the limit of a share, and strip what only schedulers write."""
 
 from collections.abc import Collection, Iterable
 from typing import Final, Literal, TypeAlias, cast
@@ -21,9 +21,9 @@ Action: TypeAlias = Literal["deny", "strip", "allow"]
 
 
 def guard_pod(work: Plan) -> None:
-    """Strips what schedulers own; treats what lifts a limit as the mapping under which a container runs says.
+    """Strip what schedulers own, and apply the guard of each container's mapping to what lifts a limit.
 
-    To be run once the holdings are known, and before the shim is injected: a stripped variable may be one that the shim
+    Runs after the allocations are known, and before the shim is injected: a stripped variable may be one that the shim
     writes.
 
     Raises:
@@ -43,7 +43,7 @@ def guard_pod(work: Plan) -> None:
 
 
 def _strip_owned(work: Plan) -> None:
-    """Takes away the marks of every concerned vendor's scheduler, unless one of them writes the pod."""
+    """Strip the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
     vendors = {vendor.name: vendor for holding in work.allocations for vendor in holding.vendors}
     for edits, what in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
         if not edits.there:
@@ -163,7 +163,7 @@ def _count_stripped(work: Plan) -> None:
 
 
 def _ordered(work: Plan) -> Action | None:
-    """What the namespace's annotation says is to become of what lifts; told, and passed over, where unknown."""
+    """The action that the namespace's annotation sets; an unknown one is reported and ignored."""
     value = work.context.namespace.annotations.get(GUARD)
     if value is None:
         return None
@@ -175,7 +175,7 @@ def _ordered(work: Plan) -> Action | None:
 
 
 def known_value(entry: EnvVar) -> str | None:
-    """What a variable will hold; None where that is not known before the container starts.
+    """The value of a variable; None if it is not known before the container starts.
 
     That is so for a value from elsewhere, and for one that refers to another variable, which the kubelet expands.
     """
@@ -214,7 +214,7 @@ def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, ours: str | None, reques
 
 
 def _remedy(harmless: Collection[str] | None, otherwise: str = "remove it") -> str:
-    """What to do about a key that is caught."""
+    """The remedy for a guarded key."""
     if not harmless:
         return otherwise
     shown = sorted(one or '""' for one in harmless)

@@ -1,6 +1,6 @@
 """Placing: scheduler, runtime class, node selector, tolerations, labels and annotations that a vendor's devices need.
 
-What a user wrote is kept and told, never overwritten; only a scheduler may be replaced, where nobody chose it.
+Values of the user are kept and reported, never overwritten; only a scheduler is replaced, if the user did not choose it.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ _tolerations = msgspec.json.Decoder(list[dict[str, Any]] | None)
 
 
 def place_pod(work: Plan) -> None:
-    """Puts the pod where its devices are, by what the mappings under which its containers run say.
+    """Place the pod by the mappings under which its containers run.
 
     Raises:
-        Denied: the containers need different places, the user's scheduler is not permitted, or a share is asked for by
+        Denied: the containers need different places, the user's scheduler is not permitted, or a share is requested by
             a privileged container or beside ``spec.nodeName``.
     """
     shares = [holding for holding in work.allocations if holding.share]
@@ -148,7 +148,7 @@ def _set_runtime_class(work: Plan, places: Mapping[str, Place]) -> None:
     if not current:
         work.edits.fields["runtimeClassName"] = runtime_class
     elif current != runtime_class:
-        _tell_kept(work, f"runtimeClassName {current}", runtime_class, "spec.runtimeClassName")
+        _report_kept(work, f"runtimeClassName {current}", runtime_class, "spec.runtimeClassName")
 
 
 def _set_tolerations(work: Plan, places: Mapping[str, Place]) -> None:
@@ -184,7 +184,7 @@ def _set_keys(work: Plan, edits: MapEdits, what: str, wanted: Mapping[str, Mappi
         if there is None:
             edits.values[key] = value
         elif there != value:
-            _tell_kept(work, f"{what} {key}={there}", value, f"{what}[{key}]")
+            _report_kept(work, f"{what} {key}={there}", value, f"{what}[{key}]")
 
 
 def _agreed(what: str, wanted: Mapping[str, str]) -> str:
@@ -199,7 +199,7 @@ def _agreed(what: str, wanted: Mapping[str, str]) -> str:
     return value
 
 
-def _tell_kept(work: Plan, what: str, wanted: str, field: str) -> None:
+def _report_kept(work: Plan, what: str, wanted: str, field: str) -> None:
     message = f"{_short(what)} was kept, but the mapping sets {wanted}: remove it to get that"
     work.findings.append(Finding(Reason.PLACEMENT_KEPT, message, field=field))
 

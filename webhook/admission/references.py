@@ -20,7 +20,7 @@ MAX_REFERENCES: Final = 256
 def drop_references(work: Plan) -> None:
     """Takes away what the webhook of a translated request's source wrote for that system alone.
 
-    To be run before the guard, which would deny variables that take their value from elsewhere.
+    Runs before the guard, which would deny variables that take their value from elsewhere.
 
     Raises:
         Denied: `Reason.TOO_MANY`: more than any system writes.

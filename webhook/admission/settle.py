@@ -24,19 +24,19 @@ from webhook.request import FREE, Dimension, Memory, Request
 
 @dataclass(slots=True)
 class Settled:
-    """What became of one asking container's keys.
+    """The settled request of one container.
 
     Attributes:
-        asking: the container and what it said.
-        target: the vendor it is written for.
-        request: what it will hold, as the target's keys say it.
-        form: the target's form that they take.
-        filled: dimensions that a default gave.
+        requested: the container and its keys.
+        target: the vendor that it is written for.
+        request: its allocation, as the target's keys express it.
+        form: the target's form that the keys take.
+        filled: dimensions with their defaults.
         reading: what the source's keys meant, before anything was rounded or dropped for the target.
-        resources: resource names to write with their number, or None to take away.
-        words: target keys that stand in labels and annotations: (key, text).
+        resources: resource names to write with their number, or None to remove.
+        keys: target keys in labels and annotations: (key, name, text).
         dropped: annotations of the source that carried the request.
-        findings: what is told.
+        findings: warnings for the user.
     """
 
     requested: ContainerRequest
@@ -63,7 +63,7 @@ def settle(
 
     Args:
         one: the container.
-        given: what pod and namespace order.
+        given: the overrides of pod and namespace.
         policy: the vendors and settings.
         without: dimensions for which the namespace's default is left out.
 
@@ -194,7 +194,7 @@ class _Settler:
         return None
 
     def _kept(self, reading: Reading) -> Settled:
-        """In the source's own words: only corrections, filled dimensions and promotions are written."""
+        """In the source's own keys: only corrections, filled dimensions and promotions are written."""
         one = self._one
         settled = Settled(
             one, one.vendor, reading.spelled or reading.request, reading.form.name, reading.filled, reading

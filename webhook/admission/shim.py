@@ -39,7 +39,7 @@ _NOTHING: Final[Found] = {}
 def inject_shim(work: Plan) -> None:
     """Gives every container with a share the shim of the mapping under which it runs.
 
-    To be run after the guard, which may take a variable away that is then written here. Fills `Plan.deliveries`:
+    Runs after the guard, which may remove a variable that is written here. Fills `Plan.deliveries`:
     ``plugin`` where the shim is the device plugin's business, else the delivery's name.
 
     Raises:
