@@ -1,4 +1,4 @@
-"""Resource claims of Dynamic Resource Allocation (DRA): recognised and left as they are, never written here.
+"""Resource claims of Dynamic Resource Allocation (DRA): recognized and left unchanged, never written here.
 
 A claim is an entry of ``spec.resourceClaims`` to which a container refers under ``resources.claims``, or an extended resource
 that names a DeviceClass. The scheduler accounts for what it holds, and knows nothing of shares: in one container the two

@@ -1,4 +1,4 @@
-"""How the shim's library reaches a container: which way is permitted, and the volumes and mounts that it takes."""
+"""The delivery of the shim's library to a container: the permitted way, and its volumes and mounts."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -56,7 +56,7 @@ def choose_delivery(work: Plan, shim: Shim) -> Choice:
 
 
 def _ordered(work: Plan) -> str | None:
-    """What the namespace's annotation says; told once for a pod, and passed over, where it is not known."""
+    """The delivery that the namespace's annotation sets; an unknown one is ignored, and reported once per pod."""
     value = work.context.namespace.annotations.get(labels.SHIM)
     if value is None or value in KINDS:
         return value

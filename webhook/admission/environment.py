@@ -1,4 +1,4 @@
-"""What programs read from the source's device plugin, kept for them where it is known without it."""
+"""Variables that the source's device plugin sets and programs read, added where their values are known."""
 
 from fractions import Fraction
 
@@ -12,9 +12,9 @@ from webhook.reasons import Reason
 
 
 def keep_environment(work: Plan, resolution: Resolution) -> None:
-    """Sets the variables of a translated request that follow from its keys, and tells of those that cannot be known.
+    """Add the variables of a translated request that follow from its keys, and report those that are not known.
 
-    Variables of the pod stay as they are, and so is the business of a target whose own plugin sets one of that name.
+    Variables of the pod stay, and so do those that the target's own plugin sets.
     """
     for holding, first in zip(work.allocations, resolution.settled, strict=True):
         for one in resolution.passes(first):

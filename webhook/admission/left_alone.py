@@ -1,4 +1,4 @@
-"""Containers that are left as they stand although they ask, and counts of which nobody knows whether they are some."""
+"""Requesting containers that are left unchanged, and unknown names that may be counts."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from webhook.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """An asking container that is left as it stands: not filled in, not translated, not placed, without a shim.
+    """A requesting container that is left unchanged: no defaults, no translation, no placement, no shim.
 
     Attributes:
-        why: a sentence for explanations; nobody is told of it elsewhere.
-        placed: its keys say themselves who serves them, so that the pod cannot be moved to another vendor's scheduler.
+        why: a sentence, for explanations only.
+        placed: its keys select their own scheduler, so that the pod cannot be moved to another vendor's scheduler.
     """
 
     requested: ContainerRequest
@@ -28,10 +28,10 @@ def several_bindings(one: ContainerRequest) -> bool:
 
 
 def left_several(one: ContainerRequest, target: Vendor) -> Left:
-    """Words that name different chips mean nothing; several sizes in one container (MIG slices) are let be.
+    """Deny keys that name different chips; leave several sizes in one container (MIG slices) unchanged.
 
     Raises:
-        Denied: they mean nothing, or would have to be written elsewhere.
+        Denied: they name different chips, or would have to be translated.
     """
     for other in one.others:
         first = one.all_key_values[other.word]
@@ -45,10 +45,10 @@ def left_several(one: ContainerRequest, target: Vendor) -> Left:
 
 
 def perhaps_counted(one: ContainerRequest, target: Vendor) -> str | None:
-    """A name that nobody knows and that may count the devices, where no known one does.
+    """Return an unknown name that may be the device count, if no known key is.
 
     Raises:
-        Denied: the request would be written for another vendor, and nobody knows for how many devices.
+        Denied: the request would be written for another vendor, and the number of devices is unknown.
     """
     keys = [one.vendor.keys[name] for name in one.vendor.by_dimension["devices"]]
     if any(key.name in one.key_values for key in keys):

@@ -1,4 +1,4 @@
-"""Labels and annotations of our own that nobody reads where they stand: misspelt, or with a value that means nothing."""
+"""Labels and annotations of this webhook without effect: misspelled, misplaced, or with an unknown value."""
 
 import difflib
 from collections.abc import Iterator, Mapping
@@ -10,7 +10,7 @@ from webhook.labels import DISABLED, ENABLED, INJECT, PREFIX, keys_of
 Kind: TypeAlias = Literal["namespace", "pod"]
 
 MOST: Final = 8
-"""Keys of one object that are looked at."""
+"""Keys of one object that are reported."""
 
 LETTERS: Final = 100
 """Of a key or value that is shown."""
@@ -21,7 +21,7 @@ _INJECT: Final = {"namespace": (ENABLED, DISABLED), "pod": (DISABLED,)}
 def unread_keys(
     kind: Kind, labels: Mapping[str, str], annotations: Mapping[str, str], opt_in: str = INJECT
 ) -> Iterator[str]:
-    """What is wrong with the keys of ours on a namespace or pod, a sentence each; a mode or a target has checks of its own.
+    """What is wrong with the webhook's keys on a namespace or pod, a sentence each; mode and target have their own checks.
 
     Args:
         kind: what it is.

@@ -1,6 +1,6 @@
-"""The whole pod: every asking container settled, the keys of the pod merged, and all of it read again as a second pass would.
+"""The whole pod: settle every requesting container, merge the keys of the pod, and read the result as a second pass would.
 
-This part depends only on the keys, the orders and the policy, and pods come from templates: results are remembered.
+This part depends only on the keys, the overrides and the policy, and pods come from templates: results are cached.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -25,13 +25,13 @@ from webhook.request import Dimension
 
 @dataclass(frozen=True)
 class Resolution:
-    """What is to become of a pod's keys.
+    """The resolution of a pod's keys.
 
     Attributes:
-        settled: the asking containers, in order.
-        labels, annotations: keys to write, or (None) to take away.
-        findings: what is told, in the order of the containers.
-        left: the asking containers that are left as they stand.
+        settled: the requesting containers, in order.
+        labels, annotations: keys to write, or (None) to remove.
+        findings: warnings, in the order of the containers.
+        left: the requesting containers that are left unchanged.
         elsewhere: by position, what a second pass makes of containers whose keys then are another vendor's than the target,
             or are written for another target: an inactive target's keys are read by whoever owns them.
     """
@@ -45,7 +45,7 @@ class Resolution:
 
     @cached_property
     def vendors(self) -> tuple[Vendor, ...]:
-        """The vendors in whose keys is asked or written, each once."""
+        """The vendors whose keys are read or written, each once."""
         every = (*self.settled, *self.elsewhere.values())
         found = {vendor.name: vendor for one in every for vendor in (one.requested.vendor, one.target)}
         return tuple(found.values())
@@ -58,7 +58,7 @@ class Resolution:
 
     @cached_property
     def vendor_names(self) -> tuple[str, ...]:
-        """The vendors in whose keys is asked."""
+        """The vendors whose keys request."""
         return tuple(dict.fromkeys(one.requested.vendor.name for one in self.settled))
 
     def passes(self, one: Settled) -> tuple[Settled, ...]:
@@ -68,7 +68,7 @@ class Resolution:
 
     @property
     def changes(self) -> bool:
-        """Whether anything is written or taken away."""
+        """Whether anything is written or removed."""
         return bool(self.labels or self.annotations or any(one.resources for one in self.settled))
 
 
@@ -93,7 +93,7 @@ def resolve(keys: PodKeys, given: Overrides, policy: Policy, *, remember: bool =
 
 
 def _size(keys: PodKeys) -> int:
-    """Bytes that a resolution takes, about; measured."""
+    """The approximate size of a resolution in bytes; measured."""
     texts = sum(len(key) + len(text) for key, text in (*keys.labels, *keys.annotations, *keys.node_selector))
     return 1024 + texts + sum(len(one.name) + (4096 if one.resources else 128) for one in keys.containers)
 
@@ -142,7 +142,7 @@ def _shared_defaults(one: Settled) -> dict[Dimension, Default]:
 def _settle_all(
     keys: PodKeys, given: Overrides, policy: Policy, without: Mapping[int, Container[Dimension]] | None = None
 ) -> tuple[list[Settled], tuple[Left, ...]]:
-    """Every asking container by itself; `without` the namespace's defaults of some dimensions, by position."""
+    """Settle every requesting container separately; `without` the namespace's defaults of some dimensions, by position."""
     every = [
         settle(asking, given, policy, (without or {}).get(asking.position, ())) for asking in collect(keys, policy)
     ]
@@ -250,7 +250,7 @@ def _merge_pod_words(
 
 
 def _check_spare_counts(one: Settled, there: dict[str, dict[str, str]], wanted: Iterable[tuple[str, str]]) -> None:
-    """A count of the user's that the target would read although none is needed."""
+    """Deny a count of the user's that the target would read although it needs none."""
     for word in one.target.keys.values():
         if "devices" not in word.dimensions or word.place == "resource":
             continue
@@ -278,7 +278,7 @@ def _agreed(key: str, texts: list[tuple[Settled, str]]) -> str:
 
 
 def _second_pass(first: Resolution, keys: PodKeys, given: Overrides, policy: Policy) -> Resolution:
-    """What will be written, read by whoever owns the names then.
+    """Read the result as the active vendors of its names will.
 
     Raises:
         Denied: it would be changed again, or mean something else.
@@ -311,7 +311,7 @@ def _second_pass(first: Resolution, keys: PodKeys, given: Overrides, policy: Pol
 
 
 def _moves(one: Settled, keys: PodKeys) -> bool:
-    """Whether a second pass would write numbers other than those that stand there."""
+    """Whether a second pass would write other numbers."""
     there = {name: (limit, request) for name, limit, request in keys.containers[one.requested.position].resources}
     for name, number in one.resources.items():
         limit, request = there.get(name, (None, None))

@@ -1,4 +1,4 @@
-"""Several containers that request in the keys of one vendor, and one request that stands there twice."""
+"""Several requesting containers of one vendor, and a request with a copy in the keys of another."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,10 +51,10 @@ def join_copies(
 
 
 def check_askers(found: "Iterable[ContainerRequest]") -> None:
-    """What can be told before anything is read: who may ask at all, and whose a count is.
+    """Check what needs no reading: which containers may request, and which one a count is for.
 
     Raises:
-        Denied: the vendor serves one container, or a count holds for nobody in particular.
+        Denied: the vendor serves one container, or a count is for no container in particular.
     """
     by_vendor: dict[str, list[ContainerRequest]] = {}
     for one in found:
@@ -82,7 +82,7 @@ def check_askers(found: "Iterable[ContainerRequest]") -> None:
 
 
 def check_several(settled: "Sequence[Settled]", policy: "Policy") -> None:
-    """What the vendor makes of several containers: of its own where they were requested, and of the target's.
+    """Check several containers by the rules of their source, and of their target.
 
     Raises:
         Denied: it sums requests that differ, or what is requested once for all would be given to each, or the reverse.
