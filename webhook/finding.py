@@ -1,4 +1,4 @@
-"""Something to tell about a pod: a reason with its particulars, as a warning or as the refusal of the pod."""
+"""Findings about a pod: a reason with its details, as a warning or as a denial."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +10,7 @@ MAX_WARNING: Final = 256
 """The API server cuts longer warnings once they are more than 4096 characters together (``filters/warning.go``)."""
 
 MAX_SENTENCE: Final = 4096
-"""Whatever stood in the pod: a denial is cut further (`webhook.response`)."""
+"""Whatever the pod contains: `webhook.response` shortens a denial further."""
 
 _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
 """The API server silently drops a warning with a control character in it."""
@@ -18,12 +18,12 @@ _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One number that became another, as explanations show it.
+    """A number that was changed to another, for explanations.
 
     Attributes:
         what: a key, or a dimension of each device.
         before, after: the numbers, with their units where they have any.
-        by: the difference with its sign; empty where there is none to speak of.
+        by: the signed difference; empty where it means nothing.
     """
 
     what: str
@@ -34,15 +34,15 @@ class Step:
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was noticed, done or refused.
+    """A warning, a change or a denial.
 
     Attributes:
-        reason: why, with a stable code.
-        message: what, naming values and what to write instead; without the code and the container.
-        container: the container it is about, None for the pod.
-        field: what was read, as a user would find it (``limits[nvidia.com/gpumem]``), or None.
-        value: what stood there, or None.
-        step: the number that was rounded, corrected or converted here, where the reason is such a step.
+        reason: the stable code.
+        message: what is wrong, then what to write instead; without the code and the container.
+        container: the name of its container, None for the pod.
+        field: the path in the pod (``limits[nvidia.com/gpumem]``), or None.
+        value: the value at that path, or None.
+        step: the number that was rounded, corrected or converted, or None.
     """
 
     reason: Reason
@@ -54,20 +54,20 @@ class Finding:
 
     @cached_property
     def text(self) -> str:
-        """The whole sentence for a person, on one line, at most `MAX_WARNING` characters."""
+        """The code and the sentence, on one line, at most `MAX_WARNING` characters."""
         text = f"{self.reason.code}: {self.sentence}"
         return text if len(text) <= MAX_WARNING else text[: MAX_WARNING - 1] + "…"
 
     @cached_property
     def sentence(self) -> str:
-        """Where and what, without the code, free of control characters, at most `MAX_SENTENCE` of them."""
+        """The container and the message, without control characters, at most `MAX_SENTENCE` characters."""
         where = "" if self.container is None else f"container {self.container[:MAX_SENTENCE]}: "
         text = f"{where}{self.message[:MAX_SENTENCE]}"
         return (text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…").translate(_CONTROL)
 
 
-class Denied(Exception):  # noqa: N818  (it says what happened to the pod, and is caught by that name)
-    """A pod cannot be admitted as it is written; `finding` says why and what to write instead."""
+class Denied(Exception):  # noqa: N818  (a decision about the pod, not an error of the webhook)
+    """The pod is denied; `finding` has the reason and what to write instead."""
 
     def __init__(self, finding: Finding) -> None:
         self.finding = finding
@@ -82,5 +82,5 @@ def deny(
     field: str | None = None,
     value: str | None = None,
 ) -> Denied:
-    """What to raise for a refusal: the finding is made here."""
+    """Return the exception for a denial with these details."""
     return Denied(Finding(reason, message, container, field, value))

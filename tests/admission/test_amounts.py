@@ -117,7 +117,7 @@ def test_amounts_of_0_alone(name: str) -> None:
     decision = decided(asking({name: "0"}))
     assert decision.reason is Reason.NO_FORM
     assert decision.denial is not None
-    assert decision.denial.message.startswith("amounts of 0 make no request")
+    assert decision.denial.message.startswith("amounts of 0: no valid combination of keys")
 
 
 @pytest.mark.parametrize("count, reason", [("4096", None), ("4097", Reason.TOO_LARGE), ("100000000", Reason.TOO_LARGE)])
@@ -264,9 +264,9 @@ def test_amounts_of_a_status_are_exact() -> None:
             {"nvidia.com/gpumem": "40000000"},
             "; if KiB were meant, write 39063 (39063 means 39063 MiB); if bytes were meant, write 39 (39 means 39 MiB)",
         ),
-        ({"nvidia.com/gpumem": "40Mi"}, "by itself; if bytes were meant, write 40 (40 means 40 MiB)"),
-        ({"nvidia.com/gpumem": "4000000000"}, "by itself; if bytes were meant, write 3815 (3815 means 3815 MiB)"),
-        ({"aliyun.com/gpu-mem": "2000000"}, "by itself; if KiB were meant, write 2 (2 means 2 GiB)"),
+        ({"nvidia.com/gpumem": "40Mi"}, "; if bytes were meant, write 40 (40 means 40 MiB)"),
+        ({"nvidia.com/gpumem": "4000000000"}, "; if bytes were meant, write 3815 (3815 means 3815 MiB)"),
+        ({"aliyun.com/gpu-mem": "2000000"}, "; if KiB were meant, write 2 (2 means 2 GiB)"),
     ],
     ids=str,
 )

@@ -89,7 +89,7 @@ def test_hints_with_a_variable_are_told() -> None:
         ),
         (
             {"hygon.com/dcunum": "1", "hygon.com/hcunum": "1"},
-            "hygon.com/dcunum: 1, hygon.com/hcunum: 1: the keys of one container must name the same",
+            "hygon.com/dcunum: 1, hygon.com/hcunum: 1: the keys of one container must name the same model or chip",
         ),
         (
             {"iluvatar.ai/vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
@@ -97,11 +97,17 @@ def test_hints_with_a_variable_are_told() -> None:
         ),
         (
             {"iluvatar.ai/BI-V150-vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
-            "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100-vgpu: 1: the keys of one container must name the same",
+            (
+                "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100-vgpu: 1: "
+                "the keys of one container must name the same model or chip"
+            ),
         ),
         (
             {"iluvatar.ai/BI-V150-vgpu": "1", "iluvatar.ai/MR-V100.vCore": "10"},
-            "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100.vCore: 10: the keys of one container must name the same",
+            (
+                "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100.vCore: 10: "
+                "the keys of one container must name the same model or chip"
+            ),
         ),
     ],
 )

@@ -65,7 +65,9 @@ def test_check_warns(run: Run) -> None:
     assert (result.exit_code, result.stdout) == (0, "in order: 0 mappings, 0 settings\n")
     first, denied, claim, named = result.stderr.splitlines()
     assert first == "warning: stdin: deviceclass/gpu.example serves nvidia.com/gpu, which is a key of nvidia"
-    assert denied.startswith("warning: stdin: deployment/both: VGW324: container main: nvidia.com/gpu and the resource")
+    assert denied.startswith(
+        "warning: stdin: deployment/both: VGW324: container main: nvidia.com/gpu beside the resource"
+    )
     assert claim == "warning: stdin: deployment/both: the claim gpu is of the device class gpu.example"
     assert (
         named

@@ -106,7 +106,7 @@ def test_a_folder_or_a_cluster(run: Run, tmp_path: Path) -> None:
     """Not both."""
     result = run("certs", "show", "--state-dir", str(tmp_path), "--release-namespace", "ours")
     assert result.exit_code == 1
-    assert "--state-dir stands for itself" in result.stderr
+    assert "--state-dir replaces a cluster" in result.stderr
 
 
 @pytest.mark.parametrize(

@@ -205,7 +205,7 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == f"error: {tmp_path}/empty: nothing found: no YAML or JSON file is in it\n"
     result = run("check", "-", stdin="# a comment\n")
-    assert (result.exit_code, result.stderr) == (1, "error: -: nothing found: no document is in it\n")
+    assert (result.exit_code, result.stderr) == (1, "error: -: no document found\n")
 
 
 @pytest.mark.parametrize(
@@ -307,11 +307,11 @@ def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:
     result = run("check", "-", stdin=text)
     assert result.exit_code == 0
     assert result.stderr.replace("warning: stdin: ", "").replace(f"{prefix}/", "").splitlines() == [
-        "deployment/d: annotation taget means nothing on a pod: did you mean the annotation target?",
-        "deployment/d: annotation mode means nothing on a pod: known are status, target",
-        "deployment/d: label inject: 'false' means nothing on a pod: write disabled",
-        "namespace/team: label moed means nothing on a namespace: did you mean the label mode?",
-        "namespace/team: label target means nothing on a namespace: it is read as an annotation",
-        "namespace/team: label xyz means nothing on a namespace: known are inject, mode, opt-out, rollout",
-        "namespace/team: label inject: 'true' means nothing on a namespace: write enabled or disabled",
+        "deployment/d: annotation taget has no effect on a pod: did you mean the annotation target?",
+        "deployment/d: annotation mode has no effect on a pod: known are status, target",
+        "deployment/d: label inject: 'false' has no effect on a pod: write disabled",
+        "namespace/team: label moed has no effect on a namespace: did you mean the label mode?",
+        "namespace/team: label target has no effect on a namespace: write it as an annotation",
+        "namespace/team: label xyz has no effect on a namespace: known are inject, mode, opt-out, rollout",
+        "namespace/team: label inject: 'true' has no effect on a namespace: write enabled or disabled",
     ]

@@ -74,7 +74,7 @@ def test_options_exclude_files(run: Run, options: tuple[str, str]) -> None:
     """They say which cluster, and files are checked without one."""
     result = run("check", *options, "-", stdin="")
     assert result.exit_code == 1
-    assert "without a cluster" in result.stderr
+    assert "options of the cluster do not apply to files" in result.stderr
 
 
 def test_without_a_cluster(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

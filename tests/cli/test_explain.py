@@ -186,7 +186,7 @@ def test_refused_with_a_snippet(run: Run) -> None:
     assert yaml.safe_load(snippet) == {
         "spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": 9}}}]}
     }
-    assert "does not divide by 3: write 6 or 9" in " ".join(result.stdout.split())
+    assert "not divisible by 3: write 6 or 9" in " ".join(result.stdout.split())
 
 
 def test_json(run: Run) -> None:

@@ -145,7 +145,7 @@ forms:
         ("small", 1, 3, "4096Mi"),
         ("small", 1, 7, "100%"),
         ("small", 2, 8, "100%"),
-        ("small", 2, 4, "rows.example/small-vram: 4 is not legal: the vendor takes 8"),
+        ("small", 2, 4, "rows.example/small-vram: 4 is not allowed: rows accepts 8"),
         ("large", 2, 8, "8192Mi"),
         ("large", 1, 16, "100%"),
     ],

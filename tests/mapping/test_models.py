@@ -352,11 +352,11 @@ def test_a_profile_of_other_models() -> None:
     with pytest.raises(Denied) as caught:
         reading(vendor, {"nvidia.com/mig-1g.18gb": 1})
     assert caught.value.finding.message.startswith(
-        "nvidia.com/mig-1g.18gb: 1: 1g.18gb is not of H100-80, A30; it is of H200, GH200-144: "
-        "if the cluster has such a device, add it to `model`; else write one of "
+        "nvidia.com/mig-1g.18gb: 1: 1g.18gb is not available on H100-80, A30, but on H200, GH200-144: "
+        "if the cluster has such a device, add it to `model`; otherwise write one of "
     )
     unknown = KeyValue("slices", "nvidia.com/mig-1g.34gb", "1", 1, (("profile", "1g.34gb"),))
-    with pytest.raises(Denied, match="what that holds is not known; known are"):
+    with pytest.raises(Denied, match="its size is not known: write one of"):
         read(vendor, {"slices": unknown}, {}, LARGEST, "main")
 
 
@@ -386,9 +386,7 @@ def test_one_profile_for_every_device() -> None:
 def test_the_profile_of_every_device_has_to_be_configured() -> None:
     """Until then nothing is guessed, and what to write is said."""
     vendor = load_policy().vendors["mig-single"]
-    with pytest.raises(
-        NoEquivalent, match=r"what one of its devices holds has to be configured: .*`extends: mig-single`"
-    ):
+    with pytest.raises(NoEquivalent, match=r"the size of its devices is not configured: .*`extends: mig-single`"):
         write(vendor, Request(1, Size(MIB), FREE), {}, LARGEST, "main")
 
 

@@ -262,7 +262,7 @@ def test_profiles_that_exist_are_listed() -> None:
     """So that the user can choose; and who defines them, where there are none."""
     denial = decided(pod_of("neutral", {}, {**NEUTRAL, f"{OURS}.profile": "huge"})).denial
     assert denial is not None
-    assert "known are small, whole" in denial.message
+    assert "write one of small, whole" in denial.message
     pod = pod_of("neutral", {}, {**NEUTRAL, f"{OURS}.profile": "huge"})
     plain = decide(decode_pod(json.dumps(pod).encode()), CONTEXT, load_policy()).denial
     assert plain is not None

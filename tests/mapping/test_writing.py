@@ -81,17 +81,17 @@ def test_written_in_built_in_words(target: str, request_: Request, defaults: Any
 @pytest.mark.parametrize(
     "target, request_, defaults, why",
     [
-        ("aliyun", Request(1, Percent(50), FREE), {}, "no key of aliyun says memory 50 %"),
+        ("aliyun", Request(1, Percent(50), FREE), {}, "no key of aliyun can express memory 50 %"),
         ("aliyun", Request(2, Size(GIB), Percent(30)), {}, "cores 30 %|leave"),
         ("aliyun", Request(2, ALL, ALL), {}, "memory 100 %"),
         ("gpushare", Request(2, Size(GIB), FREE), {}, "has devices 1"),
-        ("gpushare", Request(1, Size(GIB), Percent(30)), {}, "no key of gpushare says cores 30 %"),
-        ("vcuda", Request(1, Size(GIB), FREE), {}, "no key of vcuda says cores no limit|cores"),
+        ("gpushare", Request(1, Size(GIB), Percent(30)), {}, "no key of gpushare can express cores 30 %"),
+        ("vcuda", Request(1, Size(GIB), FREE), {}, "no key of vcuda can express cores no limit|cores"),
         ("vcuda", Request(1, Size(GIB), ALL), {}, "memory|would be read as"),
         ("vcuda", Request(2, Size(GIB), Percent(30)), {}, "has devices 1"),
         ("iluvatar", Request(2, Size(GIB), FREE), {}, "memory"),
         ("iluvatar", Request(1, ALL, Percent(30)), {"memory": Size(GIB)}, "a default would fill it|would be read"),
-        ("nvidia", Request(1, FREE, FREE), {}, "no key of nvidia says memory no limit"),
+        ("nvidia", Request(1, FREE, FREE), {}, "no key of nvidia can express memory no limit"),
         (
             "nvidia",
             Request(1, Size(GIB), FREE),
@@ -126,7 +126,7 @@ def test_decimals_are_multiples_of_their_step(percent: int, text: str) -> None:
 def test_the_least_legal_number_that_holds(mib: int, text: str) -> None:
     """Never less than asked."""
     assert written(LEGAL, Request(1, Size(mib * MIB), FREE)).keys["mem"].text == text
-    with pytest.raises(NoEquivalent, match="cannot say"):
+    with pytest.raises(NoEquivalent, match="cannot express"):
         written(LEGAL, Request(1, Size(4097 * MIB), FREE))
 
 

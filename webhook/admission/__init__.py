@@ -1,4 +1,4 @@
-"""The steps that turn a pod into a decision: who is treated, read, filled in, translated, placed, shimmed, recorded.
+"""The steps from a pod to a decision: eligibility, survey, reading, defaults, translation, placement, shim, status.
 
 `decide` is a pure function: no I/O, no clock, no globals. The server, the command line and every test call the same one.
 """

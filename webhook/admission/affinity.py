@@ -19,12 +19,10 @@ def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
 
     Raises:
         msgspec.ValidationError: what stands there is no affinity.
-        Refused: it has more than `MAX_BYTES`.
+        Denied: it has more than `MAX_BYTES`.
     """
     if len(bytes(affinity)) > MAX_BYTES:
-        message = (
-            f"spec.nodeName cannot become a part of an affinity of more than {MAX_BYTES} bytes: remove one of the two"
-        )
+        message = f"spec.nodeName cannot be added to an affinity of more than {MAX_BYTES} bytes: remove one of the two"
         raise deny(Reason.TOO_MANY, message, field="spec.affinity")
     try:
         pinned = _members(msgspec.json.decode(affinity) if bytes(affinity) else None)

@@ -1,4 +1,4 @@
-"""Resource claims of Dynamic Resource Allocation (DRA): recognised and left as they are, never written here.
+"""Resource claims of Dynamic Resource Allocation (DRA): recognized and left unchanged, never written here.
 
 A claim is an entry of ``spec.resourceClaims`` to which a container refers under ``resources.claims``, or an extended resource
 that names a DeviceClass. The scheduler accounts for what it holds, and knows nothing of shares: in one container the two
@@ -62,7 +62,7 @@ def check_claims(work: Plan) -> None:
     """Denies a claim beside a GPU request in one container; elsewhere in the pod claims are reported, once.
 
     Raises:
-        Refused: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
+        Denied: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
     """
     claiming = [(slot, claims[0]) for slot in work.slots if (claims := claims_of(slot.container))]
     if not claiming and not work.pod.spec.resource_claims:
@@ -73,8 +73,8 @@ def check_claims(work: Plan) -> None:
     for slot, claim in claiming:
         if slot.path in requesting and work.policy.settings.resource_claims == "deny":
             message = (
-                f"{requesting[slot.path]} and the resource claim {_shown(claim)} in one container: two systems would each "
-                "account for a GPU. Keep one of them; if the claim is for other hardware, set `resourceClaims: warn`"
+                f"{requesting[slot.path]} beside the resource claim {_shown(claim)}: two systems would each allocate a GPU: "
+                "keep one of them; if the claim is for other hardware, set `resourceClaims: warn`"
             )
             raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{claim}]")
     work.findings.append(Finding(Reason.CLAIM_LEFT_ALONE, _left_alone(claiming), field="spec.resourceClaims"))
@@ -84,7 +84,7 @@ def _left_alone(claiming: Sequence[tuple[Slot, str]]) -> str:
     places = [f"{_shown(claim)} in container {_shown(slot.name)}" for slot, claim in claiming[:MOST_SHOWN]]
     more = [f"{len(claiming) - MOST_SHOWN} more"] if len(claiming) > MOST_SHOWN else []
     named = ", ".join([*places, *more]) or "used by no container"
-    return f"the pod's resource claims ({named}) are left as they are: what they hold is not counted here"
+    return f"the pod's resource claims ({named}) were left unchanged: what they allocate is not counted"
 
 
 def _requesting(work: Plan) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Which containers ask, and in whose words: labels and annotations of the pod are given to the container they hold for."""
+"""The GPU requests of a pod by container; labels and annotations of the pod are assigned to their container."""
 
 import itertools
 import re
@@ -22,10 +22,10 @@ from webhook.reasons import Reason
 from webhook.request import MAX_DEVICES
 
 MAX_ASKING: Final = 128
-"""Containers of one pod that may ask: far beyond any node's devices, and what bounds the time of a decision."""
+"""Containers of one pod that may request: far beyond any node's devices; it bounds the time of a decision."""
 
 _Carried: TypeAlias = tuple[int, Owner, str, str]
-"""A label or annotation that somebody reads: the how manieth, whose, key and value."""
+"""A label or annotation that a vendor reads: its index, owner, key and value."""
 
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,8}")
 _LISTED_COUNT: Final = re.compile(r"[0-9]{1,9}")
@@ -35,20 +35,20 @@ _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 @dataclass(slots=True)
 class ContainerRequest:
-    """One container that asks, with the keys that hold for it.
+    """A container that requests devices, with the keys that apply to it.
 
     Attributes:
         position: index in `PodKeys.containers`.
-        words: its container.
-        vendor: in whose keys.
-        said: the keys that are set, by name.
-        zero: the keys that stand at 0, and so are unset.
-        promoted: resource names that stand in requests only.
-        findings: what was noticed while collecting.
-        others: further keys of keys that are among those already, with whatever number.
-        apart: pairs of a key and its twin that say different amounts; the lower one, which is guaranteed, is among the keys.
-        copy: the same request once more, in the keys of a vendor that copies this one's; or keys of a vendor that stand
-            beside these, so that the container is left as it stands.
+        keys: the container's keys.
+        vendor: the vendor of the keys.
+        key_values: the keys that are set, by name.
+        zero: the keys with value 0, which count as unset.
+        promoted: resource names that are in requests only.
+        findings: warnings from collecting.
+        others: further spellings of keys in `key_values`, with any number.
+        apart: pairs of a key and its twin with different amounts; `key_values` has the lower one, which is guaranteed.
+        copy: the same request in the keys of a vendor that copies this one's; or keys of a vendor that may be beside
+            these, so that the container is left unchanged.
     """
 
     position: int
@@ -69,18 +69,18 @@ class ContainerRequest:
 
     @property
     def all_key_values(self) -> dict[str, KeyValue]:
-        """The keys as they stand, those at 0 included."""
+        """All keys, including those with value 0."""
         return {**self.key_values, **self.zero}
 
     def add(self, one: KeyValue, word: Key) -> None:
-        """Takes a key in: 0 is unset, unless the vendor has no such number.
+        """Add a key; 0 counts as unset, unless the vendor does not accept it.
 
         Raises:
-            Refused: the number is not legal, or another spelling of the key says something else.
+            Refused: the number is not allowed, or another spelling of the key has another amount.
         """
         there = self.all_key_values.get(one.word)
         if there is not None and word.place == "nodeSelector":
-            return  # that one of several keys is there is all that is asked
+            return  # one of several node selector keys is enough
         if there is not None:
             if word.twin is None and there.key != one.key:
                 self.others.append(one)
@@ -90,7 +90,9 @@ class ContainerRequest:
         _check_number(self, one, word)
         if word.kind == "amount" and one.number == 0:
             if word.values is not None and 0 not in word.values:
-                raise self.deny(Reason.NOT_LEGAL, f"{one} is not legal: the vendor takes {word.values}", one)
+                raise self.deny(
+                    Reason.NOT_LEGAL, f"{one} is not allowed: {self.vendor.name} accepts {word.values}", one
+                )
             self.zero[one.word] = one
             return
         self.key_values[one.word] = one
@@ -99,13 +101,13 @@ class ContainerRequest:
         """Of two amounts the lower one is what the vendor guarantees; at home both stay as they stand."""
         _check_number(self, one, word)
         if not there.number or not one.number:
-            raise self.deny(Reason.TWINS_DIFFER, f"{there} and {one} must agree: write one value to both", one)
+            raise self.deny(Reason.TWINS_DIFFER, f"{there} and {one} must agree: write the same value to both", one)
         low, high = sorted((there, one), key=lambda said: said.number)
         self.key_values[low.word] = low
         self.apart.append((low, high))
 
     def deny(self, reason: Reason, message: str, one: KeyValue | None = None) -> Denied:
-        """A refusal about this container."""
+        """Return a denial about this container."""
         return deny(
             reason,
             message,
@@ -116,10 +118,10 @@ class ContainerRequest:
 
 
 def collect(words: PodKeys, policy: Policy) -> list[ContainerRequest]:
-    """The containers that ask, in order; those that ask for no device at all (``devices: 0`` alone) are left out.
+    """Return the requesting containers in order, without those that request no device (``devices: 0`` alone).
 
     Raises:
-        Refused: two vendors in one container, a count that holds for nobody in particular, an unusable value.
+        Denied: two vendors in one container, a count for no container in particular, an invalid value.
     """
     asking: dict[int, ContainerRequest] = {}
     for position, container in enumerate(words.containers):
@@ -143,7 +145,9 @@ def _take_resource(
     owner, *others = policy.resources.owners(key)
     rivals = {other.vendor for other in others} - {owner.vendor}
     if rivals:
-        message = f"{key} could be a key of {owner.vendor} and of {', '.join(sorted(rivals))}: put one inactive"
+        message = (
+            f"{key} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
+        )
         raise deny(Reason.AMBIGUOUS_NAME, message, container=container.name, field=key)
     one = _asking_in(asking, position, container, policy.vendors[owner.vendor], key)
     text = limit if limit is not None else request
@@ -151,10 +155,10 @@ def _take_resource(
     number = _quantity(one, key, text)
     if limit is None:
         one.promoted.append(key)
-        message = f"{key} stands in requests only and was taken for the limit too: write it to limits"
+        message = f"{key} is in requests only and was copied to limits: write it to limits"
         one.findings.append(Finding(Reason.PROMOTED_TO_LIMITS, message, container.name, f"requests[{key}]", text))
     elif request is not None and request != limit and _quantity(one, key, request) != number:
-        message = f"{key} is {limit} in limits and {request} in requests: write the same to both"
+        message = f"{key} is {limit} in limits and {request} in requests: write the same value to both"
         raise one.deny(Reason.LIMIT_DIFFERS, message)
     word = one.vendor.keys[owner.word]
     one.add(KeyValue(owner.word, key, text, number, _free_binding(owner)), word)
@@ -174,7 +178,7 @@ def _asking_in(
             asking[position] = ContainerRequest(position, container, vendor, copy=one)
             return asking[position]
         other = min(said.key for said in one.all_key_values.values())
-        message = f"{other} is a key of {one.vendor.name}, {key} one of {vendor.name}: keep the keys of one vendor"
+        message = f"{other} is a key of {one.vendor.name}, {key} of {vendor.name}: keep the keys of one vendor"
         raise one.deny(Reason.TWO_VENDORS, message)
     return one
 
@@ -194,11 +198,11 @@ def _quantity(one: ContainerRequest, key: str, text: str) -> Number:
 
 def _check_number(one: ContainerRequest, said: KeyValue, word: Key) -> None:
     if said.number < 0:
-        raise one.deny(Reason.NOT_WHOLE, f"{said} is below zero: write a whole number", said)
+        raise one.deny(Reason.NOT_WHOLE, f"{said} is negative: write a whole number", said)
     if word.written != "decimal" and not isinstance(said.number, int):
         raise one.deny(Reason.NOT_WHOLE, no_whole_number(one.vendor, word, said), said)
     if word.dimensions == ("devices",) and said.number > MAX_DEVICES:
-        message = f"{said} counts {said.number}, and no node has so many: write their number"
+        message = f"{said} requests {said.number} devices, more than any node has: write the number of devices"
         raise one.deny(Reason.TOO_LARGE, message, said)
 
 
@@ -207,7 +211,7 @@ def _free_binding(owner: Owner) -> tuple[tuple[str, str], ...]:
 
 
 def _take_pod_words(asking: dict[int, ContainerRequest], words: PodKeys, policy: Policy) -> None:
-    """Gives labels and annotations to the containers that they hold for."""
+    """Assign labels and annotations to the containers that they apply to."""
     carried: dict[str, list[_Carried]] = {}
     for pairs, names in (
         (words.labels, policy.labels),
@@ -238,7 +242,7 @@ def _take_pod_words(asking: dict[int, ContainerRequest], words: PodKeys, policy:
 
 def _check_count(asking: Sized) -> None:
     if len(asking) > MAX_ASKING:
-        raise deny(Reason.TOO_MANY, f"more than {MAX_ASKING} containers ask for a GPU: split the pod")
+        raise deny(Reason.TOO_MANY, f"more than {MAX_ASKING} containers request a GPU: split the pod")
 
 
 def _take_pod_word(one: ContainerRequest, regular: list[str], owner: Owner, key: str, text: str) -> None:
@@ -256,7 +260,7 @@ def _entry(one: ContainerRequest, regular: list[str], key: str, text: str) -> st
     """The entry of a list by position among the pod's regular containers; init containers have none."""
     entries = [entry.strip() for entry in text.split(",")]
     if len(entries) != len(regular):
-        message = f"{key}: {text!r} has {len(entries)} entries for {len(regular)} containers: write one for each"
+        message = f"{key}: {text!r} lists {len(entries)} values for {len(regular)} containers: write one for each"
         raise one.deny(Reason.BAD_COUNT, message)
     return None if one.keys.init else entries[regular.index(one.name)]
 
@@ -264,14 +268,16 @@ def _entry(one: ContainerRequest, regular: list[str], key: str, text: str) -> st
 def _pod_number(one: ContainerRequest, word: Key, key: str, text: str) -> Number:
     if "devices" in word.dimensions:
         if (_LISTED_COUNT if word.listed else _COUNT).fullmatch(text) is None:
-            message = f"{key}: {text!r} is no count: write a whole number from 1 in quotes"
+            message = f"{key}: {text!r} is not a count: write a whole number from 1 in quotes"
             raise one.deny(Reason.BAD_COUNT, message)
         return int(text)
     if word.written == "quantity":
         return _quantity(one, key, text)
     if (_DECIMAL if word.written == "decimal" else _WHOLE).fullmatch(text) is None:
-        kind = "decimal number" if word.written == "decimal" else "whole number"
-        raise one.deny(Reason.BAD_QUANTITY, f"{key}: {text!r} is no {kind}")
+        kind = (
+            "decimal number: write one such as 0.5" if word.written == "decimal" else "whole number: write digits only"
+        )
+        raise one.deny(Reason.BAD_QUANTITY, f"{key}: {text!r} is not a {kind}")
     return Fraction(text) if word.written == "decimal" else int(text)
 
 
@@ -282,7 +288,7 @@ def _holders(
     vendor: Vendor,
     found: Iterable[_Carried],
 ) -> list[int]:
-    """The containers that a vendor's labels and annotations hold for; a count without anything beside it for none."""
+    """The containers that a vendor's labels and annotations apply to; a count alone applies to none."""
     positions = {position for position, one in asking.items() if one.vendor is vendor}
     named: list[str] = []
     sized = False
@@ -290,8 +296,7 @@ def _holders(
         word = vendor.keys[owner.word]
         if owner.container is not None:
             if owner.container not in by_name:
-                listed = ", ".join(by_name)
-                message = f"{key}: the pod has no container {owner.container!r}; it has {listed}"
+                message = f"{key}: the pod has no container {owner.container!r}: name one of {', '.join(by_name)}"
                 raise deny(Reason.NO_SUCH_CONTAINER, message, field=key)
             if word.asks:
                 positions.add(by_name[owner.container])
@@ -307,13 +312,14 @@ def _holders(
 def _named(vendor: Vendor, by_name: Mapping[str, int], regular: list[str], named: list[str]) -> list[int]:
     for name in named:
         if name not in by_name:
-            message = f"the pod has no container {name!r}; it has {', '.join(by_name)}"
+            message = f"the pod has no container {name!r}: name one of {', '.join(by_name)}"
             raise deny(Reason.NO_SUCH_CONTAINER, message)
     if named:
         return [by_name[name] for name in named]
     word = next((word for word in vendor.keys.values() if word.kind == "container"), None)
     if word is not None and word.absent == "only" and len(regular) > 1:
-        message = f"which of {len(regular)} containers asks is not said: add the annotation {word.spellings[0].text}"
+        key = word.spellings[0].text
+        message = f"nothing says which of {len(regular)} containers requests the GPU: add the annotation {key}"
         raise deny(Reason.NO_SUCH_CONTAINER, message)
     return [by_name[name] for name in regular[:1]]
 
@@ -325,9 +331,7 @@ def _asks(one: ContainerRequest) -> bool:
         amounts = [said for name, said in one.key_values.items() if one.vendor.keys[name].kind == "amount"]
         devices_zero = next(said for name, said in one.zero.items() if "devices" in one.vendor.keys[name].dimensions)
         if amounts:
-            message = (
-                f"{devices_zero} asks for no device, {amounts[0]} for a part of one: write a count or remove the rest"
-            )
+            message = f"{devices_zero} requests no device, {amounts[0]} a share of one: write 1 or more, or remove both"
             raise one.deny(Reason.ZERO_DEVICES, message, devices_zero)
         return False
     return bool(asks) or bool(sized_zero)

@@ -1,4 +1,4 @@
-"""What is known of a review besides the pod."""
+"""The circumstances of a review beside the pod."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -9,7 +9,7 @@ PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
 @dataclass(frozen=True, slots=True)
 class Namespace:
-    """The namespace that a pod is created in: its labels say how pods are treated, its annotations what is filled in."""
+    """The namespace of a pod: its labels select the mode, its annotations set defaults and the target."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
@@ -21,10 +21,10 @@ class Context:
     """The circumstances of one decision.
 
     Attributes:
-        namespace: where the pod is created.
-        pod_security_default: what a namespace without an ``enforce`` label permits, unless the settings say otherwise
+        namespace: the namespace of the pod.
+        pod_security_default: the Pod Security level of a namespace without an ``enforce`` label, unless the settings have one
             (a cluster's own default is not visible to a webhook).
-        user: name of the user who creates the pod; some may write what a scheduler owns.
+        user: name of the user who creates the pod; schedulers may write the marks that they own.
     """
 
     namespace: Namespace

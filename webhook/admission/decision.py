@@ -13,20 +13,20 @@ from webhook.response import encode_tail
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
-    """Allowed or denied, with everything that is told about it.
+    """Allowed or denied, with patch, warnings, status and audit annotations.
 
-    One decision may serve many pods of a template and is kept for them, so that patch and status are texts: as objects
-    they take three times the memory.
+    A decision is cached for all pods of a template, so patch and status are texts: as objects they take three times the
+    memory.
 
     Attributes:
         allowed: whether the pod is created.
-        reason: the outcome in one word: `Reason.CHANGED`, why it was left alone, or why it was denied.
-        patch_json: the operations against the object that was sent, as they travel; empty when nothing is to change.
-        warnings: what the user is told, in order.
+        reason: the outcome: `Reason.CHANGED`, or why the pod was left unchanged or denied.
+        patch_json: the JSON Patch against the submitted object; empty when nothing changes.
+        warnings: warnings for the user, in order.
         denial: why it was denied.
-        account_json: what was read, filled in and written; empty for a pod that asks for nothing.
+        status_json: the status annotation; empty for a pod without a GPU request.
         audit: audit annotations: keys are qualified-name parts, values text.
-        vendors: the vendors in whose keys was asked, for metrics.
+        vendors: the vendors whose keys the pod has, for metrics.
     """
 
     allowed: bool
@@ -40,7 +40,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def answer_tail(self) -> bytes:
-        """What the API server is told, after the uid of its review."""
+        """The encoded response, after the uid of the review."""
         return encode_tail(
             allowed=self.allowed,
             patch=self.patch_json,
@@ -61,5 +61,5 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
 
 def untouched(reason: Reason, warnings: tuple[Finding, ...] = ()) -> Decision:
-    """The pod is none of ours, or needs nothing."""
+    """Return the decision that leaves a pod unchanged."""
     return Decision(allowed=True, reason=reason, warnings=warnings)

@@ -1,4 +1,4 @@
-"""How the shim's library reaches a container: which way is permitted, and the volumes and mounts that it takes."""
+"""The delivery of the shim's library to a container: the permitted way, and its volumes and mounts."""
 
 import posixpath
 from collections.abc import Mapping, Sequence
@@ -40,28 +40,28 @@ def choose_delivery(work: Plan, shim: Shim) -> Choice:
     """
     ordered = _ordered(work)
     if ordered == "none":
-        return Choice(NO_DELIVERY, f"annotation {labels.SHIM} of the namespace says none")
+        return Choice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
     if ordered is not None:
         for delivery in shim.deliveries:
             if delivery.kind == ordered:
                 return Choice(delivery, "")
     if len(shim.deliveries) == 1:
-        return Choice(shim.deliveries[0], "the mapping delivers none")
+        return Choice(shim.deliveries[0], "the mapping's delivery is none")
     level = _pod_security(work)
     for delivery in shim.deliveries:
         if delivery.kind == "none" or level == "privileged":
-            why = f"Pod Security {level} of the namespace permits no hostPath"
+            why = f"the namespace's Pod Security level {level} permits no hostPath"
             return Choice(delivery, why if level != "privileged" else "the mapping prefers none")
-    return Choice(NO_DELIVERY, f"Pod Security {level} of the namespace permits no delivery of the mapping")
+    return Choice(NO_DELIVERY, f"the namespace's Pod Security level {level} permits no delivery of the mapping")
 
 
 def _ordered(work: Plan) -> str | None:
-    """What the namespace's annotation says; told once for a pod, and passed over, where it is not known."""
+    """The delivery that the namespace's annotation sets; an unknown one is ignored, and reported once per pod."""
     value = work.context.namespace.annotations.get(labels.SHIM)
     if value is None or value in KINDS:
         return value
     shown = value if len(value) <= 40 else f"{value[:39]}…"  # noqa: PLR2004
-    message = f"annotation {labels.SHIM} of the namespace is {shown}: write {' or '.join(KINDS)}"
+    message = f"the namespace's annotation {labels.SHIM}: {shown!r} was ignored: write {' or '.join(KINDS)}"
     work.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, labels.SHIM, value))
     return None
 
@@ -78,7 +78,7 @@ def deliver(work: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     """Adds the volumes of deliveries to the pod and their mounts to containers, as far as they are not there yet.
 
     Raises:
-        Refused: `Reason.COLLISION`: something else has the name of a volume or stands at the path of a mount.
+        Denied: `Reason.COLLISION`: something else has the name of a volume or stands at the path of a mount.
     """
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
     raw_volumes = bytes(work.pod.spec.volumes)
@@ -120,10 +120,12 @@ def _normal(path: str) -> str:
 def _add_volume(work: Plan, there: list[Volume], entry: Entry) -> None:
     name = entry["name"]
     if len(there) > 1:
-        raise deny(Reason.COLLISION, f"volume {name} stands there {len(there)} times", field=f"spec.volumes[{name}]")
+        raise deny(
+            Reason.COLLISION, f"volume {name} is defined {len(there)} times: keep one", field=f"spec.volumes[{name}]"
+        )
     added = next((volume for volume in work.edits.volumes if volume["name"] == name), None)
     if not all(_same_volume(volume, entry) for volume in there) or added not in (None, entry):
-        message = f"volume {name} has another content than the shim's, {_content(entry)}: rename the pod's own"
+        message = f"volume {name} is not the shim's ({_content(entry)}): rename the pod's own"
         raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
     if not there and added is None:
         work.edits.volumes.append(entry)
@@ -159,7 +161,7 @@ def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: froz
     """The library's folder is the node's: no container may write to it by way of the volume that is added here."""
     for mount in mounts:
         if mount.name in libraries and not mount.read_only:
-            message = f"mount of volume {mount.name}, the shim's, is writable: remove it, or make it readOnly"
+            message = f"the mount of the shim's volume {mount.name} is writable: remove it, or set readOnly: true"
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
 
 
@@ -167,7 +169,7 @@ def _stands(slot: Slot, there: Sequence[tuple[str, VolumeMount]], entry: Entry, 
     """Whether a mount is already there.
 
     Raises:
-        Refused: another one stands at its path, or inside the library's folder, where it would replace the library.
+        Denied: another one stands at its path, or inside the library's folder, where it would replace the library.
     """
     wanted = entry["mountPath"]
     stands = False
@@ -177,7 +179,7 @@ def _stands(slot: Slot, there: Sequence[tuple[str, VolumeMount]], entry: Entry, 
         elif path == wanted or (wanted == delivery.mount_path and inside(path, wanted)):
             raise deny(
                 Reason.COLLISION,
-                f"volume {mount.name} is mounted at {path}, the place of the shim's {entry['name']}: move it",
+                f"volume {mount.name} is mounted at {path}, where the shim mounts {entry['name']}: mount it elsewhere",
                 container=slot.name,
                 field=f"volumeMounts[{path}]",
             )

@@ -1,4 +1,4 @@
-"""Which pods are treated, and how firmly: opt-in, opt-out, what is never touched, mode and roll-out."""
+"""Which pods are handled, and in which mode: opt-in, opt-out, excluded namespaces, mode and roll-out."""
 
 import enum
 import hashlib
@@ -19,7 +19,7 @@ _PERCENT: Final = re.compile(r"100|[1-9]?[0-9]")
 
 
 class Mode(enum.Enum):
-    """How a namespace wants its pods treated."""
+    """How the webhook handles the pods of a namespace."""
 
     ENFORCE = "enforce"
     WARN = "warn"
@@ -30,14 +30,14 @@ _MODES: Final = {mode.value: mode for mode in Mode}
 
 
 class Enforcement(NamedTuple):
-    """The mode that applies to one pod, and what is to be told about how it came about."""
+    """The mode that applies to one pod, with warnings about the labels that set it."""
 
     mode: Mode
     findings: tuple[Finding, ...] = ()
 
     @property
     def plain(self) -> bool:
-        """Enforced, and nothing to be told about that: nearly always."""
+        """Whether it is enforced without a warning, as nearly always."""
         return self.mode is Mode.ENFORCE and not self.findings
 
 
@@ -45,12 +45,12 @@ _PLAIN: Final = Enforcement(Mode.ENFORCE)
 
 
 def opted_in(namespace: Namespace, policy: Policy) -> bool:
-    """Whether a namespace wants its pods treated."""
+    """Whether a namespace has opted in."""
     return namespace.labels.get(policy.settings.opt_in_label) == "enabled"
 
 
 def skip_reason(pod: Pod, context: Context, policy: Policy) -> Reason | None:
-    """Why a pod is left alone before anything of it is read, or None."""
+    """Why a pod is skipped before its keys are read, or None."""
     namespace = context.namespace
     if namespace.name in policy.never_touched:
         return Reason.NEVER_TOUCHED
@@ -73,7 +73,7 @@ def skip_reason(pod: Pod, context: Context, policy: Policy) -> Reason | None:
 def enforcement_of(pod: Pod, context: Context) -> Enforcement:
     """The mode of a pod: its namespace's, or only warnings for what is outside the namespace's roll-out.
 
-    A mode that cannot be read counts as `warn`: whoever writes one at all nearly always wants less than the default.
+    An unknown mode counts as `warn`: a namespace with the label nearly always wants less than the default.
     """
     labels = context.namespace.labels
     written = labels.get(MODE)
@@ -83,26 +83,26 @@ def enforcement_of(pod: Pod, context: Context) -> Enforcement:
     mode = Mode.ENFORCE if written is None else _MODES.get(written)
     if mode is None:
         message = (
-            f"the namespace's label {MODE}: {written!r} is not a mode: treated as warn; write enforce, warn or audit"
+            f"the namespace's label {MODE}: {written!r} is not a mode and counts as warn: write enforce, warn or audit"
         )
         unreadable = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=MODE, value=written)
         return Enforcement(Mode.WARN, (unreadable,))
     if mode is not Mode.ENFORCE or rollout is None:
         return Enforcement(mode)
     if _PERCENT.fullmatch(rollout) is None:
-        message = f"the namespace's label {ROLLOUT}: {rollout!r} was passed over: write a number from 0 to 100"
+        message = f"the namespace's label {ROLLOUT}: {rollout!r} was ignored: write a number from 0 to 100"
         return Enforcement(mode, (Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=ROLLOUT, value=rollout),))
     if bucket(workload(pod, context.namespace.name)) < int(rollout):
         return Enforcement(mode)
-    message = f"the namespace enforces for {rollout} % of its workloads, and this one is not among them"
+    message = f"not among the {rollout} % of the namespace's workloads that are changed: raise its label {ROLLOUT}"
     return Enforcement(Mode.WARN, (Finding(Reason.OUTSIDE_ROLLOUT, message, field=ROLLOUT, value=rollout),))
 
 
 def workload(pod: Pod, namespace: str) -> str:
-    """What a pod is a part of, the same for all its pods and at every roll-out: a Deployment, a CronJob, else itself."""
+    """The workload of a pod, the same for all its pods and at every roll-out: a Deployment, a CronJob, else the pod."""
     metadata = pod.metadata
     owners = metadata.owner_references or []
-    owner = next((one for one in owners if one.controller), owners[0] if owners else None)
+    owner = next((reference for reference in owners if reference.controller), owners[0] if owners else None)
     if owner is not None:
         name = owner.name
         if owner.kind == "ReplicaSet":

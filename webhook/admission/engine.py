@@ -1,4 +1,4 @@
-"""One pod → one decision: the staircase of the engine."""
+"""One pod → one decision: the sequence of steps."""
 
 from typing import Final
 
@@ -28,20 +28,20 @@ from webhook.pod import Pod
 from webhook.reasons import Reason
 
 MAX_AUDITED: Final = 16 * 1024
-"""Characters of a status that go to the audit log; names of containers are not checked before us, and may be anything."""
+"""Characters of a status in the audit log; container names are not validated before admission, and may be anything."""
 
 MAX_HINTS: Final = 64
-"""Annotations of a pod that are told as hints; all vendors together know fewer."""
+"""Annotations of a pod that are reported as hints; all vendors together know fewer."""
 
 
 def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
-    """What becomes of a pod that is being created.
+    """Decide on a pod that is being created.
 
     Pure: the same arguments give the same decision, on every replica and offline.
 
     Args:
-        pod: the view of the pod that was sent.
-        context: its namespace and who creates it.
+        pod: the submitted pod.
+        context: its namespace and its creator.
         policy: the vendors and settings in force.
     """
     skipped = skip_reason(pod, context, policy)
@@ -50,16 +50,16 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     facts = facts_of(pod, context, policy)
     known = recall(facts, pod, policy.memo)
     if known is not None:
-        return _as_wanted(known, pod, context)
+        return _in_mode(known, pod, context)
     seen = survey(pod, policy)
     if seen.refusal is not None:
-        return _as_wanted(_denied(seen.refusal, seen.findings), pod, context)
+        return _in_mode(_denied(seen.refusal, seen.findings), pod, context)
     if not seen.asks:
         return _untouched(nothing_requested(pod), pod, context, seen)
     try:
         resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy, remember=facts is not None)
     except Denied as refusal:
-        return _as_wanted(_denied(refusal.finding, seen.findings), pod, context)
+        return _in_mode(_denied(refusal.finding, seen.findings), pod, context)
     if not resolution.settled and not any(
         vendor.guard.concerns(slot.container.env) or claims_of(slot.container)
         for slot, vendor in left_alone(seen, resolution, policy)
@@ -68,7 +68,7 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     decision = _enforced(pod, context, policy, seen, resolution)
     if facts is not None:
         remember(facts, pod, remembered(decision, resolution, seen, policy), policy.memo)
-    return _as_wanted(decision, pod, context)
+    return _in_mode(decision, pod, context)
 
 
 def _untouched(reason: Reason, pod: Pod, context: Context, seen: Survey) -> Decision:
@@ -78,7 +78,7 @@ def _untouched(reason: Reason, pod: Pod, context: Context, seen: Survey) -> Deci
 
 
 def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Decision:
-    """Writes a resolution and does everything that a share needs besides: the decision where a namespace enforces."""
+    """Apply a resolution and everything else that a share needs: the decision where a namespace enforces."""
     work = make_plan(pod, context, policy, seen, resolution)
     try:
         apply_plan(work, resolution)
@@ -106,7 +106,7 @@ def _outcome(work: Plan, *, changed: bool) -> Reason:
 
 
 def make_plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
-    """A pod on its way: what its containers will hold, with the keys of the resolution written."""
+    """Return the plan for a pod: its allocations, with the keys of the resolution written."""
     work = Plan(
         pod,
         context,
@@ -131,10 +131,10 @@ def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Allocation:
 
 
 def apply_plan(work: Plan, resolution: Resolution) -> None:
-    """Everything that a share needs besides its words: claims, guard, placement, shim, what programs read.
+    """Apply what a share needs beside its keys: claims, guard, placement, shim, environment.
 
     Raises:
-        Refused: one of them is impossible; what was found until then is in `Plan.findings`.
+        Denied: a step fails; earlier findings are in `Plan.findings`.
     """
     check_claims(work)
     drop_references(work)
@@ -142,7 +142,7 @@ def apply_plan(work: Plan, resolution: Resolution) -> None:
     place_pod(work)
     inject_shim(work)
     keep_environment(work, resolution)
-    _tell_hints(work)
+    _report_hints(work)
 
 
 def _write(work: Plan, resolution: Resolution) -> None:
@@ -154,8 +154,8 @@ def _write(work: Plan, resolution: Resolution) -> None:
     edits.annotations.values.update(resolution.annotations)
 
 
-def _tell_hints(work: Plan) -> None:
-    """Hints of a source's scheduler mean nothing to another target; they are left where they stand, and told."""
+def _report_hints(work: Plan) -> None:
+    """Report hints for the source's scheduler, which have no effect with another target and are left unchanged."""
     pairs = {(one.source.name, one.vendor.name): one for one in work.allocations if one.vendor is not one.source}
     if not pairs:
         return
@@ -165,7 +165,7 @@ def _tell_hints(work: Plan) -> None:
             if any(owner.vendor == source for owner in work.policy.annotations.owners(key)):
                 continue  # a key of the request, which was translated
             if one.source.owned.hint(key) and not one.vendor.owned.hint(key):
-                message = f"the annotation {key} is a hint to {source}; {target} does not read it"
+                message = f"annotation {key} is a hint for {source} and has no effect with {target}: remove it"
                 work.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
 
 
@@ -174,8 +174,8 @@ def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, 
     return Decision(allowed=False, reason=denial.reason, warnings=findings, denial=denial, audit=audit, vendors=vendors)
 
 
-def _as_wanted(decision: Decision, pod: Pod, context: Context) -> Decision:
-    """A decision as the pod's namespace wants it: done, told as warnings, or only written down."""
+def _in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
+    """Apply the namespace's mode to a decision: enforce, warn or audit."""
     firm = enforcement_of(pod, context)
     if firm.plain:
         return decision
@@ -195,5 +195,5 @@ def _as_wanted(decision: Decision, pod: Pod, context: Context) -> Decision:
 
 
 def _reasons(findings: tuple[Finding, ...]) -> dict[str, str]:
-    """The codes of everything that is told, for the audit log; nothing where there is nothing to tell."""
+    """The codes of the findings, for the audit log; empty without findings."""
     return {"reasons": ",".join(dict.fromkeys(finding.reason.code for finding in findings))} if findings else {}

@@ -1,4 +1,4 @@
-"""What programs read from the source's device plugin, kept for them where it is known without it."""
+"""Variables that the source's device plugin sets and programs read, added where their values are known."""
 
 from fractions import Fraction
 
@@ -12,9 +12,9 @@ from webhook.reasons import Reason
 
 
 def keep_environment(work: Plan, resolution: Resolution) -> None:
-    """Sets the variables of a translated request that follow from its keys, and tells of those that cannot be known.
+    """Add the variables of a translated request that follow from its keys, and report those that are not known.
 
-    Variables of the pod stay as they are, and so is the business of a target whose own plugin sets one of that name.
+    Variables of the pod stay, and so do those that the target's own plugin sets.
     """
     for holding, first in zip(work.allocations, resolution.settled, strict=True):
         for one in resolution.passes(first):
@@ -38,8 +38,11 @@ def _keep(work: Plan, holding: Allocation, one: Settled) -> None:
         number = Fraction(said.number) / (one.request.devices or 1) if source.keys[key].total else said.number
         value = format_value(number)
         edits.env_appended.append({"name": name, "value": value})
-        message = f"env {name}={value} was set, which {source.name} sets there; {target.name} does not"
+        message = f"env {name}={value} was added: the plugin of {source.name} sets it, that of {target.name} does not"
         work.findings.append(Finding(Reason.VARIABLE_KEPT, message, one.requested.name, f"env[{name}]", value))
     if missing:
-        message = f"{target.name} does not set {', '.join(missing)}, as {source.name} does: a program must do without"
+        message = (
+            f"{', '.join(missing)}: set by the plugin of {source.name}, not by that of {target.name}: "
+            "set it in the pod if the program needs it"
+        )
         work.findings.append(Finding(Reason.VARIABLE_MISSING, message, one.requested.name))

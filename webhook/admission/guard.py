@@ -1,4 +1,4 @@
-"""The guard: what would lift the limit of a share is refused or removed, what only a scheduler writes is stripped."""
+"""The guard: deny or remove what lifts the limit of a share, and strip what only schedulers write."""
 
 from collections.abc import Collection, Iterable
 from typing import Final, Literal, TypeAlias, cast
@@ -21,13 +21,13 @@ Action: TypeAlias = Literal["deny", "strip", "allow"]
 
 
 def guard_pod(work: Plan) -> None:
-    """Strips what schedulers own; treats what lifts a limit as the mapping under which a container runs says.
+    """Strip what schedulers own, and apply the guard of each container's mapping to what lifts a limit.
 
-    To be run once the holdings are known, and before the shim is injected: a stripped variable may be one that the shim
+    Runs after the allocations are known, and before the shim is injected: a stripped variable may be one that the shim
     writes.
 
     Raises:
-        Refused: `Reason.GUARDED`: a variable, annotation or label lifts the limit, and the mapping denies that.
+        Denied: `Reason.GUARDED`: a variable, annotation or label lifts the limit, and the mapping denies that.
     """
     _strip_owned(work)
     for edits, place in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
@@ -43,14 +43,14 @@ def guard_pod(work: Plan) -> None:
 
 
 def _strip_owned(work: Plan) -> None:
-    """Takes away the marks of every concerned vendor's scheduler, unless one of them writes the pod."""
+    """Strip the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
     vendors = {vendor.name: vendor for holding in work.allocations for vendor in holding.vendors}
     for edits, what in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
         if not edits.current:
             continue
         marks = _marks(work.policy.marks, what).among(edits.current)
         if len(marks) > MAX_MARKS:
-            message = f"{len(marks)} {what}s belong to schedulers: leave them out of manifests"
+            message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
             raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
         for key in marks:
             its = [vendor for vendor in vendors.values() if key in _marks(vendor.owned, what)]
@@ -65,7 +65,7 @@ def _marks(owned: Owned, what: str) -> Keys:
 def _strip(work: Plan, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
     edits.values[key] = None
     names = " and ".join(vendor.name for vendor in owners)
-    message = f"{what} {_shown(key)} belongs to the scheduler of {names} and was removed: leave it out of manifests"
+    message = f"{what} {_shown(key)} belongs to the scheduler of {names} and was removed: remove it from the manifest"
     work.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
@@ -83,14 +83,14 @@ def _guard_keys(work: Plan, edits: MapEdits, place: GuardPlace) -> None:
             action = _ordered(work) or rule.action
             field = f"metadata.{place}s[{key}]"
             if action == "deny":
-                message = (
-                    f"the value of the {place} {_shown(key)} {_effect(share=holding.share)}: {_remedy(rule.harmless)}"
-                )
+                message = f"the value of {place} {_shown(key)} {_effect(share=holding.share)}: {_remedy(rule.harmless)}"
                 raise deny(Reason.GUARDED, message, field=field, value=value)
             if action == "strip":
                 _count_stripped(work)
                 edits.values[key] = None
-                message = f"{place} {_shown(key)} {_effect(share=holding.share)} and was removed: leave it out"
+                message = (
+                    f"{place} {_shown(key)} {_effect(share=holding.share)} and was removed: remove it from the manifest"
+                )
                 work.findings.append(Finding(Reason.GUARD_STRIPPED, message, None, field, value))
 
 
@@ -122,7 +122,7 @@ def _guard_container(work: Plan, slot: Slot, vendor: Vendor, request: Request | 
             raise _denial(slot, entry, rule, ours.get(entry.name), request)
         _count_stripped(work)
         removed.add(index)
-        message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: leave it out"
+        message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: remove it from the manifest"
         work.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
 
 
@@ -142,12 +142,12 @@ def _show_devices(work: Plan, holding: Allocation) -> None:
     for name, (indexes, value) in last.items():
         if not vendor.guard.hides(name, value):
             continue  # of several of a name the last counts
-        message = f"env {_shown(name)} is {value!r}: the container would see none of the devices that it requests"
+        message = f"env {_shown(name)}={value!r} hides the devices that the container requests"
         if holding.moved:
             for _ in indexes:
                 _count_stripped(work)
             work.edits.container(slot).env_removed.update(indexes)
-            message = f"{message}; it was removed"
+            message = f"{message} and was removed"
         else:
             message = f"{message}: remove it"
         work.findings.append(Finding(Reason.DEVICES_HIDDEN, message, slot.name, f"env[{name}]", value))
@@ -156,24 +156,26 @@ def _show_devices(work: Plan, holding: Allocation) -> None:
 def _count_stripped(work: Plan) -> None:
     work.stripped += 1
     if work.stripped > MAX_MARKS:
-        message = f"more than {MAX_MARKS} variables, annotations and labels have to be removed: leave them out"
+        message = (
+            f"more than {MAX_MARKS} variables, annotations and labels have to be removed: remove them from the manifest"
+        )
         raise deny(Reason.TOO_MANY, message)
 
 
 def _ordered(work: Plan) -> Action | None:
-    """What the namespace's annotation says is to become of what lifts; told, and passed over, where unknown."""
+    """The action that the namespace's annotation sets; an unknown one is reported and ignored."""
     value = work.context.namespace.annotations.get(GUARD)
     if value is None:
         return None
     if value in {"deny", "strip", "allow"}:
         return cast("Action", value)
-    message = f"annotation {GUARD} of the namespace is {_shown(value)}: write deny, strip or allow"
+    message = f"the namespace's annotation {GUARD}: {_shown(value)!r} was ignored: write deny, strip or allow"
     work.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD, value))
     return None
 
 
 def known_value(entry: EnvVar) -> str | None:
-    """What a variable will hold; None where that is not known before the container starts.
+    """The value of a variable; None if it is not known before the container starts.
 
     That is so for a value from elsewhere, and for one that refers to another variable, which the kubelet expands.
     """
@@ -195,13 +197,13 @@ def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, ours: str | None, reques
     harmless = None if request is not None and rule.hides else rule.harmless
     if value is None:
         effect = _effect(share=share).replace("lifts", "lift").replace("shows", "show")
-        message = f"{name} takes its value from elsewhere, which could {effect}: "
+        message = f"{name} gets its value only when the container starts, and it could {effect}: "
         remedy = _remedy(harmless, "remove it" if rule.hides else "write the value itself, or remove it")
     else:
         message = f"the value of {name} {_effect(share=share)}: "
         remedy = _remedy(harmless)
     if ours is not None:
-        remedy = f"remove it (the limit that was asked for is {ours})"
+        remedy = f"remove it (the requested limit is {ours})"
     return deny(
         Reason.GUARDED,
         f"{message}{remedy}",
@@ -212,7 +214,7 @@ def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, ours: str | None, reques
 
 
 def _remedy(harmless: Collection[str] | None, otherwise: str = "remove it") -> str:
-    """What to do about a key that is caught."""
+    """The remedy for a guarded key."""
     if not harmless:
         return otherwise
     shown = sorted(one or '""' for one in harmless)

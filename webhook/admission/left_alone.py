@@ -1,4 +1,4 @@
-"""Containers that are left as they stand although they ask, and counts of which nobody knows whether they are some."""
+"""Requesting containers that are left unchanged, and unknown names that may be counts."""
 
 from dataclasses import dataclass
 
@@ -9,11 +9,11 @@ from webhook.reasons import Reason
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """An asking container that is left as it stands: not filled in, not translated, not placed, without a shim.
+    """A requesting container that is left unchanged: no defaults, no translation, no placement, no shim.
 
     Attributes:
-        why: a sentence for explanations; nobody is told of it elsewhere.
-        placed: its keys say themselves who serves them, so that the pod cannot be moved to another vendor's scheduler.
+        why: a sentence, for explanations only.
+        placed: its keys select their own scheduler, so that the pod cannot be moved to another vendor's scheduler.
     """
 
     requested: ContainerRequest
@@ -28,10 +28,10 @@ def several_bindings(one: ContainerRequest) -> bool:
 
 
 def left_several(one: ContainerRequest, target: Vendor) -> Left:
-    """Words that name different chips mean nothing; several sizes in one container (MIG slices) are let be.
+    """Deny keys that name different chips; leave several sizes in one container (MIG slices) unchanged.
 
     Raises:
-        Refused: they mean nothing, or would have to be written elsewhere.
+        Denied: they name different chips, or would have to be translated.
     """
     for other in one.others:
         first = one.all_key_values[other.word]
@@ -41,14 +41,14 @@ def left_several(one: ContainerRequest, target: Vendor) -> Left:
     if one.others and target is one.vendor and any(variable.rows for variable in one.vendor.variables.values()):
         return Left(one, "several names in one container, which only its plugin can tell apart")
     listed = ", ".join(str(said) for said in (*one.all_key_values.values(), *one.others))
-    raise one.deny(Reason.SPELLINGS_DIFFER, f"{listed}: the keys of one container must name the same")
+    raise one.deny(Reason.SPELLINGS_DIFFER, f"{listed}: the keys of one container must name the same model or chip")
 
 
 def perhaps_counted(one: ContainerRequest, target: Vendor) -> str | None:
-    """A name that nobody knows and that may count the devices, where no known one does.
+    """Return an unknown name that may be the device count, if no known key is.
 
     Raises:
-        Refused: the request would be written for another vendor, and nobody knows for how many devices.
+        Denied: the request would be written for another vendor, and the number of devices is unknown.
     """
     keys = [one.vendor.keys[name] for name in one.vendor.by_dimension["devices"]]
     if any(key.name in one.key_values for key in keys):
@@ -56,7 +56,7 @@ def perhaps_counted(one: ContainerRequest, target: Vendor) -> str | None:
     for name in one.keys.perhaps:
         key = next((key for key in keys if key.perhaps is not None and key.perhaps.fullmatch(name)), None)
         if key is not None and target is not one.vendor:
-            message = f"{name} may be the count under a name of the cluster's own: add it to the keys of the key"
+            message = f"{name} may be this cluster's name for the device count: add it to the names of the key"
             how = f"{key.name!r} with `extends: {one.vendor.name}`, or write {key.spellings[0].text}"
             raise one.deny(Reason.DIMENSION_MISSING, f"{message} {how}")
         if key is not None:

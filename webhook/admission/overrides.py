@@ -1,4 +1,4 @@
-"""What the pod and its namespace order: the target, and defaults for what a request leaves out."""
+"""What pods and namespaces override: the target, and the defaults for dimensions that a request omits."""
 
 import re
 from collections.abc import Mapping
@@ -18,22 +18,22 @@ from webhook.reasons import Reason
 from webhook.request import DIMENSIONS, FREE, MAX_DEVICES, Dimension, Size
 
 OVERRIDES: Final = (labels.TARGET, labels.DEFAULT_DEVICES, labels.DEFAULT_MEMORY, labels.DEFAULT_CORES)
-"""Annotations of a namespace that order something."""
+"""Annotations of a namespace that override something."""
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
 
 
 Origin: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "itself"]
-"""Who says what the target is; `itself`: nobody does."""
+"""Where the target is set; `itself`: nowhere."""
 
 
 class Overrides(NamedTuple):
-    """What decides beside the words: the annotations that order something, as text, and the devices that the pod selects.
+    """The overrides of one pod: annotations as text, and the devices that the pod selects.
 
     Attributes:
         pod_target: the pod's annotation `vgpu-webhook.io/target`.
         namespace_target: the namespace's.
         defaults: the namespace's annotations `vgpu-webhook.io/default-*`, in the order of `DIMENSIONS`.
-        cards: what the pod says of its device.
+        cards: the devices that the pod selects.
     """
 
     pod_target: str | None = None
@@ -43,7 +43,7 @@ class Overrides(NamedTuple):
 
 
 def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
-    """The orders that stand at a pod and its namespace."""
+    """Read the overrides of a pod and its namespace."""
     annotations = context.namespace.annotations
     return Overrides(
         (pod.metadata.annotations or {}).get(labels.TARGET),
@@ -57,19 +57,17 @@ def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
     )
 
 
-def namespace_defaults(given: Overrides, policy: Policy) -> tuple[dict[Dimension, Default | None], list[Finding]]:
-    """The namespace's defaults by dimension; None where it says that nothing is filled in. What cannot be read is told."""
+def namespace_defaults(overrides: Overrides, policy: Policy) -> tuple[dict[Dimension, Default | None], list[Finding]]:
+    """The namespace's defaults by dimension, None for no default, and warnings about invalid ones."""
     found: dict[Dimension, Default | None] = {}
     findings: list[Finding] = []
-    for dimension, text in zip(DIMENSIONS, given.defaults, strict=True):
+    for dimension, text in zip(DIMENSIONS, overrides.defaults, strict=True):
         if text is None:
             continue
         try:
             found[dimension] = _default(dimension, text, policy.largest_card)
         except ValueError as error:
-            message = (
-                f"the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}: {text!r} was passed over: {error}"
-            )
+            message = f"the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}: {text!r} was ignored: {error}"
             findings.append(
                 Finding(
                     Reason.NAMESPACE_DEFAULT_UNREADABLE,
@@ -95,16 +93,16 @@ def _default(dimension: Dimension, text: str, largest_card: int) -> Default | No
     return None if cores is None or cores is FREE else Default(cores, "namespace")
 
 
-def target_of(vendor: Vendor, given: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:
-    """The vendor that a request in `vendor`'s keys is written for, and what is to be told about crossing families.
+def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:
+    """The vendor that a request in `vendor`'s keys is written for, and a warning if that is of another hardware family.
 
     In this order: the pod's annotation, the namespace's, the mapping's `translateTo`, the setting `target` (for vendors of
     the same hardware family only), the vendor itself.
 
     Raises:
-        Refused: the annotation names no vendor, or one that is never written.
+        Denied: the annotation names no vendor, or one that is never written.
     """
-    for name, whose in ((given.pod_target, "pod"), (given.namespace_target, "namespace")):
+    for name, whose in ((overrides.pod_target, "pod"), (overrides.namespace_target, "namespace")):
         if name is not None:
             return _ordered(vendor, name, whose, policy)
     if vendor.translate_to is not None:
@@ -115,18 +113,18 @@ def target_of(vendor: Vendor, given: Overrides, policy: Policy) -> tuple[Vendor,
         return home, None
     if not vendor.target:
         message = (
-            f"the keys of {vendor.name} run nowhere by themselves: set `target` in the settings, or annotate "
+            f"nothing serves the keys of {vendor.name} untranslated: set `target` in the settings, or the annotation "
             f"{labels.TARGET}"
         )
         raise deny(Reason.NOT_A_TARGET, message)
     return vendor, None
 
 
-def override_source(vendor: Vendor, given: Overrides, policy: Policy) -> Origin:
-    """Who said what `target_of` answers, in the same order."""
-    if given.pod_target is not None:
+def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Origin:
+    """Where the result of `target_of` is set, in the same order."""
+    if overrides.pod_target is not None:
         return "pod"
-    if given.namespace_target is not None:
+    if overrides.namespace_target is not None:
         return "namespace"
     if vendor.translate_to is not None:
         return "mapping"
@@ -138,20 +136,18 @@ def _ordered(vendor: Vendor, name: str, whose: str, policy: Policy) -> tuple[Ven
     target = policy.vendors.get(name)
     if target is None:
         meant = nearest_known(name, (one.name for one in policy.vendors.values() if one.target))
-        message = f"the {whose}'s annotation {labels.TARGET} names {name[:64]!r}, which is no vendor: {meant}"
+        message = f"the {whose}'s annotation {labels.TARGET} names {name[:64]!r}, which is not a vendor: {meant}"
         raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
     if not target.target:
-        raise deny(
-            Reason.NOT_A_TARGET, f"{name} can be read, but not written: choose another target", field=labels.TARGET
-        )
+        raise deny(Reason.NOT_A_TARGET, f"{name} cannot be a target: choose another", field=labels.TARGET)
     return target, _crossing(vendor, target)
 
 
 def _crossing(vendor: Vendor, target: Vendor) -> Finding | None:
-    """What is to be told when a request goes to other hardware."""
+    """The warning about a request that is translated to other hardware."""
     if vendor.same_family(target):
         return None
-    message = f"translated from {vendor.name} to {target.name}: the image must be built for that hardware"
+    message = f"translated from {vendor.name} to {target.name}: make sure that the image is built for that hardware"
     return Finding(Reason.OTHER_FAMILY, message, field=labels.TARGET, value=target.name)
 
 

@@ -1,6 +1,6 @@
 """Placing: scheduler, runtime class, node selector, tolerations, labels and annotations that a vendor's devices need.
 
-What a user wrote is kept and told, never overwritten; only a scheduler may be replaced, where nobody chose it.
+Values of the user are kept and reported, never overwritten; only a scheduler is replaced, if the user did not choose it.
 """
 
 from collections.abc import Mapping
@@ -22,10 +22,10 @@ _tolerations = msgspec.json.Decoder(list[dict[str, Any]] | None)
 
 
 def place_pod(work: Plan) -> None:
-    """Puts the pod where its devices are, by what the mappings under which its containers run say.
+    """Place the pod by the mappings under which its containers run.
 
     Raises:
-        Refused: the containers need different places, the user's scheduler is not permitted, or a share is asked for by
+        Denied: the containers need different places, the user's scheduler is not permitted, or a share is requested by
             a privileged container or beside ``spec.nodeName``.
     """
     shares = [holding for holding in work.allocations if holding.share]
@@ -54,7 +54,7 @@ def _check_privileged(holding: Allocation) -> None:
         raise deny(
             Reason.PRIVILEGED,
             "a privileged container sees every device, so its share cannot be enforced: "
-            "drop `privileged`, or ask for whole devices",
+            "drop `privileged`, or request whole devices",
             container=holding.slot.name,
             field="securityContext.privileged",
             value="true",
@@ -65,14 +65,14 @@ def _free_from_node(work: Plan, node: str) -> None:
     if work.policy.settings.node_name == "deny":
         raise deny(
             Reason.NODE_NAME,
-            f"spec.nodeName {node} bypasses the scheduler, so that a share cannot be honoured: "
+            f"spec.nodeName {node} bypasses the scheduler, so no share can be allocated: "
             "select the node by nodeSelector or affinity instead",
             field="spec.nodeName",
             value=node,
         )
     work.edits.fields["nodeName"] = None
     work.edits.fields["affinity"] = pin_to_node(work.pod.spec.affinity, node)
-    message = f"spec.nodeName {node} became a required node affinity, so that the scheduler accounts for the share"
+    message = f"spec.nodeName {node} became a required node affinity, so that the scheduler allocates the share"
     work.findings.append(Finding(Reason.NODE_NAME_TO_AFFINITY, message, field="spec.nodeName", value=node))
 
 
@@ -116,7 +116,7 @@ def _common_schedulers(needing: list[Allocation]) -> list[str]:
             raise deny(
                 Reason.SCHEDULERS_DIFFER,
                 f"needs scheduler {own[0]} and container {first.slot.name} needs {fitting[0]}: "
-                "use the keys of one vendor throughout, or split the pod",
+                "use the keys of one vendor, or split the pod",
                 container=other.slot.name,
                 field="spec.schedulerName",
             )
@@ -132,7 +132,7 @@ def _settle_conflict(work: Plan, current: str, wanted: str, says: set[str]) -> N
         raise deny(Reason.SCHEDULER_CONFLICT, message, field=field, value=current)
     if "override" in says:
         work.edits.fields["schedulerName"] = wanted
-        message = f"schedulerName {current} was replaced by {wanted}, which the request needs: leave it out"
+        message = f"schedulerName {current} was replaced by {wanted}, which the request needs: remove it"
         work.findings.append(Finding(Reason.SCHEDULER_OVERRIDDEN, message, None, field, current))
         return
     message = f"schedulerName {current} was kept, but the request needs {wanted}: remove it, or write {wanted}"
@@ -148,7 +148,7 @@ def _set_runtime_class(work: Plan, places: Mapping[str, Place]) -> None:
     if not current:
         work.edits.fields["runtimeClassName"] = runtime_class
     elif current != runtime_class:
-        _tell_kept(work, f"runtimeClassName {current}", runtime_class, "spec.runtimeClassName")
+        _report_kept(work, f"runtimeClassName {current}", runtime_class, "spec.runtimeClassName")
 
 
 def _set_tolerations(work: Plan, places: Mapping[str, Place]) -> None:
@@ -184,7 +184,7 @@ def _set_keys(work: Plan, edits: MapEdits, what: str, wanted: Mapping[str, Mappi
         if there is None:
             edits.values[key] = value
         elif there != value:
-            _tell_kept(work, f"{what} {key}={there}", value, f"{what}[{key}]")
+            _report_kept(work, f"{what} {key}={there}", value, f"{what}[{key}]")
 
 
 def _agreed(what: str, wanted: Mapping[str, str]) -> str:
@@ -194,13 +194,13 @@ def _agreed(what: str, wanted: Mapping[str, str]) -> str:
         if other != value:
             raise deny(
                 Reason.CONTAINERS_DISAGREE,
-                f"{what}: {first} needs {value} and {name} needs {other}, and the pod can have one: split the pod",
+                f"{what}: {first} needs {value} and {name} needs {other}, and a pod can have only one: split the pod",
             )
     return value
 
 
-def _tell_kept(work: Plan, what: str, wanted: str, field: str) -> None:
-    message = f"{_short(what)} was kept, although the mapping says {wanted}: remove it if that is wanted"
+def _report_kept(work: Plan, what: str, wanted: str, field: str) -> None:
+    message = f"{_short(what)} was kept, but the mapping sets {wanted}: remove it to get that"
     work.findings.append(Finding(Reason.PLACEMENT_KEPT, message, field=field))
 
 

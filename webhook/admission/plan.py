@@ -1,4 +1,4 @@
-"""What the steps of one admission hand to each other."""
+"""The state that the steps of one admission share."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -13,17 +13,17 @@ from webhook.request import Request
 
 
 class Allocation(NamedTuple):
-    """What one container will hold when it runs.
+    """The allocation of one container.
 
     Attributes:
         slot: the container.
-        source: the vendor in whose keys it was requested.
+        source: the vendor whose keys request it.
         owner: the vendor that owns the keys as they will stand; another than the target where the target is inactive.
         vendor: the vendor under which it will run (the target).
-        request: the settled request as the target's keys say it.
+        request: the settled request as the target's keys express it.
         form: the name of the target's form that those keys take.
         copy: the vendor in whose keys the request stands once more, and stays.
-        moved: keys of the source are taken away; not in a second pass, which finds those of the target.
+        moved: keys of the source are removed; not in a second pass, which finds those of the target.
     """
 
     slot: Slot
@@ -48,18 +48,18 @@ class Allocation(NamedTuple):
 
 @dataclass(slots=True)
 class Plan:
-    """One pod on its way through the steps: read-only facts, and what the steps have collected so far.
+    """One pod during its admission: read-only facts, and the results of the steps so far.
 
     Attributes:
         slots: every container that can hold resources.
-        holdings: what each asking container will hold, init containers first.
+        allocations: the allocation of each requesting container, init containers first.
         left_alone: containers with resources of a vendor that hold nothing of it here: a count of 0, names that cannot
             be read as one request, or a form that leaves alone. To the guard they are as containers with whole devices.
-        edits: what should become of the pod.
-        findings: what is told, in order.
+        edits: the changes to the pod.
+        findings: warnings for the user, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
-        stripped: variables that the guard has taken away so far.
-        told_once: what was told by `report_once`.
+        stripped: variables that the guard has removed so far.
+        reported_once: the findings of `report_once`.
         concerned: whether a container's undecoded env could hold what guard and shim look for, once it was looked at.
     """
 
@@ -77,7 +77,7 @@ class Plan:
     concerned: dict[tuple[str, str], bool] = field(default_factory=dict)
 
     def report_once(self, finding: Finding) -> None:
-        """Tells what several containers bring up, but what is about none of them."""
+        """Add a finding that several containers cause, but that concerns the pod, once."""
         if finding not in self.reported_once:
             self.reported_once.add(finding)
             self.findings.append(finding)

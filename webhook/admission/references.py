@@ -20,10 +20,10 @@ MAX_REFERENCES: Final = 256
 def drop_references(work: Plan) -> None:
     """Takes away what the webhook of a translated request's source wrote for that system alone.
 
-    To be run before the guard, which would deny variables that take their value from elsewhere.
+    Runs before the guard, which would deny variables that take their value from elsewhere.
 
     Raises:
-        Refused: `Reason.TOO_MANY`: more than any system writes.
+        Denied: `Reason.TOO_MANY`: more than any system writes.
     """
     keys: dict[str, tuple[str, str]] = {}
     for holding in work.allocations:
@@ -37,7 +37,7 @@ def drop_references(work: Plan) -> None:
         work.edits.annotations.values[key] = None
         dropped = _dropped(work, f"{there[key]}-") if there[key] else []
         listed = f" with {', '.join(dict.fromkeys(dropped))}" if dropped else ""
-        message = f"the annotation {key} was removed{listed}: {source}'s webhook wrote it, {target} has no use for it"
+        message = f"annotation {key} was removed{listed}: {source}'s webhook wrote it, and {target} does not use it"
         work.findings.append(Finding(Reason.REFERENCES_DROPPED, message, field=key, value=there[key]))
 
 
@@ -52,7 +52,8 @@ def _dropped(work: Plan, beginning: str) -> list[str]:
             found.append("a volume")
     if len(found) > MAX_REFERENCES:
         raise deny(
-            Reason.TOO_MANY, f"{len(found)} references to ConfigMaps {beginning}* have to be removed: leave them out"
+            Reason.TOO_MANY,
+            f"{len(found)} references to ConfigMaps {beginning}* have to be removed: remove them from the manifest",
         )
     return found
 

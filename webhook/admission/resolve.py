@@ -1,6 +1,6 @@
-"""The whole pod: every asking container settled, the keys of the pod merged, and all of it read again as a second pass would.
+"""The whole pod: settle every requesting container, merge the keys of the pod, and read the result as a second pass would.
 
-This part depends only on the keys, the orders and the policy, and pods come from templates: results are remembered.
+This part depends only on the keys, the overrides and the policy, and pods come from templates: results are cached.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -25,13 +25,13 @@ from webhook.request import Dimension
 
 @dataclass(frozen=True)
 class Resolution:
-    """What is to become of a pod's keys.
+    """The resolution of a pod's keys.
 
     Attributes:
-        settled: the asking containers, in order.
-        labels, annotations: keys to write, or (None) to take away.
-        findings: what is told, in the order of the containers.
-        left: the asking containers that are left as they stand.
+        settled: the requesting containers, in order.
+        labels, annotations: keys to write, or (None) to remove.
+        findings: warnings, in the order of the containers.
+        left: the requesting containers that are left unchanged.
         elsewhere: by position, what a second pass makes of containers whose keys then are another vendor's than the target,
             or are written for another target: an inactive target's keys are read by whoever owns them.
     """
@@ -45,7 +45,7 @@ class Resolution:
 
     @cached_property
     def vendors(self) -> tuple[Vendor, ...]:
-        """The vendors in whose keys is asked or written, each once."""
+        """The vendors whose keys are read or written, each once."""
         every = (*self.settled, *self.elsewhere.values())
         found = {vendor.name: vendor for one in every for vendor in (one.requested.vendor, one.target)}
         return tuple(found.values())
@@ -58,7 +58,7 @@ class Resolution:
 
     @cached_property
     def vendor_names(self) -> tuple[str, ...]:
-        """The vendors in whose keys is asked."""
+        """The vendors whose keys request."""
         return tuple(dict.fromkeys(one.requested.vendor.name for one in self.settled))
 
     def passes(self, one: Settled) -> tuple[Settled, ...]:
@@ -68,7 +68,7 @@ class Resolution:
 
     @property
     def changes(self) -> bool:
-        """Whether anything is written or taken away."""
+        """Whether anything is written or removed."""
         return bool(self.labels or self.annotations or any(one.resources for one in self.settled))
 
 
@@ -76,7 +76,7 @@ def resolve(keys: PodKeys, given: Overrides, policy: Policy, *, remember: bool =
     """The resolution of a pod's keys; remembered, the same object for the same keys.
 
     Raises:
-        Refused: a container is refused, or what would be written would be read differently.
+        Denied: a container is refused, or what would be written would be read differently.
     """
     key = (keys, given)
     known: Resolution | Finding | None = policy.memo.get(key)
@@ -93,7 +93,7 @@ def resolve(keys: PodKeys, given: Overrides, policy: Policy, *, remember: bool =
 
 
 def _size(keys: PodKeys) -> int:
-    """Bytes that a resolution takes, about; measured."""
+    """The approximate size of a resolution in bytes; measured."""
     texts = sum(len(key) + len(text) for key, text in (*keys.labels, *keys.annotations, *keys.node_selector))
     return 1024 + texts + sum(len(one.name) + (4096 if one.resources else 128) for one in keys.containers)
 
@@ -142,7 +142,7 @@ def _shared_defaults(one: Settled) -> dict[Dimension, Default]:
 def _settle_all(
     keys: PodKeys, given: Overrides, policy: Policy, without: Mapping[int, Container[Dimension]] | None = None
 ) -> tuple[list[Settled], tuple[Left, ...]]:
-    """Every asking container by itself; `without` the namespace's defaults of some dimensions, by position."""
+    """Settle every requesting container separately; `without` the namespace's defaults of some dimensions, by position."""
     every = [
         settle(asking, given, policy, (without or {}).get(asking.position, ())) for asking in collect(keys, policy)
     ]
@@ -173,15 +173,15 @@ def _check_stays(one: Settled, left: tuple[Left, ...]) -> None:
     """A container is not moved away from who serves another one of the pod in the keys of the same vendor.
 
     Raises:
-        Refused: it would be, and the other one could then not be served.
+        Denied: it would be, and the other one could then not be served.
     """
     stays = next((other for other in left if other.placed and other.requested.vendor is one.requested.vendor), None)
     if one.translated and stays is not None:
         message = (
-            f"container {stays.requested.name} is left as it stands ({stays.why}), and this one would be written for"
+            f"container {stays.requested.name} stays in its keys ({stays.why}), but this one would be translated to"
         )
         raise one.requested.deny(
-            Reason.CONTAINERS_DISAGREE, f"{message} {one.target.name}: make two pods of them, or order no target"
+            Reason.CONTAINERS_DISAGREE, f"{message} {one.target.name}: split the pod, or set no target"
         )
 
 
@@ -218,7 +218,10 @@ def _one_card_lost(settled: list[Settled]) -> Iterable[Finding]:
     if len(together) > 1:
         names = ", ".join(one.requested.name for one in together)
         source, target = together[0].requested.vendor.name, together[0].target.name
-        yield Finding(Reason.ONE_CARD_LOST, f"{source} puts {names} on one device; {target} may use one for each")
+        yield Finding(
+            Reason.ONE_CARD_LOST,
+            f"{source} puts {names} on one device, {target} may use several: request in one container if that matters",
+        )
 
 
 def _merge_pod_words(
@@ -235,7 +238,7 @@ def _merge_pod_words(
         before = there[place].get(key)
         changes = labels if place == "label" else annotations
         if before is not None and before != text and (place == "label" or key not in annotations):
-            message = f"the {place} {key} is {before!r}, {text!r} is needed: remove it or write that"
+            message = f"{place} {key} is {before!r}, but the target needs {text!r}: remove it, or write that"
             raise texts[0][0].requested.deny(Reason.LABEL_CONFLICT, message)
         if before == text:
             changes.pop(key, None)
@@ -247,14 +250,16 @@ def _merge_pod_words(
 
 
 def _check_spare_counts(one: Settled, there: dict[str, dict[str, str]], wanted: Iterable[tuple[str, str]]) -> None:
-    """A count of the user's that the target would read although none is needed."""
+    """Deny a count of the user's that the target would read although it needs none."""
     for word in one.target.keys.values():
         if "devices" not in word.dimensions or word.place == "resource":
             continue
         for template in word.spellings:
             text = there[word.place].get(template.text)
             if text is not None and (word.place, template.text) not in wanted and text != str(one.request.devices):
-                message = f"the {word.place} {template.text} is {text!r}, {one.request.devices} is needed: remove it"
+                message = (
+                    f"{word.place} {template.text} is {text!r}, but the target needs {one.request.devices}: remove it"
+                )
                 raise one.requested.deny(Reason.LABEL_CONFLICT, message)
 
 
@@ -266,22 +271,23 @@ def _listed(keys: PodKeys, texts: list[tuple[Settled, str]]) -> str:
 def _agreed(key: str, texts: list[tuple[Settled, str]]) -> str:
     different = {text for _, text in texts}
     if len(different) > 1:
-        message = f"{key} holds for the whole pod, and its containers need {' and '.join(sorted(different))}"
+        values = " and ".join(sorted(different))
+        message = f"{key} holds for the whole pod, but its containers need {values}: request the same in each"
         raise texts[0][0].requested.deny(Reason.CONTAINERS_DISAGREE, message)
     return different.pop()
 
 
 def _second_pass(first: Resolution, keys: PodKeys, given: Overrides, policy: Policy) -> Resolution:
-    """What will be written, read by whoever owns the names then.
+    """Read the result as the active vendors of its names will.
 
     Raises:
-        Refused: it would be changed again, or mean something else.
+        Denied: it would be changed again, or mean something else.
     """
     after = words_after(first, keys)
     try:
         second = _merged(*_settle_all(after, given, policy), after)
     except Denied as refusal:
-        message = f"what would be written would then be refused: {refusal.finding.message}"
+        message = f"the resulting request would be denied: {refusal.finding.message}"
         raise deny(Reason.READ_BACK_DIFFERS, message, container=refusal.finding.container) from None
     meant = {one.requested.position: one for one in first.settled}
     for one in second.settled:
@@ -289,21 +295,23 @@ def _second_pass(first: Resolution, keys: PodKeys, given: Overrides, policy: Pol
         # For an inactive target, what the active vendor reads may differ although it is written again as it stands.
         if before is None or {one.reading.request, one.request} != {before.request} or _moves(one, after):
             asked = before.request if before is not None else "nothing"
-            message = f"what would be written would be read as {one.reading.request} instead of {asked}"
+            message = f"the resulting request would be read as {one.reading.request} instead of {asked}"
             raise one.requested.deny(Reason.READ_BACK_DIFFERS, message)
     if meant:
         lost = next(iter(meant.values()))
-        raise lost.requested.deny(Reason.READ_BACK_DIFFERS, f"what {lost.target.name} would get would ask for nothing")
+        raise lost.requested.deny(
+            Reason.READ_BACK_DIFFERS, f"the resulting keys of {lost.target.name} would request nothing"
+        )
     there = dict(after.annotations)
     changed = {key for key, text in second.annotations.items() if there.get(key) != text}
     if second.labels or changed:
-        message = f"what would be written would be changed again: {', '.join([*second.labels, *changed])}"
+        message = f"the resulting request would be changed again: {', '.join([*second.labels, *changed])}"
         raise deny(Reason.READ_BACK_DIFFERS, message)
     return second
 
 
 def _moves(one: Settled, keys: PodKeys) -> bool:
-    """Whether a second pass would write numbers other than those that stand there."""
+    """Whether a second pass would write other numbers."""
     there = {name: (limit, request) for name, limit, request in keys.containers[one.requested.position].resources}
     for name, number in one.resources.items():
         limit, request = there.get(name, (None, None))

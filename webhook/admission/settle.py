@@ -20,24 +20,24 @@ from webhook.mapping.requests.result import Defaults, Reading
 from webhook.mapping.requests.writing import Written
 from webhook.quantity import Number
 from webhook.reasons import Reason
-from webhook.request import FREE, Dimension, Memory, Request, Size
+from webhook.request import FREE, Dimension, Memory, Request
 
 
 @dataclass(slots=True)
 class Settled:
-    """What became of one asking container's keys.
+    """The settled request of one container.
 
     Attributes:
-        asking: the container and what it said.
-        target: the vendor it is written for.
-        request: what it will hold, as the target's keys say it.
-        form: the target's form that they take.
-        filled: dimensions that a default gave.
+        requested: the container and its keys.
+        target: the vendor that it is written for.
+        request: its allocation, as the target's keys express it.
+        form: the target's form that the keys take.
+        filled: dimensions with their defaults.
         reading: what the source's keys meant, before anything was rounded or dropped for the target.
-        resources: resource names to write with their number, or None to take away.
-        words: target keys that stand in labels and annotations: (key, text).
+        resources: resource names to write with their number, or None to remove.
+        keys: target keys in labels and annotations: (key, name, text).
         dropped: annotations of the source that carried the request.
-        findings: what is told.
+        findings: warnings for the user.
     """
 
     requested: ContainerRequest
@@ -64,12 +64,12 @@ def settle(
 
     Args:
         one: the container.
-        given: what pod and namespace order.
+        given: the overrides of pod and namespace.
         policy: the vendors and settings.
         without: dimensions for which the namespace's default is left out.
 
     Raises:
-        Refused: the vendor refuses the keys, or the target cannot express the request.
+        Denied: the vendor refuses the keys, or the target cannot express the request.
     """
     target, crossing = target_of(one.vendor, given, policy)
     if one.copy is not None and one.copy.vendor.name in one.vendor.document.beside:
@@ -97,12 +97,12 @@ def _check_promises(one: ContainerRequest, target: Vendor, policy: Policy) -> No
         both = [read(each.vendor, each.key_values, {}, policy.largest_card, one.name).request for each in (one, copy)]
         if both[0] != both[1]:
             listed = " and ".join(", ".join(str(said) for said in each.key_values.values()) for each in (one, copy))
-            message = f"{listed}: the keys of {copy.vendor.name} copy those of {one.vendor.name}, and mean {both[1]}"
-            raise one.deny(Reason.TWO_VENDORS, f"{message} instead of {both[0]}: write the same to both")
+            message = f"{listed}: the keys of {copy.vendor.name} copy those of {one.vendor.name}, but mean {both[1]}"
+            raise one.deny(Reason.TWO_VENDORS, f"{message} instead of {both[0]}: request the same in both")
     if target is not one.vendor:
         for low, high in (pair for each in (one, copy) if each is not None for pair in (*each.apart, *_above(each))):
-            message = f"{low} is guaranteed and {high} the most, and nobody but {one.vendor.name} can do both"
-            raise one.deny(Reason.TWINS_DIFFER, f"{message}: write one value to both", high)
+            message = f"{low} is the guarantee and {high} the maximum, and only {one.vendor.name} supports both"
+            raise one.deny(Reason.TWINS_DIFFER, f"{message}: write the same value to both", high)
 
 
 def _above(one: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:
@@ -159,9 +159,9 @@ class _Settler:
         settled = self._kept(reading) if self._target is one.vendor else self._translated(reading)
         for dimension in reading.passed_over:
             specified = ", ".join(str(said) for said in one.key_values.values())
-            self._pass_over(settled, dimension, defaults[dimension], f"it cannot be added to {specified}")
+            self._pass_over(settled, dimension, defaults[dimension], f"no key for it can be added to {specified}")
         if uncounted is not None:
-            self._pass_over(settled, "devices", uncounted, f"{counted} may be the count")
+            self._pass_over(settled, "devices", uncounted, f"{counted} may already be the count")
         for dimension, default in wordless.items():
             self._pass_over(settled, dimension, default, f"{self._target.name} has no key for it")
         return settled
@@ -195,7 +195,7 @@ class _Settler:
         return None
 
     def _kept(self, reading: Reading) -> Settled:
-        """In the source's own words: only corrections, filled dimensions and promotions are written."""
+        """In the source's own keys: only corrections, filled dimensions and promotions are written."""
         one = self._one
         settled = Settled(
             one, one.vendor, reading.spelled or reading.request, reading.form.name, reading.filled, reading
@@ -216,13 +216,13 @@ class _Settler:
             default = reading.filled.get(dimension)
             if default is None:
                 continue
-            said = f"{key}: {format_value(number)}" + (f" ({default.value})" if isinstance(default.value, Size) else "")
-            message = f"{dimension} not said: {said} filled in, the {default.origin}'s default"
-            given = getattr(settled.request, dimension)
+            amount = getattr(settled.request, dimension)
+            message = _filled_text(dimension, default)
             step: Step | None = None
-            if given != default.value and not isinstance(default.value, int):
-                message = f"{message} of {default.value} rounded up to {given}"
-                step = step_between(dimension, default.value, given)
+            if amount != default.value and not isinstance(default.value, int):
+                message = f"{message}, rounded up to {amount}"
+                step = step_between(dimension, default.value, amount)
+            message = f"{message}; set {key} to change it"
             settled.findings.append(
                 Finding(Reason.DEFAULT_FILLED, message, self._one.name, key, format_value(number), step)
             )
@@ -235,7 +235,9 @@ class _Settler:
             binding |= dict(other.binding)
         key = said.key if said is not None else spelling(word, binding)
         if "{" in key:
-            raise self._one.deny(Reason.REFUSED_BY_VENDOR, f"{key} is missing, and nothing says which one: write it")
+            raise self._one.deny(
+                Reason.REFUSED_BY_VENDOR, f"{key} is required, and the other keys do not determine it: write it"
+            )
         if word.place == "resource":
             settled.resources[key] = number
         else:
@@ -258,16 +260,16 @@ class _Settler:
                 if word.twin is not None:
                     settled.dropped.extend(self._both_keys(word, said))
             if word.kind == "other" and word.place != "nodeSelector" and word.ceiling is None:
-                message = f"{said} means nothing to {target.name} and was removed"
+                message = f"{said} has no meaning for {target.name} and was removed"
                 settled.findings.append(Finding(Reason.WORD_NOT_CARRIED, message, one.name, said.key, said.text))
         for name, said in written.keys.items():
             word = target.keys[name]
             if word.retired is not None:
-                message = f"{said} was written: {' '.join(word.retired.split())}"
+                message = f"{said} was written, a retired key: {' '.join(word.retired.split())}"
                 settled.findings.append(Finding(Reason.WORD_RETIRED, message, one.name, said.key, said.text))
             if word.place == "resource":
                 if not self._policy.resources.owners(said.key):
-                    message = f"{said.key} would be written, which nobody reads here: {target.name} is inactive"
+                    message = f"{target.name} is inactive and no active vendor reads {said.key}: choose another target"
                     raise one.deny(Reason.READ_BACK_DIFFERS, message)
                 settled.resources[said.key] = said.number
             else:
@@ -291,9 +293,9 @@ class _Settler:
     def _tell_filled(self, settled: Settled, reading: Reading, written: Written) -> None:
         for dimension, default in reading.filled.items():
             keys = [f"{said}" for name, said in written.keys.items() if dimension in self._target.keys[name].dimensions]
-            message = f"{dimension} not said: {default.value} filled in, the {default.origin}'s default"
+            message = _filled_text(dimension, default)
             if keys:
-                message = f"{message}; written as {', '.join(keys)}"
+                message = f"{message}, written as {', '.join(keys)}"
             settled.findings.append(Finding(Reason.DEFAULT_FILLED, message, self._one.name))
 
     def _tell_rounding(self, settled: Settled, asked: Request, written: Written) -> None:
@@ -304,10 +306,17 @@ class _Settler:
             if before == after:
                 continue
             if before is FREE:
-                message = f"{dimension} had no limit; what {self._target.name} gives has one of {after}"
+                message = f"{dimension} had no limit; {self._target.name} limits it to {after}"
                 reason = Reason.LIMIT_ADDED
             else:
-                message = f"{dimension} {before} per device became {after}, the least that {self._target.name} can say"
+                least = f"the least that {self._target.name} can express"
+                message = f"{dimension} {before} per device was rounded up to {after}, {least}"
                 reason = Reason.ROUNDED
             step = step_between(dimension, before, after)
             settled.findings.append(Finding(reason, message, self._one.name, step=step))
+
+
+def _filled_text(dimension: Dimension, default: Default) -> str:
+    """The beginning of the message about a default that applies."""
+    missing = "device count" if dimension == "devices" else dimension
+    return f"no {missing} requested: the {default.origin}'s default of {default.value} applies"

@@ -1,4 +1,4 @@
-"""Several containers that request in the keys of one vendor, and one request that stands there twice."""
+"""Several requesting containers of one vendor, and a request with a copy in the keys of another."""
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ def join_copies(
         policy: the vendors in force.
 
     Raises:
-        Refused: the two name different containers.
+        Denied: the two name different containers.
     """
     for name, copied in holders.items():
         vendor = policy.vendors[name]
@@ -45,16 +45,16 @@ def join_copies(
         source = policy.vendors[vendor.copies or ""]
         if any(source.keys[owner.word].kind == "container" for _, owner, _, _ in carried[source.name]):
             first, second = (", ".join(keys.containers[at].name for at in found) for found in (original, copied))
-            message = f"the request in keys of {source.name} is for {first}, its copy in keys of {name} for {second}"
-            raise deny(Reason.TWO_VENDORS, f"{message}: name one container", container=second)
+            message = f"the keys of {source.name} request for {first}, their copy in the keys of {name} for {second}"
+            raise deny(Reason.TWO_VENDORS, f"{message}: name the same container in both", container=second)
         holders[source.name] = copied
 
 
 def check_askers(found: "Iterable[ContainerRequest]") -> None:
-    """What can be told before anything is read: who may ask at all, and whose a count is.
+    """Check what needs no reading: which containers may request, and which one a count is for.
 
     Raises:
-        Refused: the vendor serves one container, or a count holds for nobody in particular.
+        Denied: the vendor serves one container, or a count is for no container in particular.
     """
     by_vendor: dict[str, list[ContainerRequest]] = {}
     for one in found:
@@ -65,22 +65,27 @@ def check_askers(found: "Iterable[ContainerRequest]") -> None:
         vendor = group[0].vendor
         names = ", ".join(one.name for one in group)
         if vendor.containers == "one":
-            message = f"{vendor.name} serves one container of a pod, and {names} ask: let one ask"
+            message = (
+                f"{vendor.name} serves one container of a pod, but {names} request devices: keep the request of one"
+            )
             raise deny(Reason.ONE_CONTAINER_ONLY, message)
         if vendor.containers == "shared":
             continue  # a count of the pod is for all of them
         for said in group[0].key_values.values():
             key = vendor.keys[said.word]
             if "devices" in key.dimensions and key.place != "resource" and not (key.per_container or key.listed):
-                message = f"{said.key}: {said.text!r} counts the devices of one container, and {names} ask: let one ask"
+                message = (
+                    f"{said.key}: {said.text!r} counts the devices of one container, but {names} request devices: "
+                    "keep the request of one"
+                )
                 raise deny(Reason.AMBIGUOUS_COUNT, message, field=said.key, value=said.text)
 
 
 def check_several(settled: "Sequence[Settled]", policy: "Policy") -> None:
-    """What the vendor makes of several containers: of its own where they were requested, and of the target's.
+    """Check several containers by the rules of their source, and of their target.
 
     Raises:
-        Refused: it sums requests that differ, or what is requested once for all would be given to each, or the reverse.
+        Denied: it sums requests that differ, or what is requested once for all would be given to each, or the reverse.
     """
     if len(settled) == 1:
         return
@@ -90,8 +95,8 @@ def check_several(settled: "Sequence[Settled]", policy: "Policy") -> None:
             _check_sum(vendor, group, policy)
         moved = next((one for one in group if one.translated), None)
         if vendor.containers == "shared" and moved is not None:
-            message = f"{vendor.name} gives {_names(group)} together what {moved.target.name} would give to each"
-            raise moved.requested.deny(Reason.NO_EQUIVALENT, f"{message}: let one container request it")
+            message = f"{vendor.name} allocates once for {_names(group)} together, {moved.target.name} would for each"
+            raise moved.requested.deny(Reason.NO_EQUIVALENT, f"{message}: keep the request of one container")
     for vendor, group in _grouped((one.target, one) for one in settled):
         moved = next((one for one in group if one.translated), None)
         if moved is None:
@@ -99,8 +104,10 @@ def check_several(settled: "Sequence[Settled]", policy: "Policy") -> None:
         if vendor.containers == "equal":
             _check_equal(vendor, [(one, str(one.request)) for one in group], Reason.NO_EQUIVALENT)
         if vendor.containers == "shared":
-            message = f"{vendor.name} would give {_names(group)} together what each of them requests"
-            raise moved.requested.deny(Reason.NO_EQUIVALENT, f"{message}: let one container request it")
+            message = (
+                f"{vendor.name} would allocate once for {_names(group)} together, but each has a request of its own"
+            )
+            raise moved.requested.deny(Reason.NO_EQUIVALENT, f"{message}: keep the request of one container")
 
 
 def _grouped(pairs: "Iterable[tuple[Vendor, Settled]]") -> "list[tuple[Vendor, list[Settled]]]":
@@ -121,9 +128,9 @@ def _check_equal(vendor: Vendor, requests: "Sequence[tuple[Settled, str]]", reas
     other = next((one for one in others if one[1] != first[1]), None)
     if other is not None:
         message = (
-            f"{vendor.name} sums what the containers of a pod request, and each gets the same: "
+            f"{vendor.name} adds up the requests of a pod and gives each container the same, but "
             f"{first[0].requested.name} requests {first[1]}, {other[0].requested.name} {other[1]}: "
-            "let one request, or write the same to each"
+            "request the same in each, or in one only"
         )
         raise other[0].requested.deny(reason, message)
 
@@ -141,5 +148,5 @@ def _check_sum(vendor: Vendor, group: "Sequence[Settled]", policy: "Policy") -> 
     try:
         read(vendor, summed, vendor.defaults, policy.largest_card, regular[0].requested.name)
     except Denied as refusal:
-        message = f"{vendor.name} sums what {_names(regular)} request: {refusal.finding.message}"
-        raise deny(Reason.ONE_CONTAINER_ONLY, f"{message}; or let one request") from None
+        message = f"{vendor.name} adds up the requests of {_names(regular)}: {refusal.finding.message}"
+        raise deny(Reason.ONE_CONTAINER_ONLY, f"{message}; or keep the request of one container") from None

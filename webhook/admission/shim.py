@@ -39,11 +39,11 @@ _NOTHING: Final[Found] = {}
 def inject_shim(work: Plan) -> None:
     """Gives every container with a share the shim of the mapping under which it runs.
 
-    To be run after the guard, which may take a variable away that is then written here. Fills `Plan.deliveries`:
+    Runs after the guard, which may remove a variable that is written here. Fills `Plan.deliveries`:
     ``plugin`` where the shim is the device plugin's business, else the delivery's name.
 
     Raises:
-        Refused: something of the pod's collides with the shim, its limit cannot be written and the mapping denies that,
+        Denied: something of the pod's collides with the shim, its limit cannot be written and the mapping denies that,
             or ``LD_PRELOAD`` comes from elsewhere.
     """
     delivered: list[tuple[Slot, Delivery]] = []
@@ -72,7 +72,7 @@ def _inject(work: Plan, holding: Allocation, shim: Shim) -> Delivery:
     work.deliveries[container] = delivery.kind
     bare = delivery.kind == "none"
     if bare and shim.limit == "env":
-        message = f"no shim was injected, the limit is left to the device plugin: {why}"
+        message = f"no shim was injected, the device plugin enforces the limit: {why}"
         work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
         return NO_DELIVERY
     edits = work.edits.container(holding.slot)
@@ -89,17 +89,17 @@ def _inject(work: Plan, holding: Allocation, shim: Shim) -> Delivery:
 
 def _leave_to_plugin(work: Plan, holding: Allocation, shim: Shim, unmet: Need) -> None:
     container = holding.slot.name
-    message = f"{_said(holding.request, unmet)}, so the shim cannot be given a limit before the device is known"
-    remedy = "ask for memory as a size" if unmet == "memory" else "ask for cores in percent"
+    message = f"no limit for the shim follows from {_amount_text(holding.request, unmet)} before the device is known"
+    remedy = "request memory as a size" if unmet == "memory" else "request cores in percent"
     if shim.refuse_unmet:
         raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
     work.deliveries[container] = "plugin"
-    message = f"{message}; it is left to the device plugin: {remedy} if the shim is wanted"
+    message = f"{message}; the device plugin enforces it: {remedy} to use the shim"
     work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
 
 
-def _said(request: Request, dimension: Need) -> str:
-    return f"{dimension} is {request.memory if dimension == 'memory' else request.cores}"
+def _amount_text(request: Request, dimension: Need) -> str:
+    return f"{dimension} {request.memory if dimension == 'memory' else request.cores}"
 
 
 def _find(work: Plan, holding: Allocation, shim: Shim, edits: ContainerEdits) -> Found:
@@ -111,7 +111,7 @@ def _find(work: Plan, holding: Allocation, shim: Shim, edits: ContainerEdits) ->
         if entry.name in shim.names and index not in edits.env_removed:
             found.setdefault(entry.name, []).append((index, entry))
             if len(found[entry.name]) > MAX_SAME:
-                message = f"env {entry.name} stands there more than {MAX_SAME} times: write it once"
+                message = f"env {entry.name} is set more than {MAX_SAME} times: set it once"
                 raise deny(Reason.TOO_MANY, message, container=holding.slot.name, field=f"env[{entry.name}]")
     return found
 
@@ -145,8 +145,8 @@ def _lead_search_path(work: Plan, edits: ContainerEdits, shim: Shim, found: Foun
         _learn(values, LD_LIBRARY_PATH, path)
     if dropped:
         message = (
-            "empty elements of LD_LIBRARY_PATH were dropped, for the loader reads them as the current directory: "
-            "write it without a colon at either end and without two in a row"
+            "empty elements of LD_LIBRARY_PATH, which the loader reads as the current directory, were removed: "
+            "write no colon at either end and no two in a row"
         )
         work.findings.append(Finding(Reason.PATH_CLEANED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
 
@@ -165,8 +165,8 @@ def _add_search_path(work: Plan, edits: ContainerEdits, shim: Shim) -> None:
         edits.env_appended.append(shim.path_before_env_from)
         return
     edits.env_appended.append(shim.path_alone)
-    tail = f"{':'.join(shim.image_default)} stands for it" if shim.image_default else "nothing stands for it"
-    message = f"LD_LIBRARY_PATH replaces the image's own, {tail}: set it in the pod if the image needs another"
+    assumed = f"assumed to be {':'.join(shim.image_default)}" if shim.image_default else "assumed to be empty"
+    message = f"LD_LIBRARY_PATH replaces the image's own, {assumed}: set it in the pod if the image needs another"
     work.findings.append(Finding(Reason.IMAGE_PATH_ASSUMED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
 
 
@@ -190,7 +190,7 @@ def _lead_preload(edits: ContainerEdits, shim: Shim, found: Found) -> None:
         if present(entry.value_from):
             raise deny(
                 Reason.PRELOAD_FROM_ELSEWHERE,
-                "env LD_PRELOAD takes its value from elsewhere, so that the shim cannot be put before it: "
+                "env LD_PRELOAD is set by valueFrom, so the shim cannot be put first: "
                 "write the value itself, or remove it",
                 container=edits.slot.name,
                 field=f"env[{LD_PRELOAD}]",
@@ -214,10 +214,10 @@ def _set_variables(edits: ContainerEdits, shim: Shim, values: Mapping[str, str],
             continue
         for _, entry in entries:
             if present(entry.value_from) or (entry.value or "") != value:
-                theirs = "takes its value from elsewhere" if present(entry.value_from) else "has another value"
+                theirs = "is set by valueFrom" if present(entry.value_from) else "has another value"
                 raise deny(
                     Reason.COLLISION,
-                    f"env {name} of the pod {theirs}, and the shim needs {name}={value}: remove it",
+                    f"env {name} of the pod {theirs}, but the shim needs {name}={value}: remove it",
                     container=edits.slot.name,
                     field=f"env[{name}]",
                     value=entry.value,

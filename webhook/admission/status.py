@@ -1,6 +1,6 @@
-"""The account: what was read, in whose keys, what it means, what was filled in and written.
+"""The status annotation: what was requested, its meaning, the defaults that applied, and what was written.
 
-It tells; nothing is ever decided from it.
+It is for people and tools; no decision reads it.
 """
 
 from collections.abc import Mapping
@@ -26,7 +26,7 @@ def status_of(work: Plan, resolution: Resolution) -> dict[str, Any]:
 
 
 def status_text(data: Mapping[str, Any]) -> str:
-    """An status as it is kept in the annotation `vgpu-webhook.io/status`: compact JSON."""
+    """A status as the annotation `vgpu-webhook.io/status` has it: compact JSON."""
     return _encode(data).decode()
 
 

@@ -1,4 +1,4 @@
-"""What GPU keys a pod carries, and where: the part of a pod that decides, small enough to be remembered."""
+"""The GPU keys of a pod and their places: the part of a pod that decides, small enough to be a cache key."""
 
 import itertools
 from collections.abc import Iterator, Mapping
@@ -16,13 +16,13 @@ MAX_CONTAINERS: Final = 1024
 """Containers of a pod: a node runs some hundred pods, and no pod is made of more than some dozens."""
 
 MAX_WORDS: Final = 1024
-"""GPU keys of a pod, wherever they stand: eight for each container that may ask, and no vendor has so many."""
+"""GPU keys of a pod, wherever they stand: eight for each container that may request; no vendor has so many."""
 
 MAX_KEY: Final = 317
-"""Characters of a word: a domain of 253, a slash and a name of 63 is all that Kubernetes takes."""
+"""Characters of a key: a domain of 253, a slash and a name of 63 is all that Kubernetes takes."""
 
 MAX_VALUE: Final = 8 * 1024
-"""Characters of a key's value: room for a list with every container that may ask."""
+"""Characters of a key's value: enough for a list with every container that may request."""
 
 MAX_NAME: Final = 63
 """Characters of a container's name, a DNS label: messages, keys and variables hold it."""
@@ -38,7 +38,7 @@ class ContainerKeys(NamedTuple):
         name: the container's name.
         init: it runs before the others, or beside them as a native sidecar.
         resources: (name, text in limits or None, text in requests or None), by name, in canonical spelling.
-        perhaps: names that nobody knows, and that may be a key under a name of the cluster's own.
+        perhaps: unknown names that may be the cluster's own names of a key.
     """
 
     name: str
@@ -48,12 +48,12 @@ class ContainerKeys(NamedTuple):
 
 
 class PodKeys(NamedTuple):
-    """Everything of a pod that says what GPUs it asks for. Pods that come from one template are equal here.
+    """All parts of a pod that request GPUs, equal for pods of one template.
 
     Attributes:
         containers: all containers, init containers first, with their GPU resources.
         labels, annotations: the keys that any vendor reads, with their values.
-        node_selector: such keys of the nodeSelector; they say what others mean, and never ask.
+        node_selector: such keys of the nodeSelector; they qualify other keys, and never request.
     """
 
     containers: tuple[ContainerKeys, ...]
@@ -63,14 +63,14 @@ class PodKeys(NamedTuple):
 
 
 class Survey(NamedTuple):
-    """The keys of a pod, and what is amiss among its names.
+    """The keys of a pod, and findings about its names.
 
     Attributes:
-        words: what is there.
-        slots: the containers, in the order of `words.containers`.
-        asks: some container or annotation carries a key.
+        keys: the keys of the pod.
+        slots: the containers, in the order of `keys.containers`.
+        asks: whether a container or annotation carries a key.
         findings: misplaced and doubtful names.
-        refusal: a name for which the pod is refused: nearly a known key, or a key of a vendor inactive.
+        refusal: the denial of the pod: for a name that is nearly a known key, or a key of an inactive vendor.
     """
 
     keys: PodKeys
@@ -81,7 +81,7 @@ class Survey(NamedTuple):
 
 
 def survey(pod: Pod, policy: Policy) -> Survey:
-    """The GPU keys of a pod; how many and how long they are is looked at before anything else of them."""
+    """Find the GPU keys of a pod; their number and length are checked first."""
     try:
         return _survey(pod, policy)
     except Denied as refusal:
@@ -91,7 +91,7 @@ def survey(pod: Pod, policy: Policy) -> Survey:
 def _survey(pod: Pod, policy: Policy) -> Survey:
     count = container_count(pod)
     if count > MAX_CONTAINERS:
-        message = f"the pod has {count} containers: more than {MAX_CONTAINERS} are not looked through"
+        message = f"the pod has {count} containers, more than the limit of {MAX_CONTAINERS}: split the pod"
         raise deny(Reason.TOO_MANY, message)
     all_slots = slots(pod)
     findings: list[Finding] = []
@@ -161,15 +161,13 @@ def _read_keys(there: Mapping[str, str] | None, names: Names, room: int) -> tupl
 
 
 def _check_word(key: str, value: str, room: int) -> None:
-    """Refuses keys that are more or longer than any pod needs: all that follows is made of them."""
+    """Deny more or longer keys than any pod needs: later steps work on all of them."""
     if room <= 0:
-        raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU keys: leave out what it does not need")
+        raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU keys: remove those that it does not need")
     for text, most, what in ((key, MAX_KEY, "name"), (value, MAX_VALUE, "value")):
         if len(text) > most:
-            message = (
-                f"the {what} of a GPU key has {len(text)} characters, and {text[:40]!r} begins it: no honest one has"
-            )
-            raise deny(Reason.TOO_MANY, f"{message} more than {most}")
+            message = f"the {what} {text[:40]!r}… of a GPU key has {len(text)} characters: write at most {most}"
+            raise deny(Reason.TOO_MANY, message)
 
 
 def _check_names(all_slots: tuple[Slot, ...]) -> None:
@@ -185,8 +183,8 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
     if disputed is not None:
         owner, name = disputed
         message = (
-            f"{key} is a key of {owner.vendor}, which is not in force here: set `owners: {{{name}: {owner.vendor}}}`, "
-            "or write the keys of the vendor that is"
+            f"{key} is a key of {owner.vendor}, which is inactive here: set `owners: {{{name}: {owner.vendor}}}`, "
+            "or write the keys of the active vendor"
         )
         yield Finding(Reason.WORD_ON_STANDBY, message, slot.name, field_name)
         return
@@ -194,35 +192,39 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
     if near is None:
         for place, names in (("label", policy.labels), ("annotation", policy.annotations)):
             if key in names.exact:
-                message = (
-                    f"{key} has no effect as a resource: {names.exact[key][0].vendor} reads it as a {place} of the pod"
-                )
+                vendor = names.exact[key][0].vendor
+                message = f"{key} has no effect as a resource: {vendor} reads it as {_an(place)} of the pod"
                 yield Finding(Reason.MISPLACED_WORD, message, slot.name, field_name)
         return
     if near.sure:
-        message = f"{key} is no known resource; {near.suggestion}"
+        message = f"{key} is not a known resource; {near.suggestion}"
         yield Finding(Reason.NEAR_MISS, message, slot.name, field_name)
         return
-    message = f"{key} is no known resource and was left as it is; {near.suggestion}"
+    message = f"{key} is not a known resource and was left unchanged; {near.suggestion}"
     yield Finding(Reason.UNKNOWN_WORD, message, slot.name, field_name)
 
 
 def _misplaced(place: str, there: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
-    """Words that stand as a label or annotation where their vendor does not read them."""
+    """Keys in a label or annotation where their vendor does not read them."""
     here, elsewhere = policy.labels, policy.annotations
-    other = "an annotation"
+    other = "annotation"
     if place == "annotation":
-        here, elsewhere, other = policy.annotations, policy.labels, "a label"
+        here, elsewhere, other = policy.annotations, policy.labels, "label"
     for key in sorted(key for key in policy.request_keys if key in there):
         if key in here.exact:
             continue
         if key in policy.resources.exact:
             right = "under `resources.limits` of the container"
         elif key in elsewhere.exact:
-            right = f"as {other} of the pod"
+            right = f"as {_an(other)} of the pod"
         elif key in policy.node_selector.exact:
             right = "in the nodeSelector of the pod"
         else:
             continue
-        message = f"{key} has no effect as {'a label' if place == 'label' else 'an annotation'}: write it {right}"
+        message = f"{key} has no effect as {_an(place)}: write it {right}"
         yield Finding(Reason.MISPLACED_WORD, message, None, f"{place} {key}")
+
+
+def _an(place: str) -> str:
+    """A place with its article: ``a label``, ``an annotation``."""
+    return f"an {place}" if place == "annotation" else f"a {place}"

@@ -19,18 +19,18 @@ from webhook.request import FREE, Dimension, Memory, Request, Size
 class Translator:
     """Writes the request of one container."""
 
-    __slots__ = ("_given", "_one", "_policy", "_target")
+    __slots__ = ("_one", "_overrides", "_policy", "_target")
 
-    def __init__(self, one: ContainerRequest, target: Vendor, given: Overrides, policy: Policy) -> None:
+    def __init__(self, one: ContainerRequest, target: Vendor, overrides: Overrides, policy: Policy) -> None:
         self._one = one
         self._target = target
-        self._given = given
+        self._overrides = overrides
         self._policy = policy
 
     def write(self, request: Request, findings: list[Finding]) -> tuple[Request, Written]:
         """What is written, and the request that it says: without what the target's mapping lets drop, if need be."""
         one, target = self._one, self._target
-        namespace, _ = namespace_defaults(self._given, self._policy)
+        namespace, _ = namespace_defaults(self._overrides, self._policy)
         # An inactive target is read again by whoever owns its keys: only the check of the whole pod knows with what defaults.
         later = {} if target.inactive else defaults_for(target, target, namespace)[0]
         asked_memory = request.memory
@@ -48,9 +48,7 @@ class Translator:
             except NoEquivalent as why:
                 refusal = why
                 continue
-            message = (
-                f"{dimension} {wanted} cannot be carried by {target.name} and was dropped: nothing limits it there"
-            )
+            message = f"{target.name} cannot limit {dimension}: the request of {wanted} was dropped"
             findings.append(Finding(Reason.DIMENSION_DROPPED, message, one.name))
             return written_as, written
         asked = ", ".join(str(said) for said in one.key_values.values())
@@ -67,7 +65,7 @@ class Translator:
             return request, write(target, request, later, largest, name)
         except NoEquivalent as why:
             refusal = why
-        card = card_under(target, self._given.cards, self._policy)
+        card = card_under(target, self._overrides.cards, self._policy)
         if card is None or card.memory is None:
             raise refusal
         other = by_card(request, card.memory)
@@ -79,16 +77,16 @@ class Translator:
         except NoEquivalent as why:
             raise NoEquivalent((*why.reasons, *refusal.reasons)) from None
         message = (
-            f"memory {request.memory} per device is {other.memory} on {card.names} ({card.place} {card.label}), "
-            f"which has {bytes_text(card.memory)} by the setting `cards`"
+            f"memory {request.memory} per device was written as {other.memory}: {card.names} ({card.place} {card.label}) "
+            f"has {bytes_text(card.memory)} by the setting `cards`"
         )
         step = step_between("memory", request.memory, other.memory)
         findings.append(Finding(Reason.CARD_ASSUMED, message, name, card.label, card.names, step))
         return other, written
 
     def _missing_card(self, memory: Memory | None) -> str | None:
-        """What has to be said for the target to be able to say this memory, unless the device is known."""
-        cards = self._given.cards
+        """What to configure for the target to express this memory, unless the device is known."""
+        cards = self._overrides.cards
         if card_under(self._target, cards, self._policy) is not None:
             return None
         return missing_card(self._target, memory, cards, self._policy)
@@ -101,5 +99,5 @@ def _with(request: Request, dimension: Dimension, amount: Memory) -> Request:
 
 
 def _first_reasons(refusal: NoEquivalent) -> str:
-    """What came nearest, as much as a message has room for."""
-    return "; ".join(refusal.reasons[:2]) or "it has no form for it"
+    """The nearest forms, as many as fit into a message."""
+    return "; ".join(refusal.reasons[:2]) or "none of its forms fits"

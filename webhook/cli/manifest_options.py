@@ -1,4 +1,4 @@
-"""What commands on manifests are given: the options that say which pods and how, and the documents behind them."""
+"""Options of the commands on manifests, and the documents that they name."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -27,7 +27,7 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
     """Give a command ``-f``, ``--namespace``, ``--to``, ``--template-path`` and the options of `configured`.
 
     Args:
-        required: it does nothing without ``-f``.
+        required: whether the command requires ``-f``.
     """
     files = click.option(
         "-f",
@@ -36,20 +36,20 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         metavar="FILE|DIR|-",
         multiple=True,
         required=required,
-        help="Manifests: YAML or JSON; of a folder every such file in it and below it. Repeatable.",
+        help="Manifests in YAML or JSON; a folder is read recursively. Repeatable.",
     )
     namespace = click.option(
-        "-n", "--namespace", metavar="NAME", help="Namespace of documents that name none.  [default: default]"
+        "-n", "--namespace", metavar="NAME", help="Namespace of objects that name none.  [default: default]"
     )
     target = click.option(
-        "--to", "target", metavar="VENDOR", help="Write every request in this vendor's keys, for instance nvidia."
+        "--to", "target", metavar="VENDOR", help="Translate every request to this vendor, for instance nvidia."
     )
     template_paths = click.option(
         "--template-path",
         "template_paths",
         metavar="PATH",
         multiple=True,
-        help="Where another kind holds pod templates: spec.pytorchReplicaSpecs.*.template, * for any key. Repeatable.",
+        help="Path of pod templates in other kinds, * for any key: spec.pytorchReplicaSpecs.*.template. Repeatable.",
     )
 
     def all_of_them(command: Command) -> Command:
@@ -59,11 +59,11 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
 
 
 def policy_for(mappings: Path | None, settings: Path | None, target: str | None) -> "Policy":
-    """The policy that the options say.
+    """The policy of these options.
 
     Raises:
         Failure: a document cannot be read, or is wrong.
-        click.BadParameter: no vendor is called like the target.
+        click.BadParameter: the target is not a vendor.
     """
     policy = configured_policy(mappings, settings)
     if target is not None and target not in policy.vendors:

@@ -1,4 +1,4 @@
-"""Options that several commands have: which policy is in force, and which cluster it is."""
+"""Options that several commands share: the policy and the cluster."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -20,13 +20,13 @@ def configured(command: Command) -> Command:
         "--mappings",
         metavar="DIR",
         type=click.Path(path_type=Path),
-        help="Mapping documents (*.yaml) over the built-in ones: a vendor of the same name is replaced.",
+        help="Mapping documents (*.yaml) beside the built-in ones; a vendor of the same name is replaced.",
     )
     settings = click.option(
         "--settings",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help="The settings document: target, owners, largestCard, devices, cardLabels, podSecurityDefault, nodeName, "
+        help="The settings document: target, owners, largestCard, cards, cardLabels, podSecurityDefault, nodeName, "
         "resourceClaims, neverTouched, optInLabel, timeoutSeconds.",
     )
     return mappings(settings(command))
@@ -36,18 +36,18 @@ def of_cluster(only_with: str = "") -> Callable[[Command], Command]:
     """Give a command the options ``--kubeconfig`` and ``--release-namespace``.
 
     Args:
-        only_with: the option without which they mean nothing, as the beginning of their help.
+        only_with: the option that they require, as the beginning of their help.
     """
     kubeconfig = click.option(
         "--kubeconfig",
         metavar="FILE",
         type=click.Path(path_type=Path),
-        help=f"{only_with}How to reach the API server: without it KUBECONFIG, the pod's service account, or ~/.kube/config.",
+        help=f"{only_with}The kubeconfig file. Without it: KUBECONFIG, the pod's service account, or ~/.kube/config.",
     )
     release_namespace = click.option(
         "--release-namespace",
         metavar="NS",
-        help=f"{only_with}The webhook's own namespace, whose ConfigMaps are the policy: in a pod the pod's own, else "
+        help=f"{only_with}The namespace of the webhook and of its ConfigMaps. Without it: the pod's own, or "
         "vgpu-webhook.",
     )
 
@@ -58,7 +58,7 @@ def of_cluster(only_with: str = "") -> Callable[[Command], Command]:
 
 
 def configured_policy(mappings: Path | None, settings: Path | None, target: str | None = None) -> "Policy":
-    """The policy that these options say; a `target` beats that of the settings.
+    """The policy of these options; `target` overrides that of the settings.
 
     Raises:
         Failure: a document cannot be read, or is wrong.

@@ -56,7 +56,7 @@ def _origin(one: ContainerRequest, reading: Reading, dimension: Dimension) -> tu
         return "name", "so says the name"
     if dimension == "cores" and form.absent.cores is FREE and reading.request.whole:
         return "absent", "where all memory is taken nobody else fits"
-    return "absent", f"not said: that is what it means to {vendor.name}"
+    return "absent", f"not specified: the meaning for {vendor.name}"
 
 
 def _counted(one: ContainerRequest, form: Form, dimension: Dimension) -> KeyValue | None:

@@ -21,16 +21,16 @@ def _place(command: Callable[..., None]) -> Callable[..., None]:
         "--state-dir",
         metavar="DIR",
         type=click.Path(path_type=Path, file_okay=False),
-        help="The folder of a server that keeps its certificates there, instead of a cluster.",
+        help="The folder in which a server keeps its certificates, instead of a cluster.",
     )
     return of_cluster()(state_dir(command))
 
 
 @click.group()
 def certs() -> None:
-    """Show the webhook's certificates, and ask for new ones before their time.
+    """Show the webhook's certificates, or request new ones early.
 
-    Nothing has to be done: the replicas renew them by themselves. No command shows a key.
+    The replicas renew them without these commands. No command shows a private key.
     """
 
 
@@ -39,13 +39,13 @@ def certs() -> None:
 @click.option(
     "--address",
     metavar="HOST:PORT",
-    help="Ask the server there what it serves.  [default: the address in the registration]",
+    help="The server whose certificate is shown.  [default: the address in the webhook configuration]",
 )
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def show(
     kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None, address: str | None, output: str
 ) -> None:
-    """Print what is kept, what is served, until when, and who trusts it."""
+    """Print the stored and the served certificates, their expiry, and what trusts them."""
     from webhook.cli.output.certificates import report, served_at, text
     from webhook.doctor.stored_certificates import read_kept
 
@@ -60,15 +60,14 @@ def show(
 @click.option(
     "--ca",
     is_flag=True,
-    help="A new CA, and a serving certificate under it; without it a new serving certificate under the same one.",
+    help="Also a new CA; without it, only a new serving certificate of the same CA.",
 )
 def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Path | None, *, ca: bool) -> None:
-    """Ask for a new serving certificate, or a new CA; the running replicas make it.
+    """Request a new serving certificate, or a new CA; the running replicas create it.
 
-    Returns at once. A new serving certificate is served within seconds. A new CA is first made known to the API
-    servers, and leaves under it are served once they have had the settle time to learn of it (serve --ca-settle). A
-    certificate that somebody else
-    keeps (serve --certificate-dir) is left to them: the command says where it is from, and how it is renewed there.
+    Returns at once. A new serving certificate is served within seconds. A new CA is published to the API servers first;
+    its serving certificates are used after the settle time (serve --ca-settle). A certificate that another system renews
+    (serve --certificate-dir) is not changed: the command prints where it comes from and how to renew it there.
     """
     from certs.state import RotationRequest
     from webhook.doctor.stored_certificates import ask
@@ -81,7 +80,7 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
 
 @contextmanager
 def _failures() -> Iterator[None]:
-    """What cannot be read, written or asked for, told as other commands do."""
+    """Report errors as other commands do."""
     from certs.problem import CertificateError
     from webhook.cluster.client.api import ApiError
     from webhook.doctor.provided_certificates import ProvidedError
@@ -98,7 +97,7 @@ def _where(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     if state_dir is None:
         return Cluster(kubeconfig, release_namespace)
     if kubeconfig is not None or release_namespace is not None:
-        raise click.UsageError("--state-dir stands for itself: leave --kubeconfig and --release-namespace out")
+        raise click.UsageError("--state-dir replaces a cluster: remove --kubeconfig and --release-namespace")
     if not state_dir.is_dir():
         raise Failure([f"{state_dir}: no such folder"])
     return state_dir

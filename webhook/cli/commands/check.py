@@ -35,26 +35,25 @@ BROKEN: Final = 2
     "-o",
     "--output",
     type=click.Choice(["text", "json"]),
-    help="Without files: lines for a person (text), or the same as data.",
+    help="Without files: the report as text or JSON.",
 )
 def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: str | None, output: str | None) -> None:
     """Check an installation; or, with FILEs, mapping and settings documents.
 
-    Without files: looks at a cluster from outside, changes nothing there, and tells for each check whether all is well
-    (✓), somebody should look (‼), or something does not work (×), with the next command.
+    Without files: examines the cluster without changing it, and reports each check as passed (✓), a warning (‼) or
+    failed (×), with the next command to run.
 
-    With files: checks the documents in them, together, over the built-in mappings, without a cluster. They stand there
-    plainly, or in ConfigMaps. Of a folder every YAML and JSON file in it and below it is read, - is standard input. Of other
-    objects only this is told, as a warning: a DeviceClass that serves a key of a mapping, and a pod, or a template of pods,
-    with a resource claim beside a GPU request in one container.
+    With files: checks their documents together with the built-in mappings, without a cluster. Documents are plain or in
+    ConfigMaps. Folders are read recursively, - is standard input. In other objects, these get a warning: a DeviceClass
+    that serves a key of a mapping, and a pod or pod template with a resource claim beside a GPU request in one container.
 
     \b
-    Exit codes with files:    0 all of them would be in force; a vendor that has to be configured first is told on stderr
-                              1 they would not: every problem with file, line, path and what to write instead;
-                                or nothing was found
-    Exit codes without files: 0 it works, as far as can be seen
-                              2 something does not
-                              1 nothing says where the cluster is
+    Exit codes with files:    0 all documents are valid; a vendor that must be configured first is reported on stderr
+                              1 a document is invalid: every problem with file, line, path and what to write instead;
+                                or there is no document
+    Exit codes without files: 0 no check failed
+                              2 a check failed
+                              1 no cluster is configured
 
     \b
     Examples:
@@ -66,7 +65,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         _examine(kubeconfig, release_namespace, output or "text")
         return
     if any(option is not None for option in (kubeconfig, release_namespace, output)):
-        raise click.UsageError("files are checked without a cluster: leave the options out, or the files")
+        raise click.UsageError("options of the cluster do not apply to files: remove the options, or the files")
     from webhook.cli.manifests.allocations import allocation_warnings
     from webhook.cli.manifests.documents import documents_of, header_warnings, objects_in
     from webhook.cli.manifests.own_keys import own_key_warnings
@@ -81,7 +80,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         found += more
         problems += wrong
     if not found and not objects and not problems:
-        raise Failure([f"{', '.join(files)}: nothing found: no document is in it"])
+        raise Failure([f"{', '.join(files)}: no document found"])
     policy, together = _together(found, partial=bool(problems))
     problems += together
     if problems or policy is None:

@@ -33,15 +33,15 @@ def explain(
     name: str | None,
     output: Literal["text", "json"],
 ) -> None:
-    """Explain what becomes of manifests and why, or what a key means.
+    """Explain how the webhook changes manifests and why, or what a key means.
 
-    For each container that asks for a GPU: in which keys and what they mean, what was filled in and from where, what is
-    written and why, what was rounded or lost, what happens to scheduler and shim; and, when it is denied, what to write
-    instead. Objects and namespaces are treated as by `mutate`.
+    For each container that requests a GPU: its keys and their meaning, the defaults and their origin, what is written
+    and why, what is rounded or lost, and the scheduler and shim; if it is denied, what to write instead. Objects and
+    namespaces are handled as by `mutate`.
 
     \b
     Exit codes: 0 done
-                1 usage, input that cannot be read, or a key that nobody knows
+                1 usage, input that cannot be read, or an unknown key
                 2 an object is denied
 
     \b
@@ -50,9 +50,9 @@ def explain(
       vgpu-webhook explain --name aliyun.com/gpu-mem
     """  # noqa: D301  (click's mark for a paragraph that is not to be filled)
     if (name is None) == (not files):
-        raise click.UsageError("say what to explain: manifests with -f, or a key with --name")
+        raise click.UsageError("nothing to explain: name manifests with -f, or a key with --name")
     if name is not None and (namespace, target, template_paths) != (None, None, ()):
-        raise click.UsageError("--namespace, --to and --template-path belong to manifests: leave them out with --name")
+        raise click.UsageError("--namespace, --to and --template-path apply to manifests only: remove them, or --name")
     policy = policy_for(mappings, settings, target)
     if name is not None:
         _word(name, policy, output)

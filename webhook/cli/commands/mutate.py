@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     type=click.Choice(["yaml", "json", "patch", "diff"]),
     default="yaml",
     show_default=True,
-    help="patch: one JSON Patch for each object and line; diff: what changes.",
+    help="patch: one JSON Patch per object, each on a line; diff: unified differences.",
 )
 def mutate(
     *,
@@ -38,9 +38,9 @@ def mutate(
 ) -> None:
     """Print manifests as the cluster would store them.
 
-    Treated are pods and the pod templates of Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController,
-    Job and CronJob, in lists too; other kinds pass through unchanged. Namespace documents in the input say how the
-    pods in them are treated and are not printed; a namespace without one counts as opted in.
+    Pods are changed, and the pod templates of Deployment, StatefulSet, DaemonSet, ReplicaSet, ReplicationController,
+    Job and CronJob, also in lists; other kinds pass through unchanged. Namespace objects in the input configure how
+    their pods are handled and are not printed; a namespace without one counts as opted in.
 
     \b
     Exit codes: 0 done

@@ -17,18 +17,18 @@ _PEM: Final = b"-----BEGIN CERTIFICATE-----"
 
 @click.command()
 @click.option("--service", metavar="NS/NAME", help="The Service in front of the webhook.")
-@click.option("--url", metavar="URL", help="Instead of a Service: an https URL that API servers can reach.")
+@click.option("--url", metavar="URL", help="An https URL that API servers can reach, instead of a Service.")
 @click.option(
     "--ca-file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The CAs of the webhook's certificate, PEM. Without it something else has to fill in caBundle.",
+    help="The CAs of the webhook's certificate, in PEM. Without it, another system has to fill in caBundle.",
 )
 @configured
 @click.option(
     "--release-namespace",
     metavar="NS",
-    help="The webhook's own namespace, whose pods never wait for it.  [default: the Service's]",
+    help="The webhook's own namespace, whose pods are excluded.  [default: the Service's]",
 )
 def registration(  # noqa: PLR0917  (click passes them by name)
     service: str | None,
@@ -40,8 +40,8 @@ def registration(  # noqa: PLR0917  (click passes them by name)
 ) -> None:
     """Print the MutatingWebhookConfiguration of a policy as YAML.
 
-    It lets through the pods that carry GPU keys of these mappings, and no others. Print it again when mappings change;
-    the same policy gives the same bytes.
+    It selects the pods that carry GPU keys of these mappings, and no others. Print it again when mappings change; the
+    same policy gives the same bytes.
     """
     from webhook.cli.output.yaml_output import yaml_text
     from webhook.cluster.registration.desired import Service, Site, desired_from
@@ -57,17 +57,17 @@ def _address(service: str | None, url: str | None) -> "Service | str":
     from webhook.cluster.registration.desired import Service
 
     if (service is None) == (url is None):
-        raise click.UsageError("write where API servers find the webhook: --service NS/NAME, or --url URL")
+        raise click.UsageError("exactly one of --service NS/NAME and --url URL is required")
     if service is not None:
         namespace, slash, name = service.partition("/")
         if not (namespace and slash and name) or "/" in name:
-            raise click.BadParameter(f"{service!r} is no NS/NAME", param_hint="--service")
+            raise click.BadParameter(f"{service!r} is not NS/NAME", param_hint="--service")
         return Service(namespace, name)
     assert url is not None  # noqa: S101  (one of them is given)
     parts = urlsplit(url)
     # The API server refuses anything else, a query and a user among it.
     if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username is not None:
-        raise click.BadParameter(f"{url!r} is no https URL without query, fragment and user", param_hint="--url")
+        raise click.BadParameter(f"{url!r} is not an https URL without query, fragment and user", param_hint="--url")
     return url
 
 
@@ -79,5 +79,5 @@ def _bundle(ca_file: Path | None) -> bytes:
     except OSError as error:
         raise Failure([f"{error.filename}: {error.strerror}"]) from error
     if _PEM not in bundle:
-        raise Failure([f"{ca_file}: holds no certificate in PEM"])
+        raise Failure([f"{ca_file}: no PEM certificate found"])
     return bundle

@@ -31,7 +31,7 @@ class EndpointType(click.ParamType["Endpoint"]):
             return value
         host, colon, port = str(value).rpartition(":")
         if not colon or not re.fullmatch(r"[0-9]{1,5}", port, re.ASCII) or int(port) > MAX_PORT:
-            self.fail(f"{value!r} is no ADDR:PORT, such as 127.0.0.1:8443, [::1]:8443 or :8443", param, ctx)
+            self.fail(f"{value!r} is not ADDR:PORT, such as 127.0.0.1:8443, [::1]:8443 or :8443", param, ctx)
         host = host.removeprefix("[").removesuffix("]")
         return Endpoint(host or None, int(port))
 
@@ -48,66 +48,68 @@ Endpoints:
   http://PLAIN-LISTEN/readyz       ready for reviews
   http://PLAIN-LISTEN/metrics      for Prometheus
 
-SIGTERM ends the server after the drain grace, in which it goes on answering. Ctrl-C, or a second SIGTERM, ends it as
-soon as what is in flight is answered.
+SIGTERM ends the server after the drain grace, during which it still answers. Ctrl-C, or a second SIGTERM, ends it as
+soon as the requests in flight are answered.
 
 Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, such as VGPU_WEBHOOK_STATE_DIR.""",
 )
 @click.option(
     "--standalone",
     is_flag=True,
-    help="Serve without a cluster: an own certificate authority, mappings and namespaces from files.",
+    help="Serve without a cluster: with a CA of its own, and mappings and namespaces from files.",
 )
-@click.option("--listen", type=ENDPOINT, default=":8443", help="Where reviews are answered, over TLS.")
-@click.option("--plain-listen", type=ENDPOINT, default=":8080", help="Where probes and Prometheus are answered.")
+@click.option("--listen", type=ENDPOINT, default=":8443", help="Address for admission reviews, over TLS.")
+@click.option("--plain-listen", type=ENDPOINT, default=":8080", help="Address for probes and Prometheus.")
 @configured
 @click.option(
     "--namespaces",
     metavar="FILE|DIR",
     type=click.Path(path_type=Path),
-    help="Namespace documents (YAML): a review says nothing of its namespace but the name. One that is not among them "
-    "counts as opted in, with Pod Security privileged.",
+    help="Namespace objects (YAML), for their labels and annotations. A namespace without one counts as opted in, "
+    "with Pod Security level privileged.",
 )
 @of_cluster()
-@click.option("--url", metavar="URL", help="The https URL under which API servers reach the webhook, if not a Service.")
 @click.option(
-    "--service", metavar="NS/NAME", help="The Service in front of it: in a pod RELEASE-NAMESPACE/vgpu-webhook."
+    "--url", metavar="URL", help="The https URL at which API servers reach the webhook, instead of a Service."
+)
+@click.option(
+    "--service", metavar="NS/NAME", help="The Service of the webhook. In a pod: RELEASE-NAMESPACE/vgpu-webhook."
 )
 @click.option(
     "--registration",
     type=click.Choice(["managed", "static", "off"]),
     default="managed",
-    help="Who keeps the registration: the webhook, somebody else while it tells what is lacking, or nobody asks.",
+    help="The webhook configuration: kept by the webhook (managed), only compared and reported (static), or ignored (off).",
 )
 @click.option("--reuse-port", is_flag=True, help="Share the port with other processes on this machine.")
 @click.option(
     "--state-dir",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Where a CA of its own and certificate are kept; clients have to trust DIR/ca.crt. In a cluster they are kept in "
-    "the Secret vgpu-webhook-certificates if this is not said; with --standalone in .vgpu-webhook.",
+    help="Folder for the webhook's own CA and certificate; clients have to trust DIR/ca.crt. Without it: the Secret "
+    "vgpu-webhook-certificates in a cluster, .vgpu-webhook with --standalone.",
 )
 @click.option(
     "--certificate-dir",
     metavar="DIR",
     type=click.Path(path_type=Path, file_okay=False),
-    help="A certificate that somebody else keeps, such as a mounted Secret of cert-manager: tls.crt, tls.key, perhaps "
-    "ca.crt. It is followed, and never written.",
+    help="Folder with a certificate that another system renews, such as a mounted Secret of cert-manager: tls.crt, "
+    "tls.key, optionally ca.crt. It is reloaded when it changes, and never written.",
 )
 @click.option(
     "--ca-settle",
     metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=120,
-    help="For how long a new CA is published before a certificate under it is served: API servers learn of it at "
-    "different moments.",
+    help="Time between publishing a new CA and serving a certificate that it signed: API servers need it to learn the "
+    "CA.",
 )
 @click.option(
     "--leaf-days",
     metavar="DAYS",
     type=click.IntRange(1, 825),
     default=90,
-    help="For how long an own certificate is valid; it is renewed after two thirds of that.",
+    help="Validity of the webhook's own serving certificates; they are renewed after two thirds of it.",
 )
 @click.option(
     "--extra-name",

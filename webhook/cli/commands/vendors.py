@@ -29,19 +29,21 @@ _SHARED = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 @click.option(
     "--matrix",
     is_flag=True,
-    help="Show what becomes of each vendor's requests in the keys of each other; all pairs take half a minute.",
+    help="Show how each vendor's requests translate to each other vendor; all pairs take half a minute.",
 )
 @click.option(
-    "--to", metavar="TARGET", help="With NAME and --matrix: every interval of NAME's requests for one target."
+    "--to", metavar="TARGET", help="With NAME and --matrix: every interval of NAME's requests, for one target."
 )
 @click.option(
     "--markdown",
     is_flag=True,
     help="Print docs/keys.md, with --matrix docs/matrix.md, with --sources docs/sources.md.",
 )
-@click.option("--sources", is_flag=True, help="Show what each mapping was held against: versions, with the day.")
+@click.option(
+    "--sources", is_flag=True, help="Show the sources that each mapping was checked against: versions, with the date."
+)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of mapping documents, for editors.")
-@click.option("--cluster", is_flag=True, help="Show what is in force in a cluster, and from which ConfigMap.")
+@click.option("--cluster", is_flag=True, help="Show the mappings in force in a cluster, and their ConfigMaps.")
 @of_cluster("With --cluster: ")
 def vendors(  # noqa: PLR0917  (click passes them by name)
     name: str | None,

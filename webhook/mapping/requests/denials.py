@@ -74,12 +74,12 @@ def without_row(vendor: Vendor, entry: KeyValue) -> str:
         others = variable.elsewhere.get(name or "")
         if others:
             return (
-                f"{name} is not of {', '.join(variable.models)}; it is of {', '.join(others)}: "
-                f"if the cluster has such a device, add it to `model`; else write one of {listed}"
+                f"{name} is not available on {', '.join(variable.models)}, but on {', '.join(others)}: "
+                f"if the cluster has such a device, add it to `model`; otherwise write one of {listed}"
             )
     if rows:
-        return f"what that holds is not known; known are {listed}"
-    return f"what that holds is not known; none is defined: `extends: {vendor.name}` adds `rows`"
+        return f"its size is not known: write one of {listed}"
+    return f"its size is not known: add `rows` with `extends: {vendor.name}`"
 
 
 def _nearest(numbers: list[Number | None], *, max_first: bool) -> str:

@@ -56,7 +56,9 @@ def read(
     binding = {name: value for entry in key_values.values() for name, value in entry.binding}
     listed = ", ".join(spelling(key, binding) for key in vendor.keys.values() if key.kind == "amount")
     raise deny(
-        Reason.NO_FORM, f"{keys_text} make no request; the keys of {vendor.name} are {listed}", container=container
+        Reason.NO_FORM,
+        f"{keys_text}: no valid combination of keys; those of {vendor.name} are {listed}",
+        container=container,
     )
 
 
@@ -70,7 +72,7 @@ def _deny_too_many(vendor: Vendor, key_values: KeyValues, container: str) -> Non
 
 
 def _too_many(entry: KeyValue | str, devices: int, instead: str, container: str) -> Denied:
-    message = f"{entry} requests {devices} devices, and no node has so many: {instead}"
+    message = f"{entry} requests {devices} devices, more than any node has: {instead}"
     field, value = (entry.key, entry.text) if isinstance(entry, KeyValue) else (None, None)
     return deny(Reason.TOO_LARGE, message, container=container, field=field, value=value)
 
@@ -150,14 +152,18 @@ class _Reader:
             return self._no_row(self._unknown)
         if (why := unset(self._vendor)) is not None:
             entry = next(iter(self._key_values.values()))
-            return self._denied(Reason.SIZE_UNKNOWN, f"{entry}: what that holds has to be configured: {why}", entry)
+            return self._denied(
+                Reason.SIZE_UNKNOWN, f"{entry}: the size of its devices is not configured: {why}", entry
+            )
         names = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
         keys = [key for name in names for key in self._vendor.by_dimension[name]]
         if request.devices is None and isinstance(self._form.devices, Derived):
             keys.append(self._form.devices.key)
         binding = {name: value for entry in self._key_values.values() for name, value in entry.binding}
         keys_text = ", ".join(spelling(self._vendor.keys[key], binding) for key in keys)
-        return self._denied(Reason.DIMENSION_MISSING, f"{' and '.join(names)} must be said: add {keys_text or 'them'}")
+        return self._denied(
+            Reason.DIMENSION_MISSING, f"{' and '.join(names)} must be specified: add {keys_text or 'them'}"
+        )
 
     def _no_row(self, entry: KeyValue) -> Denied:
         """Deny a name without a row, or leave it unchanged.
@@ -176,7 +182,7 @@ class _Reader:
         devices, entry = self._counted()
         if devices is not None and devices > MAX_DEVICES:
             derived = self._form.devices
-            instead = f"write {derived.per} for each" if isinstance(derived, Derived) else "write their number"
+            instead = f"write {derived.per} for each" if isinstance(derived, Derived) else "write the number of devices"
             raise _too_many(entry or self._form.name, devices, instead, self._container)
         return devices
 
@@ -201,7 +207,7 @@ class _Reader:
         if count.denominator == 1:
             return int(count)
         if derived.rounding is None:
-            raise self._denied(Reason.NOT_DIVISIBLE, f"{entry} is no multiple of {derived.per}", entry)
+            raise self._denied(Reason.NOT_DIVISIBLE, f"{entry} is not a multiple of {derived.per}: write one", entry)
         rounded = count.__floor__() if derived.rounding == "down" else count.__ceil__()
         if rounded == 0:
             raise self._denied(Reason.NOT_LEGAL, f"{entry} is less than one device: write {derived.per} or more", entry)
@@ -225,13 +231,17 @@ class _Reader:
     def _value(self, dimension: Dimension, entry: KeyValue, devices: int | None) -> Memory:
         key = self._key(entry)
         if key.unit is None:
-            raise self._denied(Reason.UNIT_NOT_CONFIGURED, f"{entry}: the unit has to be configured: {key.why}", entry)
+            raise self._denied(
+                Reason.UNIT_NOT_CONFIGURED, f"{entry}: the unit of this key is not configured: {key.why}", entry
+            )
         per_device = self._per_device(key, entry, devices)
         number = self._legal(key, entry, per_device)
         if number > per_device and key.rounding == "up":
             total = simplest(number * devices) if key.total and devices else number
             self._corrections[key.name] = total
-            message = f"{entry} becomes {format_value(total)}: the vendor takes {self._legal_text(key)}"
+            message = (
+                f"{entry} was raised to {format_value(total)}: {self._vendor.name} accepts {self._legal_text(key)}"
+            )
             step = Step(entry.key, entry.text, format_value(total), signed_text(total - entry.number))
             self._report(Reason.CORRECTED, message, entry, step)
         if self._row is not None and number in self._row.all.get(key.name, ()):
@@ -251,7 +261,7 @@ class _Reader:
             floor = share.__floor__()
             if floor > 0:
                 over = f"{entry.text} over {devices} devices"
-                message = f"{entry.key}: {over} gives {format_value(floor)} each"
+                message = f"{entry.key}: {over} is rounded down to {format_value(floor)} each"
                 self._report(Reason.ROUNDED_DOWN, message, entry, Step(entry.key, over, f"{format_value(floor)} each"))
                 return floor
         below, above = (ceil_to(entry.number, devices) - devices, ceil_to(entry.number, devices))
@@ -259,7 +269,7 @@ class _Reader:
         count = self._count_text()
         raise self._denied(
             Reason.NOT_DIVISIBLE,
-            f"{entry} is a total over {devices} devices{count} and does not divide by {devices}: write {choices}",
+            f"{entry} is a total over {devices} devices{count} and not divisible by {devices}: write {choices}",
             entry,
         )
 
@@ -288,7 +298,9 @@ class _Reader:
         if rounded is None:
             per = " per device" if key.total else ""
             raise self._denied(
-                Reason.NOT_LEGAL, f"{entry} is not legal: the vendor takes {self._legal_text(key)}{per}", entry
+                Reason.NOT_LEGAL,
+                f"{entry} is not allowed: {self._vendor.name} accepts {self._legal_text(key)}{per}",
+                entry,
             )
         return rounded
 
@@ -302,7 +314,7 @@ class _Reader:
 
     def _too_large(self, key: Key, entry: KeyValue, value: Size) -> str:
         unit = key.unit or 1
-        first_part = f"{entry} is {bytes_text(value.bytes)} per device: the key counts {bytes_text(unit)} by itself"
+        first_part = f"{entry} is {bytes_text(value.bytes)} per device: the unit of the key is {bytes_text(unit)}"
         instead = [
             f"if {counted} were meant, write {format_value(number)} ({format_value(number)} means {bytes_text(number * unit)})"
             for counted, number in sizes_meant(key, entry, value.bytes, self._largest)
@@ -338,12 +350,12 @@ class _Reader:
             if entry is counted or entry.word in needed:
                 continue
             why = f"beside {counted}" if counted is not None else f"in the form {self._form.name!r}"
-            self._report(Reason.WORD_IGNORED, f"{entry} has no effect {why}: leave it out", entry)
+            self._report(Reason.WORD_IGNORED, f"{entry} has no effect {why}: remove it", entry)
 
     def _report_less(self, entry: KeyValue, number: Number, taken: Number) -> None:
         """Report that the vendor rounds down; `number` is that of the key, or its part for each device."""
         before, each = (entry.text, "") if number == entry.number else (f"{format_value(number)} each", " each")
-        message = f"{entry} counts as {format_value(taken)}{each} there"
+        message = f"{entry} is rounded down to {format_value(taken)}{each} by {self._vendor.name}"
         step = Step(entry.key, before, f"{format_value(taken)}{each}", signed_text(simplest(taken - number)))
         self._report(Reason.ROUNDED_DOWN, message, entry, step)
 

@@ -87,7 +87,7 @@ def _write_form(
     for name, number in numbers.items():
         spelled = spelling(form.keys[name], variables)
         if "{" in spelled:
-            raise NoEquivalent((f"what {spelled} is to be written as is not configured (`variables`: `write`)",))
+            raise NoEquivalent((f"the name to write for {spelled} is not configured (`variables`: `write`)",))
         if number > MAX_VALUE:
             raise NoEquivalent(
                 (f"{spelled} would be {format_value(number)}, more than any resource can hold (2^63 - 1)",)
@@ -98,12 +98,10 @@ def _write_form(
     except Denied as refusal:
         raise NoEquivalent((refusal.finding.message,)) from None
     if reading.form is not form:
-        raise NoEquivalent((f"it would be read as {reading.form.name!r}",))
+        raise NoEquivalent((f"it would be read back as {reading.form.name!r}",))
     for dimension, default in reading.filled.items():
         value = getattr(request, dimension)
-        raise NoEquivalent(
-            (f"no key specifies {dimension} {value}, and {default.named(dimension)} would be filled in",)
-        )
+        raise NoEquivalent((f"no key specifies {dimension} {value}, and {default.named(dimension)} would apply",))
     _compare(form, request, reading, numbers, row)
     return Written(form, key_values, reading)
 
@@ -151,7 +149,7 @@ def _number(
         return None
     number = number_for(replace(key, values=form.values(key, row)), value, 1 if counts else devices)
     if number is None:
-        raise NoEquivalent((f"{_spelled(target, key, request)} cannot say {value}",))
+        raise NoEquivalent((f"{_spelled(target, key, request)} cannot express {value}",))
     return key.name, number
 
 
@@ -216,8 +214,8 @@ def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Req
     if getattr(meant, dimension) != value:
         for key in form.keys.values():
             if dimension in key.dimensions and key.unit is None:
-                raise NoEquivalent((f"the unit of {_spelled(target, key, request)} has to be configured: {key.why}",))
-        raise NoEquivalent((f"no key of {target.name} says {dimension} {value}",))
+                raise NoEquivalent((f"the unit of {_spelled(target, key, request)} is not configured: {key.why}",))
+        raise NoEquivalent((f"no key of {target.name} can express {dimension} {value}",))
 
 
 def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
@@ -237,7 +235,7 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
         name, row = min(sufficient, key=lambda pair: _size_of(pair[1]))
         return ((variable.name, name),), row
     if (why := unset(target)) is not None:
-        raise NoEquivalent((f"what one of its devices holds has to be configured: {why}",))
+        raise NoEquivalent((f"the size of its devices is not configured: {why}",))
     if any(variable.rows for variable in target.variables.values()):
         raise NoEquivalent(
             (f"which of its names may be written is not configured (`variables` of {target.name}: `write`)",)
