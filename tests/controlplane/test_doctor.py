@@ -82,7 +82,9 @@ def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
     for name, more in ((OWN, {}), (TEAM, {LABEL: "enabled", **labels})):
         metadata = {"name": name, "labels": more}
         control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-    settings = {"settings.yaml": f"target: nvidia\noptInLabel: {LABEL}\n"}
+    settings = {
+        "settings.yaml": f"apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\ntarget: nvidia\noptInLabel: {LABEL}\n"
+    }
     metadata = {"name": "vgpu-webhook-settings", "namespace": OWN}
     client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": settings}).accepted()
     client.create({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "doctor-node"}}).accepted()
@@ -309,7 +311,7 @@ def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> 
     bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error"}
     assert diagnosis.bad() == bad
     assert "no caBundle" in diagnosis.checks["bundle"]["message"]
-    assert "no certificate to show" in diagnosis.checks["served"]["message"]
+    assert "a webhook without a certificate" in diagnosis.checks["served"]["message"]
     plane.client.delete(GROUP, KIND, NAME).accepted()
 
 

@@ -13,6 +13,7 @@ from tests.controlplane.product import PROGRAM
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.registration.desired import NAME as REGISTRATION
 from webhook.labels import MAPPING
+from webhook.mapping.document.schema_types import API_VERSION
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
 
@@ -124,32 +125,37 @@ def test_policy_is_in_order(helm: Chart, name: str) -> None:
     build_policy(mappings, chosen)
 
 
+MAPPING_HEADER = {"apiVersion": API_VERSION, "kind": "Mapping"}
+SETTINGS_HEADER = {"apiVersion": API_VERSION, "kind": "Settings"}
+
+
 def test_values_become_mappings_and_settings(helm: Chart) -> None:
     """A built-in vendor is extended by what differs, null removes, a whole document is given as it is."""
     objects = helm.render(VALUES["mappings"])
     texts = {name: yaml.safe_load(text) for name, text in documents(objects).items()}
     given = VALUES["mappings"]["mappings"]
     assert texts == {
-        "vgpu-webhook-mapping-nvidia": {"extends": "nvidia", **given["nvidia"]},
-        "vgpu-webhook-mapping-vcuda": {"extends": "vcuda", "shim": None},
-        "vgpu-webhook-mapping-acme": given["acme"],
+        "vgpu-webhook-mapping-nvidia": {**MAPPING_HEADER, "extends": "nvidia", **given["nvidia"]},
+        "vgpu-webhook-mapping-vcuda": {**MAPPING_HEADER, "extends": "vcuda", "shim": None},
+        "vgpu-webhook-mapping-acme": {**MAPPING_HEADER, **given["acme"]},
     }
-    assert settings(objects) == VALUES["mappings"]["settings"]
+    assert settings(objects) == {**SETTINGS_HEADER, **VALUES["mappings"]["settings"]}
 
 
 def test_shim_modes(helm: Chart) -> None:
     """`inject` comes with the installer and with Pod Security as the API server applies it; `plugin` with neither."""
     injecting = helm.render({})
-    assert settings(injecting) == {"podSecurityDefault": "privileged"}
+    assert settings(injecting) == {**SETTINGS_HEADER, "podSecurityDefault": "privileged"}
     assert documents(injecting) == {}
     environment = {each["name"]: each["value"] for each in pod_of(one(injecting, "DaemonSet"))["containers"][0]["env"]}
     assert environment["SOURCE"].endswith("libvgpu.so.*")
     assert environment["VERSION"] == "v2.10.0"
     plugin = helm.render(VALUES["plugin-and-mapping"])
-    assert settings(plugin) in ({}, None)
+    assert settings(plugin) == SETTINGS_HEADER
     assert not [each for each in plugin if each["kind"] == "DaemonSet"]
     [text] = documents(plugin).values()
     assert yaml.safe_load(text) == {
+        **MAPPING_HEADER,
         "extends": "nvidia",
         "shim": {"mode": "plugin"},
         "place": {"scheduler": "gpu-scheduler"},
