@@ -269,7 +269,7 @@ def check_least_name(target: Vendor, asked: Request, asking: ContainerRequest) -
 
 def too_little(target: Vendor, said: dict[str, KeyValue], asked: Request, written: Request, policy: Policy) -> bool:
     """Whether keys say less than asked, nothing that the vendor takes, or (in a larger unit) more than was written."""
-    if any(one.number <= 0 for one in said.values() if target.keys[one.word].kind == "amount"):
+    if any(one.number <= 0 for one in said.values() if target.keys[one.key_name].kind == "amount"):
         return True
     try:
         reading = read(target, said, {}, policy.largest_card, "main")

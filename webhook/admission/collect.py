@@ -78,7 +78,7 @@ class ContainerRequest:
         Raises:
             Refused: the number is not allowed, or another spelling of the key has another amount.
         """
-        there = self.all_key_values.get(one.word)
+        there = self.all_key_values.get(one.key_name)
         if there is not None and word.place == "nodeSelector":
             return  # one of several node selector keys is enough
         if there is not None:
@@ -93,9 +93,9 @@ class ContainerRequest:
                 raise self.deny(
                     Reason.NOT_LEGAL, f"{one} is not allowed: {self.vendor.name} accepts {word.values}", one
                 )
-            self.zero[one.word] = one
+            self.zero[one.key_name] = one
             return
-        self.key_values[one.word] = one
+        self.key_values[one.key_name] = one
 
     def _take_twin(self, there: KeyValue, one: KeyValue, word: Key) -> None:
         """Of two amounts the lower one is what the vendor guarantees; at home both stay as they stand."""
@@ -103,7 +103,7 @@ class ContainerRequest:
         if not there.number or not one.number:
             raise self.deny(Reason.TWINS_DIFFER, f"{there} and {one} must agree: write the same value to both", one)
         low, high = sorted((there, one), key=lambda said: said.number)
-        self.key_values[low.word] = low
+        self.key_values[low.key_name] = low
         self.apart.append((low, high))
 
     def deny(self, reason: Reason, message: str, one: KeyValue | None = None) -> Denied:
@@ -160,8 +160,8 @@ def _take_resource(
     elif request is not None and request != limit and _quantity(one, key, request) != number:
         message = f"{key} is {limit} in limits and {request} in requests: write the same value to both"
         raise one.deny(Reason.LIMIT_DIFFERS, message)
-    word = one.vendor.keys[owner.word]
-    one.add(KeyValue(owner.word, key, text, number, _free_binding(owner)), word)
+    word = one.vendor.keys[owner.key_name]
+    one.add(KeyValue(owner.key_name, key, text, number, _free_binding(owner)), word)
 
 
 def _asking_in(
@@ -246,14 +246,14 @@ def _check_count(asking: Sized) -> None:
 
 
 def _take_pod_word(one: ContainerRequest, regular: list[str], owner: Owner, key: str, text: str) -> None:
-    word = one.vendor.keys[owner.word]
+    word = one.vendor.keys[owner.key_name]
     if word.listed:
         entry = _entry(one, regular, key, text)
         if entry is None:
             return
         text = entry
     number = 0 if word.kind in {"text", "container"} else _pod_number(one, word, key, text)
-    one.add(KeyValue(owner.word, key, text, number, _free_binding(owner)), word)
+    one.add(KeyValue(owner.key_name, key, text, number, _free_binding(owner)), word)
 
 
 def _entry(one: ContainerRequest, regular: list[str], key: str, text: str) -> str | None:
@@ -293,7 +293,7 @@ def _holders(
     named: list[str] = []
     sized = False
     for _, owner, key, text in found:
-        word = vendor.keys[owner.word]
+        word = vendor.keys[owner.key_name]
         if owner.container is not None:
             if owner.container not in by_name:
                 message = f"{key}: the pod has no container {owner.container!r}: name one of {', '.join(by_name)}"
@@ -304,7 +304,7 @@ def _holders(
             named.extend(name.strip() for name in text.split(","))
         elif word.place == "annotation" and {"memory", "cores"} & set(word.dimensions):
             sized = True
-    if sized and vendor.annotation_words:
+    if sized and vendor.annotation_keys:
         positions.update(_named(vendor, by_name, regular, named))
     return sorted(positions)
 
@@ -325,7 +325,7 @@ def _named(vendor: Vendor, by_name: Mapping[str, int], regular: list[str], named
 
 
 def _asks(one: ContainerRequest) -> bool:
-    asks = [said for name, said in one.key_values.items() if one.vendor.keys[name].asks or one.vendor.annotation_words]
+    asks = [said for name, said in one.key_values.items() if one.vendor.keys[name].asks or one.vendor.annotation_keys]
     sized_zero = [name for name in one.zero if "devices" not in one.vendor.keys[name].dimensions]
     if any("devices" in one.vendor.keys[name].dimensions for name in one.zero):
         amounts = [said for name, said in one.key_values.items() if one.vendor.keys[name].kind == "amount"]

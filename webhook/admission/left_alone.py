@@ -23,7 +23,7 @@ class Left:
 
 def several_bindings(one: ContainerRequest) -> bool:
     """Whether its keys name different hardware, or different sizes of one kind of name."""
-    bindings = {said.binding for said in one.all_key_values.values() if one.vendor.keys[said.word].variables}
+    bindings = {said.binding for said in one.all_key_values.values() if one.vendor.keys[said.key_name].variables}
     return len(bindings) > 1
 
 
@@ -34,7 +34,7 @@ def left_several(one: ContainerRequest, target: Vendor) -> Left:
         Denied: they name different chips, or would have to be translated.
     """
     for other in one.others:
-        first = one.all_key_values[other.word]
+        first = one.all_key_values[other.key_name]
         if first.binding == other.binding or not (first.binding and other.binding):
             message = f"{first} and {other} are two spellings of one key: keep one"
             raise one.deny(Reason.SPELLINGS_DIFFER, message, other)

@@ -108,7 +108,7 @@ def _check_promises(one: ContainerRequest, target: Vendor, policy: Policy) -> No
 def _above(one: ContainerRequest) -> Iterator[tuple[KeyValue, KeyValue]]:
     """What is requested, and the key that allows another amount than that."""
     for said in one.key_values.values():
-        ceiling = one.vendor.keys[said.word].ceiling
+        ceiling = one.vendor.keys[said.key_name].ceiling
         if ceiling is not None and ceiling[0] in one.key_values:
             requested = one.key_values[ceiling[0]]
             if said.number != requested.number * ceiling[1]:
@@ -282,7 +282,7 @@ class _Settler:
         for one in (self._one, self._one.copy):
             if one is not None:
                 for said in one.all_key_values.values():
-                    yield said, one.vendor.keys[said.word]
+                    yield said, one.vendor.keys[said.key_name]
 
     def _both_keys(self, word: Key, said: KeyValue) -> list[str]:
         """The key that a key is written under and its twin's."""

@@ -43,7 +43,7 @@ def join_copies(
         if not copied or not original or original == copied:
             continue
         source = policy.vendors[vendor.copies or ""]
-        if any(source.keys[owner.word].kind == "container" for _, owner, _, _ in carried[source.name]):
+        if any(source.keys[owner.key_name].kind == "container" for _, owner, _, _ in carried[source.name]):
             first, second = (", ".join(keys.containers[at].name for at in found) for found in (original, copied))
             message = f"the keys of {source.name} request for {first}, their copy in the keys of {name} for {second}"
             raise deny(Reason.TWO_VENDORS, f"{message}: name the same container in both", container=second)
@@ -72,7 +72,7 @@ def check_askers(found: "Iterable[ContainerRequest]") -> None:
         if vendor.containers == "shared":
             continue  # a count of the pod is for all of them
         for said in group[0].key_values.values():
-            key = vendor.keys[said.word]
+            key = vendor.keys[said.key_name]
             if "devices" in key.dimensions and key.place != "resource" and not (key.per_container or key.listed):
                 message = (
                     f"{said.key}: {said.text!r} counts the devices of one container, but {names} request devices: "
@@ -142,9 +142,9 @@ def _check_sum(vendor: Vendor, group: "Sequence[Settled]", policy: "Policy") -> 
         return
     summed: dict[str, KeyValue] = {}
     for said in itertools.chain.from_iterable(one.requested.key_values.values() for one in regular):
-        before = summed.get(said.word)
+        before = summed.get(said.key_name)
         number = simplest(said.number + before.number) if before is not None else said.number
-        summed[said.word] = replace(said, number=number, text=format_value(number))
+        summed[said.key_name] = replace(said, number=number, text=format_value(number))
     try:
         read(vendor, summed, vendor.defaults, policy.largest_card, regular[0].requested.name)
     except Denied as refusal:

@@ -37,7 +37,7 @@ class Use:
         vendor, family, about: the vendor.
         in_force: its keys are read here; else it is inactive.
         place: where the name has to stand.
-        word: the mapping's name of the key.
+        key_name: the mapping's name of the key.
         keys: all its spellings; the first is written.
         container: the container that this key is meant for, where the key names one.
         says: the dimensions, or ``other``, ``text``, ``container``.
@@ -54,7 +54,7 @@ class Use:
     about: str | None
     in_force: bool
     place: KeyPlace
-    word: str
+    key_name: str
     keys: tuple[str, ...]
     container: str | None
     says: tuple[str, ...]
@@ -113,8 +113,8 @@ def look_up(policy: Policy, name: str) -> Entry:
 def _uses(vendor: Vendor, name: str) -> Iterator[Use]:
     for place in _PLACES:
         owners = index([vendor], place).owners(name) or _templates(vendor, place, name)
-        for owner in {one.word: one for one in owners}.values():
-            yield _use(vendor, vendor.keys[owner.word], owner)
+        for owner in {one.key_name: one for one in owners}.values():
+            yield _use(vendor, vendor.keys[owner.key_name], owner)
 
 
 def _templates(vendor: Vendor, place: KeyPlace, name: str) -> tuple[Owner, ...]:
@@ -133,7 +133,7 @@ def _use(vendor: Vendor, word: Key, owner: Owner) -> Use:
         about=vendor.document.about,
         in_force=not vendor.inactive,
         place=word.place,
-        word=word.name,
+        key_name=word.name,
         keys=tuple(template.text for template in (*word.spellings, word.twin) if template is not None),
         container=owner.container,
         says=word.dimensions or (word.kind,),

@@ -74,7 +74,7 @@ def written(settled: Settled) -> Iterator[WordWritten]:
     names = index([vendor], "resource")
     for key, number in settled.resources.items():
         if number is not None:
-            word = form.keys[names.owners(key)[0].word]
+            word = form.keys[names.owners(key)[0].key_name]
             yield WordWritten(
                 key, format_value(number), "resource", worth(vendor, word, number), _why(settled, key, word)
             )

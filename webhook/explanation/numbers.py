@@ -38,7 +38,7 @@ class _Words:
     @property
     def counts(self) -> tuple[Number, ...]:
         """The numbers of devices that they say."""
-        return tuple(one.number for one in self.all.values() if "devices" in self.vendor.keys[one.word].dimensions)
+        return tuple(one.number for one in self.all.values() if "devices" in self.vendor.keys[one.key_name].dimensions)
 
 
 def _words(pod: Pod, container: Container, policy: Policy) -> _Words | None:
@@ -56,14 +56,14 @@ def _words(pod: Pod, container: Container, policy: Policy) -> _Words | None:
             number = parse_quantity(str(quantity))
         except QuantityError:
             continue
-        key_values[owners[0].word] = KeyValue(owners[0].word, key, str(quantity), number, owners[0].binding)
+        key_values[owners[0].key_name] = KeyValue(owners[0].key_name, key, str(quantity), number, owners[0].binding)
     if vendor is None:
         return None
     labels: dict[str, KeyValue] = {}
     for key, text in (pod.metadata.labels or {}).items():
         for owner in policy.labels.owners(key):
             if owner.vendor == vendor.name and text.isdigit() and text.isascii():
-                labels[owner.word] = KeyValue(owner.word, key, text, int(text[:9]), owner.binding)
+                labels[owner.key_name] = KeyValue(owner.key_name, key, text, int(text[:9]), owner.binding)
     return _Words(vendor, key_values, labels)
 
 
@@ -100,9 +100,9 @@ def _as_share(container: Container, words: _Words, denial: Finding) -> Iterator[
     for said in words.key_values.values():
         if said.key != denial.field or denial.reason is not Reason.NOT_WHOLE or not 0 < said.number < 1:
             continue
-        if words.vendor.keys[said.word].dimensions == ("devices",):
+        if words.vendor.keys[said.key_name].dimensions == ("devices",):
             sizes = {"memory", "cores"}
-            specified = any(sizes & set(words.vendor.keys[one.word].dimensions) for one in words.all.values())
+            specified = any(sizes & set(words.vendor.keys[one.key_name].dimensions) for one in words.all.values())
             keys = () if specified else share_keys(words.vendor, said)
             container = _with_number(container, said.key, 1)
             for key, number in keys:
@@ -116,14 +116,14 @@ def _needs(condition: Condition, word: str) -> bool:
 
 def _numbers(vendor: Vendor, said: KeyValue, words: _Words, largest_card: int, *, too_large: bool) -> list[Number]:
     """Other numbers of a key that could have been meant: never less, unless its unit was taken for another."""
-    word = vendor.keys[said.word]
+    word = vendor.keys[said.key_name]
     share = share_meant(word, said.number)
     if share is not None and word.written != "decimal":
         return [share]
     found: set[Number] = set()
     for form in vendor.forms:
         if form.reads:
-            found.update(_legal(form, form.keys[said.word], said.number, words.counts))
+            found.update(_legal(form, form.keys[said.key_name], said.number, words.counts))
     found = {number for number in found if number > said.number}
     if not too_large:
         size = gibibytes_meant(word, said.number) if word.written != "decimal" else None

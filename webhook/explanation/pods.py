@@ -165,7 +165,7 @@ def _unread_words(container: ContainerKeys, policy: Policy) -> Iterator[ShownKey
         text = limit if limit is not None else request or ""
         try:
             vendor = policy.vendors[owner.vendor]
-            says = worth(vendor, vendor.keys[owner.word], parse_quantity(text))
+            says = worth(vendor, vendor.keys[owner.key_name], parse_quantity(text))
         except QuantityError as error:
             says = error.why
         if request is not None and limit is not None and request != limit:
@@ -201,7 +201,7 @@ class _Teller:
             one.name,
             one.keys.init,
             one.vendor.name,
-            tuple(word_shown(one.vendor, keys[said.word], said) for said in one.all_key_values.values()),
+            tuple(word_shown(one.vendor, keys[said.key_name], said) for said in one.all_key_values.values()),
             left=left,
         )
         if reading is None:

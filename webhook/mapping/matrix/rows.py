@@ -116,7 +116,7 @@ class _Pair:
 
     def _cells(self, axes: tuple[Axis, ...], row: Row | None, devices: int) -> Iterator[tuple[Number, ...]]:
         """Yield representative numbers of a key: each boundary, and between two the first two and the last."""
-        key = axes[0].word
+        key = axes[0].key
         bounds: set[Number] = set()
         for dimension in key.dimensions:
             if dimension != "devices":

@@ -27,13 +27,14 @@ class Axis:
     """The numbers of one key in one form, per device.
 
     Attributes:
+        key: whose numbers they are.
         values: legal numbers per device.
         condition: what the form asks of the number as it stands in the pod.
         factor: devices where the number in the pod is over all of them, else 1.
         step: of the numbers.
     """
 
-    word: Key
+    key: Key
     values: Numbers | None
     condition: Numbers | None
     factor: int

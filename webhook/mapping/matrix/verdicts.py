@@ -94,7 +94,7 @@ class Inactive:
                 return (
                     f"only one of {source.name} and {target.vendor.name} is active, and nobody would read {entry.key}"
                 )
-            key_values[owner.word] = replace(entry, word=owner.word, binding=owner.binding)
+            key_values[owner.key_name] = replace(entry, key_name=owner.key_name, binding=owner.binding)
         try:
             got = read(source, key_values, self._defaults, target.largest_card, _CONTAINER).request
         except Denied as refusal:

@@ -25,7 +25,7 @@ class Owner:
     """
 
     vendor: str
-    word: str
+    key_name: str
     binding: Binding = ()
 
     @property
@@ -71,7 +71,7 @@ class Names:
                 continue
             if (groups := pattern.regex.groups(key)) is not None:
                 binding = tuple((name, groups[name.replace("-", "_")]) for name, _ in pattern.owner.binding)
-                owners.append(Owner(pattern.owner.vendor, pattern.owner.word, binding))
+                owners.append(Owner(pattern.owner.vendor, pattern.owner.key_name, binding))
         return tuple(owners)
 
 
@@ -115,7 +115,7 @@ def conflicts(names: Names, place: KeyPlace, vendors: Mapping[str, Vendor]) -> I
     """
     what = "resource name" if place == "resource" else place
     for key, owners in names.exact.items():
-        key_names = {owner.vendor: owner.word for owner in reversed(owners)}
+        key_names = {owner.vendor: owner.key_name for owner in reversed(owners)}
         if len(key_names) == 1:
             continue
         message = f"{what} {key} is owned by more than one vendor: {', '.join(sorted(key_names))}"

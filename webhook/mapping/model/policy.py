@@ -165,7 +165,7 @@ def _size_annotations(vendors: Mapping[str, Vendor], annotations: Names) -> Name
             for key, owners in annotations.exact.items()
             if (
                 sized := tuple(
-                    owner for owner in owners if sizes & set(vendors[owner.vendor].keys[owner.word].dimensions)
+                    owner for owner in owners if sizes & set(vendors[owner.vendor].keys[owner.key_name].dimensions)
                 )
             )
         }
@@ -177,7 +177,7 @@ def _read_selectors(vendors: Iterable[Vendor], selectors: Names) -> Iterator[Pro
     for vendor in vendors:
         for key in vendor.place.node_selector:
             for owner in selectors.owners(key):
-                message = f"{key} is the key {owner.word!r} of {owner.vendor}, which would then be read"
+                message = f"{key} is the key {owner.key_name!r} of {owner.vendor}, which would then be read"
                 yield Problem(message, ("place", "nodeSelector", key), "leave it out", vendor.source)
 
 

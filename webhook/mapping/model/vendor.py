@@ -227,7 +227,7 @@ class Vendor:
     Attributes:
         source: the source of the document.
         by_dimension: the keys of each dimension, in the order of the document.
-        annotation_words: the vendor has no resource names: labels and annotations request.
+        annotation_keys: the vendor has no resource names: labels and annotations request.
         lets_through: the names by which match conditions send a pod to the webhook.
         inactive: it owns no name, but can be a target if the active vendor for its names reads them alike.
     """
@@ -240,7 +240,7 @@ class Vendor:
     variables: Mapping[str, NamePart]
     forms: tuple[Form, ...]
     by_dimension: Mapping[Dimension, tuple[str, ...]]
-    annotation_words: bool
+    annotation_keys: bool
     defaults: Mapping[Dimension, Default]
     translate_to: str | None
     drop: tuple[Dimension, ...]

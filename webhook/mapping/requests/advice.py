@@ -67,7 +67,7 @@ def gibibytes_meant(key: Key, number: Number) -> Number | None:
 def share_keys(vendor: Vendor, entry: KeyValue) -> list[tuple[str, Number]]:
     """Return the resources and numbers that, beside one device, request a fraction of it; that of memory first."""
     shares: list[tuple[str, Number]] = []
-    key_values = {entry.word: replace(entry, text="1", number=1)}
+    key_values = {entry.key_name: replace(entry, text="1", number=1)}
     for dimension in ("memory", "cores"):
         for key in vendor.keys.values():
             if key.dimensions != (dimension,) or key.place != "resource" or key.retired is not None:

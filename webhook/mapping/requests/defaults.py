@@ -93,7 +93,7 @@ def _completion(
     for dimension, default in defaults.items():
         entry = next(_keys_for(vendor, vendor.keys, dimension, default, devices), None)
         if entry is not None:
-            added[entry.word] = entry
+            added[entry.key_name] = entry
             applied[dimension] = default
     extended = {**key_values, **added}
     form = form_of(vendor, extended)
@@ -190,8 +190,8 @@ def _spelled_out(vendor: Vendor, key_values: KeyValues, reading: Reading, read_f
     filled: dict[Dimension, Default] = {}
     for dimension, default in reading.filled.items():
         for entry in _keys_for(vendor, form.keys, dimension, default, reading.request.devices or 1):
-            if form_of(vendor, {**extended, entry.word: entry}) is form:
-                extended[entry.word] = entry
+            if form_of(vendor, {**extended, entry.key_name: entry}) is form:
+                extended[entry.key_name] = entry
                 filled[dimension] = default
                 break
         else:

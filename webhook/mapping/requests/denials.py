@@ -49,7 +49,7 @@ def denied(vendor: Vendor, form: Form, key_values: KeyValues, container: str) ->
             for other in vendor.forms
             if other.reads
             for condition in other.when
-            if condition.keys == (entry.word,) and condition.numbers is not None
+            if condition.keys == (entry.key_name,) and condition.numbers is not None
         ]
         if name == "below":
             return _nearest([numbers.floor(entry.number) for numbers in legal], max_first=True)

@@ -14,14 +14,14 @@ class KeyValue:
     """One key and its value in a pod.
 
     Attributes:
-        word: the name of the key in the mapping.
+        key_name: the name of the key in the mapping.
         key: the resource name, label or annotation in the pod.
         text: the value in the pod (the API server may have rewritten what the user typed).
         number: the value as a number; 0 for a text.
         binding: the values of the variables of the key.
     """
 
-    word: str
+    key_name: str
     key: str
     text: str
     number: Number = 0
@@ -67,7 +67,7 @@ def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue 
             continue
         for entry in key_values.values():
             chosen = name_in(vendor, entry, variable)
-            if chosen is None or not (variable.rows or vendor.keys[entry.word].picks == variable.name):
+            if chosen is None or not (variable.rows or vendor.keys[entry.key_name].picks == variable.name):
                 continue
             row = variable.rows.get(chosen)
             return (row, None) if row is not None else (None, entry)
@@ -76,7 +76,7 @@ def row_of(vendor: Vendor, key_values: KeyValues) -> tuple[Row | None, KeyValue 
 
 def name_in(vendor: Vendor, entry: KeyValue, variable: NamePart) -> str | None:
     """Return the value of a variable in a key, from its text or its name; None if the key does not contain it."""
-    return entry.text if vendor.keys[entry.word].picks == variable.name else dict(entry.binding).get(variable.name)
+    return entry.text if vendor.keys[entry.key_name].picks == variable.name else dict(entry.binding).get(variable.name)
 
 
 def unset(vendor: Vendor) -> str | None:

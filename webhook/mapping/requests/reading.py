@@ -107,7 +107,7 @@ class _Reader:
         self._row, self._unknown = row_of(vendor, key_values)
 
     def read(self, defaults: Defaults) -> Reading:
-        if self._unknown is not None and self._vendor.keys[self._unknown.word].picks is not None:
+        if self._unknown is not None and self._vendor.keys[self._unknown.key_name].picks is not None:
             raise self._no_row(self._unknown)
         if self._unknown is not None:  # a default does not know the size of a name
             defaults = {dimension: default for dimension, default in defaults.items() if dimension == "devices"}
@@ -172,7 +172,7 @@ class _Reader:
         is left unchanged if the request stays in these keys: its size does not matter there.
         """
         elsewhere = any(dict(entry.binding).get(name) in it.elsewhere for name, it in self._vendor.variables.items())
-        if self._home and self._vendor.keys[entry.word].picks is None and not elsewhere:
+        if self._home and self._vendor.keys[entry.key_name].picks is None and not elsewhere:
             return LeftAlone(
                 Finding(Reason.SIZE_UNKNOWN, f"{entry}: {without_row(self._vendor, entry)}", self._container)
             )
@@ -277,7 +277,7 @@ class _Reader:
         counts = self._present("devices")
         if not counts:
             return ""
-        place = self._vendor.keys[counts[0].word].place
+        place = self._vendor.keys[counts[0].key_name].place
         return f" ({place} {counts[0].key}: {counts[0].text!r})"
 
     def _legal(self, key: Key, entry: KeyValue, number: Number) -> Number:
@@ -337,7 +337,7 @@ class _Reader:
         return f"1 is {bytes_text(key.unit)}" if key.sized else f"1 is {number_text(key.unit)} % of a device"
 
     def _key(self, entry: KeyValue) -> Key:
-        return self._form.keys[entry.word]
+        return self._form.keys[entry.key_name]
 
     def _present(self, dimension: Dimension) -> list[KeyValue]:
         return [self._key_values[name] for name in self._vendor.by_dimension[dimension] if name in self._key_values]
@@ -347,7 +347,7 @@ class _Reader:
         if isinstance(self._form.devices, Derived):
             needed.add(self._form.devices.key)
         for entry in self._present(dimension):
-            if entry is counted or entry.word in needed:
+            if entry is counted or entry.key_name in needed:
                 continue
             why = f"beside {counted}" if counted is not None else f"in the form {self._form.name!r}"
             self._report(Reason.WORD_IGNORED, f"{entry} has no effect {why}: remove it", entry)
