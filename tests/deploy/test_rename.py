@@ -71,7 +71,7 @@ def test_former_service_stays_until_nobody_calls_it(renamed: Release) -> None:
         assert f"calls the former Service {OLD}, which stays" in notes
         rolled_out(renamed, OLD, NEW)
         assert (services(renamed), called(renamed)) == ({OLD, NEW}, {OLD})
-        assert f"moved to the Service {NEW}" in renamed.run("upgrade", keep)
+        assert f"changes to the Service {NEW}" in renamed.run("upgrade", keep)
         renamed.plane.wait_until(lambda: called(renamed) == {NEW}, "the webhook configuration calls the new one", 120)
         rolled_out(renamed, NEW)
         assert services(renamed) == {OLD, NEW}
