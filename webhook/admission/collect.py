@@ -76,7 +76,7 @@ class ContainerRequest:
         """Add a key; 0 counts as unset, unless the vendor does not accept it.
 
         Raises:
-            Refused: the number is not allowed, or another spelling of the key has another amount.
+            Denied: the number is not allowed, or another spelling of the key has another amount.
         """
         there = self.all_key_values.get(one.key_name)
         if there is not None and word.place == "nodeSelector":
