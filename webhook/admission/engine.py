@@ -48,7 +48,7 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if skipped is not None:
         return untouched(skipped)
     facts = facts_of(pod, context, policy)
-    known = recall(facts, pod, policy.memo)
+    known = recall(facts, pod, policy)
     if known is not None:
         return _in_mode(known, pod, context)
     seen = survey(pod, policy)
@@ -57,17 +57,17 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if not seen.asks:
         return _untouched(nothing_requested(pod), pod, context, seen)
     try:
-        resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy, remember=facts is not None)
+        resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
     except Denied as refusal:
         return _in_mode(_denied(refusal.finding, seen.findings), pod, context)
     if not resolution.settled and not any(
-        vendor.guard.concerns(slot.container.env) or claims_of(slot.container)
-        for slot, vendor in left_alone(seen, resolution, policy)
+        policy.watched_variables.among(slot.container.env) or claims_of(slot.container)
+        for slot, _ in left_alone(seen, resolution, policy)
     ):
         return _untouched(nothing_requested(pod), pod, context, seen)
     decision = _enforced(pod, context, policy, seen, resolution)
     if facts is not None:
-        remember(facts, pod, remembered(decision, resolution, seen, policy), policy.memo)
+        remember(facts, pod, remembered(decision, resolution, seen, policy), policy)
     return _in_mode(decision, pod, context)
 
 

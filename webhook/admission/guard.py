@@ -97,7 +97,7 @@ def _guard_keys(work: Plan, edits: MapEdits, place: GuardPlace) -> None:
 def _guard_container(work: Plan, slot: Slot, vendor: Vendor, request: Request | None) -> None:
     """Looks at the variables of one container; a request of None is for nothing: only what shows devices matters then."""
     container = slot.container
-    if not vendor.guard.rules or not work.concerns(slot, vendor):
+    if not vendor.guard.rules or not work.watched(slot):
         return
     share = request is not None and not request.whole
     ours = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
@@ -133,7 +133,7 @@ def _show_devices(work: Plan, holding: Allocation) -> None:
     these are translated. Where a request is written they are removed; at home they are the user's, or another webhook's.
     """
     slot, vendor = holding.slot, holding.vendor
-    if not vendor.guard.rules or not work.concerns(slot, vendor):
+    if not vendor.guard.rules or not work.watched(slot):
         return
     removed = work.edits.container(slot).env_removed
     last: dict[str, tuple[list[int], str | None]] = {}

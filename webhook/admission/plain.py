@@ -5,6 +5,7 @@ paths, no node named), what becomes of it depends on its `facts_of` alone. Any o
 changes what is decided (``tests/admission/test_plain.py``).
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -16,12 +17,10 @@ from webhook.admission.delivery import ENFORCE_LABEL
 from webhook.admission.overrides import OVERRIDES
 from webhook.admission.resolve import Resolution
 from webhook.admission.survey import Survey
-from webhook.mapping.model.guard import Guards
-from webhook.mapping.model.memo import Memo
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot, container_count
-from webhook.pod import NO_METADATA, Container, Pod, present
+from webhook.pod import NO_METADATA, Container, Pod, QuantityText, Resources, present
 
 MAX_CONTAINERS: Final = 32
 MAX_FACTS: Final = 16 * 1024
@@ -31,59 +30,30 @@ _ANNOTATIONS: Final = (*OVERRIDES, labels.SHIM, labels.GUARD)
 _encode: Final = msgspec.json.Encoder().encode
 
 
-class Asker(NamedTuple):
-    """A container that asks, as far as it tells whether a pod is plain.
-
-    Attributes:
-        init, position: where it stands.
-        guard: of the vendor under which it will run.
-        keeps: whether variables of the source's are kept.
-    """
-
-    init: bool
-    position: int
-    guard: Guards
-    keeps: bool
-
-    def variables(self, pod: Pod) -> bytes:
-        """Its variables in a pod with the same facts, undecoded."""
-        containers = pod.spec.init_containers or () if self.init else pod.spec.containers
-        return bytes(containers[self.position].env)
-
-    def harmless(self, variables: bytes) -> bool:
-        """Whether none of these matters."""
-        return not self.guard.concerns(variables) and not (self.keeps and present(msgspec.Raw(variables)))
-
-
 class Remembered(NamedTuple):
     """What becomes of pods with the same facts, and what tells whether a pod is plain.
 
     Attributes:
         decision: on each of them, where its namespace enforces.
         marks: what stands in undecoded volumes or mounts that could meet a shim.
-        asking: the containers that ask.
+        looked_at: the containers whose variables count: whether it is an init container, and its position.
     """
 
     decision: Decision
     marks: tuple[bytes, ...]
-    requested: tuple[Asker, ...]
+    looked_at: tuple[tuple[bool, int], ...]
 
-    def serves(self, pod: Pod) -> bool:
-        """Whether a pod with the same facts is plain, but for its variables."""
+    def serves(self, pod: Pod, policy: Policy) -> bool:
+        """Whether a pod with the same facts is plain."""
         spec = pod.spec
         if spec.node_name is not None:
             return False
-        containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
-        lists = b"".join([spec.volumes, *[container.volume_mounts for container in containers]])
+        containers, init_containers = spec.containers, spec.init_containers or []
+        for init, position in self.looked_at:
+            if policy.watched_variables.among((init_containers if init else containers)[position].env):
+                return False
+        lists = b"".join([spec.volumes, *[container.volume_mounts for container in (*init_containers, *containers)]])
         return not any(mark in lists for mark in self.marks)
-
-    def variables(self, pod: Pod) -> tuple[bytes, ...]:
-        """Those of the containers that ask, undecoded."""
-        return tuple([one.variables(pod) for one in self.requested])
-
-    def harmless(self, variables: tuple[bytes, ...]) -> bool:
-        """Whether none of these matters."""
-        return all(one.harmless(text) for one, text in zip(self.requested, variables, strict=True))
 
     @property
     def size(self) -> int:
@@ -91,25 +61,16 @@ class Remembered(NamedTuple):
         return 2048 + 5 * len(self.decision.patch_json)
 
 
-def recall(facts: bytes | None, pod: Pod, memo: Memo) -> Decision | None:
+def recall(facts: bytes | None, pod: Pod, policy: Policy) -> Decision | None:
     """The decision on a pod with the same facts, if this one is as plain."""
-    known: Remembered | None = memo.get(facts)
-    if known is None or not known.serves(pod):
-        return None
-    variables = known.variables(pod)
-    if variables != memo.seen(facts):
-        if not known.harmless(variables):
-            return None
-        memo.see(facts, variables)
-    return known.decision
+    known: Remembered | None = policy.memo.get(facts)
+    return known.decision if known is not None and known.serves(pod, policy) else None
 
 
-def remember(facts: bytes, pod: Pod, known: Remembered, memo: Memo) -> None:
+def remember(facts: bytes, pod: Pod, known: Remembered, policy: Policy) -> None:
     """Keeps the decision on a pod, if it is plain."""
-    variables = known.variables(pod)
-    if known.serves(pod) and known.harmless(variables):
-        memo.keep(facts, known, len(facts) + known.size)
-        memo.see(facts, variables)
+    if known.serves(pod, policy):
+        policy.memo.keep(facts, known, len(facts) + known.size)
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
@@ -124,17 +85,18 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     annotations = namespace.annotations
     if metadata.annotations and not policy.references.isdisjoint(metadata.annotations):
         return None
+    read = policy.read_keys.of
     try:
         facts = _encode(
             (
                 [_container(container) for container in spec.containers],
                 None if spec.init_containers is None else [_container(one) for one in spec.init_containers],
-                metadata.labels,
-                metadata.annotations,
+                read(metadata.labels),
+                read(metadata.annotations),
                 metadata is NO_METADATA,
                 spec.scheduler_name,
                 spec.runtime_class_name,
-                spec.node_selector,
+                read(spec.node_selector),
                 spec.resource_claims,
                 present(spec.volumes),
                 spec.tolerations if present(spec.tolerations) else None,
@@ -166,25 +128,31 @@ def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tu
 def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy: Policy) -> Remembered:
     """A decision to be remembered."""
     before = sum(container.init for container in seen.keys.containers)
-    asking = [
-        Asker(slot.kind == "initContainers", slot.position, vendor.guard, keeps=False)
-        for slot, vendor in left_alone(seen, resolution, policy)
-    ]
+    looked_at = [(slot.kind == "initContainers", slot.position) for slot, _ in left_alone(seen, resolution, policy)]
     for one in resolution.settled:
         position, init = one.requested.position, one.requested.keys.init
-        passes = resolution.passes(one)
-        keeps = any(each.translated and bool(each.requested.vendor.document.environment) for each in passes)
-        asking.append(Asker(init, position if init else position - before, passes[-1].target.guard, keeps))
-    return Remembered(decision, resolution.marks, tuple(asking))
+        looked_at.append((init, position if init else position - before))
+    return Remembered(decision, resolution.marks, tuple(looked_at))
 
 
 def _container(container: Container) -> tuple[Any, ...]:
     security = container.security_context
     return (
         container.name,
-        container.resources,
+        _resources(container.resources),
         present(container.env),
         b"{" in bytes(container.env_from),
         present(container.volume_mounts),
         security is not None and security.privileged,
     )
+
+
+def _resources(resources: Resources | None) -> tuple[Any, ...] | None:
+    if resources is None:
+        return None
+    return _extended(resources.limits), _extended(resources.requests), resources.claims
+
+
+def _extended(quantities: Mapping[str, QuantityText] | None) -> dict[str, QuantityText] | None:
+    """The extended resources among them, whose names have a domain: no key is without one."""
+    return None if quantities is None else {name: text for name, text in quantities.items() if "/" in name}

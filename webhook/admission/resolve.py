@@ -1,6 +1,6 @@
 """The whole pod: settle every requesting container, merge the keys of the pod, and read the result as a second pass would.
 
-This part depends only on the keys, the overrides and the policy, and pods come from templates: results are cached.
+This part depends only on the keys, the overrides and the policy.
 """
 
 from collections.abc import Container, Iterable, Mapping
@@ -72,33 +72,12 @@ class Resolution:
         return bool(self.labels or self.annotations or any(one.resources for one in self.settled))
 
 
-def resolve(keys: PodKeys, given: Overrides, policy: Policy, *, remember: bool = True) -> Resolution:
-    """The resolution of a pod's keys; remembered, the same object for the same keys.
+def resolve(keys: PodKeys, given: Overrides, policy: Policy) -> Resolution:
+    """The resolution of a pod's keys.
 
     Raises:
         Denied: a container is refused, or what would be written would be read differently.
     """
-    key = (keys, given)
-    known: Resolution | Finding | None = policy.memo.get(key)
-    if known is None:
-        try:
-            known = _resolve(keys, given, policy)
-        except Denied as refusal:
-            known = refusal.finding
-        if remember:
-            policy.memo.keep(key, known, _size(keys))
-    if isinstance(known, Finding):
-        raise Denied(known)
-    return known
-
-
-def _size(keys: PodKeys) -> int:
-    """The approximate size of a resolution in bytes; measured."""
-    texts = sum(len(key) + len(text) for key, text in (*keys.labels, *keys.annotations, *keys.node_selector))
-    return 1024 + texts + sum(len(one.name) + (4096 if one.resources else 128) for one in keys.containers)
-
-
-def _resolve(keys: PodKeys, given: Overrides, policy: Policy) -> Resolution:
     settled, left = _settle_all(keys, given, policy)
     try:
         return _checked(settled, left, keys, given, policy)

@@ -104,7 +104,7 @@ def _amount_text(request: Request, dimension: Need) -> str:
 
 def _find(work: Plan, holding: Allocation, shim: Shim, edits: ContainerEdits) -> Found:
     """The variables of the container that the shim may write, without those that the guard has taken away."""
-    if not work.concerns(holding.slot, holding.vendor):
+    if not work.watched(holding.slot):
         return _NOTHING
     found: dict[str, list[tuple[int, EnvVar]]] = {}
     for index, entry in enumerate(decode_env(holding.slot.container.env)):
