@@ -10,12 +10,12 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.depth import few_or_all, partners
 from tests.generators.asked import Json, asking_pods

@@ -1,8 +1,8 @@
 """Findings about a pod: a reason with its details, as a warning or as a denial."""
 
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Final
+
+import msgspec
 
 from webhook.reasons import Reason
 
@@ -16,8 +16,7 @@ _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
 """The API server silently drops a warning with a control character in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, gc=False):
     """A number that was changed to another, for explanations.
 
     Attributes:
@@ -32,8 +31,7 @@ class Step:
     by: str = ""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, gc=False):
     """A warning, a change or a denial.
 
     Attributes:
@@ -52,13 +50,13 @@ class Finding:
     value: str | None = None
     step: Step | None = None
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The code and the sentence, on one line, at most `MAX_WARNING` characters."""
         text = f"{self.reason.code}: {self.sentence}"
         return text if len(text) <= MAX_WARNING else text[: MAX_WARNING - 1] + "…"
 
-    @cached_property
+    @property
     def sentence(self) -> str:
         """The container and the message, without control characters, at most `MAX_SENTENCE` characters."""
         where = "" if self.container is None else f"container {self.container[:MAX_SENTENCE]}: "

@@ -1,6 +1,5 @@
 """Guard, owned keys and hints of a document: what is compiled from them, and what is refused."""
 
-import json
 import time
 from typing import Any
 
@@ -113,66 +112,6 @@ def test_first_rule_that_catches_is_given() -> None:
     )
     actions = [rule.action if rule is not None else None for rule in map(made.catch, ["A_X"] * 3, ["1", "2", "3"])]
     assert actions == ["allow", "deny", "strip"]
-
-
-NAMES = ["ACME_OFF", "ACME_MEMORY", "LD_PRELOAD", "LD_LIBRARY_PATH", "ACME_POLICY_A"]
-WATCHING = guards({"env": ["ACME_OFF", "ACME_POLICY*"], "lifts": "truthy"}, with_shim=shim())
-
-
-@pytest.mark.parametrize("name", NAMES)
-@pytest.mark.parametrize(
-    "dump", ['{"name":"%s"}', '{ "name" :\t"%s" }', '{"value":"x","name":"%s"}', '\n{"name"\n:\r"%s"}']
-)
-def test_undecoded_list_with_a_name_that_matters_concerns(name: str, dump: str) -> None:
-    """However the JSON is laid out."""
-    assert WATCHING.concerns(f"[{dump % 'A'},{dump % name}]".encode())
-
-
-def test_escaped_name_does_not_hide() -> None:
-    """A name, or the key before it, may be spelled with escapes."""
-    for text in (r'[{"name":"\u0041CME_OFF"}]', r'[{"n\u0061me":"ACME_OFF"}]'):
-        assert json.loads(text) == [{"name": "ACME_OFF"}]
-        assert WATCHING.concerns(text.encode())
-
-
-@pytest.mark.parametrize(
-    "entries",
-    [
-        [],
-        [{"name": "A", "value": "ACME_OFF"}],
-        [{"name": "MY_ACME_OFF", "value": '\\ " / \n'}],
-        [{"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}}],
-    ],
-)
-def test_ordinary_list_does_not_concern(entries: list[Any]) -> None:
-    """Hundreds of ordinary variables stay undecoded."""
-    assert not WATCHING.concerns(json.dumps(entries).encode())
-
-
-def test_absent_list_and_empty_guard_do_not_concern() -> None:
-    """Nothing to look at, or nothing to look for."""
-    assert not WATCHING.concerns(b"")
-    assert not WATCHING.concerns(b"null")
-    assert not Guards().concerns(b'[{"name":"ACME_OFF"}]')
-    assert not guards().concerns(b'[{"name":"ACME_OFF"}]')
-
-
-@given(
-    entries=st.lists(st.tuples(st.sampled_from([*NAMES, "A", "LD", "é"]) | st.text(max_size=5), st.text(max_size=9)))
-)
-def test_quick_look_never_misses(entries: list[tuple[str, str]]) -> None:
-    """What a decoded list would concern, the undecoded one does."""
-    matters = any(WATCHING.guarded(name) or name in shim().names for name, _ in entries)
-    for ascii_only in (True, False):
-        text = json.dumps([{"name": name, "value": value} for name, value in entries], ensure_ascii=ascii_only)
-        assert WATCHING.concerns(text.encode("utf-8", "surrogatepass")) or not matters
-
-
-def test_pattern_without_a_beginning_looks_at_every_list() -> None:
-    """Better a list decoded for nothing than a variable missed."""
-    made = guards({"env": "*_OFF", "lifts": "truthy"})
-    assert made.concerns(b'[{"name":"A"}]')
-    assert made.catch("A_OFF", "1") is not None
 
 
 @pytest.mark.parametrize(
@@ -402,13 +341,12 @@ def test_a_source_that_is_named(
 
 
 def test_places_are_apart() -> None:
-    """A rule for an annotation says nothing of a label or a variable of that name, and lists need not be decoded for it."""
+    """A rule for an annotation says nothing of a label or a variable of that name."""
     made = guards({"annotation": ["a.io/x", "a.io/y*"], "lifts": ["none"]}, {"label": "a.io/z", "unless": ["on"]})
     for key, place in [("a.io/x", "annotation"), ("a.io/yes", "annotation"), ("a.io/z", "label")]:
         for other in PLACES:
             assert (made.catch(key, "None", place=other) is not None) == (place == other)
     assert made.catch("a.io/z", "on", place="label") is None
-    assert not made.concerns(b'[{"name":"a.io/x"}]')
 
 
 def test_a_word_is_not_guarded() -> None:

@@ -1,8 +1,9 @@
 """The verdict on one request in a target's keys."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from webhook.finding import Denied
 from webhook.mapping.matrix.boundaries import AmountDimension, Bounds, written_rows

@@ -40,11 +40,7 @@ class ReadKeys:
         if texts is None:
             return None
         known = self.known
-        return {
-            key: text
-            for key, text in texts.items()
-            if (known[key] if key in known else self._matters(key))
-        }
+        return {key: text for key, text in texts.items() if (known[key] if key in known else self._matters(key))}
 
     def _matters(self, key: str) -> bool:
         matters = key in self.exact or key.startswith(PREFIX) or self.pattern.fullmatch(key) is not None
@@ -80,5 +76,3 @@ def _keys(vendor: Vendor) -> Iterator[str]:
     yield from document.hints
     for rule in vendor.guard.rules:
         yield from rule.names if rule.place != "env" else ()
-    if document.config_maps is not None:
-        yield document.config_maps
