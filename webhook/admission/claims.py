@@ -32,16 +32,11 @@ def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, 
     resources = container.resources
     if resources is None:
         return ()
-    found = dict.fromkeys(claim.name for claim in resources.claims or ())
+    found = [claim.name for claim in resources.claims or ()]
     for side in (resources.limits or {}, resources.requests or {}):
-        found |= dict.fromkeys(
-            sorted(
-                name
-                for name, number in side.items()
-                if (name.startswith(DEVICE_CLASS) or name in served) and _counts(number)
-            )
-        )
-    return tuple(found)
+        names = [name for name in side if name.startswith(DEVICE_CLASS) or name in served]
+        found.extend(sorted(name for name in names if _counts(side[name])) if names else ())
+    return tuple(dict.fromkeys(found)) if found else ()
 
 
 def requested_key(container: Container, policy: Policy) -> str | None:

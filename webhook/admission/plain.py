@@ -23,6 +23,9 @@ from webhook.patch import Slot, container_count
 from webhook.pod import NO_METADATA, Container, Pod, QuantityText, Resources, present
 
 MAX_CONTAINERS: Final = 32
+MAX_KEYS: Final = 256
+"""Labels, annotations and node selector keys of a pod; each is looked at."""
+
 MAX_FACTS: Final = 16 * 1024
 """Bytes. Honest pods have less; of others a few could take all the memory there is."""
 
@@ -79,9 +82,10 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     That a map or list is missing is a fact, too, for the patch. A pod to which a vendor's own webhook has added references is
     looked at closely each time.
     """
-    if container_count(pod) > MAX_CONTAINERS:
-        return None
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
+    keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, spec.node_selector) if texts])
+    if container_count(pod) > MAX_CONTAINERS or keys > MAX_KEYS:
+        return None
     annotations = namespace.annotations
     if metadata.annotations and not policy.references.isdisjoint(metadata.annotations):
         return None
