@@ -37,7 +37,7 @@ def answer(body: bytes, policy: Policy) -> bytes:
     review = decode_review(body)
     assert review.pod is not None
     decision = decide(review.pod, Context(NAMESPACE, "privileged", review.user_info.username), policy)
-    return encode_answer(review.uid, decision.answer_tail)
+    return encode_answer(review.uid, decision)
 
 
 def answer_all(bodies: Iterable[bytes], policy: Policy) -> None:

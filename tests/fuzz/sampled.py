@@ -132,7 +132,7 @@ def _server(trial: Trial) -> Iterator[Finding]:
     review = decode_review(encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}))
     assert review.pod is not None
     decision = called(decide, review.pod, trial.context, trial.policy)
-    response = decode(encode_answer("u", decision.answer_tail))["response"]
+    response = decode(encode_answer("u", decision))["response"]
     patch = json.loads(base64.b64decode(response["patch"])) if "patch" in response else []
     if (response["allowed"], patch) != (trial.decision.allowed, list(trial.decision.patch)):
         yield Finding("the server answers what was decided", json.dumps(response)[:500])

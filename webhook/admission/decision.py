@@ -1,7 +1,6 @@
 """The outcome of one admission: what `webhook.admission.decide` returns and everything above it reads."""
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -9,10 +8,9 @@ import msgspec
 from webhook.finding import Finding
 from webhook.patch import Patch
 from webhook.reasons import Reason
-from webhook.response import encode_tail
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Allowed or denied, with patch, warnings, status and audit annotations.
 
     A decision is cached for all pods of a template, so patch and status are texts: as objects they take three times the
@@ -35,19 +33,8 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     warnings: tuple[Finding, ...] = ()
     denial: Finding | None = None
     status_json: str = ""
-    audit: Mapping[str, str] = msgspec.field(default_factory=dict)
+    audit: Mapping[str, str] = {}
     vendors: tuple[str, ...] = ()
-
-    @cached_property
-    def answer_tail(self) -> bytes:
-        """The encoded response, after the uid of the review."""
-        return encode_tail(
-            allowed=self.allowed,
-            patch=self.patch_json,
-            warnings=self.warnings,
-            denial=self.denial,
-            audit=self.audit,
-        )
 
     @property
     def patch(self) -> Patch:

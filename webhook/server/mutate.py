@@ -14,11 +14,11 @@ from aiohttp import web
 from structlog.typing import FilteringBoundLogger
 
 from webhook.admission.context import Context, Namespace, PodSecurityLevel
-from webhook.admission.decision import Decision
+from webhook.admission.decision import Decision, untouched
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
-from webhook.response import UNTOUCHED, encode_answer
+from webhook.response import encode_answer
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
 from webhook.server.body import read_body
 from webhook.server.http_error import JSON, RETRY_AFTER, HttpError, error_response
@@ -91,6 +91,7 @@ class _Answer(NamedTuple):
     body: bytes
 
 
+_NOT_A_POD: Final = untouched(Reason.NOT_A_POD_CREATION)
 _FAILED: Final = _Answer("failed", Reason.INTERNAL_ERROR, (), b"")
 
 
@@ -152,7 +153,7 @@ class Mutate:
         try:
             pod = review.pod
             if pod is None or not review.creates_pod:
-                answer = _Answer("untouched", Reason.NOT_A_POD_CREATION, (), encode_answer(review.uid, UNTOUCHED))
+                answer = _Answer("untouched", Reason.NOT_A_POD_CREATION, (), encode_answer(review.uid, _NOT_A_POD))
             else:
                 name = namespace_of(review)
                 namespace = self.namespaces.lookup(name) or await self.namespaces.fetch(name)
@@ -178,9 +179,7 @@ class Mutate:
             raise NotNowError("another replica knows keys of this pod that this one has yet to learn")
         context = Context(namespace, self.pod_security_default, review.user_info.username)
         decision = self.decide(pod, context, policy)
-        answer = _Answer(
-            outcome_of(decision), decision.reason, decision.vendors, encode_answer(review.uid, decision.answer_tail)
-        )
+        answer = _Answer(outcome_of(decision), decision.reason, decision.vendors, encode_answer(review.uid, decision))
         self._tell(review, pod, decision, answer.outcome)
         return answer
 
