@@ -174,7 +174,10 @@ def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy:
         position, init = one.requested.position, one.requested.keys.init
         passes = resolution.passes(one)
         keeps = any(each.translated and bool(each.requested.vendor.document.environment) for each in passes)
-        asking.append(Asker(init, position if init else position - before, passes[-1].target.guard, keeps))
+        position = position if init else position - before
+        asking.append(Asker(init, position, passes[-1].target.guard, keeps))
+        if one.requested.copy is not None:  # it is guarded by both vendors
+            asking.append(Asker(init, position, one.requested.copy.vendor.guard, keeps=False))
     return Remembered(decision, resolution.marks, tuple(asking))
 
 
