@@ -19,7 +19,7 @@ from webhook.cluster.registration.selector import selects
 from webhook.doctor.facts import Facts, address_of
 from webhook.doctor.result import Missing, Result, error, listed, ok, unread, warning
 from webhook.doctor.targets import opted_in_namespaces
-from webhook.labels import KEEP_SELECTORS
+from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
 
 NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
 LOGS: Final = "kubectl logs --namespace {release} --selector app.kubernetes.io/component=webhook"
@@ -96,9 +96,11 @@ def matched_names(facts: Facts) -> Result:
         if not ours[name].get("matchConditions"):
             more.append(f"{name}: every pod, for it has no match conditions")
             continue
-        through = matched_names_in(ours[name])
+        through = matched_names_in(found, ours[name], want.matched_names)
         if through is None:
-            lacking.append(f"{name}: its condition {WORDS} is not one that this version writes: it cannot be compared")
+            lacking.append(
+                f"{name}: its condition {WORDS} is not made from the names in the annotation {MATCHED_NAMES}"
+            )
             continue
         lacking += [f"{name}: {one}" for one in through.lacks(want.matched_names)]
         more += [f"{name}: {one}" for one in want.matched_names.lacks(through)]
@@ -188,8 +190,8 @@ def _printed(facts: Facts) -> str:
     webhooks = [] if isinstance(facts.registered, Missing | None) else [*webhooks_of(facts.registered).values()]
     address = address_of(webhooks[0]) if webhooks else None
     if isinstance(address, Service):
-        return f"vgpu-webhook webhook configuration --service {address.namespace}/{address.name}"
-    return f"vgpu-webhook webhook configuration --{f'url {address}' if address else 'service NS/NAME'}"
+        return f"vgpu-webhook registration --service {address.namespace}/{address.name}"
+    return f"vgpu-webhook registration --{f'url {address}' if address else 'service NS/NAME'}"
 
 
 def _after_change(facts: Facts) -> str:
