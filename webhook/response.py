@@ -9,6 +9,7 @@ from typing import Final, Literal
 import msgspec
 
 from webhook.finding import Finding
+from webhook.text import shorten
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -73,9 +74,7 @@ def encode_answer(uid: str, tail: bytes) -> bytes:
 
 def _status(denial: Finding) -> _Status:
     code = denial.reason.value.status
-    message = f"{denial.reason.code}: {denial.sentence}"
-    if len(message) > MAX_DENIAL:
-        message = message[: MAX_DENIAL - 1] + "…"
+    message = shorten(f"{denial.reason.code}: {denial.sentence}", MAX_DENIAL)
     return _Status(code, _STATUS_REASONS.get(code, "Invalid"), message)
 
 
