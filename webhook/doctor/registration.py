@@ -116,34 +116,34 @@ def matched_names(facts: Facts) -> Result:
 
 
 def order(facts: Facts) -> Result:
-    """Whether webhooks that have to see our changes are called after ours."""
+    """Whether webhooks that have to see our changes are called after ours: the API server calls them by name."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
-    earlier = sorted(
-        (one for one in facts.configurations if _name(one) < NAME and _concerns(one, facts)),
-        key=_name,
-    )
+    others = sorted((other for other in facts.configurations if _concerns(other, facts)), key=_name)
+    earlier = [other for other in others if _name(other) < NAME]
     places = [vendor.place for vendor in facts.policy.in_force]
     schedulers = {name for place in places for name in (place.scheduler, *place.schedulers) if name}
-    too_early = [one for one in earlier if schedulers & _services(one)]
-    if too_early:
+    blind = [
+        f"{_name(other)} is answered by {', '.join(sorted(answering))}"
+        for other in earlier
+        if (answering := schedulers & _services(other))
+    ]
+    if blind:
         return error(
             "the webhook of a scheduler is called before ours, and does not see what we write",
-            *(f"{_name(one)} is answered by {', '.join(sorted(schedulers & _services(one)))}" for one in too_early),
+            *blind,
             hint=f"rename it so that it sorts after {NAME}: configurations are called by name",
         )
-    once = [one for one in earlier if not _again(one)]
-    if once:
+    called_once = [_name(other) for other in earlier if not _again(other)]
+    if called_once:
         return warning(
-            f"called before ours, and not again after: {listed([_name(one) for one in once])}",
+            f"called before ours, and not again after: {listed(called_once)}",
             hint=f"if it acts on GPU keys: set reinvocationPolicy: IfNeeded, or a name after {NAME}",
         )
-    after = [one for one in facts.configurations if _name(one) > NAME and _concerns(one, facts)]
-    return ok(
-        f"called before all others that change pods ({len(after)})"
-        if not earlier
-        else "what comes first is called again"
-    )
+    if earlier:
+        return ok("what comes first is called again")
+    later = sum(_name(other) > NAME for other in others)
+    return ok(f"called before all others that change pods ({later})")
 
 
 def _whole(facts: Facts) -> Object | Result:
