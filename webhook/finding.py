@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from webhook.reasons import Reason
+from webhook.text import shorten
 
 MAX_WARNING: Final = 256
 """The API server cuts longer warnings once they are more than 4096 characters together (``filters/warning.go``)."""
@@ -54,14 +55,14 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     def text(self) -> str:
         """The code and the sentence, on one line, at most `MAX_WARNING` characters."""
         text = f"{self.reason.code}: {self.sentence}"
-        return text if len(text) <= MAX_WARNING else text[: MAX_WARNING - 1] + "…"
+        return shorten(text, MAX_WARNING)
 
     @property
     def sentence(self) -> str:
         """The container and the message, without control characters, at most `MAX_SENTENCE` characters."""
         where = "" if self.container is None else f"container {self.container[:MAX_SENTENCE]}: "
         text = f"{where}{self.message[:MAX_SENTENCE]}"
-        return (text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…").translate(_CONTROL)
+        return shorten(text, MAX_SENTENCE).translate(_CONTROL)
 
 
 class Denied(Exception):  # noqa: N818  (a decision about the pod, not an error of the webhook)

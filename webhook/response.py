@@ -7,6 +7,7 @@ import msgspec
 
 from webhook.admission.decision import Decision
 from webhook.finding import Finding
+from webhook.text import shorten
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -67,9 +68,7 @@ def encode_answer(uid: str, decision: Decision) -> bytes:
 
 def _status(denial: Finding) -> _Status:
     code = denial.reason.value.status
-    message = f"{denial.reason.code}: {denial.sentence}"
-    if len(message) > MAX_DENIAL:
-        message = message[: MAX_DENIAL - 1] + "…"
+    message = shorten(f"{denial.reason.code}: {denial.sentence}", MAX_DENIAL)
     return _Status(code, _STATUS_REASONS.get(code, "Invalid"), message)
 
 

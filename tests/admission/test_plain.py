@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from tests.generators.pods import pods
 from tests.generators.policies import contexts
 from tests.mapping.vendors import policy
+from tests.test_cases import CASES, context_in, policy_in
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.context import PodSecurityLevel
 from webhook.labels import KEYS
@@ -190,6 +191,21 @@ def test_what_a_scheduler_may_write_is_not_remembered_for_a_user() -> None:
             assert any(finding.reason is Reason.OWNED_STRIPPED for finding in decision.warnings) is users[user]
             removed = {"op": "remove", "path": "/metadata/annotations/hami.io~1vgpu-node"}
             assert (removed in decision.patch) is users[user]
+
+
+def test_variables_that_the_copy_guards_are_looked_for() -> None:
+    """A request that stands in two vendors' keys is guarded by both, whatever was remembered of its template."""
+    folder = CASES / "guard-of-a-copy"
+    guarded = yaml.safe_load((folder / "pod.yaml").read_text())
+    harmless = copy.deepcopy(guarded)
+    container(harmless)["env"] = [{"name": "A", "value": "b"}]
+    in_force = policy_in(folder)
+    in_force.memo.clear()
+    for pod, allowed in ((harmless, True), (guarded, False), (harmless, True)):
+        assert decided(pod, context_in(folder), in_force).allowed is allowed
+    in_force.memo.clear()
+    assert not decided(guarded, context_in(folder), in_force).allowed
+    assert decided(harmless, context_in(folder), in_force).allowed
 
 
 def test_other_default_of_pod_security_is_seen() -> None:

@@ -17,8 +17,9 @@ from certs.ca import issue, signed_by
 from certs.plan import Rules
 from certs.problem import StoreError, UnusablePairError
 from certs.report import Report, ReportKind
+from certs.restore import completed
 from certs.rotation_request import ask
-from certs.rotator import Clocks, Rotator, completed
+from certs.rotator import Clocks, Rotator
 from certs.serving import Serving
 from certs.state import Retired, RotationRequest, State, decode, der
 from certs.trust import Trust

@@ -18,7 +18,7 @@ from webhook.cluster.registration.matched_names import names_set
 from webhook.cluster.registration.reconciler import Mode, ReconcileConfig, Reconciler
 from webhook.cluster.registration.report import Report, ReportKind
 from webhook.cluster.registration.update import Change
-from webhook.labels import KEEP_SELECTORS, WRITTEN_BY
+from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES, WRITTEN_BY
 
 SITE = Site(Service("gpu", "webhook"), b"-----BEGIN CERTIFICATE-----", "gpu")
 OLD = Desired("0" * 12, names_set(prefixes=["a.com/", "b.com/"], keys=["a.com/x"]))
@@ -133,12 +133,19 @@ def without_writer(configuration: dict[str, Any]) -> None:
     configuration["metadata"]["annotations"] = {}
 
 
+def with_other_names(configuration: dict[str, Any]) -> None:
+    """Another."""
+    configuration["metadata"]["annotations"][MATCHED_NAMES] = names_set(keys=["a.b/x"]).as_json
+
+
 def ignoring(configuration: dict[str, Any]) -> None:
     """Another."""
     configuration["webhooks"][0]["failurePolicy"] = "Ignore"
 
 
-@pytest.mark.parametrize("damage", [without_bundle, without_conditions, with_a_third, without_writer, ignoring])
+@pytest.mark.parametrize(
+    "damage", [without_bundle, without_conditions, with_a_third, without_writer, with_other_names, ignoring]
+)
 async def test_changed_by_hand(api: Keeping, clock: Clock, damage: Callable[[dict[str, Any]], None]) -> None:
     """It is repaired at the next look; what else stands in its metadata stays."""
     replica = Replica(api, clock)

@@ -23,7 +23,7 @@ from webhook.cluster.registration.desired import (
     registration,
 )
 from webhook.cluster.registration.observed import Version, read_observed
-from webhook.labels import INJECT, MODE, WRITTEN_BY
+from webhook.labels import INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.load import load_policy
 
 CA = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -48,7 +48,8 @@ def selector(configuration: dict[str, Any], index: int = 0) -> dict[str, Any]:
 def test_what_both_webhooks_have() -> None:
     """Creations of pods, no side effects, seen again when others have changed the pod."""
     configuration = made()
-    assert configuration["metadata"] == {"name": NAME, "annotations": {WRITTEN_BY: f"1.2.0 {WANT.digest}"}}
+    annotations = {MATCHED_NAMES: WANT.matched_names.as_json, WRITTEN_BY: f"1.2.0 {WANT.digest}"}
+    assert configuration["metadata"] == {"name": NAME, "annotations": annotations}
     assert NAME < "hami-webhook"
     for webhook in configuration["webhooks"]:
         assert webhook["admissionReviewVersions"] == ["v1"]
@@ -122,7 +123,7 @@ def test_read_back() -> None:
 def test_one_without_a_writer_is_kept_by_hand() -> None:
     """Nobody would keep its digest up to date."""
     configuration = registration(WANT, SITE)
-    assert "annotations" not in configuration["metadata"]
+    assert configuration["metadata"]["annotations"].keys() == {MATCHED_NAMES}
     assert read_observed(configuration).digest is None
 
 
@@ -251,10 +252,10 @@ def test_differences_that_keep_pods_out() -> None:
     assert told({**made(), "webhooks": []}) == [f"{ENFORCE} is missing", f"{AUDIT} is missing"]
     other = damaged(clientConfig={"url": "https://x/y"}, matchConditions=[{"name": "mine", "expression": "true"}])
     assert [fault.partition(" ")[2] for fault in told(other)] == [
-        "has a foreign match condition, mine",
-        "has a match condition 'gpu-words' that this version does not write, and cannot compare",
         "calls https://x/y, not gpu/webhook:443/mutate",
         "has a caBundle that does not hold this webhook's CA",
+        "has a foreign match condition, mine",
+        f"has a match condition 'gpu-words' that is not made from the names in the annotation {MATCHED_NAMES}",
     ]
 
 

@@ -15,6 +15,7 @@ from webhook.patch import Slot, slots
 from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
+from webhook.text import shorten
 
 MOST_SHOWN: Final = 2
 """Containers with claims that a message names."""
@@ -105,4 +106,4 @@ def _counts(text: QuantityText) -> bool:
 
 def _shown(name: str) -> str:
     """A name of a user's as it is shown: no honest one is longer."""
-    return name if len(name) <= 63 else f"{name[:62]}…"  # noqa: PLR2004
+    return shorten(name, 63)

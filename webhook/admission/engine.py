@@ -1,5 +1,6 @@
 """One pod → one decision: the sequence of steps."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -8,7 +9,7 @@ from webhook import labels
 from webhook.admission.claims import check_claims, claims_of, nothing_requested
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
-from webhook.admission.eligibility import Mode, enforcement_of, skip_reason
+from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
 from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
@@ -20,7 +21,7 @@ from webhook.admission.resolve import Resolution, resolve
 from webhook.admission.settle import Settled
 from webhook.admission.shim import inject_shim
 from webhook.admission.status import status_of, status_text
-from webhook.admission.survey import Survey, survey
+from webhook.admission.survey import NOTHING_FOUND, Survey, survey
 from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
 from webhook.patch import PodEdits, Slot
@@ -32,6 +33,21 @@ MAX_AUDITED: Final = 16 * 1024
 
 MAX_HINTS: Final = 64
 """Annotations of a pod that are reported as hints; all vendors together know fewer."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """The results of the steps after eligibility, as far as they went: collected for explanations only.
+
+    Attributes:
+        survey: the keys of the pod.
+        resolution: None if the pod requests nothing, or is denied before that.
+        plan: None as well if nothing has to be done; for a denied pod, as far as it was applied.
+    """
+
+    survey: Survey = NOTHING_FOUND
+    resolution: Resolution | None = None
+    plan: Plan | None = None
 
 
 def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
@@ -49,48 +65,61 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
         return untouched(skipped)
     facts = facts_of(pod, context, policy)
     known = recall(facts, pod, policy)
-    if known is not None:
-        return _in_mode(known, pod, context)
+    return in_mode(take_steps(pod, context, policy, facts) if known is None else known, pod, context)
+
+
+def take_steps(
+    pod: Pod, context: Context, policy: Policy, facts: bytes | None = None, steps: Steps | None = None
+) -> Decision:
+    """Take the steps after eligibility; the decision where the namespace enforces.
+
+    Args:
+        pod: as for `decide`.
+        context: as for `decide`.
+        policy: as for `decide`.
+        facts: under which the results are remembered; None: they are not.
+        steps: collects the results.
+    """
     seen = survey(pod, policy)
+    if steps is not None:
+        steps.survey = seen
     if seen.refusal is not None:
-        return _in_mode(_denied(seen.refusal, seen.findings), pod, context)
+        return _denied(seen.refusal, seen.findings)
     if not seen.asks:
-        return _untouched(nothing_requested(pod), pod, context, seen)
+        return untouched(nothing_requested(pod), seen.findings)
     try:
         resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
-    except Denied as refusal:
-        return _in_mode(_denied(refusal.finding, seen.findings), pod, context)
+    except Denied as denial:
+        return _denied(denial.finding, seen.findings)
+    if steps is not None:
+        steps.resolution = resolution
     if not resolution.settled and not any(
         policy.watched_variables.among(slot.container.env) or claims_of(slot.container)
         for slot, _ in left_alone(seen, resolution, policy)
     ):
-        return _untouched(nothing_requested(pod), pod, context, seen)
-    decision = _enforced(pod, context, policy, seen, resolution)
+        return untouched(nothing_requested(pod), seen.findings)
+    plan = _plan(pod, context, policy, seen, resolution)
+    if steps is not None:
+        steps.plan = plan
+    decision = _applied(plan, resolution)
     if facts is not None:
         remember(facts, pod, remembered(decision, resolution, seen, policy), policy)
-    return _in_mode(decision, pod, context)
+    return decision
 
 
-def _untouched(reason: Reason, pod: Pod, context: Context, seen: Survey) -> Decision:
-    if seen.findings and enforcement_of(pod, context).mode is Mode.AUDIT:
-        return untouched(reason)
-    return untouched(reason, seen.findings)
-
-
-def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Decision:
-    """Apply a resolution and everything else that a share needs: the decision where a namespace enforces."""
-    work = make_plan(pod, context, policy, seen, resolution)
+def _applied(plan: Plan, resolution: Resolution) -> Decision:
+    """Apply a plan, and decide: the keys of its resolution, and everything else that a share needs."""
     try:
-        apply_plan(work, resolution)
-    except Denied as refusal:
-        return _denied(refusal.finding, tuple(work.findings), resolution.vendor_names)
-    text = status_text(status_of(work, resolution))
-    operations = work.edits.operations(lambda: (labels.STATUS, text))
-    findings = tuple(work.findings)
+        _apply(plan, resolution)
+    except Denied as denial:
+        return _denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
+    text = status_text(status_of(plan, resolution))
+    operations = plan.edits.operations(lambda: (labels.STATUS, text))
+    findings = tuple(plan.findings)
     audit = {"account": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
-        reason=_outcome(work, changed=bool(operations)),
+        reason=_outcome(plan, changed=bool(operations)),
         patch_json=msgspec.json.encode(operations) if operations else b"",
         warnings=findings,
         status_json=text,
@@ -105,8 +134,8 @@ def _outcome(work: Plan, *, changed: bool) -> Reason:
     return Reason.ALREADY_RIGHT if work.allocations else nothing_requested(work.pod)
 
 
-def make_plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
-    """Return the plan for a pod: its allocations, with the keys of the resolution written."""
+def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
+    """The plan for a pod: its allocations, with the keys of the resolution written."""
     work = Plan(
         pod,
         context,
@@ -130,7 +159,7 @@ def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Allocation:
     return Allocation(slot, one.requested.vendor, owner, last.target, one.request, last.form, vendor, moved)
 
 
-def apply_plan(work: Plan, resolution: Resolution) -> None:
+def _apply(work: Plan, resolution: Resolution) -> None:
     """Apply what a share needs beside its keys: claims, guard, placement, shim, environment.
 
     Raises:
@@ -174,11 +203,13 @@ def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, 
     return Decision(allowed=False, reason=denial.reason, warnings=findings, denial=denial, audit=audit, vendors=vendors)
 
 
-def _in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
+def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
     """Apply the namespace's mode to a decision: enforce, warn or audit."""
     firm = enforcement_of(pod, context)
-    if firm.plain:
+    if firm is PLAIN:
         return decision
+    if not decision.status_json and decision.denial is None:  # nothing is requested, so no mode concerns the pod
+        return untouched(decision.reason) if firm.mode is Mode.AUDIT else decision
     findings = (*firm.findings, *decision.warnings)
     told = findings if decision.denial is None else (*findings, decision.denial)
     audit = {**decision.audit, **_reasons(told)}

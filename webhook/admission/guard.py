@@ -13,6 +13,7 @@ from webhook.patch import MapEdits, Slot
 from webhook.pod import EnvVar, decode_env, present, value_source
 from webhook.reasons import Reason
 from webhook.request import Request
+from webhook.text import shorten
 
 MAX_MARKS: Final = 256
 """Marks of schedulers, and variables, that are taken from one pod: an honest copy has a handful."""
@@ -225,4 +226,4 @@ def _remedy(harmless: Collection[str] | None, otherwise: str = "remove it") -> s
 
 def _shown(name: str) -> str:
     """A name of a user's as it is shown: no honest one is longer."""
-    return name if len(name) <= 63 else f"{name[:62]}…"  # noqa: PLR2004
+    return shorten(name, 63)

@@ -14,6 +14,7 @@ from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
 from webhook.patch import MapEdits
 from webhook.reasons import Reason
+from webhook.text import shorten
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server writes for a pod that names none; a manifest that no API server has seen means the same."""
@@ -205,4 +206,4 @@ def _report_kept(work: Plan, what: str, wanted: str, field: str) -> None:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:99]}…"  # noqa: PLR2004
+    return shorten(text, 100)

@@ -79,12 +79,16 @@ class Survey(NamedTuple):
     refusal: Finding | None = None
 
 
+NOTHING_FOUND: Final = Survey(PodKeys(()), (), asks=False)
+"""The survey of a pod that is not looked through."""
+
+
 def survey(pod: Pod, policy: Policy) -> Survey:
     """Find the GPU keys of a pod; their number and length are checked first."""
     try:
         return _survey(pod, policy)
     except Denied as refusal:
-        return Survey(PodKeys(()), (), asks=False, refusal=refusal.finding)
+        return NOTHING_FOUND._replace(refusal=refusal.finding)
 
 
 def _survey(pod: Pod, policy: Policy) -> Survey:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Report as CertificateNotice
@@ -33,6 +33,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
 from webhook.replica.certificates import Certificates
+from webhook.replica.cluster_metrics import doubt_metric, policy_metrics, registration_metrics, watch_metrics
 from webhook.server.logs import Throttle
 from webhook.server.mutate import Current, NotNowError
 
@@ -200,52 +201,11 @@ class InCluster:
 
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
-        age = GaugeMetricFamily(
-            "vgpu_webhook_watch_age_seconds", "Since the API server was last heard of a kind.", labels=("kind",)
-        )
-        for what, seconds in self._ages():
-            if seconds is not None:
-                age.add_metric((what,), seconds)
-        yield age
-        accepted = GaugeMetricFamily(
-            "vgpu_webhook_config_map_accepted",
-            "1 where the document in a ConfigMap is in force, 0 where it was rejected.",
-            labels=("config_map",),
-        )
-        for verdict in self._verdicts:
-            accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
-        yield accepted
-        yield GaugeMetricFamily(
-            "vgpu_webhook_config_maps_lost",
-            "ConfigMaps that vanished without anybody's act, of which the last good document is still in force.",
-            value=len(self._live.lost),
-        )
-        doubts = CounterMetricFamily(
-            "vgpu_webhook_namespace_doubts",
-            "Calls for namespaces that were known as not opted in, by what the API server said then.",
-            labels=("found",),
-        )
-        doubts.add_metric(("stale",), self._doubts.stale)
-        doubts.add_metric(("confirmed",), self._doubts.confirmed)
-        doubts.add_metric(("unanswered",), self._doubts.unanswered)
-        yield doubts
-        if self._keeps_none:
-            return
-        repairs = CounterMetricFamily(
-            "vgpu_webhook_configuration_repairs",
-            "How often the webhook configuration was repaired after others had changed or deleted it.",
-            labels=("change",),
-        )
-        for change, count in self._registrar.repairs.items():
-            repairs.add_metric((change.name.lower(),), count)
-        yield repairs
-        desired = GaugeMetricFamily(
-            "vgpu_webhook_configuration_as_desired",
-            "1 where the webhook configuration in the cluster has every pod treated that the policy is for.",
-        )
-        if self._registrar.as_desired is not None:
-            desired.add_metric((), float(self._registrar.as_desired))
-        yield desired
+        yield from watch_metrics(self._ages())
+        yield from policy_metrics(self._verdicts, len(self._live.lost))
+        yield doubt_metric(self._doubts)
+        if not self._keeps_none:
+            yield from registration_metrics(self._registrar)
 
     @property
     def _watches_registration(self) -> bool:
