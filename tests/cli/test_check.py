@@ -315,3 +315,13 @@ def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:
         "namespace/team: label xyz has no effect on a namespace: known are inject, mode, opt-out, rollout",
         "namespace/team: label inject: 'true' has no effect on a namespace: write enabled or disabled",
     ]
+
+
+def test_notes_are_one_line_for_each_file(run: Run) -> None:
+    """Whatever is no warning in admission, is none here."""
+    resources = "resources: {limits: {nvidia.com/gpumem: 3000}}"
+    containers = f"[{{name: a, {resources}}}, {{name: b, {resources}}}]"
+    pod = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: {containers}}}\n"
+    result = run("check", "-", stdin=f"{pod}---\n{pod}")
+    assert result.exit_code == 0
+    assert result.stderr == "note: stdin: VGW601 (image's library path assumed) in 4 containers\n"

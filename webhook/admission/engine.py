@@ -84,15 +84,16 @@ def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resoluti
         apply_plan(work, resolution)
     except Denied as refusal:
         return _denied(refusal.finding, tuple(work.findings), resolution.vendor_names)
+    findings = tuple(work.findings)
     text = status_text(status_of(work, resolution))
     operations = work.edits.operations(lambda: (labels.STATUS, text))
-    findings = tuple(work.findings)
     audit = {"account": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
         reason=_outcome(work, changed=bool(operations)),
         patch_json=msgspec.json.encode(operations) if operations else b"",
-        warnings=findings,
+        warnings=tuple(finding for finding in findings if not finding.reason.note),
+        notes=tuple(finding for finding in findings if finding.reason.note),
         status_json=text,
         audit={**audit, **_reasons(findings)},
         vendors=resolution.vendor_names,
@@ -170,8 +171,9 @@ def _report_hints(work: Plan) -> None:
 
 
 def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, ...] = ()) -> Decision:
-    audit = {**_reasons((*findings, denial)), "denied": denial.text}
-    return Decision(allowed=False, reason=denial.reason, warnings=findings, denial=denial, audit=audit, vendors=vendors)
+    warnings = tuple(finding for finding in findings if not finding.reason.note)
+    audit = {**_reasons((*warnings, denial)), "denied": denial.text}
+    return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
 
 
 def _in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
@@ -181,13 +183,14 @@ def _in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
         return decision
     findings = (*firm.findings, *decision.warnings)
     told = findings if decision.denial is None else (*findings, decision.denial)
-    audit = {**decision.audit, **_reasons(told)}
+    audit = {**decision.audit, **_reasons((*told, *decision.notes))}
     if firm.mode is Mode.ENFORCE:
         return msgspec.structs.replace(decision, warnings=findings, audit=audit)
     return Decision(
         allowed=True,
         reason=Reason.WOULD_CHANGE if decision.reason is Reason.CHANGED else decision.reason,
         warnings=() if firm.mode is Mode.AUDIT else told,
+        notes=decision.notes,
         status_json=decision.status_json,
         audit=audit,
         vendors=decision.vendors,
