@@ -209,6 +209,14 @@ class Reason(enum.Enum):
         "what they allocate.",
         "Nothing, if the claim is for other devices than the request.",
     )
+    OWN_KEY_UNREAD = _(
+        "VGW113",
+        ReasonKind.WARNING,
+        "webhook key without effect",
+        "A label or annotation `vgpu-webhook.io/*` of the pod or its namespace is misspelled, in the wrong place, or has an "
+        "unknown value: nothing reads it.",
+        "Write what the message suggests, or remove it.",
+    )
     ROUNDED = _(
         "VGW201",
         ReasonKind.WARNING,

@@ -12,6 +12,7 @@ from webhook.admission.eligibility import Mode, enforcement_of, skip_reason
 from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
+from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import place_pod
 from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
 from webhook.admission.plan import Allocation, Plan
@@ -51,7 +52,7 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     known = recall(facts, pod, policy.memo)
     if known is not None:
         return _in_mode(known, pod, context)
-    seen = survey(pod, policy)
+    seen = _survey(pod, context, policy)
     if seen.refusal is not None:
         return _in_mode(_denied(seen.refusal, seen.findings), pod, context)
     if not seen.asks:
@@ -69,6 +70,15 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if facts is not None:
         remember(facts, pod, remembered(decision, resolution, seen, policy), policy.memo)
     return _in_mode(decision, pod, context)
+
+
+def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
+    """Survey a pod; also report keys of our own without effect, those of its namespace if the pod requests devices."""
+    seen = survey(pod, policy)
+    found = [*unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, policy)]
+    if seen.asks or seen.refusal is not None:
+        found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
+    return seen._replace(findings=(*seen.findings, *found)) if found else seen
 
 
 def _untouched(reason: Reason, pod: Pod, context: Context, seen: Survey) -> Decision:

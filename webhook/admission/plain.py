@@ -5,17 +5,17 @@ paths, no node named), what becomes of it depends on its `facts_of` alone. Any o
 changes what is decided (``tests/admission/test_plain.py``).
 """
 
+from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook import labels
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.admission.delivery import ENFORCE_LABEL
-from webhook.admission.overrides import OVERRIDES
 from webhook.admission.resolve import Resolution
 from webhook.admission.survey import Survey
+from webhook.labels import PREFIX
 from webhook.mapping.model.guard import Guards
 from webhook.mapping.model.memo import Memo
 from webhook.mapping.model.policy import Policy
@@ -27,7 +27,6 @@ MAX_CONTAINERS: Final = 32
 MAX_FACTS: Final = 16 * 1024
 """Bytes. Honest pods have less; of others a few could take all the memory there is."""
 
-_ANNOTATIONS: Final = (*OVERRIDES, labels.SHIM, labels.GUARD)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -121,7 +120,6 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     if container_count(pod) > MAX_CONTAINERS:
         return None
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
-    annotations = namespace.annotations
     if metadata.annotations and not policy.references.isdisjoint(metadata.annotations):
         return None
     try:
@@ -140,7 +138,8 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
                 spec.tolerations if present(spec.tolerations) else None,
                 spec.affinity if policy.cards and present(spec.affinity) else None,
                 namespace.labels.get(ENFORCE_LABEL),
-                [annotations.get(key) for key in _ANNOTATIONS] if annotations else None,
+                _own(namespace.labels),
+                _own(namespace.annotations),
                 context.pod_security_default,
                 context.user,
             )
@@ -148,6 +147,11 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     except OverflowError:
         return None  # a quantity of more than 64 bits
     return facts if len(facts) <= MAX_FACTS else None
+
+
+def _own(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What a namespace specifies in keys of our own, known or not: unknown ones are reported with each pod."""
+    return [pair for pair in texts.items() if pair[0].startswith(PREFIX)]
 
 
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:

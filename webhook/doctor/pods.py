@@ -34,15 +34,15 @@ def namespaces(facts: Facts) -> Result:
         return unread("the namespaces", missing, "list namespaces")
     key = facts.policy.settings.opt_in_label
     odd = [
-        f"{one.name}: {text}"
+        f"{one.name}: {finding.message}"
         for one in facts.namespaces
-        for text in unread_keys("namespace", one.labels, one.annotations, key)
+        for finding in unread_keys("namespace", one.labels, one.annotations, facts.policy)
     ]
     of_pods = [
-        f"{name}/{pod.metadata.name}: {text}"
+        f"{name}/{pod.metadata.name}: {finding.message}"
         for name, pods in facts.pods.items()
         for pod in (() if isinstance(pods, Missing) else pods)
-        for text in unread_keys("pod", pod.metadata.labels or {}, pod.metadata.annotations or {})
+        for finding in unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, facts.policy)
     ]
     odd += [*of_pods[:_SHOWN], *([f"and {len(of_pods) - _SHOWN} more"] if of_pods[_SHOWN:] else [])]
     odd += [

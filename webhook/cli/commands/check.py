@@ -89,7 +89,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         raise Failure(map(str, problems))
     mappings = sum(one.kind == "mapping" for one in found)
     click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
-    keys = own_key_warnings(objects, policy.settings.opt_in_label)
+    keys = own_key_warnings(objects, policy)
     for warning in (
         *header_warnings(found),
         *unreadable(policy.vendors.values()),
