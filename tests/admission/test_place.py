@@ -52,13 +52,25 @@ def needing(scheduler: str | None, name: str = "acme", **place: Any) -> Vendor:
 def test_scheduler_nobody_chose_is_replaced(
     current: str | None, source: str | None, target: str | None, after: str | None
 ) -> None:
-    """An absent, default or source's scheduler becomes the target's, silently."""
+    """An absent, default or source's scheduler becomes the target's; one warning names both where that is another."""
     spec = {} if current is None else {"schedulerName": current}
     one = needing(source, "source", schedulers=["other-of-one"] if source == "one" else [])
     held = Held(one) if source == target else Held(needing(target, "target"), source=one)
     outcome = placed(pod(**spec), held)
     assert outcome.spec.get("schedulerName") == after
-    assert outcome.findings == ()
+    before = current or "default-scheduler"
+    if (after or "default-scheduler") == before:
+        assert outcome.findings == ()
+    else:
+        assert outcome.reasons == [Reason.SCHEDULER_SET]
+        assert f"set to {after} (was {before})" in outcome.findings[0].message
+
+
+def test_one_warning_for_the_scheduler_of_a_pod() -> None:
+    """However many of its containers need it."""
+    one = needing("one")
+    outcome = placed(pod({"name": "a"}, {"name": "b"}), Held(one), Held(one))
+    assert outcome.reasons == [Reason.SCHEDULER_SET]
 
 
 def test_second_scheduler_of_the_vendor_is_left() -> None:

@@ -115,6 +115,20 @@ def test_other_namespace_is_seen(labels: dict[str, str], annotations: dict[str, 
     assert "LD_PRELOAD" not in json.dumps(decided(pod, there, POLICY).patch)
 
 
+@pytest.mark.parametrize(
+    "labels,annotations", [({"vgpu-webhook.io/moed": "warn"}, {}), ({}, {"vgpu-webhook.io/sihm": "none"})]
+)
+def test_unread_key_of_the_namespace_is_seen(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    """The warning is for the pods of that namespace only, remembered or not."""
+    pod = template("kube-api-access-a1")
+    odd = Context(Namespace("n", {**opted_in().labels, **labels}, annotations))
+    for first, second in ((odd, Context(opted_in())), (Context(opted_in()), odd)):
+        POLICY.memo.clear()
+        for context in (first, second, first, second):
+            reasons = [finding.reason for finding in decided(pod, context, POLICY).warnings]
+            assert reasons.count(Reason.OWN_KEY_UNREAD) == (context is odd)
+
+
 def test_second_pod_of_a_template_is_remembered() -> None:
     """What was made of a plain pod is found again for the next one, whose volumes have other names."""
     POLICY.memo.clear()

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import jsonpatch
 import pytest
 
 from tests.admission.scene import pod
@@ -126,3 +127,30 @@ def test_several_sizes_that_have_to_be_translated_are_all_named() -> None:
     assert decision.reason is Reason.SPELLINGS_DIFFER
     assert decision.denial is not None
     assert decision.denial.message.startswith("nvidia.com/mig-1g.5gb: 1, nvidia.com/mig-2g.10gb: 1: the keys")
+
+
+@pytest.mark.parametrize("mode", ["enforce", "warn", "audit"])
+@pytest.mark.parametrize(
+    "level, reason", [("privileged", Reason.IMAGE_PATH_ASSUMED), ("baseline", Reason.LEFT_TO_PLUGIN)]
+)
+def test_notes_are_no_warnings(mode: str, level: str, reason: Reason) -> None:
+    """What the author of a pod cannot change is in the status and the audit log, whatever the mode."""
+    namespace = Namespace(
+        "team", {**PRIVILEGED, "pod-security.kubernetes.io/enforce": level, "vgpu-webhook.io/mode": mode}
+    )
+    sent = pod({"name": "a", **share()}, schedulerName="hami-scheduler")
+    decision = decision_on(sent, Context(namespace), POLICY)
+    assert decision.warnings == ()
+    assert [note.reason for note in decision.notes] == [reason]
+    assert decision.account["containers"]["a"]["notes"][0].startswith(f"{reason.code}: ")
+    assert decision.audit["reasons"] == reason.code
+
+
+def test_scheduler_is_reported_once_and_not_again() -> None:
+    """The stored pod names it, so a second pass has nothing to say."""
+    sent = pod({"name": "a", **share()}, {"name": "b", **share()})
+    first = decision_on(sent, Context(Namespace("team", PRIVILEGED)), POLICY)
+    assert [finding.reason for finding in first.warnings] == [Reason.SCHEDULER_SET]
+    stored = jsonpatch.apply_patch(sent, list(first.patch))
+    second = decision_on(stored, Context(Namespace("team", PRIVILEGED)), POLICY)
+    assert (second.patch, second.warnings) == ((), ())

@@ -308,10 +308,20 @@ def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:
     assert result.exit_code == 0
     assert result.stderr.replace("warning: stdin: ", "").replace(f"{prefix}/", "").splitlines() == [
         "deployment/d: annotation taget has no effect on a pod: did you mean the annotation target?",
-        "deployment/d: annotation mode has no effect on a pod: known are status, target",
-        "deployment/d: label inject: 'false' has no effect on a pod: write disabled",
+        "deployment/d: annotation mode has no effect on a pod: write it as a label of the namespace",
+        "deployment/d: label inject: 'false' has no effect on a pod: write disabled, or remove it",
         "namespace/team: label moed has no effect on a namespace: did you mean the label mode?",
         "namespace/team: label target has no effect on a namespace: write it as an annotation",
         "namespace/team: label xyz has no effect on a namespace: known are inject, mode, opt-out, rollout",
-        "namespace/team: label inject: 'true' has no effect on a namespace: write enabled or disabled",
+        "namespace/team: label inject: 'true' has no effect on a namespace: write enabled or disabled, or remove it",
     ]
+
+
+def test_notes_are_one_line_for_each_file(run: Run) -> None:
+    """Whatever is no warning in admission, is none here."""
+    resources = "resources: {limits: {nvidia.com/gpumem: 3000}}"
+    containers = f"[{{name: a, {resources}}}, {{name: b, {resources}}}]"
+    pod = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: p}}\nspec: {{containers: {containers}}}\n"
+    result = run("check", "-", stdin=f"{pod}---\n{pod}")
+    assert result.exit_code == 0
+    assert result.stderr == "note: stdin: VGW601 (image's library path assumed) in 4 containers\n"

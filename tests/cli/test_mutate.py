@@ -51,7 +51,8 @@ def test_one_document_in_that_document_out(run: Run) -> None:
     assert pod["spec"]["schedulerName"] == "hami-scheduler"
     assert {"name": "CUDA_DEVICE_MEMORY_LIMIT", "value": "3000m"} in pod["spec"]["containers"][0]["env"]
     assert list(pod) == ["kind", "apiVersion", "metadata", "spec"]
-    assert result.stderr.startswith("warning: pod/demo: VGW601: container main: ")
+    assert result.stderr.startswith("warning: pod/demo: VGW509: schedulerName set to hami-scheduler (was default")
+    assert "VGW601: LD_LIBRARY_PATH" in pod["metadata"]["annotations"]["vgpu-webhook.io/status"]
 
 
 def test_the_output_is_stable(run: Run) -> None:
@@ -202,7 +203,7 @@ def test_pod_security_of_a_namespace(run: Run) -> None:
     label = ", pod-security.kubernetes.io/enforce: baseline"
     baseline = run("mutate", "-f", "-", stdin=join(space % label, POD))
     assert "hostPath:" not in baseline.stdout
-    assert "VGW602" in baseline.stderr
+    assert "VGW602" in baseline.stdout
 
 
 def test_mappings_and_settings(run: Run, tmp_path: Path) -> None:

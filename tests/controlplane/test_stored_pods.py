@@ -30,7 +30,7 @@ MOUNTS = {
     "/tmp/vgpulock": "vgpu-shim-state/lock",
     "/tmp/vgpu-cache": "vgpu-shim-state/cache",
 }
-IMAGE_PATH_ASSUMED = "VGW601"  # told beside any shim whose container has no search path of its own
+SCHEDULER_SET = "VGW509"  # every pod that names no scheduler
 
 
 def shim(memory: int, cores: int | None = None, path: str = f"{SHIM}:{IMAGE_PATH}") -> dict[str, str]:
@@ -67,7 +67,7 @@ def nvidia(gpu: int, gpumem: int, gpucores: int | None = None) -> dict[str, Numb
 
 
 CHANGED = [
-    Row("01", nvidia(1, 5000), shim(5000), {"VGW101": "5000", IMAGE_PATH_ASSUMED: "LD_LIBRARY_PATH"}),
+    Row("01", nvidia(1, 5000), shim(5000), {"VGW101": "5000", SCHEDULER_SET: "hami-scheduler .was default-scheduler"}),
     Row("02", nvidia(1, 3000, 30), shim(3000, 30)),
     Row("03", nvidia(1, 3000), shim(3000), {"VGW101": r"nvidia\.com/gpu\b"}),
     Row(
@@ -89,7 +89,7 @@ CHANGED = [
     Row("25", {"acme.example/vgpu": 1, "acme.example/vgpu-memory": 3000}, shim(3000), {"VGW101": "acme.example/vgpu"}),
     Row("27", nvidia(1, 5000), shim(5000), {"VGW101": "5000", "VGW106": r"nvidia\.com/gpumem"}),
     Row("29", nvidia(1, 5000), shim(5000), {"VGW101": "5000"}),
-    Row("30", nvidia(1, 5000), {}, {"VGW101": "5000", "VGW602": "hostPath|baseline"}),
+    Row("30", nvidia(1, 5000), {}, {"VGW101": "5000"}),
 ]
 UNTOUCHED = ["07", "14", "15", "16", "17", "22", "23"]
 
@@ -140,7 +140,7 @@ def test_changed(cluster: Cluster, row: Row) -> None:
     """A pod that asks for a share is stored as the one that will really run, and whoever creates it is told."""
     answer = cluster.submit(example(row.example))
     assert_stored_as(row, answer.accepted())
-    assert codes(answer.warnings) - {IMAGE_PATH_ASSUMED} == set(row.warnings) - {IMAGE_PATH_ASSUMED}
+    assert codes(answer.warnings) - {SCHEDULER_SET} == set(row.warnings) - {SCHEDULER_SET}
     for code, pattern in row.warnings.items():
         assert any(warning.startswith(code) and re.search(pattern, warning) for warning in answer.warnings)
 

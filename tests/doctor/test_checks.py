@@ -37,8 +37,18 @@ from webhook.cluster.registration.desired import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.facts import Backend, Choice, DeviceClass, Facts, Node, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Level, Missing
+from webhook.labels import STATUS
+from webhook.pod import Pod
 
 GPU = {"nvidia.com/gpu": "1"}
+NOTES = '{"containers":{"a":{"notes":["VGW601: x","VGW602: y"]},"b":{"notes":["VGW601: x","VGW: z"]}}}'
+
+
+def noted(name: str) -> Pod:
+    """A pod with notes in its status."""
+    return pod(name, annotations={STATUS: NOTES})
+
+
 DAY = dt.timedelta(days=1)
 OLD = issue(AUTHORITY, ["webhook.example"], NOW - 80 * DAY)
 ENDED = issue(AUTHORITY, ["webhook.example"], NOW - 100 * DAY)
@@ -193,6 +203,11 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("missed", GPU)]})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("missed", GPU, annotations={"hami.io/vgpu-node": "n1"})]})),
     ("untouched", WARNING, "12 GPU pods", but(pods={"team": [pod(f"missed-{number}", GPU) for number in range(12)]})),
+    ("notes", OK, "noted nothing", HEALTHY),
+    ("notes", OK, "noted nothing", but(pods={"team": [pod("forged", annotations={STATUS: '{"containers":[]}'})]})),
+    ("notes", OK, "noted something", but(pods={"team": [noted("a"), noted("b")]})),
+    ("notes", WARNING, "could not be read", but(namespaces=REFUSED)),
+    ("notes", WARNING, "could not be read", but(pods={"team": REFUSED})),
     ("dry-run", OK, "is changed", HEALTHY),
     ("dry-run", WARNING, "no dry run could be made", but(trial=REFUSED)),
     ("dry-run", WARNING, "not by the webhook", but(trial=Trial("team", "x: 1", 403, "exceeded quota: q"))),
@@ -284,6 +299,7 @@ def test_each_check_has_its_ends() -> None:
     assert {name for name, levels in ends.items() if ERROR not in levels} == {
         "namespaces",
         "untouched",
+        "notes",
         "resources",
         "sharing",
         "claims",
@@ -294,6 +310,14 @@ def test_healthy() -> None:
     """All is well, in the order of the table."""
     found = list(examine(HEALTHY))
     assert [check.name for check, result in found if result.level is OK] == [check.name for check in CHECKS]
+
+
+def test_notes_are_one_line_for_each_namespace() -> None:
+    """With the number of pods for each code."""
+    both = but(namespaces=[space("team"), space("none")], pods={"team": [noted("a"), noted("b")], "none": []})
+    assert told(both, "notes").details == (
+        "team: VGW601 (image's library path assumed) in 2 pods, VGW602 (left to the device plugin) in 2 pods",
+    )
 
 
 def test_nothing_is_known() -> None:

@@ -21,6 +21,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
         reason: the outcome: `Reason.CHANGED`, or why the pod was left unchanged or denied.
         patch_json: the JSON Patch against the submitted object; empty when nothing changes.
         warnings: warnings for the user, in order.
+        notes: findings for the status, the audit log and metrics only.
         denial: why it was denied.
         status_json: the status annotation; empty for a pod without a GPU request.
         audit: audit annotations: keys are qualified-name parts, values text.
@@ -31,10 +32,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True):
     reason: Reason
     patch_json: bytes = b""
     warnings: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
     denial: Finding | None = None
     status_json: str = ""
     audit: Mapping[str, str] = {}
     vendors: tuple[str, ...] = ()
+
+    @property
+    def noted(self) -> tuple[str, ...]:
+        """The names of the notes' reasons, each once, for metrics."""
+        return tuple(dict.fromkeys([note.reason.slug for note in self.notes]))
 
     @property
     def patch(self) -> Patch:

@@ -13,6 +13,7 @@ from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reas
 from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
+from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import place_pod
 from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
 from webhook.admission.plan import Allocation, Plan
@@ -80,7 +81,7 @@ def take_steps(
         facts: under which the results are remembered; None: they are not.
         steps: collects the results.
     """
-    seen = survey(pod, policy)
+    seen = _survey(pod, context, policy)
     if steps is not None:
         steps.survey = seen
     if seen.refusal is not None:
@@ -107,21 +108,31 @@ def take_steps(
     return decision
 
 
+def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
+    """Survey a pod; also report keys of our own without effect, those of its namespace if the pod requests devices."""
+    seen = survey(pod, policy)
+    found = [*unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, policy)]
+    if seen.asks or seen.refusal is not None:
+        found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
+    return seen._replace(findings=(*seen.findings, *found)) if found else seen
+
+
 def _applied(plan: Plan, resolution: Resolution) -> Decision:
     """Apply a plan, and decide: the keys of its resolution, and everything else that a share needs."""
     try:
         _apply(plan, resolution)
     except Denied as denial:
         return _denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
+    findings = tuple(plan.findings)
     text = status_text(status_of(plan, resolution))
     operations = plan.edits.operations(lambda: (labels.STATUS, text))
-    findings = tuple(plan.findings)
     audit = {"account": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
         reason=_outcome(plan, changed=bool(operations)),
         patch_json=msgspec.json.encode(operations) if operations else b"",
-        warnings=findings,
+        warnings=tuple([finding for finding in findings if not finding.reason.note]),
+        notes=tuple([finding for finding in findings if finding.reason.note]),
         status_json=text,
         audit={**audit, **_reasons(findings)},
         vendors=resolution.vendor_names,
@@ -199,8 +210,9 @@ def _report_hints(work: Plan) -> None:
 
 
 def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, ...] = ()) -> Decision:
-    audit = {**_reasons((*findings, denial)), "denied": denial.text}
-    return Decision(allowed=False, reason=denial.reason, warnings=findings, denial=denial, audit=audit, vendors=vendors)
+    warnings = tuple(finding for finding in findings if not finding.reason.note)
+    audit = {**_reasons((*warnings, denial)), "denied": denial.text}
+    return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
 
 
 def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
@@ -212,13 +224,14 @@ def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
         return untouched(decision.reason) if firm.mode is Mode.AUDIT else decision
     findings = (*firm.findings, *decision.warnings)
     told = findings if decision.denial is None else (*findings, decision.denial)
-    audit = {**decision.audit, **_reasons(told)}
+    audit = {**decision.audit, **_reasons((*told, *decision.notes))}
     if firm.mode is Mode.ENFORCE:
         return msgspec.structs.replace(decision, warnings=findings, audit=audit)
     return Decision(
         allowed=True,
         reason=Reason.WOULD_CHANGE if decision.reason is Reason.CHANGED else decision.reason,
         warnings=() if firm.mode is Mode.AUDIT else told,
+        notes=decision.notes,
         status_json=decision.status_json,
         audit=audit,
         vendors=decision.vendors,

@@ -10,13 +10,12 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook import labels
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.admission.delivery import ENFORCE_LABEL
-from webhook.admission.overrides import OVERRIDES
 from webhook.admission.resolve import Resolution
 from webhook.admission.survey import Survey
+from webhook.labels import PREFIX
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot, container_count
@@ -29,7 +28,6 @@ MAX_KEYS: Final = 256
 MAX_FACTS: Final = 16 * 1024
 """Bytes. Honest pods have less; of others a few could take all the memory there is."""
 
-_ANNOTATIONS: Final = (*OVERRIDES, labels.SHIM, labels.GUARD)
 _encode: Final = msgspec.json.Encoder().encode
 
 
@@ -86,7 +84,6 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, spec.node_selector) if texts])
     if container_count(pod) > MAX_CONTAINERS or keys > MAX_KEYS:
         return None
-    annotations = namespace.annotations
     if metadata.annotations and not policy.references.isdisjoint(metadata.annotations):
         return None
     read = policy.read_keys.of
@@ -106,7 +103,8 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
                 spec.tolerations if present(spec.tolerations) else None,
                 spec.affinity if policy.cards and present(spec.affinity) else None,
                 namespace.labels.get(ENFORCE_LABEL),
-                [annotations.get(key) for key in _ANNOTATIONS] if annotations else None,
+                _own(namespace.labels),
+                _own(namespace.annotations),
                 context.pod_security_default,
                 context.user,
             )
@@ -114,6 +112,11 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     except OverflowError:
         return None  # a quantity of more than 64 bits
     return facts if len(facts) <= MAX_FACTS else None
+
+
+def _own(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What a namespace specifies in keys of our own, known or not: unknown ones are reported with each pod."""
+    return [pair for pair in texts.items() if pair[0].startswith(PREFIX)]
 
 
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:

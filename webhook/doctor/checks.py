@@ -101,6 +101,13 @@ CHECKS: Final = (
         pods.untouched,
     ),
     Check(
+        "notes",
+        "pods",
+        "what did the webhook note in the status of pods, without a warning",
+        "`list` `pods` of opted-in namespaces",
+        pods.notes,
+    ),
+    Check(
         "dry-run",
         "pods",
         "does a pod that is created as a dry run get changed",

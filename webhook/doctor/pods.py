@@ -1,5 +1,6 @@
 """Checks of namespaces and pods: which have opted in, which were missed, and whether a pod is really changed."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -18,7 +19,7 @@ from webhook.labels import MODE, STATUS
 from webhook.mapping.model.owned import Keys
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import BY_CODE, Reason
 
 _MODES: Final = {mode.value for mode in Mode}
 _SHOWN: Final = 10
@@ -33,15 +34,15 @@ def namespaces(facts: Facts) -> Result:
         return unread("the namespaces", missing, "list namespaces")
     key = facts.policy.settings.opt_in_label
     odd = [
-        f"{one.name}: {text}"
+        f"{one.name}: {finding.message}"
         for one in facts.namespaces
-        for text in unread_keys("namespace", one.labels, one.annotations, key)
+        for finding in unread_keys("namespace", one.labels, one.annotations, facts.policy)
     ]
     of_pods = [
-        f"{name}/{pod.metadata.name}: {text}"
+        f"{name}/{pod.metadata.name}: {finding.message}"
         for name, pods in facts.pods.items()
         for pod in (() if isinstance(pods, Missing) else pods)
-        for text in unread_keys("pod", pod.metadata.labels or {}, pod.metadata.annotations or {})
+        for finding in unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, facts.policy)
     ]
     odd += [*of_pods[:_SHOWN], *([f"and {len(of_pods) - _SHOWN} more"] if of_pods[_SHOWN:] else [])]
     odd += [
@@ -91,6 +92,29 @@ def untouched(facts: Facts) -> Result:
     if unseen:
         return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces")
     return ok(f"no GPU pod was missed ({counted(seen, 'pod')} with GPU keys)")
+
+
+def notes(facts: Facts) -> Result:
+    """What the status annotations of pods note, by namespace."""
+    chosen = opted_in_namespaces(facts)
+    if isinstance(chosen, Missing):
+        return unread("the namespaces", chosen, "list namespaces")
+    lines, unseen = [], []
+    for space in chosen:
+        pods = facts.pods.get(space.name, Missing("not tried"))
+        if isinstance(pods, Missing):
+            unseen.append(f"{space.name}: {pods.why}")
+            continue
+        found = Counter(reason for pod in pods for reason in _noted(pod))
+        counts = sorted(found.items(), key=lambda count: count[0].code)
+        if counts:
+            texts = [f"{reason.code} ({reason.value.title}) in {counted(n, 'pod')}" for reason, n in counts]
+            lines.append(f"{space.name}: {', '.join(texts)}")
+    if unseen:
+        return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces")
+    if lines:
+        return ok("the webhook noted something on pods that needs no action; for more: vgpu-webhook codes CODE", *lines)
+    return ok("the webhook noted nothing on pods")
 
 
 def dry_run(facts: Facts) -> Result:
@@ -143,6 +167,24 @@ def in_words(resources: Mapping[str, str]) -> str:
 def _titled(namespace: Namespace) -> str:
     mode = namespace.labels.get(MODE)
     return namespace.name if mode in {None, Mode.ENFORCE.value} else f"{namespace.name} ({mode})"
+
+
+class _NotedContainer(msgspec.Struct):
+    notes: list[str] = []
+
+
+class _Status(msgspec.Struct):
+    containers: dict[str, _NotedContainer] = {}
+
+
+def _noted(pod: Pod) -> set[Reason]:
+    """The reasons of the notes in a pod's status; none if it is not the webhook's."""
+    try:
+        status = msgspec.json.decode((pod.metadata.annotations or {}).get(STATUS, "{}"), type=_Status)
+    except msgspec.DecodeError:
+        return set()
+    codes = (note.partition(":")[0] for container in status.containers.values() for note in container.notes)
+    return {BY_CODE[code] for code in codes if code in BY_CODE}
 
 
 def _carries(pod: Pod, let_through: MatchedNames) -> bool:

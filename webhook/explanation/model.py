@@ -99,6 +99,7 @@ class Told:
     Attributes:
         lost: something that was asked for is gone.
         shown: another part of the explanation says it already.
+        note: it is only recorded, and no warning.
     """
 
     code: str
@@ -109,6 +110,7 @@ class Told:
     value: str | None
     lost: bool
     shown: bool
+    note: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -42,8 +42,15 @@ _LOST: Final = {
     Reason.GUARD_STRIPPED,
     Reason.WORD_IGNORED,
 }
-_SHOWN: Final = {Reason.DEFAULT_FILLED, Reason.ROUNDED, Reason.ROUNDED_DOWN, Reason.CORRECTED, Reason.LIMIT_ADDED}
-"""What meaning and roundings of a container say already."""
+_SHOWN: Final = {
+    Reason.DEFAULT_FILLED,
+    Reason.ROUNDED,
+    Reason.ROUNDED_DOWN,
+    Reason.CORRECTED,
+    Reason.LIMIT_ADDED,
+    Reason.SCHEDULER_SET,
+}
+"""What meaning and roundings of a container, and the placement of the pod, say already."""
 
 POD_TARGET: Final = f"the pod's annotation {TARGET}"
 """What to call the pod's order of a target."""
@@ -85,7 +92,7 @@ def explain(pod: Pod, context: Context, policy: Policy, ordered: str = POD_TARGE
         explained,
         containers=tuple(_containers(traced, plan, policy, ordered)),
         placed=placed(plan) if plan is not None else (),
-        told=tuple(_told(finding) for finding in dict.fromkeys((*firm.findings, *would.warnings))),
+        told=tuple(_told(finding) for finding in dict.fromkeys((*firm.findings, *would.warnings, *would.notes))),
         refusal=_refusal(pod, context, policy, would, decision),
     )
 
@@ -110,6 +117,7 @@ def _told(finding: Finding) -> Told:
         value=finding.value,
         lost=finding.reason in _LOST,
         shown=finding.reason in _SHOWN,
+        note=finding.reason.note,
     )
 
 

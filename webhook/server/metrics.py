@@ -67,6 +67,7 @@ class Metrics(Collector):
     def __init__(self, in_flight: InFlight) -> None:
         self._in_flight = in_flight
         self._reviews: dict[tuple[Outcome, Reason, str], _Count] = {}
+        self._notes: dict[str, int] = {}
         self._seconds = _Distribution(SECONDS)
         self._bytes = _Distribution(BYTES)
         self._bugs = 0
@@ -84,6 +85,11 @@ class Metrics(Collector):
         count.reviews += 1
         self._seconds.add(seconds)
         self._bytes.add(size)
+
+    def noted(self, reasons: Sequence[str]) -> None:
+        """Count the notes on one review, by the names of their reasons."""
+        for reason in reasons:
+            self._notes[reason] = self._notes.get(reason, 0) + 1
 
     def bug(self) -> None:
         """Count a failure of our own."""
@@ -111,6 +117,12 @@ class Metrics(Collector):
         for (outcome, reason, vendor), count in self._reviews.items():
             reviews.add_metric((outcome, reason.slug, vendor), count.reviews)
         yield reviews
+        notes = CounterMetricFamily(
+            "vgpu_webhook_notes", "Reviews with a note (docs/codes.md), by its reason.", labels=("reason",)
+        )
+        for name, times in self._notes.items():
+            notes.add_metric((name,), times)
+        yield notes
         yield self._seconds.family("vgpu_webhook_review_seconds", "From the last byte of a review to its answer.")
         yield self._bytes.family("vgpu_webhook_body_bytes", "Sizes of reviews.")
         yield CounterMetricFamily("vgpu_webhook_bugs", "Reviews that failed by our own fault.", value=self._bugs)

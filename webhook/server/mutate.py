@@ -89,6 +89,7 @@ class _Answer(NamedTuple):
     reason: Reason
     vendors: tuple[str, ...]
     body: bytes
+    notes: tuple[str, ...] = ()
 
 
 _NOT_A_POD: Final = untouched(Reason.NOT_A_POD_CREATION)
@@ -179,13 +180,16 @@ class Mutate:
             raise NotNowError("another replica knows keys of this pod that this one has yet to learn")
         context = Context(namespace, self.pod_security_default, review.user_info.username)
         decision = self.decide(pod, context, policy)
-        answer = _Answer(outcome_of(decision), decision.reason, decision.vendors, encode_answer(review.uid, decision))
+        body = encode_answer(review.uid, decision)
+        answer = _Answer(outcome_of(decision), decision.reason, decision.vendors, body, decision.noted)
         self._tell(review, pod, decision, answer.outcome)
         return answer
 
     def _count(self, answer: _Answer, started: float, size: int) -> None:
         seconds = time.perf_counter() - started
         self.metrics.review(answer.outcome, answer.reason, vendor_label(answer.vendors), seconds=seconds, size=size)
+        if answer.notes:
+            self.metrics.noted(answer.notes)
 
     def _bug(self, review: Review, error: Exception) -> HttpError:
         correlation = f"{review.uid[:MAX_LOGGED]}/{secrets.token_hex(4)}"
@@ -225,5 +229,6 @@ def _facts(review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> di
         "code": decision.reason.code,
         "vendors": decision.vendors,
         "warnings": [finding.reason.code for finding in decision.warnings],
+        "notes": [finding.reason.code for finding in decision.notes],
         "dry_run": bool(review.dry_run),
     }

@@ -46,6 +46,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     With files: checks their documents together with the built-in mappings, without a cluster. Documents are plain or in
     ConfigMaps. Folders are read recursively, - is standard input. In other objects, these get a warning: a DeviceClass
     that serves a key of a mapping, and a pod or pod template with a resource claim beside a GPU request in one container.
+    What admission only records in a pod's status is a note: one line for each file.
 
     \b
     Exit codes with files:    0 all documents are valid; a vendor that must be configured first is reported on stderr
@@ -68,6 +69,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         raise click.UsageError("options of the cluster do not apply to files: remove the options, or the files")
     from webhook.cli.manifests.allocations import allocation_warnings
     from webhook.cli.manifests.documents import documents_of, header_warnings, objects_in
+    from webhook.cli.manifests.notes import pod_notes
     from webhook.cli.manifests.own_keys import own_key_warnings
     from webhook.mapping.requests.key_values import unreadable
 
@@ -87,7 +89,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         raise Failure(map(str, problems))
     mappings = sum(one.kind == "mapping" for one in found)
     click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
-    keys = own_key_warnings(objects, policy.settings.opt_in_label)
+    keys = own_key_warnings(objects, policy)
     for warning in (
         *header_warnings(found),
         *unreadable(policy.vendors.values()),
@@ -95,6 +97,8 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
         *allocation_warnings(objects, policy),
     ):
         click.echo(f"warning: {warning}", err=True)
+    for note in pod_notes(objects, policy):
+        click.echo(f"note: {note}", err=True)
 
 
 def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str) -> None:

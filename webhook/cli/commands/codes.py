@@ -13,6 +13,7 @@ from webhook.reasons import BY_CODE, Explanation, Reason, ReasonKind
 _DOES: Final[Mapping[ReasonKind, str]] = {
     ReasonKind.OUTCOME: "outcome: said in the status, the audit log and metrics only",
     ReasonKind.WARNING: "warning: the pod is created, its author is told",
+    ReasonKind.NOTE: "note: recorded in the status, the audit log and metrics only",
     ReasonKind.DENIAL: "denial: the pod is not created",
     ReasonKind.BUG: "bug: nothing was decided",
 }

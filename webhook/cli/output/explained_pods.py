@@ -124,7 +124,9 @@ def _container(one: ContainerExplained, told: list[Told]) -> Iterator[str]:
         yield from _rows("gets", [_share(one.allocation)])
     if one.shim is not None:
         yield from _shim(one.shim)
-    yield from _rows("told", [_told(each) for each in told if not each.lost and not each.shown], "yellow")
+    others = [each for each in told if not each.lost and not each.shown]
+    yield from _rows("told", [_told(each) for each in others if not each.note], "yellow")
+    yield from _rows("noted", [_told(each) for each in others if each.note])
 
 
 def _title(kind: str, one: ContainerExplained) -> Iterator[str]:
