@@ -6,18 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.owners import DEPLOYMENT, INDEXED_JOB, JOB, STATEFUL_SET, Owner
 from benchmarks.trace import trace
-from benchmarks.workloads import (
-    AMOUNT,
-    DEPLOYMENT,
-    INDEXED_JOB,
-    JOB,
-    STATEFUL_SET,
-    Owner,
-    Template,
-    small_template,
-    template,
-)
+from benchmarks.workloads import AMOUNT, Template, small_template, template
 from webhook import labels
 
 SMALL: Final = 6_000

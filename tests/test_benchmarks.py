@@ -159,15 +159,14 @@ def sample(cpu: float, latency: float = 0.001) -> list[Sample]:
 def test_goals_of_a_row() -> None:
     """A row is over if it takes too many times the empty handler, is too slow, or takes more than the peer."""
     row = Row(Stream("s", iter(()), 1.6), sample(100e-6), sample(160e-6))
-    assert row.met
-    assert not replace(row, ours=sample(161e-6)).met
-    assert not replace(row, ours=sample(160e-6, 0.006)).met
-    assert replace(row, stream=replace(row.stream, large=True), ours=sample(160e-6, 0.006)).met
-    assert replace(row, peer=sample(90e-6)).met
+    assert row.missed == []
+    assert replace(row, ours=sample(161e-6, 0.006)).missed == ["CPU", "p99"]
+    assert replace(row, stream=replace(row.stream, large=True), ours=sample(160e-6, 0.006)).missed == []
+    assert replace(row, peer=sample(90e-6)).missed == []
     below = replace(row, stream=replace(row.stream, below_peer=True))
-    assert below.met
-    assert not replace(below, peer=sample(90e-6)).met
-    assert replace(below, peer=sample(float("nan"))).met
+    assert below.missed == replace(below, peer=sample(float("nan"))).missed == []
+    assert replace(below, peer=sample(90e-6)).missed == ["the peer"]
+    assert "over: the peer" in str(replace(below, peer=sample(90e-6)))
     assert len(str(replace(row, peer=sample(90e-6)))) > len(str(row))
 
 
