@@ -107,20 +107,20 @@ def test_replicas() -> None:
 
 
 def test_trace() -> None:
-    """Requests are counted, and mean the same in both vendors' names; a share is rounded up."""
+    """Requests are counted, and mean the same in both vendors' names; a share is rounded up, and quantities are canonical."""
     assert trace() == {SHARED: 2, ORDINARY: 1, SEVERAL: 1}
     assert SHARED.hami == {
-        "cpu": "3000m",
+        "cpu": "3",
         "memory": "5600Mi",
         "nvidia.com/gpu": "1",
         "nvidia.com/gpumem-percentage": "82",
         "nvidia.com/gpucores": "82",
     }
-    assert SHARED.aliyun == {"cpu": "3000m", "memory": "5600Mi", "aliyun.com/gpu-mem": "14"}
+    assert SHARED.aliyun == {"cpu": "3", "memory": "5600Mi", "aliyun.com/gpu-mem": "14"}
     assert SEVERAL.hami["nvidia.com/gpu"] == "4"
     assert SEVERAL.aliyun["aliyun.com/gpu-mem"] == str(4 * GIB_PER_GPU)
     assert (SEVERAL.aliyun_labels, SHARED.aliyun_labels) == ({"aliyun.com/gpu-count": "4"}, {})
-    assert ORDINARY.hami == ORDINARY.aliyun == {"cpu": "12000m", "memory": "57344Mi"}
+    assert ORDINARY.hami == ORDINARY.aliyun == {"cpu": "12", "memory": "56Gi"}
 
 
 def test_jobs_of_the_trace() -> None:

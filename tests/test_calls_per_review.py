@@ -30,7 +30,7 @@ FEWEST: Final = 3
 POLICY: Final = load_policy()
 SHARE: Final = TraceRequest(cpu=8000, memory=30517, gpus=1, share=470)
 TO_NVIDIA: Final = {labels.TARGET: "nvidia"}
-AMOUNTS: Final = ('30","nvidia.com/gpumem":"12000', '41","nvidia.com/gpumem":"12001')
+AMOUNTS: Final = ('30","nvidia.com/gpumem":"12002', '41","nvidia.com/gpumem":"12001')
 
 Pods = tuple[bytes, bytes]
 
