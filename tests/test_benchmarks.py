@@ -7,11 +7,12 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from benchmarks.__main__ import Row
-from benchmarks.client import Sample
+from benchmarks.client import Client, Connection, Sample
 from benchmarks.decide import NAMESPACE
 from benchmarks.figures import Figure
 from benchmarks.processes import peer
@@ -149,6 +150,21 @@ def test_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found is not None
     assert (found.host, found.port, found.path, found.pid) == ("127.0.0.1", 18443, "/webhook", None)
     assert found.cpu != found.cpu
+
+
+@pytest.mark.parametrize(
+    "headers, body",
+    [
+        (b"Content-Length: 16", b'{"allowed":true}'),
+        (b"Transfer-Encoding: chunked", b'10\r\n{"allowed":true}\r\n0\r\n\r\n'),
+    ],
+)
+def test_ends_of_answers(headers: bytes, body: bytes) -> None:
+    """An answer is complete with its last byte, whether its length or its chunks say so."""
+    whole = b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n" + body
+    tls = Mock(recv=Mock(side_effect=[whole[at : at + 1] for at in range(len(whole))]))
+    connection = Connection(tls)
+    assert [Client.answered(connection) for _ in whole] == [False] * (len(whole) - 1) + [True]
 
 
 def sample(cpu: float, latency: float = 0.001) -> list[Sample]:
