@@ -307,8 +307,8 @@ def test_keys_of_our_own_that_nobody_reads(run: Run) -> None:
     result = run("check", "-", stdin=text)
     assert result.exit_code == 0
     assert result.stderr.replace("warning: stdin: ", "").replace(f"{prefix}/", "").splitlines() == [
-        "deployment/d: annotation taget has no effect on a pod: did you mean the annotation target?",
         "deployment/d: annotation mode has no effect on a pod: write it as a label of the namespace",
+        "deployment/d: annotation taget has no effect on a pod: did you mean the annotation target?",
         "deployment/d: label inject: 'false' has no effect on a pod: write disabled, or remove it",
         "namespace/team: label moed has no effect on a namespace: did you mean the label mode?",
         "namespace/team: label target has no effect on a namespace: write it as an annotation",
