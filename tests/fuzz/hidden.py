@@ -18,7 +18,8 @@ Json = dict[str, Any]
 
 OF_KAI = {"kai", "nvfractions"}
 HIDING = ("void", "none", "")
-REPORTED = "VGW610"
+REPORTED = {"VGW606", "VGW610"}
+"""The guard removed and reported the variable, or it was reported as hiding the devices."""
 
 
 def hidden_findings(trial: Trial) -> Iterator[Finding]:
@@ -34,7 +35,7 @@ def hidden_findings(trial: Trial) -> Iterator[Finding]:
         name = "NVIDIA_VISIBLE_DEVICES" if got.vendor in NVIDIA else f"{(got.vendor or '').upper()}_VISIBLE_DEVICES"
         sides = (after.get("resources") or {}).values()
         translated = bool(read.used) and not any(key in (side or {}) for side in sides for key in read.used)
-        if effective(before).get(name, "all") in HIDING and REPORTED not in trial.codes:
+        if effective(before).get(name, "all") in HIDING and REPORTED.isdisjoint(trial.codes):
             yield Finding("9 hidden devices are reported", f"{before['name']}: {name}", got.vendor or "")
         if translated and effective(after).get(name, "all") in HIDING:
             yield Finding("9 what is translated sees its devices", f"{after['name']}: {name}", got.vendor or "")

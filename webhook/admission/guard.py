@@ -135,9 +135,11 @@ def _show_devices(work: Plan, holding: Allocation) -> None:
     slot, vendor = holding.slot, holding.vendor
     if not vendor.guard.rules or not work.concerns(slot, vendor):
         return
+    removed = work.edits.container(slot).env_removed
     last: dict[str, tuple[list[int], str | None]] = {}
     for index, entry in enumerate(decode_env(slot.container.env)):
-        if vendor.guard.guarded(entry.name):
+        # One that was removed no longer covers an earlier one of its name.
+        if index not in removed and vendor.guard.guarded(entry.name):
             last[entry.name] = [*last.get(entry.name, ([], None))[0], index], known_value(entry)
     for name, (indexes, value) in last.items():
         if not vendor.guard.hides(name, value):
@@ -146,7 +148,7 @@ def _show_devices(work: Plan, holding: Allocation) -> None:
         if holding.moved:
             for _ in indexes:
                 _count_stripped(work)
-            work.edits.container(slot).env_removed.update(indexes)
+            removed.update(indexes)
             message = f"{message} and was removed"
         else:
             message = f"{message}: remove it"
