@@ -15,7 +15,7 @@ from benchmarks.five import FIVE
 from benchmarks.mappings import write_mappings
 from benchmarks.processes import CLIENT_CORE, Server, started, webhook
 from benchmarks.reviews import LARGE, SMALL, Load, in_turn, never_seen, one_pod
-from webhook.mapping.load import builtin
+from webhook.mapping.draft import builtin
 
 ROUNDS: Final = 7
 SECONDS: Final = 1.2

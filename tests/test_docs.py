@@ -47,7 +47,8 @@ from webhook.mapping.document import schema, schema_enforcement
 from webhook.mapping.document.schema_types import Strict
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, builtin, load_policy
+from webhook.mapping.draft import builtin
+from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.vendor import Key
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text
