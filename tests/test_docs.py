@@ -39,8 +39,8 @@ from tests.cluster.fake_api import FakeApi
 from webhook.cli import main
 from webhook.cli.manifests.documents import documents_of
 from webhook.cluster.configuration.verdict import Kind
+from webhook.cluster.registration.config import Mode
 from webhook.cluster.registration.desired import Site
-from webhook.cluster.registration.reconciler import Mode
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
 from webhook.mapping.document import schema, schema_enforcement
