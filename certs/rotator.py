@@ -149,7 +149,7 @@ class Rotator:
             found = decode(snapshot.files)
             for problem in found.problems:
                 self._reporter.report_once(
-                    ReportKind.REFUSED, f"stored certificates cannot be used as they are: {problem}"
+                    ReportKind.INVALID, f"stored certificates cannot be used as they are: {problem}"
                 )
             due = await self._brought_up_to_date(snapshot, found)
             if due is not None:
@@ -182,7 +182,7 @@ class Rotator:
             )
         if planned.made:
             self._reporter.report(Report(ReportKind.MADE, ", ".join(one.value for one in planned.made)))
-        lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.REFUSED} if found.problems else set())
+        lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.INVALID} if found.problems else set())
         self._reporter.over(lasting=lasting)
         self._kept = planned.state
         # The version after a write is unknown until the next read.
@@ -289,7 +289,7 @@ def completed(found: State | None, remembered: State | None) -> State | None:
     if (
         found.leaf is None
         and leaf is not None
-        and found.requested is not RotationRequest.LEAF
+        and found.requested is not RotationRequest.SERVING_CERTIFICATE
         and _under_current(leaf, found)
     ):
         found = replace(found, leaf=leaf)

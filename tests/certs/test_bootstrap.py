@@ -10,7 +10,7 @@ from certs.bootstrap import CLAIM
 from certs.ca import issue, make_ca
 from certs.pair import Pair
 from certs.report import ReportKind
-from certs.state import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, KEY, Retired, State, der
+from certs.state import CA_KEY, CERTIFICATE, COMING_KEY, KEY, Retired, State, der
 from tests.certs.made import DAY, NAMES, NOW
 from tests.certs.test_rotator import SETTLE, Replica, World, stored
 
@@ -82,9 +82,7 @@ async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
     assert await seconds([first, Replica(there)]) == [CLAIM - 3, CLAIM - 3]
 
 
-@pytest.mark.parametrize(
-    "lost", [(AUTHORITY_KEY, CERTIFICATE, KEY), (AUTHORITY_KEY, KEY), (AUTHORITY_KEY, CERTIFICATE)]
-)
+@pytest.mark.parametrize("lost", [(CA_KEY, CERTIFICATE, KEY), (CA_KEY, KEY), (CA_KEY, CERTIFICATE)])
 async def test_keys_that_are_lost_for_all(lost: tuple[str, ...]) -> None:
     """The CA stays trusted, but nobody can serve under it."""
     there = world(used(), [OLD], [OLD])

@@ -69,7 +69,7 @@ async def test_what_is_no_authority_changes_nothing(file: File, content: bytes |
         async with asyncio.timeout(60):
             while not file.told:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
-            assert file.told[0].kind is (ReportKind.STORE if content is None else ReportKind.REFUSED)
+            assert file.told[0].kind is (ReportKind.STORE if content is None else ReportKind.INVALID)
             file.path.write_bytes(FIRST)
             while len(file.told) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)

@@ -33,7 +33,7 @@ def after(whole: State | None, days: float, rules: Rules = RULES) -> Step:
 def test_nothing_becomes_an_authority_and_a_leaf() -> None:
     """An empty store gives a serving certificate that its CA signed and that covers the names."""
     first = after(None, 0)
-    assert first.made == (Made.CURRENT, Made.LEAF)
+    assert first.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
     assert first.state.ca is not None
     assert first.state.leaf is not None
     assert signed_by(first.state.leaf.certificate, first.state.ca.certificate)
@@ -62,7 +62,7 @@ def test_leaf_is_renewed_under_its_authority(names: tuple[str, ...], days: float
     one = ca(-10)
     whole = State(one, leaf=issue(one, NAMES, NOW))
     second = after(whole, days, replace(RULES, names=names))
-    assert second.made == (Made.LEAF,)
+    assert second.made == (Made.SERVING_CERTIFICATE,)
     assert second.state.ca == one
     assert second.state.leaf is not None
     assert covers(second.state.leaf.certificate, names)
@@ -73,7 +73,7 @@ def test_replicas_that_want_different_names_agree() -> None:
     """During an update the old release and the new one each add what they want, once; the next renewal forgets."""
     old, new = replace(RULES, names=("old",)), replace(RULES, names=("new",))
     one = after(after(None, 0, old).state, 1, new)
-    assert one.made == (Made.LEAF,)
+    assert one.made == (Made.SERVING_CERTIFICATE,)
     assert after(one.state, 1, old).made == ()
     assert after(one.state, 1, new).made == ()
     renewed = after(one.state, 62, new).state.leaf
@@ -85,7 +85,7 @@ def test_lead_is_in_both_directions() -> None:
     """Replicas do it a little earlier or later."""
     whole = state()
     early, late = replace(RULES, lead=0.05), replace(RULES, lead=-0.05)
-    assert after(whole, 56, early).made == (Made.LEAF,)
+    assert after(whole, 56, early).made == (Made.SERVING_CERTIFICATE,)
     assert after(whole, 56).made == after(whole, 64, late).made == ()
 
 
@@ -104,7 +104,7 @@ def test_authority_near_its_end_gets_a_successor(days: float) -> None:
     assert soon.state == first.state
     assert soon.due == pytest.approx(1)
     second = step(first.state, trust, RULES, now, at + 120)
-    assert second.made == (Made.CURRENT, Made.LEAF)
+    assert second.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
     assert second.state.ca == first.state.coming
     assert second.state.leaf is not None
     assert signed_by(second.state.leaf.certificate, first.state.coming.certificate)
@@ -134,7 +134,7 @@ def test_authority_without_its_key_is_followed_by_another() -> None:
     assert first.made == (Made.COMING,)
     assert first.state.leaf == whole.leaf
     second = step(first.state, seeing(first.state), RULES, NOW + DAY, 500.0)
-    assert second.made == (Made.CURRENT, Made.LEAF)
+    assert second.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
 
 
 def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
@@ -147,14 +147,15 @@ def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
 
 
 @pytest.mark.parametrize(
-    "requested, made", [(RotationRequest.LEAF, (Made.LEAF,)), (RotationRequest.AUTHORITY, (Made.COMING,))]
+    "requested, made",
+    [(RotationRequest.SERVING_CERTIFICATE, (Made.SERVING_CERTIFICATE,)), (RotationRequest.CA, (Made.COMING,))],
 )
 def test_somebody_asks(requested: RotationRequest, made: tuple[Made, ...]) -> None:
     """It is done, and the request is taken away."""
     done = after(replace(state(), requested=requested), 1)
     assert done.made == made
     assert done.state.requested is None
-    again = after(replace(done.state, requested=RotationRequest.AUTHORITY), 1)
+    again = after(replace(done.state, requested=RotationRequest.CA), 1)
     assert again.state.requested is None
 
 
@@ -166,7 +167,7 @@ def test_near_the_end_of_an_authority_leaves_do_not_get_shorter_and_shorter() ->
     blind = UNKNOWN.observed([[b"other"]], 0)
     while day < 399:
         done = step(whole, blind, RULES, NOW + day * DAY, day * 86400)
-        made += Made.LEAF in done.made
+        made += Made.SERVING_CERTIFICATE in done.made
         whole = done.state
         day += max(done.due, 60) / 86400
     assert made < 20

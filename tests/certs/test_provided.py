@@ -114,7 +114,7 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
             await until(partial(mount.serves, leaf))
         served = mount.serving.leaf
         mount.mount(files((ours(ca)[0], ours(ca)[1]), ca))
-        await until(lambda: mount.told[-1].kind is ReportKind.REFUSED)
+        await until(lambda: mount.told[-1].kind is ReportKind.INVALID)
         assert (
             mount.told[-1].message
             == "not served: the serving certificate has a key that belongs to another certificate"

@@ -43,7 +43,7 @@ def test_one_thing_at_a_time() -> None:
 def test_failures() -> None:
     """Each by its kind; what is unknown without its text."""
     assert failure(UnusablePairError("the serving certificate", "is old")) == (
-        ReportKind.REFUSED,
+        ReportKind.INVALID,
         "not served: the serving certificate is old",
     )
     assert failure(StoreError("there", "is gone")) == (ReportKind.STORE, "there: is gone")

@@ -167,7 +167,7 @@ async def test_an_authority_asked_for_is_served_after_the_settle_time() -> None:
     for replica in replicas:
         await replica.reconcile()
     old = replicas[0].leaf
-    await ask(world.store, RotationRequest.AUTHORITY)
+    await ask(world.store, RotationRequest.CA)
     for replica in replicas:
         await replica.reconcile()
         assert len(replica.published) == 2
@@ -196,7 +196,7 @@ async def test_a_registration_that_others_keep_and_do_not_change() -> None:
     await replica.reconcile()
     replica.publishes = False
     old = replica.leaf
-    await ask(world.store, RotationRequest.AUTHORITY)
+    await ask(world.store, RotationRequest.CA)
     for day in range(0, 60, 5):
         world.at = day * 86400.0
         await replica.reconcile()
@@ -233,7 +233,7 @@ async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
     await replica.reconcile()
     assert world.store.files == before
     assert replica.leaf == leaf
-    assert ReportKind.REFUSED in replica.kinds
+    assert ReportKind.INVALID in replica.kinds
     assert all("PRIVATE" not in notice.message for notice in replica.told)
 
 
@@ -243,7 +243,7 @@ async def test_a_damaged_leaf_without_memory_is_made_anew() -> None:
     world.store.put({**state().files(), "tls.key": b"garbage"})
     replica = Replica(world)
     await replica.reconcile()
-    assert replica.kinds == [ReportKind.REFUSED, ReportKind.MADE, ReportKind.SERVED]
+    assert replica.kinds == [ReportKind.INVALID, ReportKind.MADE, ReportKind.SERVED]
 
 
 async def test_another_authority_put_into_the_store() -> None:
@@ -306,7 +306,7 @@ async def test_a_running_keeper_follows_its_store() -> None:
     replica.register()
     replica.look()
     first = replica.leaf
-    await ask(world.store, RotationRequest.LEAF)
+    await ask(world.store, RotationRequest.SERVING_CERTIFICATE)
     await until(lambda: replica.leaf != first)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -344,7 +344,7 @@ async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> No
 async def test_asking_an_empty_store() -> None:
     """There is nothing to be made anew."""
     with pytest.raises(StoreError, match="holds no certificates yet"):
-        await ask(Memory(), RotationRequest.LEAF)
+        await ask(Memory(), RotationRequest.SERVING_CERTIFICATE)
 
 
 async def test_sure_only_of_what_was_read_last() -> None:
@@ -500,7 +500,7 @@ def restarts(number: int) -> Callable[[Simulation], None]:
 
 
 EVENTS = st.one_of(
-    st.sampled_from([asks(RotationRequest.LEAF), asks(RotationRequest.AUTHORITY), empties, damages]),
+    st.sampled_from([asks(RotationRequest.SERVING_CERTIFICATE), asks(RotationRequest.CA), empties, damages]),
     st.integers(0, 2).map(restarts),
 )
 
@@ -516,7 +516,7 @@ async def test_nobody_is_ever_shown_a_leaf_that_they_do_not_trust(
 ) -> None:
     """However late rotators and API servers see each other's writes, whoever is restarted, whatever is damaged."""
     simulation = Simulation(Delays(tuple(keepers), tuple(servers)))
-    await simulation.run(6000, [(900.0, asks(RotationRequest.AUTHORITY)), *events])
+    await simulation.run(6000, [(900.0, asks(RotationRequest.CA)), *events])
     assert all(replica.serving.leaf is not None for replica in simulation.replicas)
 
 

@@ -89,7 +89,11 @@ OTHER = ca()
         ({"ca.key": key_pem(OTHER.key, b"word")}, "the CA has an encrypted key", "authority"),
         ({"ca.crt": b"broken"}, "the CA has a certificate that is no PEM", "all"),
         ({"state.json": b"["}, "the state has a state.json that cannot be read: delete it", "nothing"),
-        ({"state.json": b'{"asked": "more"}'}, "the state has a state.json that cannot be read: delete it", "nothing"),
+        (
+            {"state.json": b'{"requested": "more"}'},
+            "the state has a state.json that cannot be read: delete it",
+            "nothing",
+        ),
     ],
 )
 def test_damaged_piece_by_piece(damage: dict[str, bytes | None], problem: str, lost: str) -> None:
@@ -132,9 +136,14 @@ def test_a_certificate_that_nobody_told_of_is_retired() -> None:
 
 def test_state_is_readable() -> None:
     """For people, and for other programs."""
-    whole = dataclasses.replace(state(), retired=(Retired(OTHER.certificate, NOW),), requested=RotationRequest.LEAF)
+    whole = dataclasses.replace(
+        state(), retired=(Retired(OTHER.certificate, NOW),), requested=RotationRequest.SERVING_CERTIFICATE
+    )
     content = json.loads(whole.files()["state.json"])
-    assert content == {"retired": {fingerprint(OTHER.certificate): "2030-05-17T12:00:00+00:00"}, "asked": "leaf"}
+    assert content == {
+        "retired": {fingerprint(OTHER.certificate): "2030-05-17T12:00:00+00:00"},
+        "requested": "serving certificate",
+    }
     assert NOW.tzinfo is dt.UTC
 
 

@@ -39,7 +39,7 @@ def kept_in(folder: Path) -> State:
 
 @pytest.fixture
 def kept() -> State:
-    """An CA, one that is coming, one that has retired, and a serving certificate."""
+    """An CA, one that is next, one that has retired, and a serving certificate."""
     authority, coming, old = (make_ca(name, NOW) for name in ("current", "coming", "old"))
     leaf = issue(authority, ["localhost", "127.0.0.1"], NOW)
     return State(authority, coming, (Retired(old.certificate, NOW + dt.timedelta(days=30)),), leaf)
@@ -58,12 +58,12 @@ def test_show(run: Run, tmp_path: Path, kept: State) -> None:
     shown = {(keys[0], keys[1], keys[2]) for keys in lines[1:4]}
     assert shown == {
         ("CA", "current", fingerprint(kept.ca.certificate)[:16]),
-        ("CA", "coming", fingerprint(kept.coming.certificate)[:16]),
+        ("CA", "next", fingerprint(kept.coming.certificate)[:16]),
         ("CA", "retired", fingerprint(kept.retired[0].certificate)[:16]),
     }
     assert lines[4][:2] == ["certificate", fingerprint(kept.leaf.certificate)[:16]]
     assert "for localhost, 127.0.0.1" in result.stdout
-    assert f"kept until {kept.retired[0].until:%Y-%m-%d}" in result.stdout
+    assert f"remains until {kept.retired[0].until:%Y-%m-%d}" in result.stdout
     assert "PRIVATE" not in result.stdout
 
 
@@ -73,10 +73,10 @@ def test_show_as_json(run: Run, tmp_path: Path, kept: State) -> None:
     assert kept.ca is not None
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "-o", "json")
     told = json.loads(result.stdout)
-    assert told["leaf"]["fingerprint"] == fingerprint(kept.leaf.certificate)
-    assert told["leaf"]["authority"] == fingerprint(kept.ca.certificate)
-    assert [one["state"] for one in told["authorities"]].count("current") == 1
-    assert (told["asked"], told["problems"], told["served"]) == (None, [], None)
+    assert told["servingCertificate"]["fingerprint"] == fingerprint(kept.leaf.certificate)
+    assert told["servingCertificate"]["issuer"] == fingerprint(kept.ca.certificate)
+    assert [one["state"] for one in told["cas"]].count("current") == 1
+    assert (told["rotationRequest"], told["problems"], told["served"]) == (None, [], None)
     assert "PRIVATE" not in result.stdout
 
 
@@ -94,7 +94,7 @@ def test_what_cannot_be_used_is_said(run: Run, tmp_path: Path, kept: State) -> N
 
 def test_nothing_kept(run: Run, tmp_path: Path) -> None:
     """An empty folder, and none at all."""
-    assert run("certs", "show", "--state-dir", str(tmp_path)).stdout == f"{tmp_path}: nothing is kept\n"
+    assert run("certs", "show", "--state-dir", str(tmp_path)).stdout == f"{tmp_path}: nothing is stored\n"
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
     assert "holds no certificates yet: start the webhook first" in result.stderr
@@ -112,10 +112,10 @@ def test_a_folder_or_a_cluster(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, before, asked, said",
     [
-        ((), None, RotationRequest.LEAF, "serving certificate"),
-        (("--ca",), None, RotationRequest.AUTHORITY, "CA"),
-        (("--ca",), RotationRequest.LEAF, RotationRequest.AUTHORITY, "CA"),
-        ((), RotationRequest.AUTHORITY, RotationRequest.AUTHORITY, "serving certificate"),
+        ((), None, RotationRequest.SERVING_CERTIFICATE, "serving certificate"),
+        (("--ca",), None, RotationRequest.CA, "CA"),
+        (("--ca",), RotationRequest.SERVING_CERTIFICATE, RotationRequest.CA, "CA"),
+        ((), RotationRequest.CA, RotationRequest.CA, "serving certificate"),
     ],
 )
 def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
@@ -179,7 +179,7 @@ def test_nobody_there(run: Run, tmp_path: Path, kept: State) -> None:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
     assert result.exit_code == 0
-    assert f"{address} serves what cannot be seen from here: " in result.stdout
+    assert f"{address} cannot be reached from here: " in result.stdout
 
 
 SECRETS = "/api/v1/namespaces/gpu/secrets/vgpu-webhook-certificates"

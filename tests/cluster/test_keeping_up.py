@@ -222,8 +222,8 @@ async def test_a_record_that_nobody_may_read() -> None:
     async with following(api) as one:
         await until(one.live.ready.is_set)
         assert one.policies[-1].vendors["acme"].document.about == "one"
-        await until(lambda: "last_good_not_kept" in one.told)
-    assert one.told.count("last_good_unread") == 1
+        await until(lambda: "last_good_not_written" in one.told)
+    assert one.told.count("last_good_not_read") == 1
 
 
 async def test_an_api_server_that_is_away_for_a_while() -> None:
@@ -239,7 +239,7 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
 
     api.before = before
     async with following(api) as one:
-        await until(lambda: "last_good_unread" in one.told)
+        await until(lambda: "last_good_not_read" in one.told)
         assert not one.live.ready.is_set()
         assert one.live.lines() == ["policy: none yet"]
         away = False
@@ -261,7 +261,7 @@ async def test_events_that_nobody_may_write() -> None:
     async with following(api) as one:
         await until(lambda: asked(api, "POST events") == 3)
         await asyncio.sleep(0.05)
-    assert one.told.count("events_refused") == 1
+    assert one.told.count("event_not_written") == 1
     assert asked(api, "POST events") == 3
 
 
@@ -295,12 +295,12 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
         one.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
         await until(lambda: one.live.compilations == 2)
         assert [policy.vendors["acme"].document.about for policy in one.policies] == ["one"]
-        assert one.told.count("last_good_unsound") == 1
-        assert one.notices == [f"{LAST_GOOD_NAME} LastGoodUnsound: {UNSOUND}: acme"]
+        assert one.told.count("last_good_invalid") == 1
+        assert one.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {UNSOUND}: acme"]
         one.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
         await until(lambda: one.live.compilations == 3)
     assert one.policies[-1].vendors["acme"].document.about == "two"
-    assert one.told.count("last_good_unsound") == 1
+    assert one.told.count("last_good_invalid") == 1
 
 
 def test_settings_in_the_record_are_looked_at_too() -> None:

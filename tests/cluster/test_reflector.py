@@ -276,10 +276,10 @@ async def test_trouble_is_told_once_for_each_change() -> None:
         forbidden,
     ]
     async with running(lists) as scene:
-        assert scene.told == ["watch_refused", "watch_failed", "watch_refused"]
+        assert scene.told == ["watch_forbidden", "watch_failed", "watch_forbidden"]
         first = scene.key_values.calls[0]
         assert first.method_name == "error"
-        assert first.kwargs == {"event": "watch_refused", "resource": LIST_PATH, "status": 403, "error": "no"}
+        assert first.kwargs == {"event": "watch_forbidden", "resource": LIST_PATH, "status": 403, "error": "no"}
 
 
 async def test_the_same_again_is_no_change() -> None:

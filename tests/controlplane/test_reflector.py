@@ -292,7 +292,7 @@ async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path
         relayed(plane) as relay,
         following(kubeconfig(plane, tmp_path / "account", token, relay.port)) as follower,
     ):
-        await until(lambda: "watch_refused" in follower.told, "refused without permission")
+        await until(lambda: "watch_forbidden" in follower.told, "refused without permission")
         assert not follower.reflector.synced.is_set()
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "1"}, "permitted")
@@ -300,15 +300,15 @@ async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path
         await asyncio.to_thread(forbid, plane, "reader")
         # An open watch is not asked for permission again.
         _mend(relay)
-        await until(lambda: follower.told[-1] == "watch_refused", "refused again")
+        await until(lambda: follower.told[-1] == "watch_forbidden", "refused again")
         await asyncio.to_thread(write, plane, "stays", "2")
         await asyncio.sleep(2)
         assert follower.held == {"stays": "1"}
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "2"}, "permitted again")
         await until(lambda: follower.told[-1] == "watch_restored", "told again")
-        assert follower.told.count("watch_refused") == 2
-        refused = next(call for call in follower.key_values.calls if call.kwargs["event"] == "watch_refused")
+        assert follower.told.count("watch_forbidden") == 2
+        refused = next(call for call in follower.key_values.calls if call.kwargs["event"] == "watch_forbidden")
         assert refused.kwargs["status"] == 403
         assert "cannot list resource" in refused.kwargs["error"]
     remove(plane, "stays")

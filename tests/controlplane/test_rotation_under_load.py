@@ -239,7 +239,7 @@ def test_nobody_notices(place: Place, course: Course) -> None:
         with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
             for number in range(course.leaves):
                 before = len(seen.leaves)
-                ask(cluster, RotationRequest.LEAF)
+                ask(cluster, RotationRequest.SERVING_CERTIFICATE)
                 wait(lambda before=before: len(seen.leaves) > before, f"leaf {number}")
                 load.more()
                 if number in course.authorities:

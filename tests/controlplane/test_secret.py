@@ -220,7 +220,7 @@ async def test_deleted_and_asked_for(api: Api, secret: Secret) -> None:
         while (found := await asyncio.to_thread(secret.found)) is None or not found["data"]["tls.crt"]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         assert {replica.serving.leaf for replica in replicas} == {first}
-        await ask(store(api), RotationRequest.LEAF)
+        await ask(store(api), RotationRequest.SERVING_CERTIFICATE)
         while {replica.serving.leaf for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
             await asyncio.sleep(0.02)
         assert replicas[0].serving.leaf == replicas[1].serving.leaf

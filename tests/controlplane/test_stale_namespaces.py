@@ -36,7 +36,7 @@ class Behind:
         """How often a doubt ended so."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}/metrics", timeout=10) as response:
             lines = response.read().decode().splitlines()
-        [line] = [one for one in lines if one.startswith(f'vgpu_webhook_namespace_doubts_total{{found="{found}"}}')]
+        [line] = [one for one in lines if one.startswith(f'vgpu_webhook_namespace_rechecks_total{{result="{found}"}}')]
         return float(line.rpartition(" ")[2])
 
 

@@ -304,7 +304,7 @@ DAY = 86400
     [
         ({}, 90 * DAY, 14.1 * DAY, False),
         ({}, 90 * DAY, 13.9 * DAY, True),
-        # serve --leaf-days=7: made anew after two thirds.
+        # serve --certificate-days=7: made anew after two thirds.
         ({}, 7 * DAY, 7 / 3 * DAY, False),
         ({}, 7 * DAY, 7 / 5 * DAY, True),
         ({"prometheusRule": {"certificateDays": 30}}, 365 * DAY, 29.9 * DAY, True),

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 NO_NAME = "which no Service can be called: write at most 63 lower-case letters, digits and hyphens"
 NO_NETWORK = "is no network: write an address and how many bits of it count"
-FREE = {"--reuse-port", "--leaf-days", "--inject-ca-from", "--target", "--connections"}
+FREE = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--target", "--connections"}
 """Options of the server that the chart says nothing of, and that a pod may have."""
 
 

@@ -67,7 +67,7 @@ FAULTS: Final = (
         "a namespace opts in while watches bring nothing",
         in_cluster.stale_label,
         Told(
-            metrics=("vgpu_webhook_watch_age_seconds", "vgpu_webhook_namespace_doubts_total"),
+            metrics=("vgpu_webhook_watch_age_seconds", "vgpu_webhook_namespace_rechecks_total"),
             alerts=("VgpuWebhookWatchStale",),
         ),
         denied="while the API server cannot be asked for the namespace",
@@ -149,12 +149,12 @@ FAULTS: Final = (
     Fault(
         "30 reviews with namespaces of 6.5 MB",
         in_replicas.huge_namespaces,
-        Told(metrics=("vgpu_webhook_refused_total",)),
+        Told(metrics=("vgpu_webhook_http_errors_total",)),
     ),
     Fault(
         "a flood of reviews that are denied",
         in_replicas.denials,
-        Told(log=("denials_left_out",), alerts=("VgpuWebhookDenials",)),
+        Told(log=("denials_suppressed",), alerts=("VgpuWebhookDenials",)),
     ),
     Fault(
         "the Secret is deleted",
@@ -171,7 +171,7 @@ FAULTS: Final = (
         in_objects.secret_corrupted,
         Told(
             log=("certificates",),
-            events=("CertificateRefused",),
+            events=("CertificateInvalid",),
             metrics=("vgpu_webhook_certificate_failures_total",),
             alerts=("VgpuWebhookCertificateFailures",),
         ),
@@ -249,13 +249,13 @@ FAULTS: Final = (
     Fault(
         "the last good documents are corrupted",
         in_objects.last_good_corrupted,
-        Told(log=("last_good_unsound",), events=("LastGoodUnsound",)),
+        Told(log=("last_good_invalid",), events=("LastGoodInvalid",)),
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "1 MB of garbage instead of the last good documents",
         in_objects.last_good_huge,
-        Told(log=("last_good_unsound",), events=("LastGoodUnsound",)),
+        Told(log=("last_good_invalid",), events=("LastGoodInvalid",)),
         before=in_objects.in_force_by_record,
     ),
     Fault(

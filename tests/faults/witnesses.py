@@ -169,7 +169,7 @@ class Logs:
         return {
             str(line.get("event"))
             for line in self.lines()
-            if line.get("level") in LEVELS or line.get("event") == "denials_left_out"
+            if line.get("level") in LEVELS or line.get("event") == "denials_suppressed"
         }
 
 

@@ -43,7 +43,7 @@ async def test_other_reviews_are_told_at_debug() -> None:
         await call(server, request(review(dryRun=True)))
         await call(server, request(b"{"))
         told = [line for line in server.log if line["level"] == "debug"]
-    assert [(line["event"], line.get("reason")) for line in told] == [("review", "changed"), ("refused", None)]
+    assert [(line["event"], line.get("reason")) for line in told] == [("review", "changed"), ("http_error", None)]
     assert told[0]["dry_run"] is True
     assert told[0]["warnings"] == ["VGW101"]
 
@@ -90,7 +90,7 @@ def test_error_is_told_by_type_and_place() -> None:
         deep(100)
     fields = error_fields(caught.value)
     assert fields["error"] == "ValueError"
-    assert len(fields["where"]) == MAX_FRAMES
+    assert len(fields["traceback"]) == MAX_FRAMES
     assert "s3cr3t" not in json.dumps(fields)
 
 
@@ -138,7 +138,7 @@ def test_the_same_line_of_a_library_is_told_once_a_minute(monkeypatch: pytest.Mo
     library.error("socket.accept() out of system resource\nsocket: 8")
     library.error("x" * 100_000)
     lines = [json.loads(line) for line in file.getvalue().splitlines()]
-    assert [line.get("before") for line in lines] == [None, None, 999, None]
+    assert [line.get("suppressed") for line in lines] == [None, None, 999, None]
     assert len(lines[-1]["message"]) == MAX_MESSAGE
 
 
@@ -156,9 +156,9 @@ async def test_denials_are_told_up_to_a_number_a_second() -> None:
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
         for _ in range(3 * MAX_DENIALS):
             assert (await connection.call(data)).status == 200
-        await until(lambda: any(line["event"] == "denials_left_out" for line in server.log))
+        await until(lambda: any(line["event"] == "denials_suppressed" for line in server.log))
         told = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
-        left_out = sum(line["count"] for line in server.log if line["event"] == "denials_left_out")
+        left_out = sum(line["count"] for line in server.log if line["event"] == "denials_suppressed")
         metrics = (await get(server, "/metrics")).body
     assert MAX_DENIALS <= len(told) < 3 * MAX_DENIALS
     assert len(told) + left_out == 3 * MAX_DENIALS

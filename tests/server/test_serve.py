@@ -34,7 +34,7 @@ OPTIONS = [
     "state-dir",
     "certificate-dir",
     "ca-settle",
-    "leaf-days",
+    "certificate-days",
     "extra-name",
     "cluster-domain",
     "client-ca-file",
@@ -118,7 +118,7 @@ def test_broken_authority(tmp_path: Path) -> None:
         (["--client-ca-file", "README.md"], "--client-ca-file README.md: the CAs of clients are no PEM"),
         (["--certificate-dir", "tests"], "the serving certificate is not there: tests has to hold tls.crt and tls.key"),
         (["--inject-ca-from", "a/b"], "--inject-ca-from cannot stand beside --standalone"),
-        (["--leaf-days", "0"], "0 is not in the range"),
+        (["--certificate-days", "0"], "0 is not in the range"),
     ],
 )
 def test_certificates_that_cannot_be(monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
@@ -263,4 +263,4 @@ def test_log_lines_are_json(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
     told = [json.loads(line)["event"] for line in errors.splitlines()]
-    assert told == ["certificates", "certificates", "ready", "draining", "refusing", "stopped"]
+    assert told == ["certificates", "certificates", "ready", "draining", "stopping", "stopped"]

@@ -166,7 +166,7 @@ async def test_bug_is_told_without_what_caused_it() -> None:
     assert line["correlation"].startswith(UID)
     assert line["correlation"] in answer.json["message"]
     assert (line["level"], line["code"], line["error"]) == ("error", "VGW901", "KeyError")
-    assert "engine" in line["where"][-1]
+    assert "engine" in line["traceback"][-1]
     assert "s3cr3t" not in json.dumps([answer.json, line])
     assert b"vgpu_webhook_bugs_total 1.0" in metrics
 

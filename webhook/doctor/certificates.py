@@ -18,7 +18,7 @@ from webhook.doctor.result import Missing, Result, counted, error, ok, unread, w
 LATE: Final = 1 / 4
 """Part of a serving certificate's life that is left when its renewal, due after two thirds, is overdue."""
 
-AUTHORITY_LEFT: Final = dt.timedelta(days=30)
+CA_LEFT: Final = dt.timedelta(days=30)
 """A CA that expires sooner should have had a successor for long."""
 
 
@@ -54,7 +54,7 @@ def bundle(facts: Facts) -> Result:
     if len(bundles) > 1:
         return warning(f"the two webhooks of {NAME} trust different CAs", hint=logs)
     last = max(one.not_valid_after_utc for one in good)
-    if last - facts.now < AUTHORITY_LEFT:
+    if last - facts.now < CA_LEFT:
         return warning(f"the last CA of the caBundle expires in {_days(last - facts.now)}", hint=logs)
     return ok(f"trusts {counted(len(set(held)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
 

@@ -127,7 +127,7 @@ async def _ask(where: Location, wanted: RotationRequest) -> str:
         if foreign is not None:
             raise ProvidedError(foreign)
         state = await leave_request(store, wanted)
-    if state.coming is not None and wanted is RotationRequest.AUTHORITY:
+    if state.coming is not None and wanted is RotationRequest.CA:
         return (
             f"{place} has a coming CA already: serving certificates under it come into force once every API server has had "
             "the time to learn of it (certs show)"
@@ -151,7 +151,7 @@ async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) 
 
 
 def _promise(place: str, asked: RotationRequest) -> str:
-    if asked is RotationRequest.LEAF:
+    if asked is RotationRequest.SERVING_CERTIFICATE:
         return (
             f"requested a new serving certificate in {place}: the running replicas make one and serve it within seconds"
         )

@@ -90,7 +90,7 @@ class Certificates:
         self._log = log
         self._trust = Trust(settle)
         self.watched = watched
-        self._rotations = {"leaf": 0, "authority": 0}
+        self._rotations = {"serving": 0, "ca": 0}
         self._failures = dict.fromkeys(COUNTED, 0)
         self._state = ""
         self._clients: ClientCAs | None = None
@@ -195,9 +195,9 @@ class Certificates:
 
     def _shown(self) -> Iterator[tuple[str, x509.Certificate]]:
         if self.tls.leaf is not None:
-            yield "leaf", self.tls.leaf
+            yield "serving", self.tls.leaf
         if self.upkeep is not None and self.upkeep.ca is not None:
-            yield "authority", self.upkeep.ca
+            yield "ca", self.upkeep.ca
 
     def _publish(self, bundle: bytes) -> None:
         if not self.watched:
@@ -214,8 +214,8 @@ class Certificates:
     def _report(self, notice: Report) -> None:
         if notice.kind is ReportKind.SERVED:
             if self._served_before:
-                self._rotations["leaf"] += 1
-                self._rotations["authority"] += notice.ca
+                self._rotations["serving"] += 1
+                self._rotations["ca"] += notice.ca
             self._served_before, self._state = True, ""
         elif notice.kind is ReportKind.RECOVERED:
             self._state = ""

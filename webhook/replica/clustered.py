@@ -28,7 +28,7 @@ from webhook.replica.start import (
     started,
 )
 
-AUTHORITY: Final = "vgpu-webhook CA"
+CA_NAME: Final = "vgpu-webhook CA"
 NAME: Final = "vgpu-webhook"
 """The default name of a release's Service and ClusterRole."""
 
@@ -71,7 +71,7 @@ def serve_clustered(
         elif material.state_dir is not None:
             directory = Directory(material.state_dir)
             names = [*_names(address, material.cluster_domain), *names_of(options.listen)]
-            certificates.keep(directory, material.rules(AUTHORITY, names))
+            certificates.keep(directory, material.rules(CA_NAME, names))
             await started(certificates)
             trusted = str(directory.path / BUNDLE)
         try:
@@ -83,7 +83,7 @@ def serve_clustered(
                 secret = SecretStore(api, release_namespace, SECRET, log, owner=NAME)
                 # The same on all replicas: with the name of a machine, each would make a certificate of its own.
                 names = [*_names(address, material.cluster_domain), *LOOPBACK]
-                certificates.keep(secret, material.rules(AUTHORITY, names))
+                certificates.keep(secret, material.rules(CA_NAME, names))
                 trusted = f"{BUNDLE} of the {secret.place}"
             cluster = InCluster(api, place, log, certificates, secret)
             service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)

@@ -174,8 +174,8 @@ class InCluster:
             if self._chosen:
                 raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
             return namespace
-        if not self.doubted(found) and (left_out := self._stale_lines.passes(namespace.name)) is not None:
-            self._log.warning("namespace_stale", namespace=namespace.name, left_out=left_out)
+        if not self.doubted(found) and (suppressed := self._stale_lines.passes(namespace.name)) is not None:
+            self._log.warning("namespace_stale", namespace=namespace.name, suppressed=suppressed)
         return found
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
@@ -221,9 +221,9 @@ class InCluster:
             value=len(self._live.lost),
         )
         doubts = CounterMetricFamily(
-            "vgpu_webhook_namespace_doubts",
+            "vgpu_webhook_namespace_rechecks",
             "Calls for namespaces that were known as not opted in, by what the API server said then.",
-            labels=("found",),
+            labels=("result",),
         )
         doubts.add_metric(("stale",), self._doubts.stale)
         doubts.add_metric(("confirmed",), self._doubts.confirmed)

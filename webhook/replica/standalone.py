@@ -12,7 +12,7 @@ from webhook.replica.start import CertificateOptions, certificates_of, logger, n
 from webhook.server.mutate import Current
 from webhook.server.namespaces import Described
 
-AUTHORITY: Final = "vgpu-webhook standalone CA"
+CA_NAME: Final = "vgpu-webhook standalone CA"
 STATE_DIR: Final = ".vgpu-webhook"
 """The default folder of the CA and the certificate."""
 
@@ -47,7 +47,7 @@ def serve_standalone(
         if material.certificate_dir is not None:
             certificates.follow(directory, material.extra_names, trusting=True)
         else:
-            certificates.keep(directory, material.rules(AUTHORITY, names_of(options.listen)))
+            certificates.keep(directory, material.rules(CA_NAME, names_of(options.listen)))
         await started(certificates)
         service = Service(
             decide=decide,

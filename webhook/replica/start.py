@@ -42,7 +42,7 @@ class CertificateOptions:
         state_dir: where a CA of its own and serving certificate are kept; None: where they usually are.
         certificate_dir: where somebody else keeps a pair.
         settle: seconds in which all callers have learnt of a CA.
-        leaf_days: for how long a serving certificate is valid.
+        certificate_days: for how long a serving certificate is valid.
         extra_names: DNS names and IP addresses, besides those that are known.
         cluster_domain: of the cluster's Services.
         client_ca_file: the CAs of callers, who then have to show a certificate.
@@ -52,7 +52,7 @@ class CertificateOptions:
     state_dir: Path | None = None
     certificate_dir: Path | None = None
     settle: float = SETTLE
-    leaf_days: int = LEAF_LIFE.days
+    certificate_days: int = LEAF_LIFE.days
     extra_names: tuple[str, ...] = ()
     cluster_domain: str = CLUSTER_DOMAIN
     client_ca_file: Path | None = None
@@ -60,7 +60,7 @@ class CertificateOptions:
 
     def rules(self, authority: str, names: Iterable[str]) -> Rules:
         """What our own certificates are made like."""
-        life = dt.timedelta(days=self.leaf_days)
+        life = dt.timedelta(days=self.certificate_days)
         return Rules(authority, tuple(dict.fromkeys([*names, *self.extra_names])), life)
 
     def checked(self) -> None:

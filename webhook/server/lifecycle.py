@@ -16,7 +16,7 @@ class Phase(enum.Enum):
     SERVING = "serving"
     DRAINING = "draining"
     """Not ready anymore. Reviews are answered, but each answer closes its connection, until endpoints have caught up."""
-    REFUSING = "refusing"
+    STOPPING = "stopping"
     """Reviews are answered with a 503, after which the API server retries elsewhere."""
 
 
@@ -45,8 +45,8 @@ class Lifecycle:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await self._hurried.wait()
-        self.phase = Phase.REFUSING
-        log.info("refusing", in_flight=in_flight.reviews)
+        self.phase = Phase.STOPPING
+        log.info("stopping", in_flight=in_flight.reviews)
         await asyncio.sleep(limits.refuse_time)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limits.shutdown_time):

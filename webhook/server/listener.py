@@ -161,16 +161,18 @@ class _Door:
                 self._watchdog.forget(watch)
 
     def _tell(self, error: OSError) -> None:
-        left_out = self._throttle.passes(error.errno)
-        if left_out is not None:
+        suppressed = self._throttle.passes(error.errno)
+        if suppressed is not None:
             name = errno.errorcode.get(error.errno or 0, "")
-            self._log.warning("no_connection_accepted", error=name, connections=len(self._watchdog), before=left_out)
+            self._log.warning(
+                "no_connection_accepted", error=name, connections=len(self._watchdog), suppressed=suppressed
+            )
 
 
 def _why(error: OSError) -> str:
     """Why a handshake failed: one of a few known values."""
     if not isinstance(error, ssl.SSLError):
-        return "broken_off"
+        return "aborted"
     match error.reason:
         case "PEER_DID_NOT_RETURN_A_CERTIFICATE":
             return "no_client_certificate"

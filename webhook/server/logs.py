@@ -78,7 +78,7 @@ def _encode(event: dict[str, Any], **_: Any) -> bytes:
 def error_fields(error: BaseException) -> dict[str, Any]:
     """What may be logged about an unforeseen error: its type, and where it happened, innermost last."""
     frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
-    return {"error": type(error).__name__, "where": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
+    return {"error": type(error).__name__, "traceback": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
 
 
 @dataclass(slots=True)
@@ -104,9 +104,9 @@ class Throttle:
         now = self._now()
         since, count = self._kinds.get(kind, (now, 0))
         if now - since >= self.seconds:
-            left_out = max(0, count - self.most)
+            suppressed = max(0, count - self.most)
             self._kinds[kind] = (now, 1)
-            return left_out
+            return suppressed
         if len(self._kinds) >= MAX_KINDS and kind not in self._kinds:
             self._kinds.clear()
         self._kinds[kind] = (since, count + 1)
@@ -119,20 +119,20 @@ class Denials:
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
         self._throttle = Throttle(MAX_DENIALS, 1)
-        self._left_out = 0
+        self._suppressed = 0
 
     def passes(self) -> bool:
         """Whether the next one gets a line."""
         if self._throttle.passes(None) is not None:
             return True
-        if not self._left_out:
+        if not self._suppressed:
             asyncio.get_running_loop().call_later(1, self._tell)
-        self._left_out += 1
+        self._suppressed += 1
         return False
 
     def _tell(self) -> None:
-        self._log.info("denials_left_out", count=self._left_out)
-        self._left_out = 0
+        self._log.info("denials_suppressed", count=self._suppressed)
+        self._suppressed = 0
 
 
 class Standard(logging.Handler):
@@ -150,13 +150,13 @@ class Standard(logging.Handler):
         is written once a minute, with the number of those that were not.
         """
         message = str(record.msg).partition("\n")[0]
-        left_out = self._throttle.passes((record.name, record.levelno, message))
-        if left_out is None:
+        suppressed = self._throttle.passes((record.name, record.levelno, message))
+        if suppressed is None:
             return
         error = record.exc_info[1] if record.exc_info else None
         fields = {} if error is None else error_fields(error)
-        if left_out:
-            fields["before"] = left_out
+        if suppressed:
+            fields["suppressed"] = suppressed
         self._log.log(record.levelno, "library", logger=record.name, message=message[:MAX_MESSAGE], **fields)
 
 

@@ -115,7 +115,7 @@ class Metrics(Collector):
         yield self._bytes.family("vgpu_webhook_body_bytes", "Sizes of reviews.")
         yield CounterMetricFamily("vgpu_webhook_bugs", "Reviews that failed by our own fault.", value=self._bugs)
         refused = CounterMetricFamily(
-            "vgpu_webhook_refused", "Requests that got no review for an answer.", labels=("status",)
+            "vgpu_webhook_http_errors", "Requests that got no review for an answer.", labels=("status",)
         )
         for status, times in self._refused.items():
             refused.add_metric((str(int(status)),), times)
@@ -135,7 +135,7 @@ def connection_metrics(callers: Mapping[str, Watchdog]) -> Iterator[Metric]:
         "vgpu_webhook_connections_evicted", "Connections that were closed to make room.", labels=("listener",)
     )
     refused = CounterMetricFamily(
-        "vgpu_webhook_handshakes_refused", "Connections that never came to a request.", labels=("reason",)
+        "vgpu_webhook_handshake_failures", "Connections that never came to a request.", labels=("reason",)
     )
     for name, watchdog in callers.items():
         there.add_metric((name,), len(watchdog))

@@ -123,7 +123,7 @@ class Mutate:
             response = await self._review(body)
         except HttpError as refusal:
             self.metrics.refused(refusal.status)
-            self.log.debug("refused", status=refusal.status, why=refusal.message)
+            self.log.debug("http_error", status=refusal.status, error=refusal.message)
             response = error_response(refusal)
         finally:
             in_flight.leave(held)
@@ -132,7 +132,7 @@ class Mutate:
         return response
 
     def _admit(self) -> None:
-        if self.lifecycle.phase is Phase.REFUSING:
+        if self.lifecycle.phase is Phase.STOPPING:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "this replica is stopping", RETRY_AFTER)
         closed = None if self.peers is None else self.peers.closed()
         if closed is not None:

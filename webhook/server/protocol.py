@@ -52,7 +52,7 @@ class Protocol(web.RequestHandler):
         """Answer what is no HTTP, and errors that no handler has caught: aiohttp would quote what was sent."""
         del message
         if status == HTTPStatus.BAD_REQUEST:
-            self._log.debug("refused", status=status, why=type(exc).__name__)
+            self._log.debug("http_error", status=status, error=type(exc).__name__)
             refusal = HttpError(HTTPStatus.BAD_REQUEST, "no HTTP/1.1 request")
         else:
             self._log.error("bug", **({} if exc is None else error_fields(exc)))

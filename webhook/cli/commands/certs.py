@@ -72,7 +72,7 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     from certs.state import RotationRequest
     from webhook.doctor.stored_certificates import ask
 
-    wanted = RotationRequest.AUTHORITY if ca else RotationRequest.LEAF
+    wanted = RotationRequest.CA if ca else RotationRequest.SERVING_CERTIFICATE
     with _failures():
         message = ask(_where(kubeconfig, release_namespace, state_dir), wanted)
     click.echo(message)

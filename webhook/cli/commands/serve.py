@@ -105,7 +105,7 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
     "CA.",
 )
 @click.option(
-    "--leaf-days",
+    "--certificate-days",
     metavar="DAYS",
     type=click.IntRange(1, 825),
     default=90,
@@ -173,7 +173,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     state_dir: Path | None,
     certificate_dir: Path | None,
     ca_settle: float,
-    leaf_days: int,
+    certificate_days: int,
     extra_names: tuple[str, ...],
     cluster_domain: str,
     client_ca_file: Path | None,
@@ -199,7 +199,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
         state_dir,
         certificate_dir,
         ca_settle,
-        leaf_days,
+        certificate_days,
         extra_names,
         cluster_domain,
         client_ca_file,

@@ -281,6 +281,6 @@ class Reflector(Generic[T, V]):
         if trouble == str(int(HTTPStatus.GONE)):
             self._log.info("watch_expired", error=str(error))
         elif isinstance(error, StatusError) and error.status in AUTH_STATUSES:
-            self._log.error("watch_refused", status=error.status, error=error.message)
+            self._log.error("watch_forbidden", status=error.status, error=error.message)
         else:
             self._log.warning("watch_failed", error=str(error))

@@ -169,7 +169,7 @@ class LivePolicy:
     async def _begin(self) -> None:
         """Return once all ConfigMaps, and the documents that were accepted before, are known."""
         await self.sources.synced()
-        record = await self._persistently("last_good_unread", self._record.read)
+        record = await self._persistently("last_good_not_read", self._record.read)
         if record is not None:
             self._adopted = record
             self._memo = DocumentCache(record.marks)
@@ -200,8 +200,8 @@ class LivePolicy:
     def _tell_unsound(self, names: Collection[str]) -> None:
         if not names:
             return
-        self._log.warning("last_good_unsound", configmaps=sorted(names))
-        self._notice(self._record_subject, "LastGoodUnsound", f"{UNSOUND}: {', '.join(sorted(names))}")
+        self._log.warning("last_good_invalid", config_maps=sorted(names))
+        self._notice(self._record_subject, "LastGoodInvalid", f"{UNSOUND}: {', '.join(sorted(names))}")
 
     async def _calmed(self) -> None:
         """Return when nothing has changed for a while, or too long after the first change."""
@@ -229,7 +229,7 @@ class LivePolicy:
         while True:
             await self._unkept.wait()
             self._unkept.clear()
-            record = await self._persistently("last_good_not_kept", self._keep)
+            record = await self._persistently("last_good_not_written", self._keep)
             if record is not None:
                 self._adopt(record)
 
@@ -245,9 +245,9 @@ class LivePolicy:
 
     def _lost_or_found(self, names: Collection[str]) -> None:
         if names:
-            self._log.error("config_maps_lost", configmaps=list(names))
+            self._log.error("config_maps_lost", config_maps=list(names))
         else:
-            self._log.info("config_maps_found")
+            self._log.info("config_maps_restored")
         self._losses.set()
 
     async def _tell_losses(self) -> None:

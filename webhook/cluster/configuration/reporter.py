@@ -63,7 +63,7 @@ class Reporter:
                 if before is None or _key(before) != _key(verdict):
                     self._waiting[name] = verdict
             elif before is not None and not before.accepted:
-                self._log.info(f"{verdict.kind}_accepted", configmap=name, vendor=verdict.vendor)
+                self._log.info(f"{verdict.kind}_accepted", config_map=name, vendor=verdict.vendor)
                 self._waiting[name] = verdict
         self._said = now
         if self._waiting:
@@ -99,7 +99,7 @@ class Reporter:
     def _log_rejection(self, verdict: Verdict) -> None:
         self._log.error(
             f"{verdict.kind}_rejected",
-            configmap=verdict.config_map.name,
+            config_map=verdict.config_map.name,
             vendor=verdict.vendor,
             problems=[str(problem) for problem in verdict.problems[:MOST_PROBLEMS]],
             in_force=verdict.instead,
@@ -108,7 +108,7 @@ class Reporter:
     def _refuse(self, error: ApiError) -> None:
         if not self._refused:
             self._refused = True
-            self._log.error("events_refused", error=str(error))
+            self._log.error("event_not_written", error=str(error))
 
 
 def message_of(verdict: Verdict) -> str:
