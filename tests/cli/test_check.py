@@ -68,9 +68,9 @@ def test_documents_of_an_unnamed_version(run: Run, tmp_path: Path) -> None:
         [
             (
                 f"warning: {files[0]}: read as vgpu-webhook.io/v1alpha1: "
-                "write apiVersion: vgpu-webhook.io/v1alpha1 and kind: Mapping into it"
+                "add apiVersion: vgpu-webhook.io/v1alpha1 and kind: Mapping"
             ),
-            f"warning: {files[1]}: read as vgpu-webhook.io/v1alpha1: write apiVersion: vgpu-webhook.io/v1alpha1 into it",
+            f"warning: {files[1]}: read as vgpu-webhook.io/v1alpha1: add apiVersion: vgpu-webhook.io/v1alpha1",
         ],
     )
     later = run("check", *written(tmp_path, b_yaml="apiVersion: vgpu-webhook.io/v2\nkind: Mapping\n" + vendor("acme")))
@@ -128,7 +128,7 @@ def test_documents_are_checked_together(run: Run, tmp_path: Path) -> None:
     twice = run("check", *written(tmp_path, a_yaml=CONFIG_MAP, b_yaml=CONFIG_MAP))
     assert f"{tmp_path}/b.yaml:9: vendor: vendor 'nvidia' is already described by {tmp_path}/a.yaml" in twice.stderr
     twice = run("check", *written(tmp_path, a_yaml=SETTINGS, b_yaml="nodeName: affinity\n"))
-    assert f"{tmp_path}/b.yaml:1: the settings are in {tmp_path}/a.yaml already" in twice.stderr
+    assert f"{tmp_path}/b.yaml:1: a second settings document, after {tmp_path}/a.yaml" in twice.stderr
 
 
 EVERY = """\
@@ -203,7 +203,7 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
     for files in (["empty"], ["full.yaml", "empty"]):
         result = run("check", *(str(tmp_path / one) for one in files))
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr == f"error: {tmp_path}/empty: nothing found: no YAML or JSON file is in it\n"
+        assert result.stderr == f"error: {tmp_path}/empty: nothing found: the folder contains no YAML or JSON file\n"
     result = run("check", "-", stdin="# a comment\n")
     assert (result.exit_code, result.stderr) == (1, "error: -: no document found\n")
 
@@ -217,13 +217,16 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
         ),
         (
             CONFIG_MAP.replace("mapping.yaml", "mapping.yml"),
-            ":7: data.mapping.yaml: there has to be a text mapping.yaml",
+            ":7: data.mapping.yaml: a text mapping.yaml is required",
         ),
         (
             CONFIG_MAP.partition("    apiVersion: vgpu")[0] + "    \n",
             ":8: data.mapping.yaml: 0 documents",
         ),
-        (CONFIG_MAP + "    ---\n    extends: vcuda\n", ":8: data.mapping.yaml: 2 documents: a ConfigMap holds one"),
+        (
+            CONFIG_MAP + "    ---\n    extends: vcuda\n",
+            ":8: data.mapping.yaml: 2 documents: a ConfigMap contains exactly one",
+        ),
         (CONFIG_MAP + "    a: [\n", ":13: not YAML"),
         (CONFIG_MAP + "---\nextends: vcuda\n", ":14: a plain document among Kubernetes objects"),
         (CONFIG_MAP + "  other: [\n", "not YAML"),

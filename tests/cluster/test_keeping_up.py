@@ -18,9 +18,9 @@ from webhook.cluster.configuration import live
 from webhook.cluster.configuration import reporter as telling
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.documents import DocumentCache
-from webhook.cluster.configuration.last_good import MOST, Accepted, LastGood, Record, fitted
-from webhook.cluster.configuration.live import FULL, NOT_COMPILED, UNSOUND, LivePolicy
-from webhook.cluster.configuration.mappings import unsound_in
+from webhook.cluster.configuration.last_good import MOST, Accepted, LastGood, Record, fitting
+from webhook.cluster.configuration.live import FULL, INVALID_RECORD, NOT_COMPILED, LivePolicy
+from webhook.cluster.configuration.mappings import invalid_in
 from webhook.mapping.model.policy import Policy
 
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
@@ -99,9 +99,9 @@ async def test_a_record_that_cannot_be_read() -> None:
 def test_more_than_fits() -> None:
     """The settings and the smallest are kept; marks are left out before documents are."""
     half = "x" * (MOST // 2)
-    found = fitted({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
+    found = fitting({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
-    assert list(fitted({"é": "é" * (MOST // 2)})) == []
+    assert list(fitting({"é": "é" * (MOST // 2)})) == []
 
 
 async def test_marks_go_in_where_there_is_room() -> None:
@@ -296,7 +296,7 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
         await until(lambda: one.live.compilations == 2)
         assert [policy.vendors["acme"].document.about for policy in one.policies] == ["one"]
         assert one.told.count("last_good_invalid") == 1
-        assert one.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {UNSOUND}: acme"]
+        assert one.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
         one.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
         await until(lambda: one.live.compilations == 3)
     assert one.policies[-1].vendors["acme"].document.about == "two"
@@ -307,9 +307,9 @@ def test_settings_in_the_record_are_looked_at_too() -> None:
     """Of what is not remembered nothing is said: another version may know it."""
     good, bad = "timeoutSeconds: 7\n", "timeoutSeconds: never\n"
     memo = DocumentCache()
-    assert unsound_in({SETTINGS_NAME: bad, "acme": "["}, {SETTINGS_NAME: good}, memo) == {SETTINGS_NAME}
-    assert unsound_in({SETTINGS_NAME: good}, {SETTINGS_NAME: bad}, memo) == frozenset()
-    assert unsound_in({SETTINGS_NAME: bad}, {SETTINGS_NAME: bad}, memo) == frozenset()
+    assert invalid_in({SETTINGS_NAME: bad, "acme": "["}, {SETTINGS_NAME: good}, memo) == {SETTINGS_NAME}
+    assert invalid_in({SETTINGS_NAME: good}, {SETTINGS_NAME: bad}, memo) == frozenset()
+    assert invalid_in({SETTINGS_NAME: bad}, {SETTINGS_NAME: bad}, memo) == frozenset()
 
 
 async def test_what_is_not_kept_is_told() -> None:

@@ -29,7 +29,7 @@ class World:
         self.write(SETTINGS_NAME)
         self.write("acme")
         self.lost = Lost(
-            self.api, PLACE, lambda names: self.told.append(list(names)), clock=lambda: self.now, patience=0.0
+            self.api, PLACE, lambda names: self.told.append(list(names)), clock=lambda: self.now, delay=0.0
         )
 
     def namespace(self, uid: str | None, **metadata: Any) -> None:

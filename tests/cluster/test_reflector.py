@@ -60,7 +60,7 @@ class Scene:
             ),
             changed=self._changed,
             query={"labelSelector": "a=b"},
-            pace=pace,
+            config=pace,
             chance=lambda: 1.0,
             sleep=self._sleep,
         )

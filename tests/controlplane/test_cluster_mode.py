@@ -184,9 +184,9 @@ def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Pro
         (["--kubeconfig", "{kubeconfig}", "--url", "https://x", "--service", "a/b"], "exclude each other"),
         (
             ["--kubeconfig", "{kubeconfig}", "--url", "https://x", "--settings", "s.yaml"],
-            "--settings cannot stand beside",
+            "--settings cannot be used with",
         ),
-        (["--standalone", "--url", "https://x"], "--url cannot stand beside --standalone"),
+        (["--standalone", "--url", "https://x"], "--url cannot be used with --standalone"),
         (["--kubeconfig", "/nowhere", "--url", "https://x"], "/nowhere"),
     ],
 )

@@ -72,7 +72,7 @@ class Follower:
             log,
             changed=self._changed,
             query=SELECTOR,
-            pace=pace,
+            config=pace,
         )
 
     @property
@@ -317,7 +317,7 @@ async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path
 async def test_a_namespace_just_created(plane: OwnPlane) -> None:
     """Before the watch brings it, it is fetched; labels are followed; one that does not exist is told."""
     api = await connect(plane.kubeconfig)
-    known = Namespaces(api, structlog.get_logger(), pace=PACE)
+    known = Namespaces(api, structlog.get_logger(), config=PACE)
     manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}}
     manifest["metadata"]["annotations"] = {"vgpu-webhook.io/target": "x", "other": "y"}
     await asyncio.to_thread(plane.create_namespace, manifest)

@@ -105,7 +105,7 @@ def secret(control_plane: ControlPlane, kubeconfig: Path) -> Iterator[Secret]:
 
 def store(api: Api) -> SecretStore:
     """The Secret as a store."""
-    return SecretStore(api, PLACE, NAME, structlog.get_logger(), pace=PACE)
+    return SecretStore(api, PLACE, NAME, structlog.get_logger(), config=PACE)
 
 
 class Replica:

@@ -13,7 +13,7 @@ from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import Decision, decide
 from webhook.cli.manifests.manifest import Manifest
-from webhook.cli.manifests.simulate import SimulateOptions, Treated, treat
+from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, simulate
 from webhook.explanation.model import ContainerExplained
 from webhook.explanation.pods import explain
 from webhook.pod import decode_pod
@@ -155,7 +155,9 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         for data in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, pod)
     ]
     try:
-        outcome = called(treat, manifests, lambda one, context: decide(one, context, trial.policy), SimulateOptions())
+        outcome = called(
+            simulate, manifests, lambda one, context: decide(one, context, trial.policy), SimulateOptions()
+        )
     except RaisedError as error:
         yield Finding("mutate prints what the server stores", str(error))
         return
@@ -164,7 +166,7 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         yield Finding("mutate prints what the server stores", json.dumps([treated.patch, treated.denials])[:500])
 
 
-def _same(treated: Treated, trial: Trial) -> bool:
+def _same(treated: SimulatedObject, trial: Trial) -> bool:
     decision = trial.decision
     if bool(treated.denials) == decision.allowed or treated.warnings != tuple(one.text for one in decision.warnings):
         return False

@@ -117,7 +117,7 @@ def test_broken_authority(tmp_path: Path) -> None:
         (["--client-ca-file", "missing.pem"], "--client-ca-file missing.pem: No such file"),
         (["--client-ca-file", "README.md"], "--client-ca-file README.md: the CAs of clients are no PEM"),
         (["--certificate-dir", "tests"], "the serving certificate is not there: tests has to hold tls.crt and tls.key"),
-        (["--inject-ca-from", "a/b"], "--inject-ca-from cannot stand beside --standalone"),
+        (["--inject-ca-from", "a/b"], "--inject-ca-from cannot be used with --standalone"),
         (["--certificate-days", "0"], "0 is not in the range"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Keys of our own in manifests that nobody reads where they stand."""
+"""Labels and annotations of the webhook that have no effect where they are in manifests."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,7 +10,7 @@ from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items,
 
 
 def own_key_warnings(manifests: list[Manifest], opt_in: str) -> Iterator[str]:
-    """What is wrong with labels and annotations of ours on the namespaces, pods and templates of pods in manifests.
+    """Warn of the webhook's labels and annotations without effect on namespaces, pods and pod templates.
 
     Args:
         manifests: of any kind.
@@ -18,16 +18,16 @@ def own_key_warnings(manifests: list[Manifest], opt_in: str) -> Iterator[str]:
     """
     for manifest in manifests:
         try:
-            one = kube_object(manifest, manifest.data)
-            for item in list_items(one) or [one]:
+            obj = kube_object(manifest, manifest.data)
+            for item in list_items(obj) or [obj]:
                 yield from (f"{manifest.source}: {item.title}: {text}" for text in _of(item, opt_in))
         except ManifestError:
-            continue  # it is documents that are checked, and this is none
+            continue  # not an object: only documents are checked for errors
 
 
 def _of(item: KubeObject, opt_in: str) -> Iterator[str]:
-    for space in namespaces_in(item):
-        yield from unread_keys("namespace", space.labels, space.annotations, opt_in)
+    for namespace in namespaces_in(item):
+        yield from unread_keys("namespace", namespace.labels, namespace.annotations, opt_in)
     for place in pod_places(item, ()):
         template: Any = item.data
         for part in place.path:

@@ -14,7 +14,7 @@ _MARKS: Final[Mapping[Mark, str]] = {
 
 
 def as_text(entry: Entry) -> str:
-    """For a terminal; colours are in it, and for the caller to strip where there is no terminal."""
+    """For a terminal; colors are in it, and for the caller to strip where there is no terminal."""
     return "".join(_lines(entry))
 
 

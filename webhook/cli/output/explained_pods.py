@@ -65,7 +65,7 @@ class Explanation:
 
 
 def as_text(explanation: Explanation) -> str:
-    """For a terminal; colours are in it, and for the caller to strip where there is no terminal."""
+    """For a terminal; colors are in it, and for the caller to strip where there is no terminal."""
     return "\n".join("".join(_object(one)) for one in explanation.objects)
 
 
@@ -80,10 +80,10 @@ def _object(one: ObjectExplained) -> Iterator[str]:
 
 
 def _pod(title: str, pod: PodExplained) -> Iterator[str]:
-    colour = "red" if not pod.allowed else None
+    color = "red" if not pod.allowed else None
     verdict = "denied" if not pod.allowed else "allowed"
     mode = "" if pod.mode == "enforce" else f" (mode {pod.mode})"
-    yield heading(f"{title} in namespace {pod.namespace}{mode}: {verdict}, {pod.outcome} ({pod.code})", colour)
+    yield heading(f"{title} in namespace {pod.namespace}{mode}: {verdict}, {pod.outcome} ({pod.code})", color)
     if not pod.containers and pod.refusal is None:
         yield from labelled("because", [pod.meaning])
     for container in pod.containers:
@@ -91,8 +91,8 @@ def _pod(title: str, pod: PodExplained) -> Iterator[str]:
     yield from labelled("pod", [_placed(one.field, one.before, one.after) for one in pod.placed])
     named = {container.name for container in pod.containers}
     others = [told for told in pod.told if told.container not in named]
-    yield from labelled("lost", [_told(told) for told in others if told.lost], colour="yellow")
-    yield from labelled("told", [_told(told) for told in others if not told.lost and not told.shown], colour="yellow")
+    yield from labelled("lost", [_told(told) for told in others if told.lost], color="yellow")
+    yield from labelled("told", [_told(told) for told in others if not told.lost and not told.shown], color="yellow")
     if pod.refusal is not None:
         yield from _refusal(pod.refusal)
 
@@ -132,8 +132,8 @@ def _title(kind: str, one: ContainerExplained) -> Iterator[str]:
     yield from (f"  {line}\n" for line in heading(f"{kind} {one.name}, in the keys of {one.vendor}{form}").splitlines())
 
 
-def _rows(label: str, rows: Iterable[str | Row], colour: str = "cyan") -> Iterator[str]:
-    return labelled(label, rows, _STEP, colour)
+def _rows(label: str, rows: Iterable[str | Row], color: str = "cyan") -> Iterator[str]:
+    return labelled(label, rows, _STEP, color)
 
 
 def _word(key: ShownKey) -> Row:
@@ -212,15 +212,15 @@ def _refusal(refusal: Refusal) -> Iterator[str]:
     told = refusal.told
     where = "" if told.container is None else f"container {told.container}: "
     denied = "" if refusal.enforced else "denied: "
-    yield from labelled(label, [f"{denied}{told.code} {where}{told.message}"], colour="red")
-    yield from labelled("remedy", [refusal.remedy], colour="green")
+    yield from labelled(label, [f"{denied}{told.code} {where}{told.message}"], color="red")
+    yield from labelled("remedy", [refusal.remedy], color="green")
     if refusal.instead is not None:
         yield from _instead(refusal.instead)
 
 
 def _instead(instead: Correction) -> Iterator[str]:
     if instead.without:
-        yield from labelled("leave out", instead.without, colour="green")
+        yield from labelled("leave out", instead.without, color="green")
     if instead.manifest:
-        yield from labelled("write", ["this instead; with it the pod is not refused:"], colour="green")
+        yield from labelled("write", ["this instead; with it the pod is not refused:"], color="green")
         yield from block(yaml_text(instead.manifest).splitlines(), 12)
