@@ -199,7 +199,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         assert site.served() == before
 
         lines = one.get("/readyz?verbose")
-        assert "certificate: leaf" in lines
+        assert "certificate: serving" in lines
         assert "certificate: authority" in lines
 
 
@@ -216,7 +216,7 @@ def test_processes_that_start_together(site: Site, count: int) -> None:
         assert not kept.retired
         site.plane.wait_until(site.registered, "registered", 20)
         assert site.registered() == {kept.ca.certificate}
-        served = f"leaf {fingerprint(kept.leaf.certificate)[:16]}"
+        served = f"serving {fingerprint(kept.leaf.certificate)[:16]}"
         for replica in replicas:
             assert served in replica.get("/readyz?verbose")
 

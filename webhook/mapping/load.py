@@ -14,7 +14,7 @@ from webhook.mapping.compile.probes import probe
 from webhook.mapping.document import schema
 from webhook.mapping.document.extends import EXTENDS, Merged, inherited_names, merge, resolve
 from webhook.mapping.document.guard_lists import guard_lists
-from webhook.mapping.document.problem import MappingError, Problem, bug, held_against
+from webhook.mapping.document.problem import MappingError, Problem, bug, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import follows_from, placed, remainder, validated
@@ -152,7 +152,7 @@ def prepare(document: Document) -> Prepared:
 def drafted(document: Document) -> Draft:
     """Prepare a document as far as possible, and collect all its problems; see `prepare`."""
     try:
-        with held_against(document.source, document.lines.get((), 1)):
+        with problems_of(document.source, document.lines.get((), 1)):
             merged = merge(document, builtin())
             inherited = inherited_names(merged, builtin())
             vendor, problems = _draft_of(merged)
@@ -202,7 +202,7 @@ def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Probl
     """Probe a document; `vendor` is its vendor in the policy, where it may be inactive."""
     document = prepared.merged.document
     try:
-        with held_against(document.source, document.lines.get((), 1)):
+        with problems_of(document.source, document.lines.get((), 1)):
             return tuple(placed(problem, document) for problem in probe(vendor, largest_card))
     except MappingError as error:
         return error.problems
@@ -253,7 +253,7 @@ def settings_of(document: Document | None, target: str | None) -> Settings:
     if target is not None:
         data["target"] = target
     document = document or Document(SETTINGS, data, {})
-    with held_against(document.source):
+    with problems_of(document.source):
         return validated(Settings, data, document)
 
 

@@ -155,7 +155,7 @@ def _shared(policy: "Policy") -> str:
     if not names:
         return ""
     rows = [(shared.name, shared.owner or "none", ", ".join(shared.others)) for shared in names]
-    how = f"The setting `owners` makes another vendor active, for instance {names[0].choice(names[0].others[0])}"
+    how = f"The setting `owners` makes another one active, for instance {names[0].choice(names[0].others[0])}"
     return f"\n{columns([_SHARED, *rows])}\n{how}\n"
 
 

@@ -17,7 +17,7 @@ _SIGNS: Final[Mapping[Rendering, str]] = {
     Rendering.ROUNDS: "~",
     Rendering.DROPS: "!",
     Rendering.CONDITIONAL: "?",
-    Rendering.REFUSED: "-",
+    Rendering.DENIED: "-",
 }
 _LEGEND: Final = (
     "= exact, ~ some are rounded up, ! something is dropped, - denied; with limits: only within them; ? some"
@@ -74,7 +74,7 @@ def _denied(matrix: Matrix) -> Iterator[str]:
         why: dict[str, list[str]] = {}
         for source in matrix.sources:
             cell = None if source == target else matrix.cell(source, target)
-            if cell is not None and cell.outcome is Rendering.REFUSED:
+            if cell is not None and cell.outcome is Rendering.DENIED:
                 why.setdefault(_shown(cell.why[0]), []).append(source)
         name = f"`{target}`"
         for reason, sources in sorted(why.items()):
@@ -125,7 +125,7 @@ def cell_table(policy: "Policy", source: str, target: str) -> str:
         counts = (
             f"{part.devices[0]} to {part.devices[1]}" if part.devices[1] > part.devices[0] else f"{part.devices[0]}"
         )
-        outcome = "denied" if part.outcome is Rendering.REFUSED else part.outcome.value
+        outcome = "denied" if part.outcome is Rendering.DENIED else part.outcome.value
         rows.append((part.form, counts, _amounts(part.memory), _amounts(part.cores), outcome, part.why))
     return columns(rows)
 

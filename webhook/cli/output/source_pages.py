@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 from webhook.cli.output.columns import columns
 
 if TYPE_CHECKING:
-    from webhook.mapping.document.schema import HeldAgainst
+    from webhook.mapping.document.schema import CheckedSource
     from webhook.mapping.model.policy import Policy
 
 _HEADINGS: Final = ("VENDOR", "SYSTEM", "VERSION", "CHECKED ON", "AT")
@@ -42,11 +42,11 @@ def sources_page(policy: "Policy") -> str:
     )
 
 
-def _linked(source: "HeldAgainst") -> str:
+def _linked(source: "CheckedSource") -> str:
     return f"[{source.system}]({source.at})" if source.at.startswith("https://") else f"{source.system}, {source.at}"
 
 
-def _sources(policy: "Policy", *, repeat: bool) -> Iterator[tuple[str, "HeldAgainst", bool]]:
+def _sources(policy: "Policy", *, repeat: bool) -> Iterator[tuple[str, "CheckedSource", bool]]:
     for vendor in policy.vendors.values():
         for index, source in enumerate(vendor.document.sources):
             yield vendor.name, source, repeat or index == 0

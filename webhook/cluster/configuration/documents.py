@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from webhook import __version__
 from webhook.mapping.document.extends import EXTENDS
-from webhook.mapping.document.problem import MappingError, Problem, held_against
+from webhook.mapping.document.problem import MappingError, Problem, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.load import Prepared, prepare, probed, settings_of
@@ -99,7 +99,7 @@ class DocumentCache:
 def read_settings(text: str, source: str) -> ValidSettings | Problems:
     """Read a settings document; its problems if it is invalid. An empty one sets nothing."""
     try:
-        with held_against(source):
+        with problems_of(source):
             documents = parse(text, source) or [Document(source, {}, {})]
             if len(documents) > 1:
                 return (_several(documents),)
@@ -120,7 +120,7 @@ def named_in(text: str) -> str | None:
 
 def _mapping(text: str, source: str) -> ValidMapping | Problems:
     try:
-        with held_against(source):
+        with problems_of(source):
             documents = parse(text, source)
             if not documents:
                 hint = "write a mapping, or delete the ConfigMap"
