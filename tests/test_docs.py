@@ -346,7 +346,7 @@ def test_labels_and_annotations_are_those_of_the_code() -> None:
     """Every label and annotation of ours in the pages is one that the code knows, and the other way round."""
     known = {key.name.removeprefix(PREFIX) for key in KEYS}
     rows = re.findall(
-        r"^\| ([\w ]+) \| (label|annotation) `(vgpu-webhook\.io/[a-z-]+)` \|", TEXTS["docs/behaviour.md"], re.MULTILINE
+        r"^\| ([\w ]+) \| (label|annotation) `(vgpu-webhook\.io/[a-z-]+)` \|", TEXTS["docs/behavior.md"], re.MULTILINE
     )
     assert set(rows) == {(key.kind, key.place, key.name) for key in KEYS}
     words = {name for word in load_policy().vendors["neutral"].keys.values() for name in _LABEL.findall(str(word))}
@@ -463,7 +463,7 @@ def test_statuses_are_those_of_the_server() -> None:
 
 def test_settings_are_documented() -> None:
     """The table of settings has each key, and no other."""
-    section = TEXTS["docs/behaviour.md"].partition("## Settings")[2].partition("\n## ")[0]
+    section = TEXTS["docs/behavior.md"].partition("## Settings")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert sorted(listed) == sorted(str(field.alias) for field in Settings.model_fields.values())
 
@@ -505,7 +505,7 @@ def test_builtin_vendors_are_documented(name: str) -> None:
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     assert any(line.startswith(f"| `{name}` |") and scheduler in line for line in lines)
     guarded = [key for rule in vendor.guard.rules for key in rule.names]
-    assert all(f"`{key}`" in TEXTS["docs/behaviour.md"] for key in guarded)
+    assert all(f"`{key}`" in TEXTS["docs/behavior.md"] for key in guarded)
 
 
 def test_paths_and_targets_exist() -> None:

@@ -1,4 +1,4 @@
-"""The properties of ``docs/behaviour.md``, What always holds, by its numbers, over generated pods, namespaces and policies."""
+"""The properties of ``docs/behavior.md``, What always holds, by its numbers, over generated pods, namespaces and policies."""
 
 import copy
 import json

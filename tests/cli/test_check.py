@@ -178,7 +178,7 @@ def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
 
 
 def test_no_problem_follows_from_another(run: Run, tmp_path: Path) -> None:
-    """What a mistake brings with it is not told: a vendor in a file that cannot be read, what a misspelt key would say."""
+    """What a mistake brings with it is not told: a vendor in a file that cannot be read, what a misspelled key would say."""
     broken = f"{vendor('acme')}b: yes\n"
     files = written(tmp_path, a_yaml=broken, b_yaml=vendor("beta", translateTo="acme"), s_yaml="target: acme\n")
     assert run("check", *files).stderr.count("error: ") == 1

@@ -152,7 +152,7 @@ def merge(manifest: Any, part: Any) -> None:
     "case, expected",
     [
         ("aliyun-total-does-not-divide", {"aliyun.com/gpu-mem": 9}),
-        ("misspelt-word", {"nvidia.com/gpumem": "3k"}),
+        ("misspelled-key", {"nvidia.com/gpumem": "3k"}),
         ("zero-devices-with-memory", {"nvidia.com/gpu": 1}),
         ("vcuda-neither-share-nor-whole", {"tencent.com/vcuda-core": 200}),
         ("quantity-fraction", {"nvidia.com/gpu": 1}),
@@ -421,7 +421,7 @@ def test_no_other_hardware_instead(run: Run) -> None:
 
 
 def test_a_refusal_names_every_way(run: Run) -> None:
-    """Where a text of the pod is misspelt, the text that was meant is in the refusal."""
+    """Where a text of the pod is misspelled, the text that was meant is in the refusal."""
     pod = (
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {tke.cloud.tencent.com/app-class: onlin}\n"
         "spec:\n  containers:\n  - name: main\n    image: i\n"

@@ -42,7 +42,7 @@ def test_whatever_is_decided_comes(folder: Path) -> None:
 
     Misspelt domains aside: to let these through, ordinary pods would have to be held back in an outage, too.
     """
-    if folder.name == "misspelt-domain":
+    if folder.name == "misspelled-domain":
         assert not let_through(REACH, yaml.safe_load((folder / "pod.yaml").read_text()))
         return
     pod = yaml.safe_load((folder / "pod.yaml").read_text())
@@ -51,7 +51,7 @@ def test_whatever_is_decided_comes(folder: Path) -> None:
         assert let_through(matched_names_of(policy_in(folder)), pod)
 
 
-def test_misspelt_words_come() -> None:
+def test_misspelled_keys_come() -> None:
     """Under the domains of keys, or where a mapping says."""
     for name in ("nvidia.com/gpumemm", "koordinator.sh/gpu-memmory", "tke.cloud.tencent.com/qgpu-kore"):
         assert REACH.has_resource(name)

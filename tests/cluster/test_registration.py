@@ -195,7 +195,7 @@ def damaged(**changes: Any) -> dict[str, Any]:
         {**made(), "webhooks": []},
         {**made(), "webhooks": made()["webhooks"][:1]},
         damaged(matchConditions=None),
-        damaged(matchConditions=[{"name": "gpu-words", "expression": "true"}]),
+        damaged(matchConditions=[{"name": "gpu-keys", "expression": "true"}]),
         damaged(namespaceSelector={}),
         damaged(timeoutSeconds=7),
         damaged(timeoutSeconds=None),
@@ -252,7 +252,7 @@ def test_differences_that_keep_pods_out() -> None:
     other = damaged(clientConfig={"url": "https://x/y"}, matchConditions=[{"name": "mine", "expression": "true"}])
     assert [fault.partition(" ")[2] for fault in told(other)] == [
         "has a foreign match condition, mine",
-        "has a match condition 'gpu-words' that this version does not write, and cannot compare",
+        "has a match condition 'gpu-keys' that this version does not write, and cannot compare",
         "calls https://x/y, not gpu/webhook:443/mutate",
         "has a caBundle that does not hold this webhook's CA",
     ]

@@ -102,7 +102,7 @@ def test_every_word_of_every_vendor_is_held_back(create: Create) -> None:
     assert passed == []
 
 
-def test_misspelt_words_are_held_back(create: Create) -> None:
+def test_misspelled_keys_are_held_back(create: Create) -> None:
     """They need an answer as well."""
     for name in ("nvidia.com/gpumemm", "koordinator.sh/gpu-memmory", "tke.cloud.tencent.com/qgpu-kore"):
         assert refused_by(create(pod(limits={name: "1"}, requests={name: "1"}))) == ENFORCE

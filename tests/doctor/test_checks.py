@@ -134,7 +134,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("reach", WARNING, "could not be read", but(configurations=REFUSED)),
     ("reach", WARNING, "more pods", but(configurations=both(matchConditions=[]))),
     ("reach", WARNING, "more pods", but(configurations=[registered(MORE)])),
-    ("reach", ERROR, "are not sent", but(configurations=both(matchConditions=[{"name": "gpu-words", "expression": "true"}]))),
+    ("reach", ERROR, "are not sent", but(configurations=both(matchConditions=[{"name": "gpu-keys", "expression": "true"}]))),
     ("order", OK, "before all others that change pods (1)", HEALTHY),
     ("order", OK, "called again", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),

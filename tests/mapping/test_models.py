@@ -90,7 +90,7 @@ def test_rows_are_of_the_models(variable: dict[str, Any], expected: dict[str, An
 
 
 def test_names_of_other_models_are_known() -> None:
-    """They are the vendor's still: refused where they have to be understood, and not taken for a misspelt key."""
+    """They are the vendor's still: refused where they have to be understood, and not taken for a misspelled key."""
     in_force = policy(json.dumps({"extends": "mig", "variables": {"profile": {"model": "A30"}}}))
     (owner,) = in_force.resources.owners("nvidia.com/mig-3g.71gb")
     assert owner.vendor == "mig"
@@ -216,14 +216,14 @@ def test_a_model_is_never_taken_for_another(model: str, hint: str) -> None:
     assert (problem.message, problem.hint) == (f"no row knows the model {model!r}", hint)
 
 
-def test_a_misspelt_variable() -> None:
+def test_a_misspelled_variable() -> None:
     """It is told as that, and not as one that has no rows by model."""
     (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": {"model": "H100-80"}}}))
     assert problem.path == ("variables", "profle")
     assert (problem.message, problem.hint) == ("needs `values` or `rows`", "did you mean `profile`?")
 
 
-def test_a_misspelt_variable_that_is_used() -> None:
+def test_a_misspelled_variable_that_is_used() -> None:
     """Nothing is extended: the name in the key is the one that was meant."""
     document = parse(SLICES, "")[0].data
     found = problems(json.dumps({**document, "variables": {"sise": {"model": "one"}}}))
@@ -250,7 +250,7 @@ def test_two_variables_for_every_device() -> None:
     ]
 
 
-def test_a_misspelt_variable_with_rows() -> None:
+def test_a_misspelled_variable_with_rows() -> None:
     """Rows under it would never be read, for those of the variable in the key are."""
     rows = {"rows": {"1g.5gb": {"memory": "1Gi"}}}
     (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": rows}}))

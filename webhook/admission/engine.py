@@ -87,7 +87,7 @@ def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resoluti
     text = status_text(status_of(work, resolution))
     operations = work.edits.operations(lambda: (labels.STATUS, text))
     findings = tuple(work.findings)
-    audit = {"account": text} if len(text) <= MAX_AUDITED else {}
+    audit = {"status": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
         reason=_outcome(work, changed=bool(operations)),

@@ -9,7 +9,7 @@ from webhook.explanation.glossary import Entry, Mark, Use
 _MARKS: Final[Mapping[Mark, str]] = {
     "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",
     "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
-    "known": "as a resource somebody else's name under its prefix: never read, and never taken for a misspelt key",
+    "known": "as a resource somebody else's name under its prefix: never read, and never taken for a misspelled key",
 }
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from webhook.cluster.registration.matched_names import MatchedNames, names_set
 
-WORDS: Final = "gpu-words"
+WORDS: Final = "gpu-keys"
 """The condition that depends on the policy."""
 
 LONGEST: Final = 100_000
