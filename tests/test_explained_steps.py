@@ -43,7 +43,7 @@ def assert_steps_are_the_decisions(pod: Json, context: Context, policy: Policy) 
 def numbers(step: Rounding) -> list[str]:
     """The numbers of a step as messages spell them."""
     subject = step.what.removesuffix(" per device")
-    return [subject, *("no limit" if text == "free" else in_words(text) for text in (step.before, step.after))]
+    return [subject, *("no limit" if text == "unlimited" else in_words(text) for text in (step.before, step.after))]
 
 
 def in_words(amount: str) -> str:

@@ -61,10 +61,10 @@ DIMENSIONS: Final[tuple[Dimension, ...]] = ("devices", "memory", "cores")
 
 
 def amount_text(amount: Memory | None) -> str:
-    """Format an amount of one device exactly, as in the status: ``4096Mi``, ``0.5Mi``, ``50%``, ``free``."""
+    """Format an amount of one device exactly, as in the status: ``4096Mi``, ``0.5Mi``, ``50%``, ``unlimited``."""
     if isinstance(amount, Size):
         return f"{exact_text(Fraction(amount.bytes) / MIB)}Mi"
-    return f"{exact_text(amount.value)}%" if isinstance(amount, Percent) else "free"
+    return f"{exact_text(amount.value)}%" if isinstance(amount, Percent) else "unlimited"
 
 
 @dataclass(frozen=True, slots=True)

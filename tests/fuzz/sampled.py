@@ -183,8 +183,8 @@ def _explained(trial: Trial) -> Iterator[Finding]:
     told = called(explain, decode_pod(trial.raw), context_of(trial.case), trial.policy)
     if (told.code, told.allowed) != (decision.reason.code, decision.allowed):
         yield Finding("explain tells what was decided", f"{told.code} for {decision.reason.code}")
-    if decision.denial is not None and (told.refusal is None or told.refusal.told.message != decision.denial.message):
-        yield Finding("explain tells what was decided", f"{told.refusal} for {decision.denial.text}")
+    if decision.denial is not None and (told.denial is None or told.denial.finding.message != decision.denial.message):
+        yield Finding("explain tells what was decided", f"{told.denial} for {decision.denial.text}")
     if decision.patch_json:
         for one in told.containers:
             yield from _container_explained(trial, one)

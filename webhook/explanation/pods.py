@@ -30,10 +30,10 @@ from webhook.explanation.edits import placed, shim_shown
 from webhook.explanation.keys import meaning, rounded, share_of, word_shown, written
 from webhook.explanation.model import (
     ContainerExplained,
+    DenialExplained,
+    FindingExplained,
     PodExplained,
-    Refusal,
     ShownKey,
-    Told,
 )
 from webhook.explanation.worth import worth
 from webhook.finding import Denied, Finding
@@ -100,21 +100,21 @@ def explain(pod: Pod, context: Context, policy: Policy, ordered: str = POD_TARGE
         explained,
         containers=containers,
         placed=placed(work) if work is not None else (),
-        told=tuple(_told(finding) for finding in dict.fromkeys((*firm.findings, *would.warnings))),
-        refusal=_refusal(pod, enforced, policy, would, decision),
+        findings=tuple(_finding(finding) for finding in dict.fromkeys((*firm.findings, *would.warnings))),
+        denial=_denial(pod, enforced, policy, would, decision),
     )
 
 
-def _refusal(pod: Pod, context: Context, policy: Policy, would: Decision, decision: Decision) -> Refusal | None:
+def _denial(pod: Pod, context: Context, policy: Policy, would: Decision, decision: Decision) -> DenialExplained | None:
     if would.denial is None:
         return None
     reason = would.denial.reason.value
     instead = correction(pod, context, policy, would.denial)
-    return Refusal(_told(would.denial), reason.status, reason.remedy, not decision.allowed, instead)
+    return DenialExplained(_finding(would.denial), reason.status, reason.remedy, not decision.allowed, instead)
 
 
-def _told(finding: Finding) -> Told:
-    return Told(
+def _finding(finding: Finding) -> FindingExplained:
+    return FindingExplained(
         code=finding.reason.code,
         title=finding.reason.value.title,
         message=finding.message,
@@ -202,7 +202,7 @@ class _Teller:
             one.keys.init,
             one.vendor.name,
             tuple(word_shown(one.vendor, keys[said.key_name], said) for said in one.all_key_values.values()),
-            left=left,
+            unchanged=left,
         )
         if reading is None:
             return explained
