@@ -118,7 +118,7 @@ def asking_in(pod: Json, policy: Policy) -> ContainerRequest | None:
 
 
 def meaning(asking: ContainerRequest, target: Vendor, policy: Policy) -> Request | None:
-    """What it asks for, with the defaults that hold on the way to the target; None where its own vendor refuses it."""
+    """What it requests, with the defaults that hold on the way to the target; None where its own vendor refuses it."""
     defaults, _ = defaults_for(asking.vendor, target, {})
     try:
         return read(asking.vendor, asking.key_values, defaults, policy.largest_card, asking.name).request

@@ -59,7 +59,7 @@ def decided(body: bytes, *, filled: bool) -> None:
 def test_pods_that_come_again(
     size: int, stream: Callable[[int], Load], different: int, remembered: list[object]
 ) -> None:
-    """There are as many as is said; after one turn each is found in the memory."""
+    """There are as many as is reported; after one turn each is found in the memory."""
     sent = stream(size)
     first = list(bodies(sent, different, size))
     assert len(set(first)) == different

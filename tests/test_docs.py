@@ -437,7 +437,7 @@ def test_metrics_are_those_of_the_server() -> None:
 
 
 def test_log_events_are_those_of_the_server() -> None:
-    """The table of log events has each event that is told, and no other."""
+    """The table of log events has each event that is reported, and no other."""
     told: set[str] = set()
     for package in ("server", "cluster", "replica"):
         for path in (ROOT / "webhook" / package).rglob("*.py"):
@@ -492,7 +492,7 @@ def unit_text(word: Key) -> str:
 
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_builtin_vendors_are_documented(name: str) -> None:
-    """The tables have each key of a built-in vendor with its unit, and where it runs; its sources are told."""
+    """The tables have each key of a built-in vendor with its unit, and where it runs; its sources are reported."""
     vendor = load_policy().vendors[name]
     lines = TEXTS["docs/keys.md"].splitlines()
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
@@ -574,7 +574,7 @@ def test_checks_of_the_doctor_are_documented() -> None:
 
 
 def test_permissions_are_those_that_are_used() -> None:
-    """The table of permissions names each kind of object that `webhook.cluster` asks for."""
+    """The table of permissions names each kind of object that `webhook.cluster` requests."""
     source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").rglob("*.py"))
     used = set(
         re.findall(r"/(namespaces|configmaps|secrets|events|mutatingwebhookconfigurations|clusterroles)\b", source)

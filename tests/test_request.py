@@ -1,4 +1,4 @@
-"""The canonical request: what is whole, what is settled, how it is said."""
+"""The canonical request: what is whole, what is settled, how it is reported."""
 
 import pytest
 

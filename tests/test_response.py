@@ -99,7 +99,7 @@ def test_warnings_fit_the_limits(told: tuple[Finding, ...]) -> None:
 
 
 def test_many_warnings_fill_the_room() -> None:
-    """As many are told as fit, no fewer."""
+    """As many are reported as fit, no fewer."""
     told = tuple(Finding(Reason.DEFAULT_FILLED, f"{number} " + "x" * 300) for number in range(20))
     *kept, last = warning_texts(told)
     assert len(kept) == 15

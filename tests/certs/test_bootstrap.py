@@ -19,7 +19,7 @@ OLD = make_ca("old", NOW - 100 * DAY)
 
 
 def used(ca: Pair = OLD, since: dt.datetime = NOW - DAY) -> State:
-    """An CA that all replicas have served under for a day."""
+    """A CA that all replicas have served under for a day."""
     return State(ca, leaf=issue(ca, NAMES, since))
 
 

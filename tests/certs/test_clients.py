@@ -18,7 +18,7 @@ FIRST, SECOND = (make_ca(name, NOW).certificate_pem for name in ("first", "secon
 
 
 class File:
-    """A file that is followed, and what is told of it."""
+    """A file that is followed, and what is reported about it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "clients.pem"
@@ -55,7 +55,7 @@ async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
 async def test_what_is_no_authority_changes_nothing(file: File, content: bytes | None) -> None:
-    """It is told once, and so is its end."""
+    """It is reported once, and so is its end."""
     if content is None:
         file.path.unlink()
     else:

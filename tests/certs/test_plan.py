@@ -1,4 +1,4 @@
-"""The renewal clock: what is made anew and when, over the years."""
+"""The renewal clock: what is created again and when, over the years."""
 
 import datetime as dt
 import time

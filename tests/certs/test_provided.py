@@ -100,7 +100,7 @@ async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
 
 
 async def test_a_change_is_noticed(tmp_path: Path) -> None:
-    """Within seconds, by content; a bad pair is told and the old one served on."""
+    """Within seconds, by content; an invalid pair is reported, and the old one stays in use."""
     mount = Mount(tmp_path)
     ca = make_ca("outside", NOW)
     mount.mount(files(ours(ca), ca))

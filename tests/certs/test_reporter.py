@@ -1,4 +1,4 @@
-"""What is told of certificates, and how often."""
+"""What is reported about certificates, and how often."""
 
 from certs.problem import StoreError, UnusablePairError
 from certs.report import Report, ReportKind
@@ -6,7 +6,7 @@ from certs.reporter import Reporter, failure
 
 
 def test_told_once_until_it_changes_or_is_over() -> None:
-    """And the end of a failure is told once, too; that of anything else is not."""
+    """The end of a failure is reported once; the end of other states is not."""
     told: list[Report] = []
     telling = Reporter(told.append)
 
@@ -29,7 +29,7 @@ def test_told_once_until_it_changes_or_is_over() -> None:
 
 
 def test_one_thing_at_a_time() -> None:
-    """Where the one takes the place of the other, each is told whenever it comes."""
+    """If one replaces the other, each is reported every time."""
     told: list[Report] = []
     telling = Reporter(told.append)
     for message in ("a", "a"):

@@ -98,7 +98,7 @@ class Replica:
 
     @property
     def kinds(self) -> list[ReportKind]:
-        """What was told, without its keys."""
+        """What was reported, without its keys."""
         return [notice.kind for notice in self.told]
 
     @property
@@ -224,7 +224,7 @@ async def test_a_store_that_was_emptied_is_filled_from_memory() -> None:
 
 @pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt", "ca.key"])
 async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
-    """Told loudly, the old serving certificate served on, and nothing made anew."""
+    """It is reported, the old serving certificate stays in use, and none is created."""
     world = World()
     replica = Replica(world)
     await replica.reconcile()
@@ -278,7 +278,7 @@ async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
 
 
 async def test_nothing_kills_the_keeper() -> None:
-    """It tells each trouble once, never its text if that may hold anything, and goes on when it is over."""
+    """Each failure is reported once, without its text if that may be confidential; work continues when it is over."""
     world = World()
     replica = Replica(world)
     replica.look()
@@ -323,7 +323,7 @@ async def test_an_authority_that_cannot_be_used_stops_the_start() -> None:
 
 
 async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> None:
-    """Each finds the other's serving certificate invalid; it is told, and what is served stays valid by the own clock."""
+    """Each finds the other's serving certificate invalid; it is reported, and what is served stays valid by the own clock."""
     world, ahead = World(), World()
     ahead.store = world.store
     ahead.at = 200 * 86400.0
@@ -342,7 +342,7 @@ async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> No
 
 
 async def test_asking_an_empty_store() -> None:
-    """There is nothing to be made anew."""
+    """There is nothing to renew."""
     with pytest.raises(StoreError, match="holds no certificates yet"):
         await ask(Memory(), RotationRequest.SERVING_CERTIFICATE)
 
@@ -468,7 +468,7 @@ class Simulation:
 
 
 def asks(requested: RotationRequest) -> Callable[[Simulation], None]:
-    """Somebody wants something made anew."""
+    """A rotation is requested."""
 
     def event(simulation: Simulation) -> None:
         found = decode(simulation.world.store.files).state

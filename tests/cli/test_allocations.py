@@ -76,7 +76,7 @@ def test_check_warns(run: Run) -> None:
 
 
 def test_check_takes_the_settings_beside_them(run: Run, tmp_path: Path) -> None:
-    """Where claims may stand beside requests nothing is said of them; nor of names that are nobody's keys."""
+    """Where claims may stand beside requests nothing is reported of them; nor of names that are nobody's keys."""
     (tmp_path / "settings.yaml").write_text(
         "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\nresourceClaims: warn\n"
     )

@@ -39,7 +39,7 @@ def kept_in(folder: Path) -> State:
 
 @pytest.fixture
 def kept() -> State:
-    """An CA, one that is next, one that has retired, and a serving certificate."""
+    """A CA, one that is next, one that has retired, and a serving certificate."""
     authority, coming, old = (make_ca(name, NOW) for name in ("current", "coming", "old"))
     leaf = issue(authority, ["localhost", "127.0.0.1"], NOW)
     return State(authority, coming, (Retired(old.certificate, NOW + dt.timedelta(days=30)),), leaf)
@@ -139,7 +139,7 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
 
 
 def test_one_is_coming_already(run: Run, tmp_path: Path, kept: State) -> None:
-    """That is said."""
+    """The output says so."""
     folder = keep(tmp_path / "state", kept)
     assert "has a coming CA already" in run("certs", "rotate", "--ca", "--state-dir", str(folder)).stdout
 
@@ -174,7 +174,7 @@ def test_what_is_served(run: Run, tmp_path: Path, kept: State, shown: tuple[Pair
 
 
 def test_nobody_there(run: Run, tmp_path: Path, kept: State) -> None:
-    """A server that is not to be had is said to be so."""
+    """A server that is not available is reported as such."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
@@ -237,7 +237,7 @@ def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest pass
     said: str,
     old: bool,  # noqa: FBT001
 ) -> None:
-    """It is said whose they are, and how they are renewed there; nothing is asked of a Secret from an earlier time."""
+    """The output names their source and how to renew them there; an old Secret is not read."""
     cluster.answers |= {DEPLOYMENTS: [deployment(*args, secret=secret)], CERTIFICATES: certificates}
     if old:
         data = {name: base64.b64encode(content).decode() for name, content in kept.files().items()}
@@ -252,7 +252,7 @@ def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest pass
 
 @pytest.mark.parametrize("deployments", [403, [deployment("--log-level=debug")], []])
 def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployments: Any) -> None:
-    """Where it cannot be known whose certificate is served, that is said."""
+    """If the owner of the served certificate is unknown, the output says so."""
     cluster.answers[DEPLOYMENTS] = deployments
     for command in ("rotate", "show"):
         result = run("certs", command, "--release-namespace", "gpu")

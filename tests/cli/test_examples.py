@@ -1,4 +1,4 @@
-"""``make run``: the examples through a real endpoint, and how to go on."""
+"""``make run``: the examples through a real endpoint, and how to continue."""
 
 import json
 import re

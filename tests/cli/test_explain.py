@@ -254,7 +254,7 @@ def test_nothing_in_a_manifest_commands_the_terminal(run: Run) -> None:
 
 
 def test_a_target_by_option(run: Run) -> None:
-    """``--to`` is named as what ordered it; roundings are told with their difference."""
+    """``--to`` is named as what ordered it; roundings are reported with their difference."""
     output = run("explain", "-f", str(ROOT / "examples/pods/02-sizes-given.yaml"), "--to", "vcuda").stdout
     assert "because: --to vcuda" in output
     assert "memory per device: 3000 MiB became 3072 MiB, +72 MiB  VGW201" in output
@@ -339,7 +339,7 @@ def test_who_owns_a_word(run: Run, tmp_path: Path) -> None:
 
 
 def test_parts_of_one_card(run: Run) -> None:
-    """A count of what one device is cut into is told as that, never as devices."""
+    """A count of what one device is cut into is reported as such, never as devices."""
     pod = (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: main\n    image: i\n"
         "    resources: {limits: {enflame.com/drs-gcu: 2}}\n"
@@ -378,7 +378,7 @@ def test_what_was_probably_meant(run: Run, limits: dict[str, object], instead: d
 
 
 def test_a_retired_key(run: Run) -> None:
-    """A key that current versions no longer read is told as that."""
+    """A key that current versions no longer read is reported as such."""
     told = " ".join(run("explain", "--name", "gpu.intel.com/millicores").stdout.split())
     assert "Retired: Intel's GPU plugin offers it up to 0.33 only" in told
 
@@ -390,7 +390,7 @@ def test_a_row_without_sizes(run: Run) -> None:
 
 
 def test_marks_of_a_name_are_told_apart(run: Run) -> None:
-    """What only a scheduler writes is an annotation or a label; somebody else's name is a resource."""
+    """What only a scheduler writes is an annotation or a label; another system's name is a resource."""
     told = run("explain", "--name", "huawei.com/Ascend910").stdout
     assert "as an annotation or label written by its scheduler only" in told
     assert "as a resource somebody else's name" in told

@@ -1,4 +1,4 @@
-"""Manifests are read as Kubernetes reads them, and what is wrong is told with file and line."""
+"""Manifests are read as Kubernetes reads them, and what is wrong is reported with file and line."""
 
 import itertools
 import time

@@ -33,7 +33,7 @@ def test_the_same_policy_gives_the_same_bytes(run: Run) -> None:
 
 
 def test_the_own_namespace(run: Run) -> None:
-    """The Service's, unless another is said; by URL none is known."""
+    """The Service's, unless another is specified; with a URL it is unknown."""
     said = {
         ("--service", "gpu/webhook"): ["gpu"],
         ("--service", "gpu/webhook", "--release-namespace", "other"): ["other"],

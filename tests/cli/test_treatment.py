@@ -293,7 +293,7 @@ def test_pods_that_kubernetes_could_not_decode(text: str, message: str) -> None:
 
 
 def test_templates_that_kubernetes_could_not_decode() -> None:
-    """The place is told from the object's root, in lists from the document's."""
+    """The place is reported from the object's root, in lists from the document's."""
     item = "{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {labels: {a: 1}}}}}"
     with pytest.raises(ManifestError, match=r"^a\.yaml:4: items\[0\]\.spec\.template\.metadata\.labels\.a: text is"):
         treated(f"apiVersion: v1\nkind: List\nitems:\n- {item}\n")

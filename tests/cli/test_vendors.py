@@ -63,7 +63,7 @@ def test_a_name_without_an_owner(run: Run, tmp_path: Path) -> None:
 
 
 def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
-    """Nothing is said where every name has one vendor."""
+    """Nothing is reported where every name has one vendor."""
     for vendor, key in {"gpushare": "gpu-mem", "mig-single": "slices", "mps": "gpu", "whole": "gpu"}.items():
         other = {"extends": vendor, "keys": {key: {"resource": f"own.example/{vendor}"}}}
         (tmp_path / f"{vendor}.yaml").write_text(json.dumps(other))
@@ -134,7 +134,7 @@ def test_schema(run: Run) -> None:
     ],
 )
 def test_bad_configuration(run: Run, tmp_path: Path, option: str, content: str, messages: list[str]) -> None:
-    """Every problem is told with file and line; exit 1."""
+    """Every problem is reported with file and line; exit 1."""
     file = tmp_path / "settings.yaml"
     file.write_text(content)
     result = run("vendors", option, str(file if option == "--settings" else tmp_path))

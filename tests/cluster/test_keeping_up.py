@@ -30,7 +30,7 @@ SUBJECT = Subject("v1", "ConfigMap", PLACE, "acme", "uid", "1")
 
 
 def asked(api: FakeApi, what: str) -> int:
-    """How often something was asked for."""
+    """How often something was requested."""
     return sum(one.what == what for one in api.asked)
 
 
@@ -112,7 +112,7 @@ async def test_marks_go_in_where_there_is_room() -> None:
 
 
 async def test_an_event_counts_versions() -> None:
-    """The same of the same version is said once, whoever says it; of the next version it is counted."""
+    """The same of the same version is reported once, whoever says it; of the next version it is counted."""
     api = FakeApi()
     for version in ("1", "1", "2"):
         await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
@@ -123,7 +123,7 @@ async def test_an_event_counts_versions() -> None:
 
 
 async def test_an_event_of_no_known_version_counts_each_time() -> None:
-    """What is said again an hour later is not what was said before: a Secret that is lost for the second time."""
+    """What is reported again an hour later is not what was reported before: a Secret that is lost for the second time."""
     api = FakeApi()
     for _ in range(3):
         await Events(api).tell(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
@@ -215,7 +215,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_record_that_nobody_may_read() -> None:
-    """It is told once, and the policy comes all the same; so do documents that are written later."""
+    """It is reported once, and the policy comes all the same; so do documents that are written later."""
     api = FakeApi()
     api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
     api.before = lambda method, path: Answer(403, b'{"message": "no"}') if path == RECORD or method == "POST" else None
@@ -266,7 +266,7 @@ async def test_events_that_nobody_may_write() -> None:
 
 
 async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told, and the next change is tried again."""
+    """It is reported, and the next change is tried again."""
     from webhook.cluster.configuration import live
 
     api = FakeApi()
@@ -304,7 +304,7 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
 
 
 def test_settings_in_the_record_are_looked_at_too() -> None:
-    """Of what is not remembered nothing is said: another version may know it."""
+    """Of what is not remembered nothing is reported: another version may know it."""
     good, bad = "timeoutSeconds: 7\n", "timeoutSeconds: never\n"
     memo = DocumentCache()
     assert invalid_in({SETTINGS_NAME: bad, "acme": "["}, {SETTINGS_NAME: good}, memo) == {SETTINGS_NAME}

@@ -1,4 +1,4 @@
-"""Two policies that would let through more than match conditions can say: writing goes on all the same."""
+"""Two policies that would let through more than match conditions can say: writing continues all the same."""
 
 from dataclasses import replace
 

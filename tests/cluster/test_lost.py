@@ -109,7 +109,7 @@ LOSSES = [ends, gone, anew, emptied, emptied_and_written]
 
 @pytest.mark.parametrize("happens", LOSSES, ids=lambda one: one.__name__)
 async def test_a_loss(world: World, happens: Callable[[World], None]) -> None:
-    """Everything stays in force as it was accepted, through whatever comes, and is told once."""
+    """Everything stays in force as it was accepted, through whatever comes, and is reported once."""
     happens(world)
     world.remove(SETTINGS_NAME, "acme")
     for _ in range(3):

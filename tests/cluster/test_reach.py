@@ -127,7 +127,7 @@ def test_nothing_stands_twice() -> None:
 
 
 def test_union_and_what_lacks() -> None:
-    """A union lets through what either does; what one lacks is told as people write it."""
+    """A union lets through what either does; what one lacks is reported as people write it."""
     one = names_set(prefixes=["a.com/gpu"], names=["b.com/x"], keys=["k"])
     two = names_set(prefixes=["a.com/", "b.com/g"], keys=["k", "m-*"])
     both = one | two

@@ -53,7 +53,7 @@ class Replica:
 
     @property
     def kinds(self) -> list[ReportKind]:
-        """What was told, without its keys."""
+        """What was reported, without its keys."""
         return [notice.kind for notice in self.told]
 
 
@@ -154,7 +154,7 @@ async def test_changed_by_hand(api: Keeping, clock: Clock, damage: Callable[[dic
 
 
 async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> None:
-    """Nothing is written for it; it survives the next write; it is told once."""
+    """Nothing is written for it; it survives the next write; it is reported once."""
     replica = Replica(api, clock)
     await replica.look()
     term = {"key": "control-plane", "operator": "DoesNotExist"}
@@ -290,7 +290,7 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
 
 
 async def test_a_lost_race_is_thought_over(api: Keeping, clock: Clock) -> None:
-    """Somebody else wrote between reading and writing: what is written then is made from what stands there now."""
+    """Somebody else wrote between reading and writing: what is written then is made from the current value now."""
     replica = Replica(api, clock)
     await replica.look()
     term = {"key": "late", "operator": "DoesNotExist"}
@@ -490,7 +490,7 @@ async def test_new_authorities_are_written(api: Keeping, clock: Clock) -> None:
 
 
 async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) -> None:
-    """A role made anew has another uid: a reference to the old one would have the webhook configuration collected."""
+    """A role created again has another uid: a reference to the old one would have the webhook configuration collected."""
     replica = Replica(api, clock, owner="release")
     await replica.look()
     assert api.stored is not None
@@ -527,7 +527,7 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
 
 
 async def test_trouble_is_told_once_and_tried_again(api: Keeping, clock: Clock) -> None:
-    """Refused or unreachable: the pauses grow up to a bound, and it goes on when the trouble is over."""
+    """Refused or unreachable: the pauses grow up to a bound, and it continues when the trouble is over."""
     replica = Replica(api, clock)
     body = json.dumps({"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}).encode()
     api.trouble = Answer(403, body)
@@ -567,7 +567,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
 
 
 async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
-    """Whoever wants no webhook configuration is not asked for the right to read one."""
+    """Without a webhook configuration, the right to read one is not needed."""
     replica = Replica(api, clock, mode=Mode.OFF)
     await replica.look()
     assert api.calls == []
@@ -736,7 +736,7 @@ async def test_without_authorities_of_our_own_the_bundle_is_left_alone(api: Keep
 
 
 async def test_new_authorities_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clock) -> None:
-    """They are always written, in the name of whoever's policy stands there."""
+    """They are always written, in the name of whoever's policy is there."""
     replica = Replica(api, clock, site=replace(SITE, ca_bundle=A))
     await replica.look()
     other = Replica(api, clock, NEW, site=replace(SITE, ca_bundle=A))

@@ -73,7 +73,7 @@ def test_what_both_webhooks_have() -> None:
 
 @pytest.mark.trap(number=32)
 def test_where_they_differ() -> None:
-    """Namespaces that enforce wait for an answer, those that want to be told do not."""
+    """Namespaces that enforce wait for an answer, those with mode warn or audit do not."""
     enforce, tell = made()["webhooks"]
     assert (enforce["name"], enforce["failurePolicy"]) == (ENFORCE, "Fail")
     assert (tell["name"], tell["failurePolicy"]) == (AUDIT, "Ignore")

@@ -156,7 +156,7 @@ def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
 
 
 def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
-    """Leaf and CA are renewed on demand, damage and deletion repaired, while pods go on being treated."""
+    """Leaf and CA are renewed on demand, damage and deletion repaired, while pods are still processed."""
     plane = site.plane
     with site.replica() as one, site.replica() as other:
         plane.wait_until(site.treated, "treated", 20)
@@ -222,7 +222,7 @@ def test_processes_that_start_together(site: Site, count: int) -> None:
 
 
 def test_static_registration_that_does_not_hold_the_authority(site: Site) -> None:
-    """Nothing is served, and it is said why; put in by hand it is served."""
+    """Nothing is served, and it is reported why; put in by hand it is served."""
     with site.replica() as first:
         site.plane.wait_until(site.treated, "treated", 20)
         assert first.ready()

@@ -162,7 +162,7 @@ def test_registration_deleted_by_hand_comes_back(plane: ControlPlane, webhook: P
 
 
 def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Process) -> None:
-    """The CA is put back, and calls go on."""
+    """The CA is put back, and calls continue."""
     configuration = plane.client.get(GROUP, KIND, NAME).accepted()
     for one in configuration["webhooks"]:
         one["clientConfig"].pop("caBundle")

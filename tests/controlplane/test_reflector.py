@@ -200,7 +200,7 @@ async def test_the_api_server_restarts(plane: OwnPlane) -> None:
 
 
 async def test_history_is_compacted(plane: OwnPlane, tmp_path: Path) -> None:
-    """Cut off while the server forgot what happened, it lists anew: what was deleted meanwhile is gone."""
+    """Cut off while the server forgot what happened, it lists again: what was deleted meanwhile is gone."""
     write(plane, "stays", "1")
     write(plane, "goes", "1")
     async with relayed(plane) as relay, following(kubeconfig(plane, tmp_path / "relayed", port=relay.port)) as follower:
@@ -285,7 +285,7 @@ def forbid(plane: ControlPlane, name: str) -> None:
 
 
 async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path: Path) -> None:
-    """As a service account: refused it says so once, holds what it knew, and goes on when it may."""
+    """As a service account: refused it says so once, holds what it knew, and continues when it may."""
     write(plane, "stays", "1")
     token = account(plane, "reader")
     async with (
@@ -315,7 +315,7 @@ async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path
 
 
 async def test_a_namespace_just_created(plane: OwnPlane) -> None:
-    """Before the watch brings it, it is fetched; labels are followed; one that does not exist is told."""
+    """Before the watch brings it, it is fetched; labels are followed; one that does not exist is reported."""
     api = await connect(plane.kubeconfig)
     known = Namespaces(api, structlog.get_logger(), config=PACE)
     manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}}

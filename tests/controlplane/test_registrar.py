@@ -52,7 +52,7 @@ class Cluster:
         self._client = plane.client
 
     def found(self) -> Object | None:
-        """What stands there; None too while it is made, for it is filled a moment later."""
+        """The current content; None too while it is made, for it is filled a moment later."""
         answer = self._client.get(API_VERSION, CONFIGURATIONS, NAME)
         found = None if answer.status == 404 else answer.accepted()
         return found if found is not None and found.get("webhooks") else None
@@ -221,7 +221,7 @@ async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) 
 
 
 def reported(replica: Replica) -> list[str]:
-    """What was said of repairs."""
+    """What was reported of repairs."""
     return [notice.message for notice in replica.told if notice.kind is ReportKind.REPAIRED]
 
 

@@ -79,7 +79,7 @@ class Secret:
         self._client = plane.client
 
     def found(self) -> Object | None:
-        """What stands there."""
+        """The current content."""
         answer = self._client.get("v1", "secrets", NAME, PLACE)
         return None if answer.status == 404 else answer.accepted()
 

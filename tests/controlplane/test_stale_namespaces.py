@@ -64,7 +64,7 @@ def behind(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_each_pod_of_who_has_just_opted_in_is_treated(behind: Behind) -> None:
-    """Nothing is let through on the key of a watch that is behind, and it is said that it is."""
+    """Nothing is let through because of a stale watch, and the staleness is reported."""
     behind.held.through.clear()
     try:
         for name in PLACES:

@@ -99,7 +99,7 @@ def test_another_version_leaves_what_is_in_use(node: Node) -> None:
 
 
 def test_running_program_is_replaced_under_its_feet(node: Node) -> None:
-    """A file that is being executed can't be written to; it is replaced all the same, and goes on running."""
+    """A file that is being executed can't be written to; it is replaced all the same, and continues running."""
     node.image("v1", Path("/bin/sleep").resolve().read_bytes())
     node.run("v1")
     with subprocess.Popen([str(node.library), "60"]) as running:

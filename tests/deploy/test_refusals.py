@@ -74,7 +74,7 @@ def policies(network: Any) -> dict[str, Object]:
 
 @pytest.mark.parametrize("network", NETWORKS[False])
 def test_what_is_no_network_is_refused(helm: Chart, network: str) -> None:
-    """The value is named, and what stands there."""
+    """The message names the value and its place."""
     for place, given in policies(network).items():
         said = refusal(helm, {"networkPolicy": given})
         assert f'networkPolicy.{place.partition(",")[0]}: "{network}" {NO_NETWORK}' in said

@@ -305,7 +305,7 @@ def test_nothing_is_known() -> None:
 
 
 def test_nobody_answers() -> None:
-    """Without an API server nothing else is told."""
+    """Without an API server nothing else is reported."""
     nobody = Facts(NOW, "gpu", Missing("connection refused"), reachable=False)
     ((check, result),) = examine(nobody)
     assert (check.name, result.level, result.details) == ("api-server", ERROR, ("connection refused",))

@@ -100,7 +100,7 @@ class Alerts:
     folder: Path
 
     def firing(self, before: Samples, during: Samples) -> set[str]:
-        """The alerts that fire if what happened goes on, or comes again every minute."""
+        """The alerts that fire if what happened continues, or comes again every minute."""
         (self.folder / "rules.yaml").write_text(yaml.safe_dump(self.rules))
         unit = {
             "interval": "1m",

@@ -126,7 +126,7 @@ def _amounts(read: Read) -> Amounts | None:
 
 
 def _server(trial: Trial) -> Iterator[Finding]:
-    """A review's bytes in, an answer's bytes out: what the API server is told is what was decided."""
+    """The encoded answer to a review contains the decision."""
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     request = {"uid": "u", "kind": kind, "operation": "CREATE", "namespace": NAMESPACE, "object": trial.case.pod}
     review = decode_review(encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}))

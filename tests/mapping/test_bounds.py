@@ -1,4 +1,4 @@
-"""Every list, map, text and number of a document has a bound; one beyond it is told with the numbers, at its line."""
+"""Every list, map, text and number of a document has a bound; one beyond it is reported with the numbers, at its line."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""What is wrong with a document is told with its line, its path and what to write instead."""
+"""What is wrong with a document is reported with its line, its path and what to write instead."""
 
 import pytest
 
@@ -255,6 +255,6 @@ def test_patterns_of_labels_of_nodes_are_checked() -> None:
     ],
 )
 def test_documents_that_would_deny_or_starve_every_pod_are_refused(text: str, message: str) -> None:
-    """A mistake in a mapping is told when it is loaded, not to every pod."""
+    """A mistake in a mapping is reported when it is loaded, not to every pod."""
     with pytest.raises(MappingError, match=message):
         build_policy(parse(f"extends: nvidia\n{text}\n", "nvidia.yaml"))

@@ -103,6 +103,6 @@ def test_built_in_documents_extend_nothing() -> None:
 
 
 def test_problems_are_placed_in_the_own_document() -> None:
-    """A mistake that shows in an inherited part is told at the line of the key under which it was written."""
+    """A mistake that shows in an inherited part is reported at the line of the key under which it was written."""
     (problem,) = problems("# mine\nextends: nvidia\nkeys:\n  gpumem:\n    unit: 1Zi\n")
     assert (problem.source, problem.line, problem.path) == ("0.yaml", 5, ("keys", "gpumem", "unit"))

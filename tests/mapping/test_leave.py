@@ -56,7 +56,7 @@ def decided(made: Any, by: Policy = POLICY) -> Decision:
 @pytest.mark.parametrize("target", [None, "nvidia", "volcano"])
 @pytest.mark.parametrize("key", ["cloud.example/sharing", "cloud.example/cut"])
 def test_left_alone(key: str, target: str | None) -> None:
-    """Nothing is filled in, translated, placed or told; the sentence is for who asks for an explanation."""
+    """Nothing is filled in, translated, placed or reported; the sentence is for `explain`."""
     made = pod({CARD: "1"}, selector={key: "by-time"}, target=target)
     decision = decided(made)
     assert (decision.allowed, decision.patch_json, decision.warnings) == (True, b"", ())

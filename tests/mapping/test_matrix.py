@@ -184,7 +184,7 @@ def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
     ],
 )
 def test_mthreads_ends_at_48_gib(source: str, form: str, cores: Percent) -> None:
-    """A bound of the target stands in the cell; the first were said to be rounded, the last to be exact."""
+    """A bound of the target stands in the cell; the first were once shown as rounded, the last as exact."""
     cell = BUILT_IN.cell(source, "mthreads")
     assert cell.of(form, Request(1, Size(48 * GIB), cores)) is Rendering.ROUNDS
     assert cell.of(form, Request(1, Size(49 * GIB), cores)) is Rendering.DENIED

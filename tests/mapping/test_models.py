@@ -183,7 +183,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
     ],
 )
 def test_mistakes_in_rows(old: str, new: str, path: str, message: str) -> None:
-    """Each is told at its place."""
+    """Each is reported at its place."""
     text = slices(write=["a", "c"])
     assert old in text
     found = [one for one in problems(text.replace(old, new)) if ".".join(map(str, one.path)) == path]
@@ -217,7 +217,7 @@ def test_a_model_is_never_taken_for_another(model: str, hint: str) -> None:
 
 
 def test_a_misspelled_variable() -> None:
-    """It is told as that, and not as one that has no rows by model."""
+    """It is reported as such, and not as one that has no rows by model."""
     (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": {"model": "H100-80"}}}))
     assert problem.path == ("variables", "profle")
     assert (problem.message, problem.hint) == ("needs `values` or `rows`", "did you mean `profile`?")
@@ -231,13 +231,13 @@ def test_a_misspelled_variable_that_is_used() -> None:
 
 
 def test_a_variable_without_anything() -> None:
-    """One that resembles none is told without a guess."""
+    """One that resembles none is reported without a guess."""
     (problem,) = problems(json.dumps({"extends": "mig", "variables": {"xyz": {"model": "H100-80"}}}))
     assert (problem.message, problem.hint) == ("needs `values` or `rows`", None)
 
 
 def test_two_variables_for_every_device() -> None:
-    """Rows of one of them only would count: both are told."""
+    """Rows of one of them only would count: both are reported."""
     rows = {"rows": {"x": {"memory": "1Gi", "cores": 10}}, "write": "x"}
     found = problems(json.dumps({"extends": "mig-single", "variables": {"more": rows, "profile": {"write": "1g.5gb"}}}))
     assert [(one.path, one.message, one.hint) for one in found] == [
@@ -384,7 +384,7 @@ def test_one_profile_for_every_device() -> None:
 
 
 def test_the_profile_of_every_device_has_to_be_configured() -> None:
-    """Until then nothing is guessed, and what to write is said."""
+    """Until then nothing is guessed, and what to write is reported."""
     vendor = load_policy().vendors["mig-single"]
     with pytest.raises(NoEquivalent, match=r"the size of its devices is not configured: .*`extends: mig-single`"):
         write(vendor, Request(1, Size(MIB), FREE), {}, LARGEST, "main")

@@ -1,4 +1,4 @@
-"""What is told of a server's certificate, and whom it takes its callers to trust."""
+"""What is reported about a server's certificate, and whom it takes its callers to trust."""
 
 import asyncio
 import datetime as dt
@@ -67,7 +67,7 @@ async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path
 
 
 async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read() -> None:
-    """And it is said so; then it is served, and changes are counted."""
+    """And it is reported; then it is served, and changes are counted."""
     told = Told(watched=True)
     published: list[bytes] = []
     told.certificates.republished = published.append

@@ -1,4 +1,4 @@
-"""The command ``serve``: arguments, environment, files, and what is said when something is wrong with them."""
+"""The command ``serve``: arguments, environment, files, and what is reported when something is wrong with them."""
 
 import asyncio
 import datetime as dt
@@ -91,7 +91,7 @@ def test_file_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_mapping_with_a_mistake(tmp_path: Path) -> None:
-    """Every mistake is told with its file."""
+    """Every mistake is reported with its file."""
     (tmp_path / "acme.yaml").write_text("vendor: acme\nfamly: x\n")
     result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--mappings", str(tmp_path))
     assert result.exit_code == 1
@@ -122,7 +122,7 @@ def test_broken_authority(tmp_path: Path) -> None:
     ],
 )
 def test_certificates_that_cannot_be(monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
-    """What cannot be meant, or served, is told before anything is served."""
+    """What cannot be meant, or served, is reported before anything is served."""
     monkeypatch.chdir(Path(__file__).parents[2])
     result = run("--standalone", *arguments)
     assert result.exit_code != 0
@@ -171,7 +171,7 @@ async def test_pair_from_outside_with_client_certificates(tmp_path: Path) -> Non
 
 
 def test_port_that_is_taken(tmp_path: Path) -> None:
-    """A port that somebody else has is told in a line."""
+    """A port that somebody else has is reported in a line."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = f"127.0.0.1:{other.getsockname()[1]}"
         command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(tmp_path)]
