@@ -94,7 +94,7 @@ def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Polic
 
 @few_or_all
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_steps_of_words(vendor: str, most: int) -> None:
+def test_steps_of_keys(vendor: str, most: int) -> None:
     """The requests of every vendor's pages, to every target."""
     for pod, policy in words_of(vendor, most):
         assert_steps_are_the_decisions(pod, CONTEXT, policy)

@@ -99,7 +99,7 @@ def test_limits_and_requests_agree(one: Admitted) -> None:
 
 
 @given(allowed())
-def test_never_less_than_asked(one: Admitted) -> None:
+def test_never_less_than_requested(one: Admitted) -> None:
     """5: by the vendors' documentation every container gets at least the devices, memory and cores that it requested."""
     dropped = {finding.container for finding in one.decision.warnings if finding.reason is Reason.DIMENSION_DROPPED}
     for before, after in one.containers():

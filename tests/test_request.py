@@ -20,6 +20,6 @@ MIB = 1024**2
         (Request(1, FREE, FREE), False, True, "1 device, each with memory no limit, cores no limit"),
     ],
 )
-def test_whole_settled_and_said(request_: Request, whole: bool, settled: bool, text: str) -> None:  # noqa: FBT001
+def test_whole_settled_and_formatted(request_: Request, whole: bool, settled: bool, text: str) -> None:  # noqa: FBT001
     """A whole device is all of memory and cores, without a flag; settled is what leaves nothing open."""
     assert (request_.whole, request_.settled, str(request_)) == (whole, settled, text)

@@ -37,7 +37,7 @@ def test_untouched_says_nothing() -> None:
     }
 
 
-def test_patch_warnings_and_audit_are_told() -> None:
+def test_patch_warnings_and_audit_are_reported() -> None:
     """The patch travels as base64 of its JSON, with its type."""
     operation = {"op": "add", "path": "/metadata/labels/a~1b", "value": "ä"}
     decision = Decision(

@@ -126,7 +126,7 @@ async def test_a_replica_that_starts_while_another_one_moves() -> None:
     assert not late.keeper.served.is_set()
 
 
-async def test_an_authority_that_nobody_spoke_for_is_spoken_for() -> None:
+async def test_a_ca_that_no_replica_claimed_is_claimed() -> None:
     """A replica that serves under it says until when."""
     there = world(used(), [OLD], [OLD])
     running = Replica(there)
@@ -147,7 +147,7 @@ async def test_a_registration_that_nobody_mends() -> None:
         assert replica.kinds[-1] is ReportKind.UNTRUSTED
 
 
-async def test_it_is_told_that_nobody_can_call() -> None:
+async def test_a_report_says_that_no_caller_trusts_it() -> None:
     """Once, and as a failure."""
     there = world(used(), [], [])
     replica = Replica(there)

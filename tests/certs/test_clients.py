@@ -54,7 +54,7 @@ async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
-async def test_what_is_no_authority_changes_nothing(file: File, content: bytes | None) -> None:
+async def test_what_is_no_ca_changes_nothing(file: File, content: bytes | None) -> None:
     """It is reported once, and so is its end."""
     if content is None:
         file.path.unlink()
@@ -79,7 +79,7 @@ async def test_what_is_no_authority_changes_nothing(file: File, content: bytes |
     assert [notice.kind for notice in file.told[1:]] == [ReportKind.RECOVERED]
 
 
-async def test_where_nobody_is_asked_nobody_will_be(file: File) -> None:
+async def test_without_client_cas_none_can_be_added(file: File) -> None:
     """That is for the start to say."""
     with pytest.raises(ValueError, match="not required"):
         Serving().require_client_certificates(FIRST)
@@ -102,7 +102,7 @@ def handshake(tls: Serving, context: ssl.SSLContext, session: ssl.SSLSession | N
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_other_authorities_of_clients(version: ssl.TLSVersion, tmp_path: Path) -> None:
+def test_other_cas_of_clients(version: ssl.TLSVersion, tmp_path: Path) -> None:
     """From the next handshake on, also for who has a session from before, and before and after a swap."""
     first, second = make_ca("first", NOW), make_ca("second", NOW)
     contexts = []

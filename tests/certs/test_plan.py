@@ -30,7 +30,7 @@ def after(whole: State | None, days: float, rules: Rules = RULES) -> Step:
     return step(whole, trust, rules, NOW + days * DAY, days * 86400)
 
 
-def test_nothing_becomes_an_authority_and_a_leaf() -> None:
+def test_an_empty_store_gets_a_ca_and_a_serving_certificate() -> None:
     """An empty store gives a serving certificate that its CA signed and that covers the names."""
     first = after(None, 0)
     assert first.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
@@ -57,7 +57,7 @@ def test_what_is_good_is_kept() -> None:
         pytest.param(NAMES, -1, id="not yet valid: the clock was set back"),
     ],
 )
-def test_leaf_is_renewed_under_its_authority(names: tuple[str, ...], days: float) -> None:
+def test_serving_certificate_is_renewed_under_its_ca(names: tuple[str, ...], days: float) -> None:
     """A serving certificate that won't do is replaced, and nobody who trusts the CA notices."""
     one = ca(-10)
     whole = State(one, leaf=issue(one, NAMES, NOW))
@@ -90,7 +90,7 @@ def test_lead_is_in_both_directions() -> None:
 
 
 @pytest.mark.parametrize("days", [2500, 3500])
-def test_authority_near_its_end_gets_a_successor(days: float) -> None:
+def test_ca_near_its_end_gets_a_successor(days: float) -> None:
     """It is published first; a certificate under it is made once that has settled, the old CA stays until its own ended."""
     leaf = issue(old := ca(), NAMES, NOW + (days - 1) * DAY)
     first = after(State(old, leaf=leaf), days)
@@ -116,7 +116,7 @@ def test_authority_near_its_end_gets_a_successor(days: float) -> None:
     assert not after(second.state, end).state.retired
 
 
-def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
+def test_ca_whose_successor_is_seen_nowhere_stays() -> None:
     """With a webhook configuration that others keep, nothing is served that it does not hold."""
     first = after(State(ca(), leaf=issue(ca(), NAMES, NOW)), 3000)
     blind = UNKNOWN.observed([[b"other"]], 0)
@@ -125,7 +125,7 @@ def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
     assert later.state.coming == first.state.coming
 
 
-def test_authority_without_its_key_is_followed_by_another() -> None:
+def test_ca_without_its_key_is_followed_by_another() -> None:
     """Its serving certificate is served on while callers learn of the next."""
     whole = state()
     assert whole.ca is not None
@@ -159,7 +159,7 @@ def test_somebody_asks(requested: RotationRequest, made: tuple[Made, ...]) -> No
     assert again.state.requested is None
 
 
-def test_near_the_end_of_an_authority_leaves_do_not_get_shorter_and_shorter() -> None:
+def test_near_the_end_of_a_ca_certificates_do_not_get_shorter_and_shorter() -> None:
     """Where the successor is never trusted, the last serving certificate ends with its CA; it isn't renewed for nothing."""
     one = ca(0, 400)
     whole: State = State(one)
@@ -229,7 +229,7 @@ def test_twenty_years_take_a_second() -> None:
     assert time.perf_counter() - began < 10
 
 
-def test_a_short_authority_is_not_made_anew_for_ever() -> None:
+def test_a_short_ca_is_not_renewed_forever() -> None:
     """Even one that is hardly longer than a serving certificate lives half its life."""
     rules = replace(RULES, ca_life=100 * DAY)
     whole = State(make_ca("test", NOW, 100 * DAY))

@@ -154,7 +154,7 @@ async def test_what_cannot_be_served_stops_the_start(tmp_path: Path, content: di
         await mount.outside.start()
 
 
-async def test_a_new_authority_waits_until_it_is_trusted(tmp_path: Path) -> None:
+async def test_a_new_ca_waits_until_it_is_trusted(tmp_path: Path) -> None:
     """It is published beside the old one, and its serving certificate served when the webhook configuration holds it."""
     mount = Mount(tmp_path, Trust(0))
     old, new = make_ca("old", NOW), make_ca("new", NOW)
@@ -178,7 +178,7 @@ async def test_a_new_authority_waits_until_it_is_trusted(tmp_path: Path) -> None
     assert mount.published[-1] == new.certificate_pem
 
 
-async def test_without_authorities_of_its_own_the_registration_counts(tmp_path: Path) -> None:
+async def test_without_cas_of_its_own_the_registration_counts(tmp_path: Path) -> None:
     """A webhook configuration without any leaves it to the machines of the API servers."""
     mount = Mount(tmp_path, Trust(0).observed([[]], 0))
     mount.mount(files(ours(COMPANY), None))

@@ -5,7 +5,7 @@ from certs.report import Report, ReportKind
 from certs.reporter import Reporter, failure
 
 
-def test_told_once_until_it_changes_or_is_over() -> None:
+def test_reported_once_until_it_changes_or_is_over() -> None:
     """The end of a failure is reported once; the end of other states is not."""
     told: list[Report] = []
     telling = Reporter(told.append)

@@ -116,7 +116,7 @@ def stored(world: World) -> State:
     return found.state
 
 
-async def test_the_first_authority_is_served_at_once() -> None:
+async def test_the_first_ca_is_served_at_once() -> None:
     """There is no webhook configuration yet: nobody calls."""
     replica = Replica(World())
     await replica.reconcile()
@@ -134,7 +134,7 @@ async def test_nothing_is_served_before_anybody_has_looked() -> None:
     assert "before the webhook configuration was read" in replica.told[-1].message
 
 
-async def test_ten_at_once_end_with_one_authority() -> None:
+async def test_ten_at_once_end_with_one_ca() -> None:
     """Whoever loses reads again and serves what the winner made."""
     world = World()
     replicas = [Replica(world) for _ in range(10)]
@@ -145,7 +145,7 @@ async def test_ten_at_once_end_with_one_authority() -> None:
     assert world.store.writes == 1
 
 
-async def test_a_leaf_is_renewed_and_served_at_once() -> None:
+async def test_a_serving_certificate_is_renewed_and_served_at_once() -> None:
     """Its CA is trusted already."""
     world = World()
     replicas = [Replica(world) for _ in range(3)]
@@ -160,7 +160,7 @@ async def test_a_leaf_is_renewed_and_served_at_once() -> None:
     assert not replicas[0].told[-1].ca
 
 
-async def test_an_authority_asked_for_is_served_after_the_settle_time() -> None:
+async def test_a_requested_ca_is_served_after_the_settle_time() -> None:
     """Published at once beside the old one; the old one stays until its serving certificate has ended."""
     world = World()
     replicas = [Replica(world) for _ in range(2)]
@@ -237,7 +237,7 @@ async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
     assert all("PRIVATE" not in notice.message for notice in replica.told)
 
 
-async def test_a_damaged_leaf_without_memory_is_made_anew() -> None:
+async def test_a_damaged_serving_certificate_without_memory_is_replaced() -> None:
     """By whoever comes next."""
     world = World()
     world.store.put({**state().files(), "tls.key": b"garbage"})
@@ -246,7 +246,7 @@ async def test_a_damaged_leaf_without_memory_is_made_anew() -> None:
     assert replica.kinds == [ReportKind.INVALID, ReportKind.MADE, ReportKind.SERVED]
 
 
-async def test_another_authority_put_into_the_store() -> None:
+async def test_another_ca_put_into_the_store() -> None:
     """It is published beside the one that is served, which is put back as retired; then it is served."""
     world = World()
     replica = Replica(world)
@@ -312,7 +312,7 @@ async def test_a_running_keeper_follows_its_store() -> None:
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_an_authority_that_cannot_be_used_stops_the_start() -> None:
+async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
     """It is left as it is, for somebody trusts it."""
     world = World()
     files = {**state().files(), "ca.key": b"garbage"}
@@ -322,7 +322,7 @@ async def test_an_authority_that_cannot_be_used_stops_the_start() -> None:
     assert world.store.files == files
 
 
-async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> None:
+async def test_replicas_whose_clocks_are_far_apart_do_not_write_forever() -> None:
     """Each finds the other's serving certificate invalid; it is reported, and what is served stays valid by the own clock."""
     world, ahead = World(), World()
     ahead.store = world.store
@@ -511,7 +511,7 @@ EVENTS = st.one_of(
     servers=st.lists(st.sampled_from([0.0, SETTLE / 2, SETTLE - 1]), min_size=1, max_size=3),
     events=st.lists(st.tuples(st.floats(1000, 5000), EVENTS), max_size=8),
 )
-async def test_nobody_is_ever_shown_a_leaf_that_they_do_not_trust(
+async def test_no_client_gets_a_certificate_that_it_does_not_trust(
     keepers: list[float], servers: list[float], events: list[tuple[float, Callable[[Simulation], None]]]
 ) -> None:
     """However late rotators and API servers see each other's writes, whoever is restarted, whatever is damaged."""

@@ -316,7 +316,7 @@ async def test_clients_have_to_show_a_certificate(version: ssl.TLSVersion, tmp_p
                             await client.echo()
 
 
-def test_authorities_of_clients_that_are_none() -> None:
+def test_cas_of_clients_that_are_none() -> None:
     """They are refused at once."""
     for text in (b"", b"garbage", b"\xff"):
         with pytest.raises(UnusablePairError, match="the CAs of clients are no PEM"):

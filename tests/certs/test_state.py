@@ -109,7 +109,7 @@ def test_damaged_piece_by_piece(damage: dict[str, bytes | None], problem: str, l
         assert found.state.cas == whole.cas
 
 
-def test_a_leaf_where_an_authority_should_be() -> None:
+def test_a_serving_certificate_where_a_ca_should_be() -> None:
     """It may not sign."""
     leaf = state().leaf
     assert leaf is not None
@@ -126,7 +126,7 @@ def test_one_bad_certificate_in_the_bundle() -> None:
     assert plain(found.state) == plain(whole)
 
 
-def test_a_certificate_that_nobody_told_of_is_retired() -> None:
+def test_an_unknown_certificate_is_retired() -> None:
     """What somebody has put into the bundle stays trusted for its own life."""
     whole = state()
     found = decode({**whole.files(), "ca.crt": OTHER.certificate_pem + whole.bundle_pem}).state

@@ -80,7 +80,7 @@ def test_show_as_json(run: Run, tmp_path: Path, kept: State) -> None:
     assert "PRIVATE" not in result.stdout
 
 
-def test_what_cannot_be_used_is_said(run: Run, tmp_path: Path, kept: State) -> None:
+def test_what_cannot_be_used_is_reported(run: Run, tmp_path: Path, kept: State) -> None:
     """A serving certificate whose key is another's."""
     assert kept.ca is not None
     other = issue(kept.ca, ["localhost"], NOW)

@@ -150,7 +150,7 @@ family: nvidia
 """
 
 
-def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
+def test_one_run_reports_every_problem(run: Run, tmp_path: Path) -> None:
     """Whatever stage finds it, each with its line: keys, keys, forms, and what clashes with another document."""
     other = vendor("other", domain="x.example")
     files = written(tmp_path, a_yaml=EVERY, b_yaml=other, c_yaml="extends: nvidia\nb: yes\n", s_yaml="targt: acme\n")
@@ -279,7 +279,9 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
     ],
     ids=["expression", "prefix", "mark", "list"],
 )
-def test_hostile_documents_are_told(run: Run, tmp_path: Path, command: tuple[str, ...], more: str, place: str) -> None:
+def test_hostile_documents_are_reported(
+    run: Run, tmp_path: Path, command: tuple[str, ...], more: str, place: str
+) -> None:
     """Like any other mistake, by every command that reads documents."""
     text = vendor("acme")
     if "keys:" in more:

@@ -75,7 +75,7 @@ def test_no_line_is_too_wide(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_it_tells_what_was_decided(folder: Path) -> None:
+def test_it_reports_what_was_decided(folder: Path) -> None:
     """The outcome, the status and every finding are those of the decision."""
     decision = decide(pod_in(folder), context_in(folder), policy_in(folder))
     told = explained(folder)
@@ -321,7 +321,7 @@ def test_keys(run: Run, golden: Callable[[str, str], None], name: str) -> None:
     golden(f"explain/name-{name.replace('/', '-')}.txt", result.stdout)
 
 
-def test_who_owns_a_word(run: Run, tmp_path: Path) -> None:
+def test_who_owns_a_key(run: Run, tmp_path: Path) -> None:
     """The owner follows the settings."""
     (tmp_path / "settings.yaml").write_text("owners: {aliyun.com/gpu-mem: gpushare}\n")
     here = json.loads(run("explain", "--name", "aliyun.com/gpu-mem", "-o", "json").stdout)
@@ -389,7 +389,7 @@ def test_a_row_without_sizes(run: Run) -> None:
     assert "1 is      a device called 310P\n" in run("explain", "--name", "huawei.com/Ascend310P").stdout
 
 
-def test_marks_of_a_name_are_told_apart(run: Run) -> None:
+def test_marks_of_a_name_are_distinguished(run: Run) -> None:
     """What only a scheduler writes is an annotation or a label; another system's name is a resource."""
     told = run("explain", "--name", "huawei.com/Ascend910").stdout
     assert "as an annotation or label written by its scheduler only" in told
@@ -397,7 +397,7 @@ def test_marks_of_a_name_are_told_apart(run: Run) -> None:
     assert "scheduler only" not in run("explain", "--name", "huawei.com/Ascend910B").stdout
 
 
-def test_one_word_or_several_beside(run: Run) -> None:
+def test_one_key_or_several_beside(run: Run) -> None:
     """The verb follows their number."""
     assert "if nvidia.com/gpumem is missing too" in " ".join(
         run("explain", "--name", "nvidia.com/gpumem-percentage").stdout.split()
@@ -447,7 +447,7 @@ def test_a_name_with_its_variables(run: Run) -> None:
         ("example.com/fpga", "`vgpu-webhook vendors` lists the keys"),
     ],
 )
-def test_unknown_words(run: Run, name: str, near: str) -> None:
+def test_unknown_keys(run: Run, name: str, near: str) -> None:
     """Exit 1, with what was probably meant."""
     result = run("explain", "--name", name)
     assert (result.exit_code, result.stdout) == (1, "")

@@ -78,7 +78,7 @@ def test_wrong_addresses(run: Run, arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "no certificate"])
-def test_wrong_authorities(run: Run, tmp_path: Path, text: str | None) -> None:
+def test_wrong_cas(run: Run, tmp_path: Path, text: str | None) -> None:
     """A file that is not there, or holds something else."""
     authority = tmp_path / "ca.crt"
     if text is not None:

@@ -16,7 +16,7 @@ ALL = 100
 """Requests per pair from which on nothing is left out."""
 
 
-def test_page_of_words_is_up_to_date(run: Run) -> None:
+def test_page_of_keys_is_up_to_date(run: Run) -> None:
     """`make docs` was run after the mappings were changed."""
     assert (DOCS / "keys.md").read_text() == run("vendors", "--markdown").stdout
 

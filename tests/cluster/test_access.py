@@ -262,7 +262,7 @@ async def test_a_service_account_whose_token_rotates(
     assert came == ["bearer one", "bearer one", "bearer one", "bearer two"]
 
 
-async def test_an_authority_that_is_replaced(tmp_path: Path, authority: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ca_that_is_replaced(tmp_path: Path, authority: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the server has a certificate of a new CA, the file is read again, and the next try succeeds."""
     monkeypatch.setattr(connection, "RENEWAL_PAUSE", 0.0)
     (tmp_path / "ca.crt").write_bytes(make_ca("former", NOW).certificate_pem)

@@ -37,7 +37,7 @@ def elsewhere(*resources: str, keys: tuple[str, ...] = (), there: Observed | Non
         ((), ("nvidia.com/gpu",), False),
     ],
 )
-def test_unknown_words_are_left_to_others(resources: tuple[str, ...], keys: tuple[str, ...], *, expected: bool) -> None:
+def test_unknown_keys_are_left_to_others(resources: tuple[str, ...], keys: tuple[str, ...], *, expected: bool) -> None:
     """Names that are let through and that mean nothing here; not those that mean something, nor anybody's."""
     assert elsewhere(*resources, keys=keys) is expected
 

@@ -71,7 +71,7 @@ async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
     assert record.texts == api.objects[RECORD]["data"] == {"bad": "new", "good": "1"}
 
 
-async def test_a_record_that_was_deleted_is_written_anew() -> None:
+async def test_a_record_that_was_deleted_is_written_again() -> None:
     """A PUT finds nothing, and an apply makes it again."""
     api = FakeApi()
     one = LastGood(api, PLACE)
@@ -312,7 +312,7 @@ def test_settings_in_the_record_are_looked_at_too() -> None:
     assert invalid_in({SETTINGS_NAME: bad}, {SETTINGS_NAME: bad}, memo) == frozenset()
 
 
-async def test_what_is_not_kept_is_told() -> None:
+async def test_what_is_not_kept_is_reported() -> None:
     """The record is full: by an Event that names what is left out, beside the log."""
     api = FakeApi()
     for name in "ab":

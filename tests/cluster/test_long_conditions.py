@@ -57,7 +57,7 @@ def test_the_same_policy_is_narrowed_to_itself() -> None:
     assert read_observed(change.configuration, labels.INJECT).desired == NEW
 
 
-def test_a_refusal_is_told_with_its_reason() -> None:
+def test_a_refusal_is_reported_with_its_reason() -> None:
     """A Status quotes the whole expression before it says what is wrong; an Event has little room."""
     message = f"{'x' * 298_000}: exceeds 100000 code points"
     body = f'{{"kind": "Status", "code": 422, "reason": "Invalid", "message": "{message}"}}'

@@ -142,7 +142,7 @@ async def test_no_such_namespace() -> None:
         (Answer(200, b"{}"), UnreachableError),
     ],
 )
-async def test_trouble_is_told_and_not_remembered(answer: Answer, error: type[Exception]) -> None:
+async def test_trouble_is_reported_and_not_remembered(answer: Answer, error: type[Exception]) -> None:
     """Any failure is raised to all who wait, and the next one asks again."""
     api, _, namespaces = made(lambda _: answer)
     waiting = [asyncio.create_task(namespaces.fetch("new")) for _ in range(3)]

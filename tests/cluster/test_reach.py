@@ -29,7 +29,7 @@ def test_ordinary_pods_stay_away(pod: Pod) -> None:
     assert let_through(REACH, pod) is (pod["metadata"]["name"] in NEVER)
 
 
-def test_every_word_in_every_spelling_comes() -> None:
+def test_every_key_in_every_spelling_comes() -> None:
     """Whatever a vendor in force reads, wherever it reads it, lets a pod through."""
     asking = list(asking_pods(MANY))
     assert len(asking) > 300
@@ -58,7 +58,7 @@ def test_misspelled_keys_come() -> None:
         assert not REACH.has_key(name)
 
 
-def test_request_words_come_in_any_place() -> None:
+def test_request_keys_come_in_any_place() -> None:
     """A resource name as an annotation, an annotation as a resource: it has no effect there, and somebody has to say so."""
     assert REACH.has_key("nvidia.com/gpumem")
     assert REACH.has_key("koordinator.sh/gpu")
@@ -140,7 +140,7 @@ def test_union_and_what_lacks() -> None:
     assert one.lacks(one) == []
 
 
-def test_the_domains_are_those_of_the_words() -> None:
+def test_the_domains_are_those_of_the_keys() -> None:
     """Nothing else is a domain: not that of a mark, a hint or a label, nor one that is shared with CPU pods."""
     let = matched_names_of(load_policy())
     vendors = load_policy().vendors.values()

@@ -264,7 +264,7 @@ async def test_the_server_says_when_to_come_again() -> None:
         assert scene.pauses == [7.0, 15.0]
 
 
-async def test_trouble_is_told_once_for_each_change() -> None:
+async def test_trouble_is_reported_once_for_each_change() -> None:
     """A refusal is reported when it begins, not at every try, and says what the server said."""
     forbidden = refusal(403, "Forbidden")
     lists: list[Answer | Exception] = [

@@ -213,7 +213,7 @@ async def test_two_replicas_with_policies_a_second_apart(api: Keeping, clock: Cl
     assert api.writes == 3
 
 
-async def test_a_replica_behind_does_not_take_words_away(api: Keeping, clock: Clock) -> None:
+async def test_a_replica_behind_does_not_take_keys_away(api: Keeping, clock: Clock) -> None:
     """One that has yet to learn of the policy adds what it misses, in the other's name, and nothing else."""
     ahead, behind = Replica(api, clock, NEW), Replica(api, clock, OLD)
     await behind.look()
@@ -251,7 +251,7 @@ async def test_a_policy_that_nobody_holds_any_more_is_taken_over(api: Keeping, c
     assert standing(api) == OLD
 
 
-async def test_replicas_that_disagree_for_ever_end_wide(api: Keeping, clock: Clock) -> None:
+async def test_replicas_that_disagree_forever_end_wide(api: Keeping, clock: Clock) -> None:
     """They never take each other's keys away for good, stop writing, and say so."""
     replicas = [Replica(api, clock, want) for want in (OLD, NEW)]
     for _ in range(40):
@@ -332,9 +332,7 @@ async def test_races_that_are_lost_again_and_again_end(api: Keeping, clock: Cloc
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-async def test_somebody_who_keeps_changing_it_never_has_the_last_word(
-    api: Keeping, clock: Clock, *, deleted: bool
-) -> None:
+async def test_somebody_who_keeps_changing_it_never_prevails(api: Keeping, clock: Clock, *, deleted: bool) -> None:
     """Repairs come slower and slower, and a minute apart at the longest; it is reported from the first, and as a fight."""
     replica = Replica(api, clock)
     await replica.look()
@@ -478,7 +476,7 @@ async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
     assert ReportKind.CONTESTED not in replica.kinds
 
 
-async def test_new_authorities_are_written(api: Keeping, clock: Clock) -> None:
+async def test_new_cas_are_written(api: Keeping, clock: Clock) -> None:
     """Like a new policy."""
     replica = Replica(api, clock)
     await replica.look()
@@ -526,7 +524,7 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     assert api.stored["metadata"]["ownerReferences"][0]["uid"] == "uid-2"
 
 
-async def test_trouble_is_told_once_and_tried_again(api: Keeping, clock: Clock) -> None:
+async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clock) -> None:
     """Refused or unreachable: the pauses grow up to a bound, and it continues when the trouble is over."""
     replica = Replica(api, clock)
     body = json.dumps({"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}).encode()
@@ -586,7 +584,7 @@ async def test_what_is_registered_is_known(api: Keeping, clock: Clock) -> None:
     assert replica.registrar.registered.digest == NEW.digest
 
 
-async def test_it_runs_and_looks_when_told(api: Keeping) -> None:
+async def test_it_runs_and_checks_on_request(api: Keeping) -> None:
     """At once, at every check, and not in between."""
     registrar = Reconciler(api, SITE, OLD, lambda _: None)
     async with asyncio.timeout(60):
@@ -637,7 +635,7 @@ def put_bundle(bundle: bytes) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-async def test_a_new_authority_is_added_at_once_and_the_old_one_goes_after_quiet(api: Keeping, clock: Clock) -> None:
+async def test_a_new_ca_is_added_at_once_and_the_old_one_goes_after_quiet(api: Keeping, clock: Clock) -> None:
     """API servers learn of it at different moments, and so do replicas."""
     site = replace(SITE, ca_bundle=A)
     replica = Replica(api, clock, site=site)
@@ -724,7 +722,7 @@ async def test_bundles_of_cert_manager_are_left_to_it(api: Keeping, clock: Clock
     assert api.stored["webhooks"][0]["failurePolicy"] == "Fail"
 
 
-async def test_without_authorities_of_our_own_the_bundle_is_left_alone(api: Keeping, clock: Clock) -> None:
+async def test_without_cas_of_our_own_the_bundle_is_left_alone(api: Keeping, clock: Clock) -> None:
     """Somebody else keeps the certificate, and does not say under which CA."""
     replica = Replica(api, clock, site=replace(SITE, ca_bundle=b""))
     await replica.look()
@@ -735,7 +733,7 @@ async def test_without_authorities_of_our_own_the_bundle_is_left_alone(api: Keep
     assert api.writes == 1
 
 
-async def test_new_authorities_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clock) -> None:
+async def test_new_cas_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clock) -> None:
     """They are always written, in the name of whoever's policy is there."""
     replica = Replica(api, clock, site=replace(SITE, ca_bundle=A))
     await replica.look()

@@ -98,7 +98,7 @@ def test_names_are_those_of_the_engine() -> None:
     assert set(AUDIT_MODES) == {mode.value for mode in eligibility.Mode} - {"enforce"}
 
 
-def test_by_url_without_authority() -> None:
+def test_by_url_without_ca() -> None:
     """The API server then trusts what its machine trusts; something else may fill the bundle in."""
     (webhook, _) = registration(WANT, Site("https://gpu.example/mutate"))["webhooks"]
     assert webhook["clientConfig"] == {"url": "https://gpu.example/mutate"}

@@ -221,7 +221,7 @@ def test_processes_that_start_together(site: Site, count: int) -> None:
             assert served in replica.get("/readyz?verbose")
 
 
-def test_static_registration_that_does_not_hold_the_authority(site: Site) -> None:
+def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
     """Nothing is served, and it is reported why; put in by hand it is served."""
     with site.replica() as first:
         site.plane.wait_until(site.treated, "treated", 20)

@@ -76,7 +76,7 @@ def mapping(name: str, text: str) -> dict[str, Any]:
     }
 
 
-def test_dead_webhook_holds_back_only_pods_with_gpu_words(plane: ControlPlane, tmp_path: Path) -> None:
+def test_dead_webhook_holds_back_only_pods_with_gpu_keys(plane: ControlPlane, tmp_path: Path) -> None:
     """With the webhook gone, other pods are created at once; a GPU pod is refused and told why.
 
     It comes before the tests that have a webhook running, which would take the webhook configuration over.

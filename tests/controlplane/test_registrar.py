@@ -279,7 +279,7 @@ async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers:
     await until(lambda: cluster.found() is None, "collected", 30)
 
 
-async def test_static_tells_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
+async def test_static_reports_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
     """A webhook configuration kept by hand is compared whenever it changes, and never written."""
     async with running(api, OLD, mode=Mode.STATIC) as replica:
         await until(lambda: [notice.message for notice in replica.told], "told that there is none")

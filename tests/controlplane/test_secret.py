@@ -194,7 +194,7 @@ async def test_a_secret_that_somebody_prepared(api: Api, secret: Secret) -> None
     assert base64.b64decode(found["data"]["other"]) == b"x"
 
 
-async def test_ten_that_start_together_end_with_one_authority(api: Api, secret: Secret) -> None:
+async def test_ten_that_start_together_end_with_one_ca(api: Api, secret: Secret) -> None:
     """And all serve the serving certificate under it."""
     for _ in range(3):
         await asyncio.to_thread(secret.delete)
@@ -208,7 +208,7 @@ async def test_ten_that_start_together_end_with_one_authority(api: Api, secret: 
         assert {replica.serving.leaf for replica in replicas} == {found.state.leaf.certificate}
 
 
-async def test_deleted_and_asked_for(api: Api, secret: Secret) -> None:
+async def test_deleted_and_requested(api: Api, secret: Secret) -> None:
     """Running replicas write a deleted Secret again from memory, and do what they are asked to, at once."""
     replicas = [Replica(api) for _ in range(2)]
     async with replicas[0].running(), replicas[1].running(), asyncio.timeout(60):

@@ -93,7 +93,7 @@ SERVE = [option for option in COMMAND.params if isinstance(option, click.Option)
 
 
 @pytest.mark.parametrize("option", SERVE, ids=lambda option: option.opts[0])
-def test_options_are_said_once(helm: Chart, option: click.Option) -> None:
+def test_options_are_reported_once(helm: Chart, option: click.Option) -> None:
     """What the chart has a value for, or gives a meaning, is no argument and no variable besides; all else is."""
     name = option.opts[0]
     variable = name.removeprefix("--").replace("-", "_").upper()

@@ -368,7 +368,7 @@ def test_reach_names_what_is_lacking() -> None:
     assert any("acme" in detail for detail in result.details)
 
 
-def test_nodes_that_share_under_another_name_are_told_with_what_to_set() -> None:
+def test_nodes_that_share_under_another_name_are_reported_with_what_to_set() -> None:
     """Which nodes, in whose meaning, and the sentence of the mapping."""
     result = told(but(nodes=[SHARED, replace(SHARED, name="n2")]), "sharing")
     assert result.details == ("n1, n2: nvidia.com/gpu is timeslicing's there, and read as nvidia's",)

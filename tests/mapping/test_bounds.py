@@ -168,7 +168,7 @@ def test_the_probes_of_many_forms() -> None:
     assert sum(1 for _ in combinations(many)) > 1500
 
 
-def test_documents_without_lines_are_told() -> None:
+def test_documents_without_lines_are_reported() -> None:
     """Data that was not read from a text has no lines: nothing breaks."""
     with pytest.raises(MappingError):
         build_policy([Document("data", {"extends": "nvidia", "keys": 5}, {})])

@@ -195,7 +195,7 @@ def test_built_in_documents_pass_their_probes() -> None:
 @pytest.mark.parametrize(
     "mistake", [*SCHEMA, *WORDS, *VARIABLES, *IN_FORMS, *BESIDE], ids=lambda one: f"{one[3]}: {one[4]}"
 )
-def test_mistake_is_told_with_its_place(mistake: Mistake) -> None:
+def test_mistake_is_reported_with_its_place(mistake: Mistake) -> None:
     """The problem names the line and the path, and where there is one, what to write instead."""
     old, new, line, path, message, hint = mistake
     assert old in ACME
@@ -226,7 +226,7 @@ def test_mistakes_of_all_documents_at_once() -> None:
     ]
 
 
-def test_variables_are_said_by_words() -> None:
+def test_variables_are_in_keys() -> None:
     """What the device plugin sets is a key's number, or nothing that is known."""
     (problem,) = problems("extends: aliyun\nenvironment: {A: gpu-memory}\n")
     assert (problem.path, problem.message) == (("environment", "A"), "no key is called 'gpu-memory'")

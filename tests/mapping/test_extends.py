@@ -85,7 +85,7 @@ def test_what_cannot_be_extended(text: str, message: str, hint: str) -> None:
     assert problem.line is not None
 
 
-def test_a_removed_word_is_gone() -> None:
+def test_a_removed_key_is_gone() -> None:
     """Under a name of its own a key may be renamed or removed."""
     text = (
         "extends: nvidia\nvendor: mine\nkeys: {gpu: {resource: a.b/g}, gpumem: {resource: a.b/m}, "

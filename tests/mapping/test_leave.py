@@ -80,7 +80,7 @@ def test_by_the_nodes_that_are_selected() -> None:
         assert denial.message == f"leave {VRAM} out, or cloud.example/cut"
 
 
-def test_the_nodeselector_alone_asks_for_nothing() -> None:
+def test_the_nodeselector_alone_requests_nothing() -> None:
     """It says what other keys mean."""
     assert decided(pod({}, selector={"cloud.example/sharing": "by-time"})).reason.code == "VGW001"
 

@@ -67,7 +67,7 @@ def test_scalars_are_what_they_look_like(written: str, read: object) -> None:
 
 
 @pytest.mark.parametrize("word", ["yes", "no", "on", "off", "y", "n", "YES", "Off", "True", "FALSE", "Null", "N"])
-def test_mistakable_words_are_errors(word: str) -> None:
+def test_ambiguous_scalars_are_errors(word: str) -> None:
     """What some parsers take for a boolean or null has to be quoted or written plainly."""
     (problem,) = problems(f"a:\n- x\n- {word}\n")
     assert (problem.line, problem.path) == (3, ("a", 1))

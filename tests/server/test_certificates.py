@@ -93,7 +93,7 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_what_was_deleted_is_told_though_it_is_restored() -> None:
+async def test_what_was_deleted_is_reported_though_it_is_restored() -> None:
     """Somebody deletes what is kept: nothing fails, and somebody hears of it."""
     told = Told()
     troubles: list[ReportKind] = []
@@ -184,7 +184,7 @@ async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
     assert warned_after(7.6) == ["ca"]
 
 
-async def test_trouble_with_authorities_of_clients_stands_for_itself(tmp_path: Path) -> None:
+async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path) -> None:
     """It is counted and shown beside that of the pair, and takes nobody's certificate for bad."""
     file, first = tmp_path / "clients.pem", make_ca("clients", dt.datetime.now(dt.UTC)).certificate_pem
     file.write_bytes(first)

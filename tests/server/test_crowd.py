@@ -168,7 +168,7 @@ async def test_headers_that_never_end_are_bounded_together() -> None:
         assert not await crowd[-1].closed(0.05)
 
 
-async def test_a_failing_accept_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_accept_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without descriptors nothing spins and nothing floods the log; who was waited for makes room."""
     monkeypatch.setattr(listener, "PAUSE", 0.005)
     loop = asyncio.get_running_loop()

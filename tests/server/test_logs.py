@@ -21,7 +21,7 @@ from webhook.server.logs import (
 )
 
 
-async def test_denial_is_told_at_info() -> None:
+async def test_denial_is_logged_at_info() -> None:
     """Whoever reads the log finds what was denied, why and where, and not what stood there."""
     async with serving() as server:
         await call(server, request(review(obj=pod("deny"))))
@@ -37,7 +37,7 @@ async def test_denial_is_told_at_info() -> None:
     assert "s3cr3t" not in json.dumps(line)
 
 
-async def test_other_reviews_are_told_at_debug() -> None:
+async def test_other_reviews_are_logged_at_debug() -> None:
     """A review that passes is logged at level debug."""
     async with serving() as server:
         await call(server, request(review(dryRun=True)))
@@ -78,7 +78,7 @@ def test_a_line_that_cannot_be_written_is_counted() -> None:
     assert Lines.lost - before == 7
 
 
-def test_error_is_told_by_type_and_place() -> None:
+def test_error_is_reported_by_type_and_place() -> None:
     """An error's own text stays out; a deep one is bounded."""
 
     def deep(left: int) -> None:
@@ -124,7 +124,7 @@ def test_libraries_are_taken_over() -> None:
 
 
 @pytest.mark.usefixtures("root_logger")
-def test_the_same_line_of_a_library_is_told_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_line_of_a_library_is_reported_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the number of those that were not; another line has a minute of its own."""
     now = 0.0
     monkeypatch.setattr(Throttle, "_now", staticmethod(lambda: now))
@@ -150,7 +150,7 @@ def test_a_throttle_forgets() -> None:
     assert len(throttle) <= MAX_KINDS
 
 
-async def test_denials_are_told_up_to_a_number_a_second() -> None:
+async def test_denials_are_logged_up_to_a_number_per_second() -> None:
     """Anybody who can reach the port can have pods denied; the log has some of them, and how many more there were."""
     data = request(review(obj=pod("deny")))
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:

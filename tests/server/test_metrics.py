@@ -55,7 +55,7 @@ async def test_reviews_are_counted_by_outcome_reason_and_vendor() -> None:
     assert found["vgpu_webhook_in_flight", ()] == 0
 
 
-async def test_certificates_end_is_told() -> None:
+async def test_certificates_end_is_reported() -> None:
     """An alert can be set on the end of what is served."""
     async with serving() as server:
         found = await samples(server)

@@ -99,7 +99,7 @@ def test_mapping_with_a_mistake(tmp_path: Path) -> None:
     assert "famly" in result.stderr
 
 
-def test_broken_authority(tmp_path: Path) -> None:
+def test_broken_ca(tmp_path: Path) -> None:
     """A state directory that can't be used is not overwritten."""
     (tmp_path / "ca.crt").write_text("broken")
     result = run("--standalone", "--state-dir", str(tmp_path))
@@ -234,7 +234,7 @@ async def test_target_and_settings(tmp_path: Path) -> None:
     assert "nobody" in result.stderr
 
 
-async def test_clients_must_trust_the_authority(tmp_path: Path) -> None:
+async def test_clients_must_trust_the_ca(tmp_path: Path) -> None:
     """A client that trusts only the public CAs is right not to connect."""
     async with started(tmp_path) as server:
         with pytest.raises(ssl.SSLCertVerificationError):

@@ -155,7 +155,7 @@ async def test_part_of_a_pod_that_is_decoded_late() -> None:
         assert not [line for line in server.log if line["level"] == "error"]
 
 
-async def test_bug_is_told_without_what_caused_it() -> None:
+async def test_bug_is_reported_without_what_caused_it() -> None:
     """A bug is a 500 that can be found in the log, and neither quotes what was in the pod."""
     async with serving() as server:
         answer = await call(server, request(review(obj=pod("bug"))))
