@@ -10,8 +10,8 @@ MIB = 1024**2
 @pytest.mark.parametrize(
     "request_, whole, settled, text",
     [
-        (Request(), False, False, "? devices, each with memory not said, cores not said"),
-        (Request(1), False, False, "1 device, each with memory not said, cores not said"),
+        (Request(), False, False, "? devices, each with unspecified memory, unspecified cores"),
+        (Request(1), False, False, "1 device, each with unspecified memory, unspecified cores"),
         (Request(2, ALL, ALL), True, True, "2 devices, whole"),
         (Request(None, ALL, ALL), True, False, "? devices, whole"),
         (Request(1, ALL, FREE), False, True, "1 device, each with memory 100 %, cores no limit"),

@@ -91,6 +91,6 @@ class Request:
         )
         if self.whole:
             return f"{devices}, whole"
-        memory = "memory not said" if self.memory is None else f"memory {self.memory}"
-        cores = "cores not said" if self.cores is None else f"cores {self.cores}"
+        memory = "unspecified memory" if self.memory is None else f"memory {self.memory}"
+        cores = "unspecified cores" if self.cores is None else f"cores {self.cores}"
         return f"{devices}, each with {memory}, {cores}"
