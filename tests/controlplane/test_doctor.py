@@ -282,7 +282,7 @@ def test_a_dead_webhook_then_an_emptied_bundle_then_no_registration(
     assert (dead.levels()["served"], dead.levels()["dry-run"]) == ("error", "error")
     assert "refused" in str(dead.checks["served"]["details"])
     assert "cannot call" in dead.checks["dry-run"]["message"]
-    assert {"registration", "selectors", "reach", "order", "bundle", "mappings"} & dead.bad().keys() == set()
+    assert {"registration", "selectors", "match-conditions", "order", "bundle", "mappings"} & dead.bad().keys() == set()
 
     plane.client.delete(GROUP, KIND, NAME).accepted()
     gone = examine(plane.kubeconfig)
