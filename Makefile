@@ -10,8 +10,8 @@ COVERED = webhook/admission webhook/mapping certs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-deep test-faults check-translations coverage fuzz check bench vendors-check docs manifests \
-	fmt lock clean
+.PHONY: help run test test-fast test-deep test-faults check-translations coverage fuzz check bench bench-memory vendors-check docs \
+	manifests fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -52,8 +52,12 @@ check: $(INSTALLED) ## format, lint, types, import layers
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
 
-bench: $(INSTALLED) ## measure against an empty handler and print the table
+# TRACE=file, PEER=https://host:port/path and PEER_PID=n reach it as environment variables.
+bench: $(INSTALLED) ## measure beside an empty handler, and a webhook at PEER=https://..., and print the table
 	$(BIN)/python -m benchmarks
+
+bench-memory: $(INSTALLED) ## memory under PODS=1000000 pods that are all different
+	$(BIN)/python -m benchmarks.memory $(PODS)
 
 vendors-check: $(INSTALLED) ## what each mapping was held against, and when: where to look for newer versions
 	$(BIN)/vgpu-webhook vendors --sources

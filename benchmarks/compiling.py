@@ -13,9 +13,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.client import Client
-from benchmarks.mappings import TEMPLATE
 from benchmarks.processes import CLIENT_CORE, started, webhook
-from benchmarks.reviews import SMALL, never_seen
+from benchmarks.streams import different
 from certs.directory import Directory
 from certs.plan import Rules
 from certs.serving import Serving
@@ -33,6 +32,18 @@ from webhook.server.listener import Endpoint
 from webhook.server.memory import settle_memory
 from webhook.server.mutate import Current
 from webhook.server.namespaces import Described
+
+TEMPLATE: Final = """\
+extends: nvidia
+vendor: {name}
+family: {name}
+keys:
+  gpu: {{resource: {name}.example.com/gpu}}
+  gpumem: {{resource: {name}.example.com/gpumem}}
+  gpumem-percentage: {{resource: {name}.example.com/gpumem-percentage}}
+  gpucores: {{resource: {name}.example.com/gpucores}}
+  priority: {{resource: {name}.example.com/priority}}
+"""
 
 DOCUMENTS: Final = 50
 SECONDS: Final = 10.0
@@ -89,7 +100,7 @@ def main() -> None:
             started("compiling", "benchmarks.compiling", str(state)) as compiling,
         ):
             for server in (resting, compiling):
-                sent = never_seen(SMALL)
+                sent = different().bodies
                 with contextlib.closing(Client(server, state / "ca.crt", sent, connections=1)) as client:
                     client.run(seconds=1)
                     sample = client.run(seconds=SECONDS)

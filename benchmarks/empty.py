@@ -12,10 +12,12 @@ from pathlib import Path
 from aiohttp import web
 
 from certs.serving import Serving
-from webhook.response import UNTOUCHED, encode_answer
+from webhook.admission.decision import untouched
+from webhook.reasons import Reason
+from webhook.response import encode_answer
 from webhook.server.memory import settle_memory
 
-ANSWER = encode_answer("00000000-0000-0000-0000-000000000000", UNTOUCHED)
+ANSWER = encode_answer("00000000-0000-0000-0000-000000000000", untouched(Reason.NO_GPU_WORDS))
 
 
 async def handle(request: web.Request) -> web.Response:

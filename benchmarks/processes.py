@@ -1,6 +1,7 @@
 """Server processes on a core of their own, and what the kernel counts of them."""
 
 import contextlib
+import math
 import os
 import re
 import subprocess
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
+from urllib.parse import urlsplit
 
 SERVER_CORE: Final = 0
 CLIENT_CORE: Final = 1
@@ -23,26 +25,32 @@ class Server:
 
     Attributes:
         name: for the table.
-        process: its process.
+        pid: of its process; None: unknown.
         port: where it answers over TLS.
         start: seconds from its start until it was ready.
+        host: its name or address.
+        path: where it takes reviews.
     """
 
     name: str
-    process: subprocess.Popen[str]
+    pid: int | None
     port: int
-    start: float
+    start: float = math.nan
+    host: str = "127.0.0.1"
+    path: str = "/mutate"
 
     @property
     def cpu(self) -> float:
-        """Seconds of CPU so far, its own and the kernel's for it."""
-        fields = Path(f"/proc/{self.process.pid}/stat").read_text().rpartition(")")[2].split()
+        """Seconds of CPU so far, its own and the kernel's for it; not a number without a process."""
+        if self.pid is None:
+            return math.nan
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / TICKS
 
     @property
     def memory(self) -> float:
         """Resident MiB."""
-        status = Path(f"/proc/{self.process.pid}/status").read_text()
+        status = Path(f"/proc/{self.pid}/status").read_text()
         match = re.search(r"VmRSS:\s+(\d+) kB", status)
         assert match is not None
         return int(match[1]) / 1024
@@ -65,17 +73,31 @@ def started(name: str, *arguments: str) -> Iterator[Server]:
         start = time.monotonic() - begin
         match = PORT.search(ready)
         assert match is not None, f"{name} did not start"
-        yield Server(name, process, int(match[1]), start)
+        yield Server(name, process.pid, int(match[1]), start)
     finally:
         process.kill()
         process.wait()
 
 
 @contextlib.contextmanager
-def webhook(name: str, state: Path, mappings: Path | None = None, module: str = "webhook") -> Iterator[Server]:
+def webhook(name: str, state: Path, module: str = "webhook") -> Iterator[Server]:
     """Start the webhook, or a module that stands for it."""
     ports = ["--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0"]
-    more = [] if mappings is None else ["--mappings", str(mappings)]
-    arguments = [module, "serve", "--standalone", "--state-dir", str(state), *ports, *more]
+    arguments = [module, "serve", "--standalone", "--state-dir", str(state), *ports]
     with started(name, *arguments) as server:
         yield server
+
+
+def peer() -> Server | None:
+    """Return the webhook to compare with: its URL is in the environment variable PEER, its process in PEER_PID."""
+    url = os.environ.get("PEER")
+    if not url:
+        return None
+    parts = urlsplit(url)
+    assert parts.scheme == "https", f"PEER={url}: not https://"
+    assert parts.hostname is not None, f"PEER={url}: no host"
+    pid = os.environ.get("PEER_PID")
+    if pid:
+        for thread in Path(f"/proc/{pid}/task").iterdir():
+            os.sched_setaffinity(int(thread.name), {SERVER_CORE})
+    return Server("peer", int(pid) if pid else None, parts.port or 443, host=parts.hostname, path=parts.path or "/")

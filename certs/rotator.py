@@ -24,8 +24,9 @@ from certs.plan import JITTER, Rules, step
 from certs.problem import StoreError
 from certs.report import Report, ReportKind
 from certs.reporter import Reporter, failure
+from certs.restore import completed
 from certs.serving import Requirements, Serving
-from certs.state import Decoded, Retired, RotationRequest, State, decode, der, fingerprint
+from certs.state import Decoded, Retired, State, decode, der, fingerprint
 from certs.store import Snapshot, Store
 from certs.trust import Trust
 
@@ -149,7 +150,7 @@ class Rotator:
             found = decode(snapshot.files)
             for problem in found.problems:
                 self._reporter.report_once(
-                    ReportKind.REFUSED, f"stored certificates cannot be used as they are: {problem}"
+                    ReportKind.INVALID, f"stored certificates cannot be used as they are: {problem}"
                 )
             due = await self._brought_up_to_date(snapshot, found)
             if due is not None:
@@ -182,7 +183,7 @@ class Rotator:
             )
         if planned.made:
             self._reporter.report(Report(ReportKind.MADE, ", ".join(one.value for one in planned.made)))
-        lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.REFUSED} if found.problems else set())
+        lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.INVALID} if found.problems else set())
         self._reporter.over(lasting=lasting)
         self._kept = planned.state
         # The version after a write is unknown until the next read.
@@ -270,34 +271,6 @@ class Rotator:
 def spread(rules: Rules) -> Rules:
     """Vary rules for one replica of several: it renews a little earlier or later than others."""
     return replace(rules, lead=random.uniform(-JITTER, JITTER))  # noqa: S311  (no secret)
-
-
-def completed(found: State | None, remembered: State | None) -> State | None:
-    """The stored state, completed from memory where something is missing."""
-    if found is None or remembered is None:
-        return found or remembered
-    ca = remembered.ca
-    if found.ca is None and ca is not None and ca.certificate in found.cas:
-        retired = tuple(other for other in found.retired if other.certificate != ca.certificate)
-        found = replace(found, ca=ca, retired=retired)
-    if found.ca is None and found.coming is None:
-        # No stored CA can sign, and a remembered one can; stored CAs stay trusted.
-        known = set(remembered.cas)
-        others = tuple(other for other in found.retired if other.certificate not in known)
-        found = replace(remembered, retired=(*remembered.retired, *others), requested=found.requested)
-    leaf = remembered.leaf
-    if (
-        found.leaf is None
-        and leaf is not None
-        and found.requested is not RotationRequest.LEAF
-        and _under_current(leaf, found)
-    ):
-        found = replace(found, leaf=leaf)
-    return found
-
-
-def _under_current(leaf: Pair, state: State) -> bool:
-    return state.ca is not None and state.issuer(leaf.certificate) == state.ca.certificate
 
 
 def _waiting(ca: x509.Certificate, trust: Trust) -> str:

@@ -10,12 +10,12 @@ import json
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.depth import few_or_all, partners
 from tests.generators.asked import Json, asking_pods
@@ -118,7 +118,7 @@ def asking_in(pod: Json, policy: Policy) -> ContainerRequest | None:
 
 
 def meaning(asking: ContainerRequest, target: Vendor, policy: Policy) -> Request | None:
-    """What it asks for, with the defaults that hold on the way to the target; None where its own vendor refuses it."""
+    """What it requests, with the defaults that hold on the way to the target; None where its own vendor refuses it."""
     defaults, _ = defaults_for(asking.vendor, target, {})
     try:
         return read(asking.vendor, asking.key_values, defaults, policy.largest_card, asking.name).request
@@ -172,7 +172,7 @@ def test_any_to_any(source: str, most: int, requests_per_pair: int, matrix_count
                 outcome = outcome_of(pod, source, target, asked, policy)
                 if decision.denial is not None:
                     assert decision.reason in REASONS
-                    assert outcome is Rendering.REFUSED
+                    assert outcome is Rendering.DENIED
                     matrix_counts["refused, as their cells say"] += 1
                     continue
                 got = check_stored(pod, stored, asked, policy)
@@ -188,7 +188,7 @@ def test_any_to_any(source: str, most: int, requests_per_pair: int, matrix_count
 def outcome_of(pod: Json, source: str, target: str, asked: Request, policy: Policy) -> Rendering | None:
     """What the matrix says of a request in a pod."""
     if target not in MATRIX.targets:
-        return Rendering.REFUSED
+        return Rendering.DENIED
     asking = asking_in(pod, policy)
     assert asking is not None
     defaults, _ = defaults_for(asking.vendor, policy.vendors[target], {})

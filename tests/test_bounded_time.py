@@ -19,7 +19,7 @@ from webhook.mapping.load import build_policy
 from webhook.mapping.model import memo
 from webhook.mapping.model.memo import MAX_RESULTS
 from webhook.pod import decode_pod
-from webhook.response import MAX_DENIAL, MAX_WARNINGS
+from webhook.response import MAX_DENIAL, MAX_WARNINGS, encode_answer
 
 OPTED_IN: Final = Where("", {}, {}).namespace
 SIZE: Final = 128 * 1024
@@ -67,7 +67,7 @@ def answered(body: bytes, where: Where) -> Decision:
     """The decision on a pod, with its answer made."""
     POLICY.memo.clear()
     decision = decide(decode_pod(body), Context(where.namespace), POLICY)
-    decision.answer_tail  # noqa: B018  (made when it is sent)
+    encode_answer("", decision)
     return decision
 
 
@@ -90,17 +90,17 @@ def test_costs_what_its_bytes_cost(name: str, wheres: Sequence[Where]) -> None:
 
 
 def _check_told(decision: Decision, size: int) -> None:
-    """What is told of a pod is bounded, whatever stands in it."""
+    """What is reported about a pod is bounded, whatever stands in it."""
     assert len(decision.warnings) <= MAX_FINDINGS
     assert sum(len(finding.text) for finding in decision.warnings) <= 256 * len(decision.warnings)
     assert sum(map(len, decision.audit.values())) <= 20_000
     patch = -(-len(decision.patch_json) // 3) * 4
-    assert len(decision.answer_tail) <= patch + 6 * (MAX_WARNINGS + MAX_DENIAL + 20_000)
+    assert len(encode_answer("", decision)) <= patch + 6 * (MAX_WARNINGS + MAX_DENIAL + 20_000)
     assert len(decision.patch_json) <= 2 * size + 128 * 4096
 
 
 def test_deep_nesting_is_no_crash() -> None:
-    """Deeper than the decoder goes is told as such, not as a crash."""
+    """Deeper than the decoder goes is reported as such, not as a crash."""
     body = json.dumps(pod(container(future="here"))).encode().replace(b'"here"', b"[" * 100_000 + b"]" * 100_000)
     with pytest.raises(RecursionError):
         decide(decode_pod(body), Context(OPTED_IN), POLICY)
@@ -131,7 +131,7 @@ def test_remembered_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch
                     for one in range(32)
                 )
             )
-            decide(decode_pod(json.dumps(sent).encode()), context, POLICY).answer_tail  # noqa: B018  (made when it is sent)
+            encode_answer("", decide(decode_pod(json.dumps(sent).encode()), context, POLICY))
             kept.append(len(POLICY.memo))
             held.append(tracemalloc.get_traced_memory()[0])
     finally:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from webhook.admission.decision import Decision
 from webhook.finding import MAX_WARNING, Finding
 from webhook.reasons import Reason, ReasonKind
-from webhook.response import MAX_DENIAL, MAX_WARNINGS, UNTOUCHED, encode_answer, warning_texts
+from webhook.response import MAX_DENIAL, MAX_WARNINGS, encode_answer, warning_texts
 
 UID = "705ab4f5-6393-11e8-b7cc-42010a800002"
 
@@ -30,14 +30,13 @@ def response(body: bytes) -> dict[str, Any]:
 
 def test_untouched_says_nothing() -> None:
     """What passes as it is gets uid and allowed, and no patch, not even an empty one."""
-    assert response(encode_answer(UID, UNTOUCHED)) == {"uid": UID, "allowed": True}
-    assert response(encode_answer(UID, Decision(allowed=True, reason=Reason.NO_GPU_WORDS).answer_tail)) == {
+    assert response(encode_answer(UID, Decision(allowed=True, reason=Reason.NO_GPU_WORDS))) == {
         "uid": UID,
         "allowed": True,
     }
 
 
-def test_patch_warnings_and_audit_are_told() -> None:
+def test_patch_warnings_and_audit_are_reported() -> None:
     """The patch travels as base64 of its JSON, with its type."""
     operation = {"op": "add", "path": "/metadata/labels/a~1b", "value": "ä"}
     decision = Decision(
@@ -47,7 +46,7 @@ def test_patch_warnings_and_audit_are_told() -> None:
         warnings=(Finding(Reason.DEFAULT_FILLED, "memory 5 GiB", "c"),),
         audit={"reason": "changed"},
     )
-    found = response(encode_answer(UID, decision.answer_tail))
+    found = response(encode_answer(UID, decision))
     assert json.loads(base64.b64decode(found["patch"])) == [operation]
     assert found["warnings"] == ["VGW101: container c: memory 5 GiB"]
     assert found["auditAnnotations"] == {"reason": "changed"}
@@ -58,7 +57,7 @@ def test_patch_warnings_and_audit_are_told() -> None:
 def test_denial_has_code_reason_and_message(reason: Reason) -> None:
     """Every reason to deny has an HTTP code that the API server passes on as it is, and a name for it."""
     decision = Decision(allowed=False, reason=reason, denial=Finding(reason, "because", "c"))
-    found = response(encode_answer(UID, decision.answer_tail))
+    found = response(encode_answer(UID, decision))
     assert found["allowed"] is False
     status = found["status"]
     names = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
@@ -73,7 +72,7 @@ def test_denial_has_code_reason_and_message(reason: Reason) -> None:
 def test_endless_denial_is_cut() -> None:
     """A message stays bounded whatever it lists."""
     denial = Finding(Reason.NEAR_MISS, "x" * 10_000)
-    found = response(encode_answer(UID, Decision(allowed=False, reason=denial.reason, denial=denial).answer_tail))
+    found = response(encode_answer(UID, Decision(allowed=False, reason=denial.reason, denial=denial)))
     assert len(found["status"]["message"]) == MAX_DENIAL
 
 
@@ -99,7 +98,7 @@ def test_warnings_fit_the_limits(told: tuple[Finding, ...]) -> None:
 
 
 def test_many_warnings_fill_the_room() -> None:
-    """As many are told as fit, no fewer."""
+    """As many are reported as fit, no fewer."""
     told = tuple(Finding(Reason.DEFAULT_FILLED, f"{number} " + "x" * 300) for number in range(20))
     *kept, last = warning_texts(told)
     assert len(kept) == 15

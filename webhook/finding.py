@@ -1,10 +1,12 @@
 """Findings about a pod: a reason with its details, as a warning or as a denial."""
 
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
+import msgspec
+
 from webhook.reasons import Reason
+from webhook.text import shorten
 
 MAX_WARNING: Final = 256
 """The API server cuts longer warnings once they are more than 4096 characters together (``filters/warning.go``)."""
@@ -16,8 +18,7 @@ _CONTROL: Final = dict.fromkeys((*range(32), *range(127, 160)), "�")
 """The API server silently drops a warning with a control character in it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(msgspec.Struct, frozen=True, gc=False):
     """A number that was changed to another, for explanations.
 
     Attributes:
@@ -32,8 +33,7 @@ class Step:
     by: str = ""
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(msgspec.Struct, frozen=True, dict=True):
     """A warning, a change or a denial.
 
     Attributes:
@@ -56,14 +56,14 @@ class Finding:
     def text(self) -> str:
         """The code and the sentence, on one line, at most `MAX_WARNING` characters."""
         text = f"{self.reason.code}: {self.sentence}"
-        return text if len(text) <= MAX_WARNING else text[: MAX_WARNING - 1] + "…"
+        return shorten(text, MAX_WARNING)
 
-    @cached_property
+    @property
     def sentence(self) -> str:
         """The container and the message, without control characters, at most `MAX_SENTENCE` characters."""
         where = "" if self.container is None else f"container {self.container[:MAX_SENTENCE]}: "
         text = f"{where}{self.message[:MAX_SENTENCE]}"
-        return (text if len(text) <= MAX_SENTENCE else text[: MAX_SENTENCE - 1] + "…").translate(_CONTROL)
+        return shorten(text, MAX_SENTENCE).translate(_CONTROL)
 
 
 class Denied(Exception):  # noqa: N818  (a decision about the pod, not an error of the webhook)

@@ -26,6 +26,7 @@ STATUS: Final = f"{PREFIX}status"
 MAPPING: Final = f"{PREFIX}mapping"
 KEEP_SELECTORS: Final = f"{PREFIX}keep-selectors"
 WRITTEN_BY: Final = f"{PREFIX}written-by"
+MATCHED_NAMES: Final = f"{PREFIX}matched-names"
 
 Place: TypeAlias = Literal["label", "annotation"]
 ObjectKind: TypeAlias = Literal["namespace", "pod", "ConfigMap", "webhook configuration"]
@@ -96,6 +97,14 @@ KEYS: Final = (
         ("<version and digest>",),
         None,
         "who wrote it, by which policy",
+    ),
+    OwnKey(
+        MATCHED_NAMES,
+        "annotation",
+        "webhook configuration",
+        ("<JSON>",),
+        None,
+        "the names that its match conditions are made from",
     ),
     OwnKey(KEEP_SELECTORS, "annotation", "webhook configuration", ("true",), None, "keeps the selectors of others"),
 )

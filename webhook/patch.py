@@ -233,13 +233,15 @@ class PodEdits:
 
 def _append(path: str, current: msgspec.Raw, entries: list[Entry], operations: list[Operation]) -> None:
     if present(current):
-        operations.extend({"op": "add", "path": f"{path}/-", "value": entry} for entry in entries)
+        end = f"{path}/-"
+        operations.extend([{"op": "add", "path": end, "value": entry} for entry in entries])
     else:
         operations.append({"op": "add", "path": path, "value": entries})
 
 
 def _remove(path: str, indexes: set[int], operations: list[Operation]) -> None:
-    operations.extend({"op": "remove", "path": f"{path}/{index}"} for index in sorted(indexes, reverse=True))
+    if indexes:
+        operations.extend([{"op": "remove", "path": f"{path}/{index}"} for index in sorted(indexes, reverse=True)])
 
 
 def _write_quantity(

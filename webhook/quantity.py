@@ -9,6 +9,8 @@ from decimal import Context, Decimal
 from fractions import Fraction
 from typing import Final, TypeAlias
 
+from webhook.text import shorten
+
 Number: TypeAlias = int | Fraction
 
 MAX_TEXT: Final = 40
@@ -57,7 +59,7 @@ class QuantityError(ValueError):
     """
 
     def __init__(self, text: str, why: str) -> None:
-        self.text = text if len(text) <= MAX_TEXT else text[:MAX_TEXT] + "…"
+        self.text = shorten(text, MAX_TEXT)
         self.why = why
         super().__init__(f"{self.text!r} {why}")
 

@@ -12,6 +12,7 @@ class ReasonKind(enum.Enum):
 
     OUTCOME = "outcome"
     WARNING = "warning"
+    NOTE = "note"
     DENIAL = "denial"
     BUG = "bug"
 
@@ -207,6 +208,14 @@ class Reason(enum.Enum):
         "Beside its GPU request, the pod has resource claims of Dynamic Resource Allocation; the webhook does not count "
         "what they allocate.",
         "Nothing, if the claim is for other devices than the request.",
+    )
+    OWN_KEY_UNREAD = _(
+        "VGW113",
+        ReasonKind.WARNING,
+        "webhook key without effect",
+        "A label or annotation `vgpu-webhook.io/*` of the pod or its namespace is misspelled, in the wrong place, or has an "
+        "unknown value: nothing reads it.",
+        "Write what the message suggests, or remove it.",
     )
     ROUNDED = _(
         "VGW201",
@@ -606,19 +615,27 @@ class Reason(enum.Enum):
         "The pod named another scheduler; the mapping replaces it.",
         "Remove `schedulerName`.",
     )
+    SCHEDULER_SET = _(
+        "VGW509",
+        ReasonKind.WARNING,
+        "scheduler set",
+        "The pod named no scheduler, or that of another vendor; it was set to the one that the request needs.",
+        "Nothing. To avoid the warning, do what the message says.",
+    )
     IMAGE_PATH_ASSUMED = _(
         "VGW601",
-        ReasonKind.WARNING,
+        ReasonKind.NOTE,
         "image's library path assumed",
         "A webhook cannot see the image's own `LD_LIBRARY_PATH`, which is replaced; usual directories were added.",
         "Set `LD_LIBRARY_PATH` in the pod if the image needs others.",
     )
     LEFT_TO_PLUGIN = _(
         "VGW602",
-        ReasonKind.WARNING,
+        ReasonKind.NOTE,
         "left to the device plugin",
         "No shim was injected; the device plugin enforces the limit.",
-        "Request memory as a size, or permit the delivery that the message names.",
+        "Nothing, if the device plugin enforces limits. To use the shim, request memory as a size, or permit the delivery "
+        "that the message names.",
     )
     LIMIT_NOT_MET = _(
         "VGW603",
@@ -683,6 +700,14 @@ class Reason(enum.Enum):
         "removed if the request is translated, and kept otherwise.",
         "Remove it. If another webhook writes it (HAMi's does with `overwriteEnv`), exclude the pod from that webhook.",
     )
+    DELIVERY_UNUSED = _(
+        "VGW611",
+        ReasonKind.WARNING,
+        "delivery not used",
+        "The namespace's annotation `vgpu-webhook.io/shim: hostPath` has no effect on the pod: no shim can be injected, and "
+        "the device plugin enforces the limit.",
+        "Request memory as a size, change the mapping's deliveries, or remove the annotation.",
+    )
     INTERNAL_ERROR = _(
         "VGW901",
         ReasonKind.BUG,
@@ -697,6 +722,8 @@ class Reason(enum.Enum):
         """``VGW`` and three digits."""
         self.slug = self.name.lower()
         """The name as a metric label: ``default_filled``."""
+        self.note = explanation.kind is ReasonKind.NOTE
+        """Whether it is only recorded: in the status, the audit log and metrics."""
 
 
 BY_CODE = {reason.code: reason for reason in Reason}

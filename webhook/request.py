@@ -11,15 +11,15 @@ memory and for cores; there is no separate flag.
 """
 
 import enum
-from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final, Literal, TypeAlias
+
+import msgspec
 
 from webhook.quantity import MIB, Number, bytes_text, exact_text, number_text
 
 
-@dataclass(frozen=True, slots=True)
-class Size:
+class Size(msgspec.Struct, frozen=True, gc=False):
     """Memory of one device, in exact bytes."""
 
     bytes: Number
@@ -28,8 +28,7 @@ class Size:
         return bytes_text(self.bytes)
 
 
-@dataclass(frozen=True, slots=True)
-class Percent:
+class Percent(msgspec.Struct, frozen=True, gc=False):
     """A percentage of one device's memory or cores, above 0 and at most 100."""
 
     value: Number
@@ -61,14 +60,14 @@ DIMENSIONS: Final[tuple[Dimension, ...]] = ("devices", "memory", "cores")
 
 
 def amount_text(amount: Memory | None) -> str:
-    """Format an amount of one device exactly, as in the status: ``4096Mi``, ``0.5Mi``, ``50%``, ``free``."""
+    """Format an amount of one device exactly, as in the status: ``4096Mi``, ``0.5Mi``, ``50%``, ``unlimited``."""
     if isinstance(amount, Size):
-        return f"{exact_text(Fraction(amount.bytes) / MIB)}Mi"
-    return f"{exact_text(amount.value)}%" if isinstance(amount, Percent) else "free"
+        mebibytes = amount.bytes // MIB
+        return f"{mebibytes if mebibytes * MIB == amount.bytes else exact_text(Fraction(amount.bytes) / MIB)}Mi"
+    return f"{exact_text(amount.value)}%" if isinstance(amount, Percent) else "unlimited"
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(msgspec.Struct, frozen=True, gc=False):
     """A GPU request of one container; for the fields see the table of the module."""
 
     devices: int | None = None
@@ -91,6 +90,6 @@ class Request:
         )
         if self.whole:
             return f"{devices}, whole"
-        memory = "memory not said" if self.memory is None else f"memory {self.memory}"
-        cores = "cores not said" if self.cores is None else f"cores {self.cores}"
+        memory = "unspecified memory" if self.memory is None else f"memory {self.memory}"
+        cores = "unspecified cores" if self.cores is None else f"cores {self.cores}"
         return f"{devices}, each with {memory}, {cores}"

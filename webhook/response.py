@@ -1,14 +1,13 @@
-"""The wire format of a response, ``response`` of AdmissionReview ``admission.k8s.io/v1``.
-
-The responses to all pods of a template differ only in the uid of the review, so everything else is encoded once.
-"""
+"""The wire format of a response, ``response`` of AdmissionReview ``admission.k8s.io/v1``."""
 
 from collections.abc import Mapping
 from typing import Final, Literal
 
 import msgspec
 
+from webhook.admission.decision import Decision
 from webhook.finding import Finding
+from webhook.text import shorten
 
 API_VERSION: Final = "admission.k8s.io/v1"
 KIND: Final = "AdmissionReview"
@@ -20,7 +19,6 @@ MAX_DENIAL: Final = 2048
 """The longest message of a denial in characters: enough for every list of what to write instead."""
 
 _STATUS_REASONS: Final = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
-_HEAD: Final = f'{{"apiVersion":"{API_VERSION}","kind":"{KIND}","response":{{"uid":'.encode()
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False):
@@ -30,52 +28,47 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
     status: str = "Failure"
 
 
-class _Tail(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+class _Response(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    uid: str
     allowed: bool
     patch_type: Literal["JSONPatch"] | None = None
     patch: bytes | None = None
     warnings: list[str] = []
     status: _Status | None = None
-    audit_annotations: dict[str, str] = {}
+    audit_annotations: Mapping[str, str] = {}
+
+
+class _Review(msgspec.Struct, frozen=True, gc=False, rename="camel"):
+    response: _Response
+    api_version: str = API_VERSION
+    kind: str = KIND
 
 
 _encode = msgspec.json.Encoder().encode
 
 
-def encode_tail(
-    *,
-    allowed: bool,
-    patch: bytes = b"",
-    warnings: tuple[Finding, ...] = (),
-    denial: Finding | None = None,
-    audit: Mapping[str, str] | None = None,
-) -> bytes:
-    """Encode the part of a response after its uid, for `encode_answer`.
+def encode_answer(uid: str, decision: Decision) -> bytes:
+    """Encode the response to the review `uid`.
 
     ``patch`` (base64 of the operations) and ``patchType`` are both set or both absent: the API server treats one without the
     other as a webhook failure, and an empty patch costs it time.
     """
-    tail = _Tail(
-        allowed,
+    denial, patch = decision.denial, decision.patch_json
+    response = _Response(
+        uid,
+        decision.allowed,
         "JSONPatch" if patch else None,
         patch or None,
-        warning_texts(warnings),
+        warning_texts(decision.warnings) if decision.warnings else [],
         None if denial is None else _status(denial),
-        dict(audit or {}),
+        decision.audit,
     )
-    return b"," + _encode(tail)[1:] + b"}"
-
-
-def encode_answer(uid: str, tail: bytes) -> bytes:
-    """Encode the response to the review `uid`."""
-    return b"".join((_HEAD, _encode(uid), tail))
+    return _encode(_Review(response))
 
 
 def _status(denial: Finding) -> _Status:
     code = denial.reason.value.status
-    message = f"{denial.reason.code}: {denial.sentence}"
-    if len(message) > MAX_DENIAL:
-        message = message[: MAX_DENIAL - 1] + "…"
+    message = shorten(f"{denial.reason.code}: {denial.sentence}", MAX_DENIAL)
     return _Status(code, _STATUS_REASONS.get(code, "Invalid"), message)
 
 
@@ -96,7 +89,3 @@ def warning_texts(findings: tuple[Finding, ...]) -> list[str]:
 
 def _more(count: int) -> str:
     return f"… and {count} more; the audit log and `vgpu-webhook mutate` have them all"
-
-
-UNTOUCHED: Final = encode_tail(allowed=True)
-"""Allows the object unchanged, without warnings."""

@@ -52,13 +52,25 @@ def needing(scheduler: str | None, name: str = "acme", **place: Any) -> Vendor:
 def test_scheduler_nobody_chose_is_replaced(
     current: str | None, source: str | None, target: str | None, after: str | None
 ) -> None:
-    """An absent, default or source's scheduler becomes the target's, silently."""
+    """An absent, default or source's scheduler becomes the target's; one warning names both where that is another."""
     spec = {} if current is None else {"schedulerName": current}
     one = needing(source, "source", schedulers=["other-of-one"] if source == "one" else [])
     held = Held(one) if source == target else Held(needing(target, "target"), source=one)
     outcome = placed(pod(**spec), held)
     assert outcome.spec.get("schedulerName") == after
-    assert outcome.findings == ()
+    before = current or "default-scheduler"
+    if (after or "default-scheduler") == before:
+        assert outcome.findings == ()
+    else:
+        assert outcome.reasons == [Reason.SCHEDULER_SET]
+        assert f"set to {after} (was {before})" in outcome.findings[0].message
+
+
+def test_one_warning_for_the_scheduler_of_a_pod() -> None:
+    """However many of its containers need it."""
+    one = needing("one")
+    outcome = placed(pod({"name": "a"}, {"name": "b"}), Held(one), Held(one))
+    assert outcome.reasons == [Reason.SCHEDULER_SET]
 
 
 def test_second_scheduler_of_the_vendor_is_left() -> None:
@@ -73,7 +85,7 @@ def test_second_scheduler_of_the_vendor_is_left() -> None:
     [("keep", "mine", Reason.SCHEDULER_KEPT), ("override", "one", Reason.SCHEDULER_OVERRIDDEN)],
 )
 def test_scheduler_of_the_users_choice(conflict: str, after: str, reason: Reason) -> None:
-    """The mapping says whether the user's own scheduler is kept or replaced; either is told."""
+    """The mapping says whether the user's own scheduler is kept or replaced; either is reported."""
     held = Held(needing("one", conflict=conflict))
     outcome = placed(pod(schedulerName="mine"), held)
     assert outcome.spec["schedulerName"] == after
@@ -204,7 +216,7 @@ OTHER = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values":
     ids=["none", "one", "two", "empty", "already"],
 )
 def test_node_name_becomes_a_required_affinity(terms: list[Any], after: list[Any]) -> None:
-    """The node is added to every alternative, the pod's other affinities stay, and it is told."""
+    """The node is added to every alternative, the pod's other affinities stay, and it is reported."""
     required = {"nodeSelectorTerms": terms, "unknown": 1}
     affinity = {
         "podAffinity": {"x": 1},
@@ -243,7 +255,7 @@ def test_privileged_container_with_a_share_is_refused() -> None:
     [Held(vendor(), WHOLE), Held(vendor(privileged="allow")), Held(vendor(privileged="allow"), source=vendor("b"))],
 )
 def test_privileged_container_is_let_be(held: Held) -> None:
-    """Whole devices may be asked for by a privileged container, and a share where the target's mapping allows it."""
+    """Whole devices may be requested by a privileged container, and a share where the target's mapping allows it."""
     sent = pod({"name": "main", "securityContext": {"privileged": True}})
     assert placed(sent, held).patch == ()
 

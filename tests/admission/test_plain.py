@@ -2,18 +2,23 @@
 
 import copy
 import json
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.generators.pods import pods
 from tests.generators.policies import contexts
 from tests.mapping.vendors import policy
+from tests.test_cases import CASES, context_in, policy_in
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.context import PodSecurityLevel
+from webhook.labels import KEYS
+from webhook.mapping.draft import builtin
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
@@ -111,6 +116,20 @@ def test_other_namespace_is_seen(labels: dict[str, str], annotations: dict[str, 
     assert "LD_PRELOAD" not in json.dumps(decided(pod, there, POLICY).patch)
 
 
+@pytest.mark.parametrize(
+    "labels,annotations", [({"vgpu-webhook.io/moed": "warn"}, {}), ({}, {"vgpu-webhook.io/sihm": "none"})]
+)
+def test_unread_key_of_the_namespace_is_seen(labels: dict[str, str], annotations: dict[str, str]) -> None:
+    """The warning is for the pods of that namespace only, remembered or not."""
+    pod = template("kube-api-access-a1")
+    odd = Context(Namespace("n", {**opted_in().labels, **labels}, annotations))
+    for first, second in ((odd, Context(opted_in())), (Context(opted_in()), odd)):
+        POLICY.memo.clear()
+        for context in (first, second, first, second):
+            reasons = [finding.reason for finding in decided(pod, context, POLICY).warnings]
+            assert reasons.count(Reason.OWN_KEY_UNREAD) == (context is odd)
+
+
 def test_second_pod_of_a_template_is_remembered() -> None:
     """What was made of a plain pod is found again for the next one, whose volumes have other names."""
     POLICY.memo.clear()
@@ -189,6 +208,21 @@ def test_what_a_scheduler_may_write_is_not_remembered_for_a_user() -> None:
             assert (removed in decision.patch) is users[user]
 
 
+def test_variables_that_the_copy_guards_are_looked_for() -> None:
+    """A request that stands in two vendors' keys is guarded by both, whatever was remembered of its template."""
+    folder = CASES / "guard-of-a-copy"
+    guarded = yaml.safe_load((folder / "pod.yaml").read_text())
+    harmless = copy.deepcopy(guarded)
+    container(harmless)["env"] = [{"name": "A", "value": "b"}]
+    in_force = policy_in(folder)
+    in_force.memo.clear()
+    for pod, allowed in ((harmless, True), (guarded, False), (harmless, True)):
+        assert decided(pod, context_in(folder), in_force).allowed is allowed
+    in_force.memo.clear()
+    assert not decided(guarded, context_in(folder), in_force).allowed
+    assert decided(harmless, context_in(folder), in_force).allowed
+
+
 def test_other_default_of_pod_security_is_seen() -> None:
     """A namespace without a level gets what the default of the moment permits, whatever was remembered."""
     POLICY.memo.clear()
@@ -227,3 +261,84 @@ def test_other_placement_of_the_user_is_seen(key: str, value: object) -> None:
         sent = {"plain": plain, "other": other}
         decided(sent[first], context, placing)
         assert decided(sent[second], context, placing) == alone[second]
+
+
+def texts_of(data: object) -> Iterator[str]:
+    """Every text in a document: the names of members, and the values."""
+    if isinstance(data, dict):
+        for key, value in data.items():
+            yield from texts_of(key)
+            yield from texts_of(value)
+    elif isinstance(data, list):
+        for value in data:
+            yield from texts_of(value)
+    elif isinstance(data, str):
+        yield data
+
+
+READING = """\
+extends: nvidia
+place:
+  nodeSelector: {p.example.com/selector: "1"}
+  labels: {p.example.com/label: "1"}
+  annotations: {p.example.com/annotation: "1"}
+guard:
+- {annotation: "g.example.com/*-annotation", unless: []}
+- {label: g.example.com/label, unless: []}
+owned: [o.example.com/annotation, {label: "o.example.com/label-*"}]
+hints: [h.example.com/hint]
+"""
+"""A document with every kind of key that a vendor can have beside those of requests."""
+
+
+def keys_of_documents() -> list[str]:
+    """Whatever in the built-in documents, and in READING, could be a key of a pod, and our own keys."""
+    documents = [*(document.data for document in builtin().values()), yaml.safe_load(READING)]
+    texts = {text for data in documents for text in texts_of(data)}
+    filled = (re.sub(r"\{[^{}]*\}", "a", text).replace("*", "a") for text in texts)
+    return sorted({key for key in filled if re.fullmatch(r"[A-Za-z0-9._/-]{1,80}", key)} | {key.name for key in KEYS})
+
+
+SOURCES: dict[str, dict[str, Any]] = {
+    "at home": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"},
+    "translated": {"aliyun.com/gpu-mem": "8"},
+    "of annotations": {},
+}
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_no_key_that_is_read_is_forgotten(source: str) -> None:
+    """Any key that a document names, in each place of a pod, counts as much as if nothing had been remembered."""
+    template_pod = template("kube-api-access-a1")
+    container(template_pod)["resources"] = {"limits": SOURCES[source], "requests": SOURCES[source]}
+    template_pod["spec"]["nodeSelector"] = {"a": "b"}
+    if not SOURCES[source]:
+        template_pod["metadata"]["annotations"]["gpu-memory"] = "4000"
+    fresh, warm = policy(READING), policy(READING)
+    context = Context(Namespace("n", opted_in().labels, {"vgpu-webhook.io/target": "nvidia"}))
+    plain, different = decided(template_pod, context, warm), 0
+    for key in keys_of_documents():
+        for place in ("labels", "annotations", "nodeSelector"):
+            other = copy.deepcopy(template_pod)
+            other["spec" if place == "nodeSelector" else "metadata"][place][key] = "2"
+            fresh.memo.clear()
+            alone = decided(other, context, fresh)
+            assert decided(other, context, warm) == alone, f"{key} among {place}"
+            different += alone != plain
+    assert decided(template_pod, context, warm) is plain
+    assert different > 50
+
+
+def test_unique_labels_do_not_count() -> None:
+    """The pods of a Job have labels of their own, and get the same decision."""
+    POLICY.memo.clear()
+    made = []
+    for name in ("a-1", "b-2"):
+        pod = template(f"kube-api-access-{name}")
+        pod["metadata"]["labels"] = {
+            "batch.kubernetes.io/job-name": name,
+            "batch.kubernetes.io/controller-uid": f"u{name}",
+        }
+        container(pod)["resources"]["limits"].update(cpu=name[-1])
+        made.append(decided(pod, Context(opted_in()), POLICY))
+    assert made[0] is made[1]

@@ -175,7 +175,7 @@ def test_limits_are_written_rounded_up(request_: Request, memory: str, cores: st
 @pytest.mark.parametrize("memory", [Percent(50), ALL, FREE])
 @pytest.mark.parametrize("unmet", ["plugin", "deny"])
 def test_limit_that_cannot_be_written(memory: Any, unmet: str) -> None:
-    """Without a size nothing is injected and the plugin serves, with a warning; or the mapping refuses."""
+    """Without a size nothing is injected and the plugin serves, with a note; or the mapping refuses."""
     held = Held(vendor(shim={**SHIM, "unmet": unmet}), Request(1, memory, Percent(30)))
     if unmet == "deny":
         assert refusal(pod(), held).finding.reason is Reason.LIMIT_NOT_MET
@@ -184,6 +184,15 @@ def test_limit_that_cannot_be_written(memory: Any, unmet: str) -> None:
     assert_untouched(outcome)
     assert outcome.reasons == [Reason.LEFT_TO_PLUGIN]
     assert outcome.deliveries == {"main": "plugin"}
+
+
+def test_delivery_of_the_namespace_without_effect_is_reported_once() -> None:
+    """Its author wrote something that does not happen: one warning, however many containers it concerns."""
+    held = Held(ACME, Request(1, Percent(50), FREE))
+    ordered = Namespace("team", {}, {"vgpu-webhook.io/shim": "hostPath"})
+    outcome = run(inject_shim, pod({"name": "a"}, {"name": "b"}), Scene((held, held), namespace=ordered))
+    assert outcome.reasons == [Reason.LEFT_TO_PLUGIN, Reason.DELIVERY_UNUSED, Reason.LEFT_TO_PLUGIN]
+    assert outcome.findings[1].container is None
 
 
 @pytest.mark.parametrize(
@@ -197,7 +206,7 @@ def test_limit_that_cannot_be_written(memory: Any, unmet: str) -> None:
     ],
 )
 def test_limit_of_what_is_not_needed(memory: Any, cores: Any, *, serves: bool) -> None:
-    """A shim that needs cores only serves without a limit of memory, but not beside one that it cannot be told."""
+    """A shim that needs cores only serves without a limit of memory, but not beside one that the shim cannot express."""
     outcome = injected(held=Held(vendor(shim={**SHIM, "needs": ["cores"]}), Request(1, memory, cores)))
     assert outcome.deliveries == {"main": "hostPath" if serves else "plugin"}
     assert ("ACME_MEMORY" in outcome.env()) == (serves and isinstance(memory, Size))
@@ -246,7 +255,8 @@ def test_delivery_is_chosen(  # noqa: PLR0917  (the columns of the table)
     assert outcome.deliveries == {"main": kind}
     if kind == "none":
         assert_untouched(outcome)
-        assert outcome.reasons == [Reason.LEFT_TO_PLUGIN]
+        unused = [Reason.DELIVERY_UNUSED] if annotation == "hostPath" else []
+        assert outcome.reasons == [Reason.LEFT_TO_PLUGIN, *unused]
     else:
         assert outcome.env() == ENV
     if kind == "none" and annotation is None and len(deliveries) == 2 and deliveries[0] is HOST:

@@ -1,8 +1,9 @@
-"""What the author of a pod is told: of orders, of hints, of keys that clash or stand in the wrong place."""
+"""Warnings to the author of a pod: about overrides, hints, and conflicting or misplaced keys."""
 
 import json
 from typing import Any
 
+import jsonpatch
 import pytest
 
 from tests.admission.scene import pod
@@ -26,13 +27,13 @@ def decided(container: dict[str, Any], policy: Policy = POLICY, *, spec: Any = N
 
 
 def share(**more: Any) -> dict[str, Any]:
-    """A container that asks for a share."""
+    """A container that requests a share."""
     return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}, **more}
 
 
 @pytest.mark.parametrize("mode, told", [("enforce", 1), ("warn", 1), ("audit", 0)])
 def test_pod_without_words_is_warned_about_unless_observed(mode: str, told: int) -> None:
-    """A misplaced key on a pod that asks for nothing is told, and in a namespace that observes nobody is told."""
+    """A misplaced key on a pod that requests nothing is reported, and in a namespace of mode audit nobody is warned."""
     sent = pod({"name": "a"})
     sent["metadata"]["labels"] = {"nvidia.com/gpumem": "1"}
     decision = decision_on(sent, Context(Namespace("team", {**PRIVILEGED, "vgpu-webhook.io/mode": mode})), POLICY)
@@ -61,7 +62,7 @@ def test_namespace_says_what_becomes_of_guarded_variables(order: str, reason: Re
 
 
 def test_unknown_order_for_the_guard_is_passed_over() -> None:
-    """A namespace's mistake is told, and the mapping's action holds."""
+    """A namespace's mistake is reported, and the mapping's action holds."""
     container = share(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "true"}])
     decision = decided(container, namespace={"vgpu-webhook.io/guard": "off"})
     assert decision.reason is Reason.GUARDED
@@ -126,3 +127,30 @@ def test_several_sizes_that_have_to_be_translated_are_all_named() -> None:
     assert decision.reason is Reason.SPELLINGS_DIFFER
     assert decision.denial is not None
     assert decision.denial.message.startswith("nvidia.com/mig-1g.5gb: 1, nvidia.com/mig-2g.10gb: 1: the keys")
+
+
+@pytest.mark.parametrize("mode", ["enforce", "warn", "audit"])
+@pytest.mark.parametrize(
+    "level, reason", [("privileged", Reason.IMAGE_PATH_ASSUMED), ("baseline", Reason.LEFT_TO_PLUGIN)]
+)
+def test_notes_are_no_warnings(mode: str, level: str, reason: Reason) -> None:
+    """What the author of a pod cannot change is in the status and the audit log, whatever the mode."""
+    namespace = Namespace(
+        "team", {**PRIVILEGED, "pod-security.kubernetes.io/enforce": level, "vgpu-webhook.io/mode": mode}
+    )
+    sent = pod({"name": "a", **share()}, schedulerName="hami-scheduler")
+    decision = decision_on(sent, Context(namespace), POLICY)
+    assert decision.warnings == ()
+    assert [note.reason for note in decision.notes] == [reason]
+    assert decision.account["containers"]["a"]["notes"][0].startswith(f"{reason.code}: ")
+    assert decision.audit["reasons"] == reason.code
+
+
+def test_scheduler_is_reported_once_and_not_again() -> None:
+    """The stored pod names it, so a second pass has nothing to say."""
+    sent = pod({"name": "a", **share()}, {"name": "b", **share()})
+    first = decision_on(sent, Context(Namespace("team", PRIVILEGED)), POLICY)
+    assert [finding.reason for finding in first.warnings] == [Reason.SCHEDULER_SET]
+    stored = jsonpatch.apply_patch(sent, list(first.patch))
+    second = decision_on(stored, Context(Namespace("team", PRIVILEGED)), POLICY)
+    assert (second.patch, second.warnings) == ((), ())

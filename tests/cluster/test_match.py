@@ -1,22 +1,54 @@
-"""Match conditions: the same text for the same reach, and the reach read back from it."""
+"""Match conditions: the same text for the same reach, and the names in an annotation beside them."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.asking import many_vendors
-from webhook.cluster.registration.match_conditions import WORDS, conditions, expression, parse
-from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of, names_set
+from webhook.cluster.client.api import Object
+from webhook.cluster.registration.desired import Desired, Service, Site, registration
+from webhook.cluster.registration.match_conditions import WORDS, conditions, expression
+from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of, names_set, parse_names
+from webhook.cluster.registration.observed import matched_names_in
+from webhook.labels import MATCHED_NAMES
 
+SITE = Site(Service("gpu", "webhook"))
 REACH = matched_names_of(many_vendors())
 names = st.lists(st.from_regex(r"[a-z.*-]{0,6}/?[A-Za-z_.*-]{0,6}", fullmatch=True), max_size=5)
 
 
 @given(names, names, names)
-def test_a_reach_is_read_back(prefixes: list[str], resources: list[str], keys: list[str]) -> None:
-    """Whatever it holds."""
+def test_names_are_read_back(prefixes: list[str], resources: list[str], keys: list[str]) -> None:
+    """Whatever they are; as JSON they take no more room than in the conditions."""
     made = names_set(prefixes=prefixes, names=resources, keys=keys)
-    assert parse(expression(made)) == made
+    assert parse_names(made.as_json) == made
+    assert len(made.as_json) < len(expression(made))
+
+
+@pytest.mark.parametrize(
+    "text", [None, 1, "", "null", "[]", "{", '{"names": 1}', '{"others": []}', '{"keys": [1]}', " " * 100_001 + "{}"]
+)
+def test_other_texts_are_no_names(text: object) -> None:
+    """Anybody can write an annotation."""
+    assert parse_names(text) is None
+
+
+def read(configuration: Object) -> MatchedNames | None:
+    """The names in the conditions of a configuration's first webhook."""
+    return matched_names_in(configuration, configuration["webhooks"][0])
+
+
+def made(let_through: MatchedNames) -> Object:
+    """A configuration for these names."""
+    return registration(Desired("0" * 12, let_through), SITE)
+
+
+def with_words(text: str) -> Object:
+    """The configuration for all names with another expression in its first webhook."""
+    configuration = made(REACH)
+    (words,) = (one for one in configuration["webhooks"][0]["matchConditions"] if one["name"] == WORDS)
+    words["expression"] = text
+    return configuration
 
 
 def test_the_same_policy_gives_the_same_text() -> None:
@@ -25,30 +57,40 @@ def test_the_same_policy_gives_the_same_text() -> None:
     assert expression(again | REACH) == expression(REACH)
 
 
+@given(names, names, names)
+def test_names_of_a_configuration_are_those_of_its_annotation(
+    prefixes: list[str], resources: list[str], keys: list[str]
+) -> None:
+    """As long as its conditions are made from them."""
+    let_through = names_set(prefixes=prefixes, names=resources, keys=keys)
+    assert read(made(let_through)) == let_through
+
+
 @pytest.mark.parametrize(
     "damage",
     [("nvidia.com", "nvidia.com'"), ("'nvidia.com',", ""), ("(name", "(other"), (" in [", " in  ["), ("^(", "^((")],
 )
 def test_a_changed_expression_is_not_ours(damage: tuple[str, str]) -> None:
-    """Whatever was changed in it."""
+    """Whatever was changed in it, be it a whole name."""
     text = expression(REACH).replace(*damage, 1)
     assert text != expression(REACH)
-    assert parse(text) is None
-
-
-def test_a_whole_name_less_is_another_reach() -> None:
-    """Who has taken a name out by hand has written what we would write for the others."""
-    name = max(REACH.keys)
-    read = parse(expression(REACH).replace(f",\n    '{name}'", "", 1))
-    assert read is not None
-    assert read.keys == REACH.keys - {name}
-    assert read | names_set(keys=[name]) == REACH
+    assert read(with_words(text)) is None
 
 
 @pytest.mark.parametrize("text", ["", "true", expression(REACH) + " || true", "true || " + expression(REACH)])
 def test_other_expressions_are_not_ours(text: str) -> None:
     """Nothing is guessed."""
-    assert parse(text) is None
+    assert read(with_words(text)) is None
+
+
+def test_changed_annotation_is_not_believed() -> None:
+    """Names that do not lead to the conditions are not theirs; conditions that are expected are recognized without it."""
+    for annotations in ({}, {MATCHED_NAMES: names_set(keys=["a.b/x"]).as_json}):
+        configuration = made(REACH)
+        configuration["metadata"]["annotations"] = annotations
+        webhook = configuration["webhooks"][0]
+        assert matched_names_in(configuration, webhook) is None
+        assert matched_names_in(configuration, webhook, REACH) == REACH
 
 
 def test_conditions() -> None:

@@ -23,7 +23,7 @@ from webhook.cluster.registration.desired import (
     registration,
 )
 from webhook.cluster.registration.observed import Version, read_observed
-from webhook.labels import INJECT, MODE, WRITTEN_BY
+from webhook.labels import INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.load import load_policy
 
 CA = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
@@ -48,7 +48,8 @@ def selector(configuration: dict[str, Any], index: int = 0) -> dict[str, Any]:
 def test_what_both_webhooks_have() -> None:
     """Creations of pods, no side effects, seen again when others have changed the pod."""
     configuration = made()
-    assert configuration["metadata"] == {"name": NAME, "annotations": {WRITTEN_BY: f"1.2.0 {WANT.digest}"}}
+    annotations = {MATCHED_NAMES: WANT.matched_names.as_json, WRITTEN_BY: f"1.2.0 {WANT.digest}"}
+    assert configuration["metadata"] == {"name": NAME, "annotations": annotations}
     assert NAME < "hami-webhook"
     for webhook in configuration["webhooks"]:
         assert webhook["admissionReviewVersions"] == ["v1"]
@@ -73,7 +74,7 @@ def test_what_both_webhooks_have() -> None:
 
 @pytest.mark.trap(number=32)
 def test_where_they_differ() -> None:
-    """Namespaces that enforce wait for an answer, those that want to be told do not."""
+    """Namespaces that enforce wait for an answer, those with mode warn or audit do not."""
     enforce, tell = made()["webhooks"]
     assert (enforce["name"], enforce["failurePolicy"]) == (ENFORCE, "Fail")
     assert (tell["name"], tell["failurePolicy"]) == (AUDIT, "Ignore")
@@ -98,7 +99,7 @@ def test_names_are_those_of_the_engine() -> None:
     assert set(AUDIT_MODES) == {mode.value for mode in eligibility.Mode} - {"enforce"}
 
 
-def test_by_url_without_authority() -> None:
+def test_by_url_without_ca() -> None:
     """The API server then trusts what its machine trusts; something else may fill the bundle in."""
     (webhook, _) = registration(WANT, Site("https://gpu.example/mutate"))["webhooks"]
     assert webhook["clientConfig"] == {"url": "https://gpu.example/mutate"}
@@ -122,7 +123,7 @@ def test_read_back() -> None:
 def test_one_without_a_writer_is_kept_by_hand() -> None:
     """Nobody would keep its digest up to date."""
     configuration = registration(WANT, SITE)
-    assert "annotations" not in configuration["metadata"]
+    assert configuration["metadata"]["annotations"].keys() == {MATCHED_NAMES}
     assert read_observed(configuration).digest is None
 
 
@@ -195,7 +196,7 @@ def damaged(**changes: Any) -> dict[str, Any]:
         {**made(), "webhooks": []},
         {**made(), "webhooks": made()["webhooks"][:1]},
         damaged(matchConditions=None),
-        damaged(matchConditions=[{"name": "gpu-words", "expression": "true"}]),
+        damaged(matchConditions=[{"name": "gpu-keys", "expression": "true"}]),
         damaged(namespaceSelector={}),
         damaged(timeoutSeconds=7),
         damaged(timeoutSeconds=None),
@@ -251,10 +252,10 @@ def test_differences_that_keep_pods_out() -> None:
     assert told({**made(), "webhooks": []}) == [f"{ENFORCE} is missing", f"{AUDIT} is missing"]
     other = damaged(clientConfig={"url": "https://x/y"}, matchConditions=[{"name": "mine", "expression": "true"}])
     assert [fault.partition(" ")[2] for fault in told(other)] == [
-        "has a foreign match condition, mine",
-        "has a match condition 'gpu-words' that this version does not write, and cannot compare",
         "calls https://x/y, not gpu/webhook:443/mutate",
         "has a caBundle that does not hold this webhook's CA",
+        "has a foreign match condition, mine",
+        f"has a match condition 'gpu-keys' that is not made from the names in the annotation {MATCHED_NAMES}",
     ]
 
 

@@ -37,8 +37,18 @@ from webhook.cluster.registration.desired import ENFORCE
 from webhook.doctor.checks import CHECKS, examine
 from webhook.doctor.facts import Backend, Choice, DeviceClass, Facts, Node, Scheduler, Shown, Stored, Trial
 from webhook.doctor.result import Level, Missing
+from webhook.labels import STATUS
+from webhook.pod import Pod
 
 GPU = {"nvidia.com/gpu": "1"}
+NOTES = '{"containers":{"a":{"notes":["VGW601: x","VGW602: y"]},"b":{"notes":["VGW601: x","VGW: z"]}}}'
+
+
+def noted(name: str) -> Pod:
+    """A pod with notes in its status."""
+    return pod(name, annotations={STATUS: NOTES})
+
+
 DAY = dt.timedelta(days=1)
 OLD = issue(AUTHORITY, ["webhook.example"], NOW - 80 * DAY)
 ENDED = issue(AUTHORITY, ["webhook.example"], NOW - 100 * DAY)
@@ -57,6 +67,7 @@ WHOLE = outcome(settings="target: whole")
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
+ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
 EXCEPTED = outcome(settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
 DISABLED = Choice("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
@@ -130,11 +141,11 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("selectors", ERROR, "does not concern", but(configurations=amended(without_term(2)))),
     ("selectors", ERROR, "does not concern", but(configurations=both(rules=[]))),
     ("selectors", ERROR, "does not concern", but(release="elsewhere")),
-    ("reach", OK, "every name", HEALTHY),
-    ("reach", WARNING, "could not be read", but(configurations=REFUSED)),
-    ("reach", WARNING, "more pods", but(configurations=both(matchConditions=[]))),
-    ("reach", WARNING, "more pods", but(configurations=[registered(MORE)])),
-    ("reach", ERROR, "are not sent", but(configurations=both(matchConditions=[{"name": "gpu-words", "expression": "true"}]))),
+    ("match-conditions", OK, "every name", HEALTHY),
+    ("match-conditions", WARNING, "could not be read", but(configurations=REFUSED)),
+    ("match-conditions", WARNING, "more pods", but(configurations=both(matchConditions=[]))),
+    ("match-conditions", WARNING, "more pods", but(configurations=[registered(MORE)])),
+    ("match-conditions", ERROR, "are not sent", but(configurations=both(matchConditions=ANY_POD))),
     ("order", OK, "before all others that change pods (1)", HEALTHY),
     ("order", OK, "called again", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),
@@ -193,6 +204,11 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("missed", GPU)]})),
     ("untouched", WARNING, "1 GPU pod", but(pods={"team": [pod("missed", GPU, annotations={"hami.io/vgpu-node": "n1"})]})),
     ("untouched", WARNING, "12 GPU pods", but(pods={"team": [pod(f"missed-{number}", GPU) for number in range(12)]})),
+    ("notes", OK, "noted nothing", HEALTHY),
+    ("notes", OK, "noted nothing", but(pods={"team": [pod("forged", annotations={STATUS: '{"containers":[]}'})]})),
+    ("notes", OK, "noted something", but(pods={"team": [noted("a"), noted("b")]})),
+    ("notes", WARNING, "could not be read", but(namespaces=REFUSED)),
+    ("notes", WARNING, "could not be read", but(pods={"team": REFUSED})),
     ("dry-run", OK, "is changed", HEALTHY),
     ("dry-run", WARNING, "no dry run could be made", but(trial=REFUSED)),
     ("dry-run", WARNING, "not by the webhook", but(trial=Trial("team", "x: 1", 403, "exceeded quota: q"))),
@@ -284,6 +300,7 @@ def test_each_check_has_its_ends() -> None:
     assert {name for name, levels in ends.items() if ERROR not in levels} == {
         "namespaces",
         "untouched",
+        "notes",
         "resources",
         "sharing",
         "claims",
@@ -296,6 +313,14 @@ def test_healthy() -> None:
     assert [check.name for check, result in found if result.level is OK] == [check.name for check in CHECKS]
 
 
+def test_notes_are_one_line_for_each_namespace() -> None:
+    """With the number of pods for each code."""
+    both = but(namespaces=[space("team"), space("none")], pods={"team": [noted("a"), noted("b")], "none": []})
+    assert told(both, "notes").details == (
+        "team: VGW601 (image's library path assumed) in 2 pods, VGW602 (left to the device plugin) in 2 pods",
+    )
+
+
 def test_nothing_is_known() -> None:
     """A cluster that lets us read nothing has no errors, only questions."""
     nothing = Facts(NOW, "gpu", REFUSED, **dict.fromkeys(("outcome", "configurations", "namespaces", "nodes"), REFUSED))  # type: ignore[arg-type]
@@ -305,7 +330,7 @@ def test_nothing_is_known() -> None:
 
 
 def test_nobody_answers() -> None:
-    """Without an API server nothing else is told."""
+    """Without an API server nothing else is reported."""
     nobody = Facts(NOW, "gpu", Missing("connection refused"), reachable=False)
     ((check, result),) = examine(nobody)
     assert (check.name, result.level, result.details) == ("api-server", ERROR, ("connection refused",))
@@ -363,12 +388,12 @@ def test_untouched_names_few() -> None:
 
 def test_reach_names_what_is_lacking() -> None:
     """A key of the policy that the webhook configuration does not let through is named."""
-    result = told(but(outcome=MORE), "reach")
+    result = told(but(outcome=MORE), "match-conditions")
     assert result.level is ERROR
     assert any("acme" in detail for detail in result.details)
 
 
-def test_nodes_that_share_under_another_name_are_told_with_what_to_set() -> None:
+def test_nodes_that_share_under_another_name_are_reported_with_what_to_set() -> None:
     """Which nodes, in whose meaning, and the sentence of the mapping."""
     result = told(but(nodes=[SHARED, replace(SHARED, name="n2")]), "sharing")
     assert result.details == ("n1, n2: nvidia.com/gpu is timeslicing's there, and read as nvidia's",)

@@ -7,7 +7,8 @@ import pytest
 from tests.cluster.asking import keys_of, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy, problems
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.draft import builtin
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.match_names import MOST, Capacity
 from webhook.mapping.model.vendor import LetsThrough
 
@@ -160,7 +161,7 @@ def test_room_for_all() -> None:
 
 
 def test_more_documents_than_conditions_hold() -> None:
-    """The last ones are told, with the number."""
+    """The last ones are reported, with the number."""
     texts = [f"{ACME}owned: {keys(300)}\n".replace("acme", f"acme{number}") for number in range(5)]
     policy(*texts[:3])
     assert {problem.source for problem in problems(*texts)} == {"4.yaml"}

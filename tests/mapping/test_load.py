@@ -8,7 +8,8 @@ import pytest
 from tests.mapping.vendors import ACME
 from webhook.mapping.document.guard_lists import guard_lists
 from webhook.mapping.document.problem import MappingError
-from webhook.mapping.load import builtin, documents_in, load_policy, settings_in
+from webhook.mapping.draft import builtin
+from webhook.mapping.load import documents_in, load_policy, settings_in
 
 
 def test_a_folder_in_the_order_of_its_names(tmp_path: Path) -> None:
@@ -60,7 +61,7 @@ def test_unreadable_files_are_the_callers_business(tmp_path: Path) -> None:
         load_policy(tmp_path / "nowhere")
 
 
-def test_an_unknown_target_of_the_command_line_is_told() -> None:
+def test_an_unknown_target_of_the_command_line_is_reported() -> None:
     """Even without a settings document."""
     with pytest.raises(MappingError, match="no vendor is called 'nobody'"):
         load_policy(target="nobody")

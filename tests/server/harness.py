@@ -91,6 +91,7 @@ def engine(pod: Pod, context: Context, policy: Policy) -> Decision:
         reason=Reason.CHANGED,
         patch_json=msgspec.json.encode([operation]),
         warnings=(Finding(Reason.DEFAULT_FILLED, "filled"),),
+        notes=tuple(Finding(Reason.IMAGE_PATH_ASSUMED, "assumed", container) for container in ("a", "b")),
         audit={"reason": "changed"},
         vendors=("acme",),
     )

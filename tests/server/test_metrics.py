@@ -28,7 +28,7 @@ def reviews(outcome: str, reason: Reason, vendor: str) -> tuple[str, tuple[tuple
 
 
 async def test_reviews_are_counted_by_outcome_reason_and_vendor() -> None:
-    """Each review is counted once, with its time and its size; a bug and a refusal elsewhere."""
+    """Each review is counted once, with its time, its size and each of its notes; a bug and a refusal elsewhere."""
     body = review()
     async with serving() as server:
         for data in (
@@ -47,19 +47,20 @@ async def test_reviews_are_counted_by_outcome_reason_and_vendor() -> None:
     assert found[reviews("untouched", Reason.NO_GPU_WORDS, "none")] == 1
     assert found[reviews("untouched", Reason.NOT_A_POD_CREATION, "none")] == 1
     assert found[reviews("failed", Reason.INTERNAL_ERROR, "none")] == 1
+    assert found["vgpu_webhook_notes_total", (("reason", "image_path_assumed"),)] == 2
     assert found["vgpu_webhook_bugs_total", ()] == 1
-    assert found["vgpu_webhook_refused_total", (("status", "400"),)] == 1
+    assert found["vgpu_webhook_http_errors_total", (("status", "400"),)] == 1
     assert found["vgpu_webhook_review_seconds_count", ()] == 6
     assert found["vgpu_webhook_body_bytes_count", ()] == 6
     assert found["vgpu_webhook_body_bytes_sum", ()] > 5 * len(body)
     assert found["vgpu_webhook_in_flight", ()] == 0
 
 
-async def test_certificates_end_is_told() -> None:
+async def test_certificates_end_is_reported() -> None:
     """An alert can be set on the end of what is served."""
     async with serving() as server:
         found = await samples(server)
-    not_after = found["vgpu_webhook_certificate_not_after_seconds", (("kind", "leaf"),)]
+    not_after = found["vgpu_webhook_certificate_not_after_seconds", (("kind", "serving"),)]
     assert not_after == pytest.approx(LEAF.not_after.timestamp())
 
 
@@ -70,6 +71,7 @@ async def test_every_metric_has_our_name() -> None:
         names = {name for name, _ in await samples(server)}
     assert {name for name in names if not name.endswith("_created")} == {
         "vgpu_webhook_reviews_total",
+        "vgpu_webhook_notes_total",
         "vgpu_webhook_review_seconds_bucket",
         "vgpu_webhook_review_seconds_count",
         "vgpu_webhook_review_seconds_sum",

@@ -15,6 +15,7 @@ from webhook.patch import Slot, slots
 from webhook.pod import DEVICE_CLASS, Container, Pod, QuantityText
 from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
+from webhook.text import shorten
 
 MOST_SHOWN: Final = 2
 """Containers with claims that a message names."""
@@ -32,16 +33,11 @@ def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, 
     resources = container.resources
     if resources is None:
         return ()
-    found = dict.fromkeys(claim.name for claim in resources.claims or ())
+    found = [claim.name for claim in resources.claims or ()]
     for side in (resources.limits or {}, resources.requests or {}):
-        found |= dict.fromkeys(
-            sorted(
-                name
-                for name, number in side.items()
-                if (name.startswith(DEVICE_CLASS) or name in served) and _counts(number)
-            )
-        )
-    return tuple(found)
+        names = [name for name in side if name.startswith(DEVICE_CLASS) or name in served]
+        found.extend(sorted(name for name in names if _counts(side[name])) if names else ())
+    return tuple(dict.fromkeys(found)) if found else ()
 
 
 def requested_key(container: Container, policy: Policy) -> str | None:
@@ -110,4 +106,4 @@ def _counts(text: QuantityText) -> bool:
 
 def _shown(name: str) -> str:
     """A name of a user's as it is shown: no honest one is longer."""
-    return name if len(name) <= 63 else f"{name[:62]}…"  # noqa: PLR2004
+    return shorten(name, 63)

@@ -3,10 +3,11 @@
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sized
-from dataclasses import dataclass, field
 from fractions import Fraction
 from operator import itemgetter
 from typing import Final, TypeAlias
+
+import msgspec
 
 from webhook.admission.several import check_askers, join_copies
 from webhook.admission.survey import ContainerKeys, PodKeys
@@ -33,8 +34,7 @@ _WHOLE: Final = re.compile(r"[0-9]{1,18}")
 _DECIMAL: Final = re.compile(r"[0-9]{0,9}\.?[0-9]{1,9}(?:[eE][+-]?[0-9]{1,2})?")
 
 
-@dataclass(slots=True)
-class ContainerRequest:
+class ContainerRequest(msgspec.Struct):
     """A container that requests devices, with the keys that apply to it.
 
     Attributes:
@@ -54,12 +54,12 @@ class ContainerRequest:
     position: int
     keys: ContainerKeys
     vendor: Vendor
-    key_values: dict[str, KeyValue] = field(default_factory=dict)
-    zero: dict[str, KeyValue] = field(default_factory=dict)
-    promoted: list[str] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
-    others: list[KeyValue] = field(default_factory=list)
-    apart: list[tuple[KeyValue, KeyValue]] = field(default_factory=list)
+    key_values: dict[str, KeyValue] = {}
+    zero: dict[str, KeyValue] = {}
+    promoted: list[str] = []
+    findings: list[Finding] = []
+    others: list[KeyValue] = []
+    apart: list[tuple[KeyValue, KeyValue]] = []
     copy: "ContainerRequest | None" = None
 
     @property

@@ -1,7 +1,6 @@
 """The outcome of one admission: what `webhook.admission.decide` returns and everything above it reads."""
 
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -9,10 +8,9 @@ import msgspec
 from webhook.finding import Finding
 from webhook.patch import Patch
 from webhook.reasons import Reason
-from webhook.response import encode_tail
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """Allowed or denied, with patch, warnings, status and audit annotations.
 
     A decision is cached for all pods of a template, so patch and status are texts: as objects they take three times the
@@ -23,6 +21,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         reason: the outcome: `Reason.CHANGED`, or why the pod was left unchanged or denied.
         patch_json: the JSON Patch against the submitted object; empty when nothing changes.
         warnings: warnings for the user, in order.
+        notes: findings for the status, the audit log and metrics only.
         denial: why it was denied.
         status_json: the status annotation; empty for a pod without a GPU request.
         audit: audit annotations: keys are qualified-name parts, values text.
@@ -33,21 +32,16 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     reason: Reason
     patch_json: bytes = b""
     warnings: tuple[Finding, ...] = ()
+    notes: tuple[Finding, ...] = ()
     denial: Finding | None = None
     status_json: str = ""
-    audit: Mapping[str, str] = msgspec.field(default_factory=dict)
+    audit: Mapping[str, str] = {}
     vendors: tuple[str, ...] = ()
 
-    @cached_property
-    def answer_tail(self) -> bytes:
-        """The encoded response, after the uid of the review."""
-        return encode_tail(
-            allowed=self.allowed,
-            patch=self.patch_json,
-            warnings=self.warnings,
-            denial=self.denial,
-            audit=self.audit,
-        )
+    @property
+    def noted(self) -> tuple[str, ...]:
+        """The names of the notes' reasons, each once, for metrics."""
+        return tuple(dict.fromkeys([note.reason.slug for note in self.notes]))
 
     @property
     def patch(self) -> Patch:

@@ -15,6 +15,7 @@ from webhook.patch import Slot
 from webhook.pod import Volume, VolumeMount, decode_mounts, decode_volumes
 from webhook.quantity import Number, QuantityError, parse_quantity
 from webhook.reasons import Reason
+from webhook.text import shorten
 
 ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
 """Label of a namespace: the Pod Security level that its pods must keep to."""
@@ -60,8 +61,9 @@ def _ordered(work: Plan) -> str | None:
     value = work.context.namespace.annotations.get(labels.SHIM)
     if value is None or value in KINDS:
         return value
-    shown = value if len(value) <= 40 else f"{value[:39]}…"  # noqa: PLR2004
-    message = f"the namespace's annotation {labels.SHIM}: {shown!r} was ignored: write {' or '.join(KINDS)}"
+    message = (
+        f"the namespace's annotation {labels.SHIM}: {shorten(value, 40)!r} was ignored: write {' or '.join(KINDS)}"
+    )
     work.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, labels.SHIM, value))
     return None
 

@@ -35,13 +35,9 @@ class Enforcement(NamedTuple):
     mode: Mode
     findings: tuple[Finding, ...] = ()
 
-    @property
-    def plain(self) -> bool:
-        """Whether it is enforced without a warning, as nearly always."""
-        return self.mode is Mode.ENFORCE and not self.findings
 
-
-_PLAIN: Final = Enforcement(Mode.ENFORCE)
+PLAIN: Final = Enforcement(Mode.ENFORCE)
+"""Enforced without a warning, as nearly always: the same object each time."""
 
 
 def opted_in(namespace: Namespace, policy: Policy) -> bool:
@@ -79,7 +75,7 @@ def enforcement_of(pod: Pod, context: Context) -> Enforcement:
     written = labels.get(MODE)
     rollout = labels.get(ROLLOUT)
     if written is None and rollout is None:
-        return _PLAIN
+        return PLAIN
     mode = Mode.ENFORCE if written is None else _MODES.get(written)
     if mode is None:
         message = (
@@ -87,13 +83,15 @@ def enforcement_of(pod: Pod, context: Context) -> Enforcement:
         )
         unreadable = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=MODE, value=written)
         return Enforcement(Mode.WARN, (unreadable,))
-    if mode is not Mode.ENFORCE or rollout is None:
+    if mode is not Mode.ENFORCE:
         return Enforcement(mode)
+    if rollout is None:
+        return PLAIN
     if _PERCENT.fullmatch(rollout) is None:
         message = f"the namespace's label {ROLLOUT}: {rollout!r} was ignored: write a number from 0 to 100"
         return Enforcement(mode, (Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=ROLLOUT, value=rollout),))
     if bucket(workload(pod, context.namespace.name)) < int(rollout):
-        return Enforcement(mode)
+        return PLAIN
     message = f"not among the {rollout} % of the namespace's workloads that are changed: raise its label {ROLLOUT}"
     return Enforcement(Mode.WARN, (Finding(Reason.OUTSIDE_ROLLOUT, message, field=ROLLOUT, value=rollout),))
 

@@ -1,5 +1,6 @@
 """One pod → one decision: the sequence of steps."""
 
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
@@ -8,19 +9,20 @@ from webhook import labels
 from webhook.admission.claims import check_claims, claims_of, nothing_requested
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
-from webhook.admission.eligibility import Mode, enforcement_of, skip_reason
+from webhook.admission.eligibility import PLAIN, Mode, enforcement_of, skip_reason
 from webhook.admission.environment import keep_environment
 from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
+from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import place_pod
-from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
+from webhook.admission.plain import Remembered, facts_of, left_alone, recall, remember, remembered
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.references import drop_references
 from webhook.admission.resolve import Resolution, resolve
 from webhook.admission.settle import Settled
 from webhook.admission.shim import inject_shim
 from webhook.admission.status import status_of, status_text
-from webhook.admission.survey import Survey, survey
+from webhook.admission.survey import NOTHING_FOUND, Survey, survey
 from webhook.finding import Denied, Finding
 from webhook.mapping.model.policy import Policy
 from webhook.patch import PodEdits, Slot
@@ -32,6 +34,21 @@ MAX_AUDITED: Final = 16 * 1024
 
 MAX_HINTS: Final = 64
 """Annotations of a pod that are reported as hints; all vendors together know fewer."""
+
+
+@dataclass(slots=True)
+class Steps:
+    """The results of the steps after eligibility, as far as they went: collected for explanations only.
+
+    Attributes:
+        survey: the keys of the pod.
+        resolution: None if the pod requests nothing, or is denied before that.
+        plan: None as well if nothing has to be done; for a denied pod, as far as it was applied.
+    """
+
+    survey: Survey = NOTHING_FOUND
+    resolution: Resolution | None = None
+    plan: Plan | None = None
 
 
 def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
@@ -48,51 +65,77 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     if skipped is not None:
         return untouched(skipped)
     facts = facts_of(pod, context, policy)
-    known = recall(facts, pod, policy.memo)
-    if known is not None:
-        return _in_mode(known, pod, context)
-    seen = survey(pod, policy)
+    known = recall(facts, pod, policy)
+    return in_mode(take_steps(pod, context, policy, facts) if known is None else known, pod, context)
+
+
+def take_steps(
+    pod: Pod, context: Context, policy: Policy, facts: bytes | None = None, steps: Steps | None = None
+) -> Decision:
+    """Take the steps after eligibility; the decision where the namespace enforces.
+
+    Args:
+        pod: as for `decide`.
+        context: as for `decide`.
+        policy: as for `decide`.
+        facts: under which the results are remembered; None: they are not.
+        steps: collects the results.
+    """
+    seen = _survey(pod, context, policy)
+    if steps is not None:
+        steps.survey = seen
     if seen.refusal is not None:
-        return _in_mode(_denied(seen.refusal, seen.findings), pod, context)
+        return _denied(seen.refusal, seen.findings)
     if not seen.asks:
-        return _untouched(nothing_requested(pod), pod, context, seen)
+        decision = untouched(nothing_requested(pod), seen.findings)
+        if facts is not None:
+            remember(facts, pod, Remembered(decision), policy)
+        return decision
     try:
-        resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy, remember=facts is not None)
-    except Denied as refusal:
-        return _in_mode(_denied(refusal.finding, seen.findings), pod, context)
+        resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
+    except Denied as denial:
+        return _denied(denial.finding, seen.findings)
+    if steps is not None:
+        steps.resolution = resolution
     if not resolution.settled and not any(
-        vendor.guard.concerns(slot.container.env) or claims_of(slot.container)
-        for slot, vendor in left_alone(seen, resolution, policy)
+        policy.watched_variables.among(slot.container.env) or claims_of(slot.container)
+        for slot, _ in left_alone(seen, resolution, policy)
     ):
-        return _untouched(nothing_requested(pod), pod, context, seen)
-    decision = _enforced(pod, context, policy, seen, resolution)
+        return untouched(nothing_requested(pod), seen.findings)
+    plan = _plan(pod, context, policy, seen, resolution)
+    if steps is not None:
+        steps.plan = plan
+    decision = _applied(plan, resolution)
     if facts is not None:
-        remember(facts, pod, remembered(decision, resolution, seen, policy), policy.memo)
-    return _in_mode(decision, pod, context)
+        remember(facts, pod, remembered(decision, resolution, seen, policy), policy)
+    return decision
 
 
-def _untouched(reason: Reason, pod: Pod, context: Context, seen: Survey) -> Decision:
-    if seen.findings and enforcement_of(pod, context).mode is Mode.AUDIT:
-        return untouched(reason)
-    return untouched(reason, seen.findings)
+def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
+    """Survey a pod; also report keys of our own without effect, those of its namespace if the pod requests devices."""
+    seen = survey(pod, policy)
+    found = [*unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, policy)]
+    if seen.asks or seen.refusal is not None:
+        found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
+    return seen._replace(findings=(*seen.findings, *found)) if found else seen
 
 
-def _enforced(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Decision:
-    """Apply a resolution and everything else that a share needs: the decision where a namespace enforces."""
-    work = make_plan(pod, context, policy, seen, resolution)
+def _applied(plan: Plan, resolution: Resolution) -> Decision:
+    """Apply a plan, and decide: the keys of its resolution, and everything else that a share needs."""
     try:
-        apply_plan(work, resolution)
-    except Denied as refusal:
-        return _denied(refusal.finding, tuple(work.findings), resolution.vendor_names)
-    text = status_text(status_of(work, resolution))
-    operations = work.edits.operations(lambda: (labels.STATUS, text))
-    findings = tuple(work.findings)
-    audit = {"account": text} if len(text) <= MAX_AUDITED else {}
+        _apply(plan, resolution)
+    except Denied as denial:
+        return _denied(denial.finding, tuple(plan.findings), resolution.vendor_names)
+    findings = tuple(plan.findings)
+    text = status_text(status_of(plan, resolution))
+    operations = plan.edits.operations(lambda: (labels.STATUS, text))
+    audit = {"status": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
-        reason=_outcome(work, changed=bool(operations)),
+        reason=_outcome(plan, changed=bool(operations)),
         patch_json=msgspec.json.encode(operations) if operations else b"",
-        warnings=findings,
+        warnings=tuple([finding for finding in findings if not finding.reason.note]),
+        notes=tuple([finding for finding in findings if finding.reason.note]),
         status_json=text,
         audit={**audit, **_reasons(findings)},
         vendors=resolution.vendor_names,
@@ -105,8 +148,8 @@ def _outcome(work: Plan, *, changed: bool) -> Reason:
     return Reason.ALREADY_RIGHT if work.allocations else nothing_requested(work.pod)
 
 
-def make_plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
-    """Return the plan for a pod: its allocations, with the keys of the resolution written."""
+def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
+    """The plan for a pod: its allocations, with the keys of the resolution written."""
     work = Plan(
         pod,
         context,
@@ -130,7 +173,7 @@ def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Allocation:
     return Allocation(slot, one.requested.vendor, owner, last.target, one.request, last.form, vendor, moved)
 
 
-def apply_plan(work: Plan, resolution: Resolution) -> None:
+def _apply(work: Plan, resolution: Resolution) -> None:
     """Apply what a share needs beside its keys: claims, guard, placement, shim, environment.
 
     Raises:
@@ -170,24 +213,28 @@ def _report_hints(work: Plan) -> None:
 
 
 def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, ...] = ()) -> Decision:
-    audit = {**_reasons((*findings, denial)), "denied": denial.text}
-    return Decision(allowed=False, reason=denial.reason, warnings=findings, denial=denial, audit=audit, vendors=vendors)
+    warnings = tuple(finding for finding in findings if not finding.reason.note)
+    audit = {**_reasons((*warnings, denial)), "denied": denial.text}
+    return Decision(allowed=False, reason=denial.reason, warnings=warnings, denial=denial, audit=audit, vendors=vendors)
 
 
-def _in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
+def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
     """Apply the namespace's mode to a decision: enforce, warn or audit."""
     firm = enforcement_of(pod, context)
-    if firm.plain:
+    if firm is PLAIN:
         return decision
+    if not decision.status_json and decision.denial is None:  # nothing is requested, so no mode concerns the pod
+        return untouched(decision.reason) if firm.mode is Mode.AUDIT else decision
     findings = (*firm.findings, *decision.warnings)
     told = findings if decision.denial is None else (*findings, decision.denial)
-    audit = {**decision.audit, **_reasons(told)}
+    audit = {**decision.audit, **_reasons((*told, *decision.notes))}
     if firm.mode is Mode.ENFORCE:
         return msgspec.structs.replace(decision, warnings=findings, audit=audit)
     return Decision(
         allowed=True,
         reason=Reason.WOULD_CHANGE if decision.reason is Reason.CHANGED else decision.reason,
         warnings=() if firm.mode is Mode.AUDIT else told,
+        notes=decision.notes,
         status_json=decision.status_json,
         audit=audit,
         vendors=decision.vendors,

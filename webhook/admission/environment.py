@@ -25,7 +25,7 @@ def keep_environment(work: Plan, resolution: Resolution) -> None:
 def _keep(work: Plan, holding: Allocation, one: Settled) -> None:
     source, target = one.requested.vendor, one.target
     edits = work.edits.container(holding.slot)
-    taken = {entry.name for entry in decode_env(holding.slot.container.env)}
+    taken = {entry.name for entry in decode_env(holding.slot.container.env)} if work.watched(holding.slot) else set()
     taken.update(entry["name"] for entry in edits.env_appended)
     missing: list[str] = []
     for name, key in source.document.environment.items():

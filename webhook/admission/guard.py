@@ -13,6 +13,7 @@ from webhook.patch import MapEdits, Slot
 from webhook.pod import EnvVar, decode_env, present, value_source
 from webhook.reasons import Reason
 from webhook.request import Request
+from webhook.text import shorten
 
 MAX_MARKS: Final = 256
 """Marks of schedulers, and variables, that are taken from one pod: an honest copy has a handful."""
@@ -97,7 +98,7 @@ def _guard_keys(work: Plan, edits: MapEdits, place: GuardPlace) -> None:
 def _guard_container(work: Plan, slot: Slot, vendor: Vendor, request: Request | None) -> None:
     """Looks at the variables of one container; a request of None is for nothing: only what shows devices matters then."""
     container = slot.container
-    if not vendor.guard.rules or not work.concerns(slot, vendor):
+    if not vendor.guard.rules or not work.watched(slot):
         return
     share = request is not None and not request.whole
     ours = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
@@ -133,7 +134,7 @@ def _show_devices(work: Plan, holding: Allocation) -> None:
     these are translated. Where a request is written they are removed; at home they are the user's, or another webhook's.
     """
     slot, vendor = holding.slot, holding.vendor
-    if not vendor.guard.rules or not work.concerns(slot, vendor):
+    if not vendor.guard.rules or not work.watched(slot):
         return
     removed = work.edits.container(slot).env_removed
     last: dict[str, tuple[list[int], str | None]] = {}
@@ -225,4 +226,4 @@ def _remedy(harmless: Collection[str] | None, otherwise: str = "remove it") -> s
 
 def _shown(name: str) -> str:
     """A name of a user's as it is shown: no honest one is longer."""
-    return name if len(name) <= 63 else f"{name[:62]}…"  # noqa: PLR2004
+    return shorten(name, 63)

@@ -1,14 +1,13 @@
 """Requesting containers that are left unchanged, and unknown names that may be counts."""
 
-from dataclasses import dataclass
+import msgspec
 
 from webhook.admission.collect import ContainerRequest
 from webhook.mapping.model.vendor import Vendor
 from webhook.reasons import Reason
 
 
-@dataclass(frozen=True, slots=True)
-class Left:
+class Left(msgspec.Struct, frozen=True):
     """A requesting container that is left unchanged: no defaults, no translation, no placement, no shim.
 
     Attributes:

@@ -5,48 +5,99 @@ from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final, Literal, TypeAlias
 
-from webhook.labels import DISABLED, ENABLED, INJECT, PREFIX, keys_of
+from webhook.finding import Finding
+from webhook.labels import DISABLED, ENABLED, FORBIDDEN, INJECT, OPT_OUT, PREFIX, Place, keys_of
+from webhook.mapping.model.policy import Policy
+from webhook.reasons import Reason
 
 Kind: TypeAlias = Literal["namespace", "pod"]
 
 MOST: Final = 8
-"""Keys of one object that are reported."""
+"""Labels, and as many annotations, of one object that are reported."""
 
 LETTERS: Final = 100
 """Of a key or value that is shown."""
 
-_INJECT: Final = {"namespace": (ENABLED, DISABLED), "pod": (DISABLED,)}
+_LABEL: Final[Place] = "label"
+_ANNOTATION: Final[Place] = "annotation"
+_OF_PODS: Final = {INJECT: (DISABLED,)}
+_KINDS: Final[tuple[Kind, ...]] = ("namespace", "pod")
+_AN: Final[Mapping[Place, str]] = {"label": "a label", "annotation": "an annotation"}
+_KNOWN: Final = {(kind, place): frozenset(keys_of(kind, place)) for kind in _KINDS for place in _AN}
 
 
 def unread_keys(
-    kind: Kind, labels: Mapping[str, str], annotations: Mapping[str, str], opt_in: str = INJECT
-) -> Iterator[str]:
-    """What is wrong with the webhook's keys on a namespace or pod, a sentence each; mode and target have their own checks.
+    kind: Kind, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, policy: Policy
+) -> Iterator[Finding]:
+    """Return what is wrong with the webhook's keys on a namespace or pod.
+
+    Other steps report values of annotations, of the mode and of the roll-out.
 
     Args:
         kind: what it is.
         labels: its labels.
         annotations: its annotations.
-        opt_in: the label by which a namespace opts in.
+        policy: names the label by which a namespace opts in, and the mappings' own keys below the webhook's prefix.
     """
-    own = opt_in if kind == "namespace" else INJECT
-    known = {"label": {*keys_of(kind, "label"), own}, "annotation": {*keys_of(kind, "annotation")}}
-    for place, texts in (("label", labels), ("annotation", annotations)):
-        for key in islice((key for key in texts if key.startswith(PREFIX) and key not in known[place]), MOST):
-            yield f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, known)}"
-    value = labels.get(own)
-    if value is not None and value not in _INJECT[kind]:
-        yield f"label {own}: {value[:LETTERS]!r} has no effect on a {kind}: write {' or '.join(_INJECT[kind])}"
+    for texts, place in ((labels, _LABEL), (annotations, _ANNOTATION)):
+        # Nearly always there is none: comparing the beginnings is all that most pods cost.
+        ours = [key for key in texts if key.startswith(PREFIX)] if texts else ()
+        if ours:
+            # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
+            for key in islice((key for key in sorted(ours) if not _read(key, place, kind, policy)), MOST):
+                message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
+                yield Finding(Reason.OWN_KEY_UNREAD, message, None, f"{place} {key[:LETTERS]}")
+    if labels:
+        yield from _odd_values(kind, labels, policy.settings.opt_in_label)
 
 
-def _meant(key: str, place: str, known: Mapping[str, set[str]]) -> str:
-    other = "annotation" if place == "label" else "label"
-    if key in known[other]:
-        return f"write it as {'an' if other == 'annotation' else 'a'} {other}"
+def _read(key: str, place: Place, kind: Kind, policy: Policy) -> bool:
+    """Whether a key of ours is read there, or `survey` reports it: a key of a mapping in the wrong place."""
+    if key in _KNOWN[kind, place]:
+        return True
+    if kind == "namespace":
+        return place == "label" and key == policy.settings.opt_in_label
+    names = policy.labels if place == "label" else policy.annotations
+    return key in policy.request_keys or bool(names.owners(key))
+
+
+def _odd_values(kind: Kind, labels: Mapping[str, str], opt_in: str) -> Iterator[Finding]:
+    """Report unknown values of labels that have only a few."""
+    allowed = _OF_PODS if kind == "pod" else {opt_in: (ENABLED, DISABLED), OPT_OUT: (FORBIDDEN,)}
+    for key, values in allowed.items():
+        value = labels.get(key)
+        if value is not None and value not in values:
+            shown = value[:LETTERS]
+            message = f"label {key}: {shown!r} has no effect on a {kind}: write {' or '.join(values)}, or remove it"
+            yield Finding(Reason.OWN_KEY_UNREAD, message, None, f"label {key}", shown)
+
+
+def _meant(key: str, place: Place, kind: Kind, policy: Policy) -> str:
+    """What to write instead of an unknown key."""
+    other: Place = "annotation" if place == "label" else "label"
+    elsewhere: Kind = "pod" if kind == "namespace" else "namespace"
+    if key in _KNOWN[kind, other]:
+        return f"write it as {_AN[other]}"
+    for where in (place, other):
+        if key in _KNOWN[elsewhere, where]:
+            return f"write it as {_AN[where]} of the {elsewhere}"
     # The prefix is the same everywhere: without it, likeness is that of the names.
-    names = {one.removeprefix(PREFIX): (one, where) for where in (place, other) for one in sorted(known[where])}
+    names = {
+        name.removeprefix(PREFIX): (name, where) for where in (other, place) for name in _names(kind, where, policy)
+    }
     near = difflib.get_close_matches(key.removeprefix(PREFIX)[:64], names, n=1)
     if not near:
-        return f"known are {', '.join(sorted(known[place]))}"
+        return f"known are {', '.join(sorted(_KNOWN[kind, place]))}"
     meant, where = names[near[0]]
     return f"did you mean the {where} {meant}?"
+
+
+def _names(kind: Kind, place: Place, policy: Policy) -> list[str]:
+    """The keys of an object below the webhook's prefix, those of mappings included."""
+    names = set(_KNOWN[kind, place])
+    if kind == "namespace" and place == "label":
+        names.add(policy.settings.opt_in_label)
+    elif kind == "pod":
+        keys = (key for vendor in policy.vendors.values() for key in vendor.keys.values() if key.place == place)
+        names.update(template.text for key in keys for template in key.templates if template.text.startswith(PREFIX))
+    return sorted(names)

@@ -3,7 +3,7 @@
 Values of the user are kept and reported, never overwritten; only a scheduler is replaced, if the user did not choose it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 import msgspec
@@ -14,6 +14,7 @@ from webhook.finding import Finding, deny
 from webhook.mapping.document.schema import Place
 from webhook.patch import MapEdits
 from webhook.reasons import Reason
+from webhook.text import shorten
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
 """What the API server writes for a pod that names none; a manifest that no API server has seen means the same."""
@@ -88,15 +89,32 @@ def _set_scheduler(work: Plan) -> None:
     needing = [holding for holding in work.allocations if holding.vendor.place.scheduler is not None]
     if not needing:
         if current in left and current != DEFAULT_SCHEDULER:
-            work.edits.fields["schedulerName"] = DEFAULT_SCHEDULER
+            _write_scheduler(
+                work,
+                DEFAULT_SCHEDULER,
+                f"{_vendors(work.allocations)} needs no scheduler of its own; remove it from the pod",
+            )
         return
     fitting = _common_schedulers(needing)
     if current in fitting:
         return
     if current == DEFAULT_SCHEDULER or current in left:
-        work.edits.fields["schedulerName"] = fitting[0]
+        advice = f"{_vendors(needing)} needs it; write it in the pod to avoid this warning"
+        _write_scheduler(work, fitting[0], advice)
         return
     _settle_conflict(work, current, fitting[0], {holding.vendor.place.conflict for holding in needing})
+
+
+def _write_scheduler(work: Plan, wanted: str, advice: str) -> None:
+    """Replace the default scheduler, or that of a vendor under which nothing will run."""
+    current = work.pod.spec.scheduler_name or DEFAULT_SCHEDULER
+    work.edits.fields["schedulerName"] = wanted
+    message = f"schedulerName set to {wanted} (was {current}): {advice}"
+    work.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current))
+
+
+def _vendors(allocations: Iterable[Allocation]) -> str:
+    return " and ".join(dict.fromkeys(allocation.vendor.name for allocation in allocations))
 
 
 def _own_schedulers(place: Place) -> tuple[str, ...]:
@@ -205,4 +223,4 @@ def _report_kept(work: Plan, what: str, wanted: str, field: str) -> None:
 
 
 def _short(text: str) -> str:
-    return text if len(text) <= 100 else f"{text[:99]}…"  # noqa: PLR2004
+    return shorten(text, 100)

@@ -9,50 +9,24 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from webhook import labels
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.admission.delivery import ENFORCE_LABEL
-from webhook.admission.overrides import OVERRIDES
 from webhook.admission.resolve import Resolution
 from webhook.admission.survey import Survey
-from webhook.mapping.model.guard import Guards
-from webhook.mapping.model.memo import Memo
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot, container_count
-from webhook.pod import NO_METADATA, Container, Pod, present
+from webhook.pod import NO_METADATA, Container, Pod, Resources, present
 
 MAX_CONTAINERS: Final = 32
+MAX_KEYS: Final = 256
+"""Labels, annotations and node selector keys of a pod; each is looked at."""
+
 MAX_FACTS: Final = 16 * 1024
 """Bytes. Honest pods have less; of others a few could take all the memory there is."""
 
-_ANNOTATIONS: Final = (*OVERRIDES, labels.SHIM, labels.GUARD)
 _encode: Final = msgspec.json.Encoder().encode
-
-
-class Asker(NamedTuple):
-    """A container that asks, as far as it tells whether a pod is plain.
-
-    Attributes:
-        init, position: where it stands.
-        guard: of the vendor under which it will run.
-        keeps: whether variables of the source's are kept.
-    """
-
-    init: bool
-    position: int
-    guard: Guards
-    keeps: bool
-
-    def variables(self, pod: Pod) -> bytes:
-        """Its variables in a pod with the same facts, undecoded."""
-        containers = pod.spec.init_containers or () if self.init else pod.spec.containers
-        return bytes(containers[self.position].env)
-
-    def harmless(self, variables: bytes) -> bool:
-        """Whether none of these matters."""
-        return not self.guard.concerns(variables) and not (self.keeps and present(msgspec.Raw(variables)))
 
 
 class Remembered(NamedTuple):
@@ -61,55 +35,41 @@ class Remembered(NamedTuple):
     Attributes:
         decision: on each of them, where its namespace enforces.
         marks: what stands in undecoded volumes or mounts that could meet a shim.
-        asking: the containers that ask.
+        looked_at: the containers whose variables count: whether it is an init container, and its position.
     """
 
     decision: Decision
-    marks: tuple[bytes, ...]
-    requested: tuple[Asker, ...]
+    marks: tuple[bytes, ...] = ()
+    looked_at: tuple[tuple[bool, int], ...] = ()
 
-    def serves(self, pod: Pod) -> bool:
-        """Whether a pod with the same facts is plain, but for its variables."""
+    def serves(self, pod: Pod, policy: Policy) -> bool:
+        """Whether a pod with the same facts is plain."""
         spec = pod.spec
         if spec.node_name is not None:
             return False
-        containers = spec.containers if spec.init_containers is None else [*spec.init_containers, *spec.containers]
-        lists = b"".join([spec.volumes, *[container.volume_mounts for container in containers]])
+        containers, init_containers = spec.containers, spec.init_containers or []
+        for init, position in self.looked_at:
+            if policy.watched_variables.among((init_containers if init else containers)[position].env):
+                return False
+        lists = b"".join([spec.volumes, *[container.volume_mounts for container in (*init_containers, *containers)]])
         return not any(mark in lists for mark in self.marks)
-
-    def variables(self, pod: Pod) -> tuple[bytes, ...]:
-        """Those of the containers that ask, undecoded."""
-        return tuple([one.variables(pod) for one in self.requested])
-
-    def harmless(self, variables: tuple[bytes, ...]) -> bool:
-        """Whether none of these matters."""
-        return all(one.harmless(text) for one, text in zip(self.requested, variables, strict=True))
 
     @property
     def size(self) -> int:
         """Bytes that it takes, about; measured: texts and findings grow as the patch does."""
-        return 2048 + 5 * len(self.decision.patch_json)
+        return 2048 + 3 * len(self.decision.patch_json)
 
 
-def recall(facts: bytes | None, pod: Pod, memo: Memo) -> Decision | None:
+def recall(facts: bytes | None, pod: Pod, policy: Policy) -> Decision | None:
     """The decision on a pod with the same facts, if this one is as plain."""
-    known: Remembered | None = memo.get(facts)
-    if known is None or not known.serves(pod):
-        return None
-    variables = known.variables(pod)
-    if variables != memo.seen(facts):
-        if not known.harmless(variables):
-            return None
-        memo.see(facts, variables)
-    return known.decision
+    known: Remembered | None = policy.memo.get(facts)
+    return known.decision if known is not None and known.serves(pod, policy) else None
 
 
-def remember(facts: bytes, pod: Pod, known: Remembered, memo: Memo) -> None:
+def remember(facts: bytes, pod: Pod, known: Remembered, policy: Policy) -> None:
     """Keeps the decision on a pod, if it is plain."""
-    variables = known.variables(pod)
-    if known.serves(pod) and known.harmless(variables):
-        memo.keep(facts, known, len(facts) + known.size)
-        memo.see(facts, variables)
+    if known.serves(pod, policy):
+        policy.memo.keep(facts, known, len(facts) + known.size)
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
@@ -118,29 +78,30 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     That a map or list is missing is a fact, too, for the patch. A pod to which a vendor's own webhook has added references is
     looked at closely each time.
     """
-    if container_count(pod) > MAX_CONTAINERS:
-        return None
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
-    annotations = namespace.annotations
+    keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, spec.node_selector) if texts])
+    if container_count(pod) > MAX_CONTAINERS or keys > MAX_KEYS:
+        return None
     if metadata.annotations and not policy.references.isdisjoint(metadata.annotations):
         return None
+    among = policy.read_keys.among
     try:
         facts = _encode(
             (
                 [_container(container) for container in spec.containers],
                 None if spec.init_containers is None else [_container(one) for one in spec.init_containers],
-                metadata.labels,
-                metadata.annotations,
+                None if metadata.labels is None else among(metadata.labels),
+                None if metadata.annotations is None else among(metadata.annotations),
                 metadata is NO_METADATA,
                 spec.scheduler_name,
                 spec.runtime_class_name,
-                spec.node_selector,
+                None if spec.node_selector is None else among(spec.node_selector),
                 spec.resource_claims,
                 present(spec.volumes),
                 spec.tolerations if present(spec.tolerations) else None,
                 spec.affinity if policy.cards and present(spec.affinity) else None,
                 namespace.labels.get(ENFORCE_LABEL),
-                [annotations.get(key) for key in _ANNOTATIONS] if annotations else None,
+                namespace.own,
                 context.pod_security_default,
                 context.user,
             )
@@ -164,27 +125,34 @@ def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tu
 
 
 def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy: Policy) -> Remembered:
-    """A decision to be remembered."""
+    """A decision on a pod that requests devices, to be remembered."""
     before = sum(container.init for container in seen.keys.containers)
-    asking = [
-        Asker(slot.kind == "initContainers", slot.position, vendor.guard, keeps=False)
-        for slot, vendor in left_alone(seen, resolution, policy)
-    ]
+    looked_at = [(slot.kind == "initContainers", slot.position) for slot, _ in left_alone(seen, resolution, policy)]
     for one in resolution.settled:
         position, init = one.requested.position, one.requested.keys.init
-        passes = resolution.passes(one)
-        keeps = any(each.translated and bool(each.requested.vendor.document.environment) for each in passes)
-        asking.append(Asker(init, position if init else position - before, passes[-1].target.guard, keeps))
-    return Remembered(decision, resolution.marks, tuple(asking))
+        looked_at.append((init, position if init else position - before))
+    return Remembered(decision, resolution.marks, tuple(looked_at))
 
 
 def _container(container: Container) -> tuple[Any, ...]:
     security = container.security_context
     return (
         container.name,
-        container.resources,
+        _resources(container.resources),
         present(container.env),
         b"{" in bytes(container.env_from),
         present(container.volume_mounts),
         security is not None and security.privileged,
+    )
+
+
+def _resources(resources: Resources | None) -> tuple[Any, ...] | None:
+    """The claims and the extended resources, whose names have a domain: no key is without one."""
+    if resources is None:
+        return None
+    limits, requests = resources.limits, resources.requests
+    return (
+        None if limits is None else [pair for pair in limits.items() if "/" in pair[0]],
+        None if requests is None else [pair for pair in requests.items() if "/" in pair[0]],
+        resources.claims,
     )

@@ -60,7 +60,7 @@ class Plan:
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
         stripped: variables that the guard has removed so far.
         reported_once: the findings of `report_once`.
-        concerned: whether a container's undecoded env could hold what guard and shim look for, once it was looked at.
+        searched: by path of a container, whether its undecoded env could hold a watched variable.
     """
 
     pod: Pod
@@ -74,7 +74,7 @@ class Plan:
     deliveries: dict[str, str] = field(default_factory=dict)
     stripped: int = 0
     reported_once: set[Finding] = field(default_factory=set)
-    concerned: dict[tuple[str, str], bool] = field(default_factory=dict)
+    searched: dict[str, bool] = field(default_factory=dict)
 
     def report_once(self, finding: Finding) -> None:
         """Add a finding that several containers cause, but that concerns the pod, once."""
@@ -82,10 +82,9 @@ class Plan:
             self.reported_once.add(finding)
             self.findings.append(finding)
 
-    def concerns(self, slot: Slot, vendor: Vendor) -> bool:
+    def watched(self, slot: Slot) -> bool:
         """Whether the env of a container has to be decoded: hundreds of variables are looked through once."""
-        looked = (slot.path, vendor.name)
-        known = self.concerned.get(looked)
+        known = self.searched.get(slot.path)
         if known is None:
-            known = self.concerned[looked] = vendor.guard.concerns(slot.container.env)
+            known = self.searched[slot.path] = self.policy.watched_variables.among(slot.container.env)
         return known

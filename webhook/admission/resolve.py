@@ -1,11 +1,12 @@
 """The whole pod: settle every requesting container, merge the keys of the pod, and read the result as a second pass would.
 
-This part depends only on the keys, the overrides and the policy, and pods come from templates: results are cached.
+This part depends only on the keys, the overrides and the policy.
 """
 
 from collections.abc import Container, Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property
+
+import msgspec
+from msgspec.structs import replace
 
 from webhook import labels
 from webhook.admission.collect import collect
@@ -23,8 +24,7 @@ from webhook.reasons import Reason
 from webhook.request import Dimension
 
 
-@dataclass(frozen=True)
-class Resolution:
+class Resolution(msgspec.Struct, frozen=True):
     """The resolution of a pod's keys.
 
     Attributes:
@@ -37,26 +37,26 @@ class Resolution:
     """
 
     settled: tuple[Settled, ...]
-    labels: dict[str, str | None] = field(default_factory=dict)
-    annotations: dict[str, str | None] = field(default_factory=dict)
+    labels: dict[str, str | None] = {}
+    annotations: dict[str, str | None] = {}
     findings: tuple[Finding, ...] = ()
     left: tuple[Left, ...] = ()
-    elsewhere: dict[int, Settled] = field(default_factory=dict)
+    elsewhere: dict[int, Settled] = {}
 
-    @cached_property
+    @property
     def vendors(self) -> tuple[Vendor, ...]:
         """The vendors whose keys are read or written, each once."""
         every = (*self.settled, *self.elsewhere.values())
         found = {vendor.name: vendor for one in every for vendor in (one.requested.vendor, one.target)}
         return tuple(found.values())
 
-    @cached_property
+    @property
     def marks(self) -> tuple[bytes, ...]:
         """What stands in undecoded volumes or mounts that could meet the shim of any of these vendors."""
         shims = [vendor.shim for vendor in self.vendors if vendor.shim is not None]
         return tuple(dict.fromkeys(mark for shim in shims for one in shim.deliveries for mark in one.marks))
 
-    @cached_property
+    @property
     def vendor_names(self) -> tuple[str, ...]:
         """The vendors whose keys request."""
         return tuple(dict.fromkeys(one.requested.vendor.name for one in self.settled))
@@ -72,33 +72,12 @@ class Resolution:
         return bool(self.labels or self.annotations or any(one.resources for one in self.settled))
 
 
-def resolve(keys: PodKeys, given: Overrides, policy: Policy, *, remember: bool = True) -> Resolution:
-    """The resolution of a pod's keys; remembered, the same object for the same keys.
+def resolve(keys: PodKeys, given: Overrides, policy: Policy) -> Resolution:
+    """The resolution of a pod's keys.
 
     Raises:
         Denied: a container is refused, or what would be written would be read differently.
     """
-    key = (keys, given)
-    known: Resolution | Finding | None = policy.memo.get(key)
-    if known is None:
-        try:
-            known = _resolve(keys, given, policy)
-        except Denied as refusal:
-            known = refusal.finding
-        if remember:
-            policy.memo.keep(key, known, _size(keys))
-    if isinstance(known, Finding):
-        raise Denied(known)
-    return known
-
-
-def _size(keys: PodKeys) -> int:
-    """The approximate size of a resolution in bytes; measured."""
-    texts = sum(len(key) + len(text) for key, text in (*keys.labels, *keys.annotations, *keys.node_selector))
-    return 1024 + texts + sum(len(one.name) + (4096 if one.resources else 128) for one in keys.containers)
-
-
-def _resolve(keys: PodKeys, given: Overrides, policy: Policy) -> Resolution:
     settled, left = _settle_all(keys, given, policy)
     try:
         return _checked(settled, left, keys, given, policy)

@@ -1,7 +1,9 @@
 """One container: its keys read, filled in, settled, and written for the target."""
 
 from collections.abc import Container, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from webhook import labels
 from webhook.admission.collect import ContainerRequest
@@ -23,8 +25,7 @@ from webhook.reasons import Reason
 from webhook.request import FREE, Dimension, Memory, Request
 
 
-@dataclass(slots=True)
-class Settled:
+class Settled(Struct):
     """The settled request of one container.
 
     Attributes:
@@ -46,10 +47,10 @@ class Settled:
     form: str
     filled: Defaults
     reading: Reading
-    resources: dict[str, Number | None] = field(default_factory=dict)
-    keys: list[tuple[Key, str, str]] = field(default_factory=list)
-    dropped: list[str] = field(default_factory=list)
-    findings: list[Finding] = field(default_factory=list)
+    resources: dict[str, Number | None] = {}
+    keys: list[tuple[Key, str, str]] = []
+    dropped: list[str] = []
+    findings: list[Finding] = []
 
     @property
     def translated(self) -> bool:

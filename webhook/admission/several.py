@@ -2,8 +2,9 @@
 
 import itertools
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from webhook.finding import Denied, deny
 from webhook.mapping.model.vendor import Vendor

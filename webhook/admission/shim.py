@@ -11,6 +11,7 @@ from typing import Final
 from webhook.admission.delivery import choose_delivery, deliver
 from webhook.admission.plan import Allocation, Plan
 from webhook.finding import Finding, deny
+from webhook.labels import SHIM
 from webhook.mapping.model.dynamic_loader import (
     KEPT_LIBRARY_PATH,
     LD_LIBRARY_PATH,
@@ -74,6 +75,7 @@ def _inject(work: Plan, holding: Allocation, shim: Shim) -> Delivery:
     if bare and shim.limit == "env":
         message = f"no shim was injected, the device plugin enforces the limit: {why}"
         work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
+        _report_unused(work, why)
         return NO_DELIVERY
     edits = work.edits.container(holding.slot)
     found = _find(work, holding, shim, edits)
@@ -94,8 +96,17 @@ def _leave_to_plugin(work: Plan, holding: Allocation, shim: Shim, unmet: Need) -
     if shim.refuse_unmet:
         raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
     work.deliveries[container] = "plugin"
-    message = f"{message}; the device plugin enforces it: {remedy} to use the shim"
-    work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
+    note = f"{message}; the device plugin enforces it: {remedy} to use the shim"
+    work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, note, container))
+    _report_unused(work, f"{message}: {remedy}")
+
+
+def _report_unused(work: Plan, why: str) -> None:
+    """Warn where the namespace wants a delivery that a container does not get."""
+    wanted = work.context.namespace.annotations.get(SHIM)
+    if wanted == "hostPath":
+        message = f"the namespace's annotation {SHIM}: {wanted} has no effect: {why}"
+        work.report_once(Finding(Reason.DELIVERY_UNUSED, message, None, SHIM, wanted))
 
 
 def _amount_text(request: Request, dimension: Need) -> str:
@@ -104,7 +115,7 @@ def _amount_text(request: Request, dimension: Need) -> str:
 
 def _find(work: Plan, holding: Allocation, shim: Shim, edits: ContainerEdits) -> Found:
     """The variables of the container that the shim may write, without those that the guard has taken away."""
-    if not work.concerns(holding.slot, holding.vendor):
+    if not work.watched(holding.slot):
         return _NOTHING
     found: dict[str, list[tuple[int, EnvVar]]] = {}
     for index, entry in enumerate(decode_env(holding.slot.container.env)):

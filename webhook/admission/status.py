@@ -19,9 +19,14 @@ _encode = msgspec.json.Encoder().encode
 
 def status_of(work: Plan, resolution: Resolution) -> dict[str, Any]:
     """The status of one pod, as plain data with a stable order of keys."""
-    containers = {
-        one.requested.name: _container(one, work.deliveries.get(one.requested.name)) for one in resolution.settled
-    }
+    notes: dict[str | None, list[str]] = {}
+    for finding in work.findings:
+        if finding.reason.note:
+            notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
+    containers: dict[str, Any] = {}
+    for settled in resolution.settled:
+        name = settled.requested.name
+        containers[name] = _container(settled, work.deliveries.get(name), notes.get(name))
     return {"policy": work.policy.digest, "containers": containers}
 
 
@@ -38,17 +43,17 @@ def _amounts(request: Request) -> dict[str, Any]:
     }
 
 
-def _container(one: Settled, delivery: str | None) -> dict[str, Any]:
+def _container(one: Settled, delivery: str | None, notes: list[str] | None) -> dict[str, Any]:
     requested, allocated = _amounts(one.reading.request), _amounts(one.request)
     entry: dict[str, Any] = {
         "vendor": one.requested.vendor.name,
-        "asked": {said.key: said.text for said in one.requested.all_key_values.values()},
+        "keys": {said.key: said.text for said in one.requested.all_key_values.values()},
         "request": requested,
     }
     if allocated != requested:
         entry["allocation"] = allocated
     if one.filled:
-        entry["filled"] = {dimension: default.origin for dimension, default in one.filled.items()}
+        entry["defaults"] = {dimension: default.origin for dimension, default in one.filled.items()}
     if one.translated:
         entry["target"] = one.target.name
     written = {name: format_value(number) for name, number in one.resources.items() if number is not None}
@@ -57,4 +62,6 @@ def _container(one: Settled, delivery: str | None) -> dict[str, Any]:
         entry["written"] = written
     if delivery:
         entry["shim"] = delivery
+    if notes:
+        entry["notes"] = notes
     return entry

@@ -1,6 +1,5 @@
 """The GPU keys of a pod and their places: the part of a pod that decides, small enough to be a cache key."""
 
-import itertools
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
@@ -80,12 +79,16 @@ class Survey(NamedTuple):
     refusal: Finding | None = None
 
 
+NOTHING_FOUND: Final = Survey(PodKeys(()), (), asks=False)
+"""The survey of a pod that is not looked through."""
+
+
 def survey(pod: Pod, policy: Policy) -> Survey:
     """Find the GPU keys of a pod; their number and length are checked first."""
     try:
         return _survey(pod, policy)
     except Denied as refusal:
-        return Survey(PodKeys(()), (), asks=False, refusal=refusal.finding)
+        return NOTHING_FOUND._replace(refusal=refusal.finding)
 
 
 def _survey(pod: Pod, policy: Policy) -> Survey:
@@ -131,17 +134,17 @@ def _resource_words(
     if resources is None:
         return (), []
     limits, requests = resources.limits or {}, resources.requests or {}
-    exact = policy.resources.exact
+    exact, owners = policy.resources.exact, policy.resources.owners
     found: list[tuple[str, str | None, str | None]] = []
     strange: list[str] = []
-    there = limits if limits.keys() >= requests.keys() else {**limits, **requests}
-    for key in policy.resources.possible(there):
-        if key in exact or policy.resources.owners(key):
+    for key in limits if limits.keys() >= requests.keys() else {**limits, **requests}:
+        if "/" not in key:
+            continue
+        if key in exact or owners(key):
             _check_word(key, "", room - len(found))
             found.append((key, _text(limits.get(key)), _text(requests.get(key))))
-    if len(there) > len(found):
-        known = {key for key, _, _ in found}
-        strange = list(itertools.islice((key for key in there if "/" in key and key not in known), most))
+        elif len(strange) < most:
+            strange.append(key)
     return tuple(sorted(found)), sorted(strange)
 
 
@@ -164,10 +167,10 @@ def _check_word(key: str, value: str, room: int) -> None:
     """Deny more or longer keys than any pod needs: later steps work on all of them."""
     if room <= 0:
         raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU keys: remove those that it does not need")
-    for text, most, what in ((key, MAX_KEY, "name"), (value, MAX_VALUE, "value")):
-        if len(text) > most:
-            message = f"the {what} {text[:40]!r}… of a GPU key has {len(text)} characters: write at most {most}"
-            raise deny(Reason.TOO_MANY, message)
+    if len(key) > MAX_KEY or len(value) > MAX_VALUE:
+        what, text, most = ("name", key, MAX_KEY) if len(key) > MAX_KEY else ("value", value, MAX_VALUE)
+        message = f"the {what} {text[:40]!r}… of a GPU key has {len(text)} characters: write at most {most}"
+        raise deny(Reason.TOO_MANY, message)
 
 
 def _check_names(all_slots: tuple[Slot, ...]) -> None:

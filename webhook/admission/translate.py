@@ -1,6 +1,6 @@
 """A request written for another vendor: as it is, without what the target lets drop, or with memory by the device."""
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from webhook.admission.cards import card_under, missing_card, too_large
 from webhook.admission.collect import ContainerRequest

@@ -2,8 +2,8 @@
 
 import asyncio
 import ipaddress
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 from urllib.parse import urlsplit
 
 from webhook.cluster.client.api import Api, ApiError, Object
@@ -51,28 +51,43 @@ async def _service(
     query = {"labelSelector": f"kubernetes.io/service-name={service.name}"}
     try:
         found = await read_object(api, below, ServiceObject)
-        endpoints = await list_objects(api, slices, EndpointSlice, query)
+        endpoints = _endpoints(await list_objects(api, slices, EndpointSlice, query))
     except ApiError as error:
         return Missing(str(error)), NOT_TRIED
-    port = next((one for one in found.spec.ports if one.port == service.port), None)
-    every = [
-        (endpoint.ready, endpoint.addresses[0], number)
-        for one in endpoints
-        for endpoint in one.endpoints or ()
-        for number in (one.number(None if port is None else port.name),)
-        if endpoint.addresses
-    ]
-    ready = [(host, number) for is_ready, host, number in every if is_ready]
-    backend = Backend(len(ready), len(every) - len(ready))
+    ready = [endpoint for endpoint in endpoints if endpoint.ready]
+    backend = Backend(len(ready), len(endpoints) - len(ready))
+    port = next((port for port in found.spec.ports if port.port == service.port), None)
     if port is None:
         return backend, Missing(f"the Service {service.namespace}/{service.name} has no port {service.port}")
-    hosts = [(host, number) for host, number in ready[:MOST_ENDPOINTS] if number is not None]
+    hosts = [
+        (endpoint.address, number)
+        for endpoint in ready[:MOST_ENDPOINTS]
+        if (number := endpoint.slice.number(port.name)) is not None
+    ]
     if _is_address(found.spec.cluster_ip):
         hosts.insert(0, (found.spec.cluster_ip, service.port))
     if not ready or not hosts:
         return backend, Missing("there is no address to connect to")
     name = f"{service.name}.{service.namespace}.svc"
     return backend, await asyncio.gather(*(handshake(host, number, name, authorities) for host, number in hosts))
+
+
+class _Endpoint(NamedTuple):
+    """A replica behind a Service, in the slice that has the numbers of its ports."""
+
+    address: str
+    ready: bool
+    slice: EndpointSlice
+
+
+def _endpoints(slices: Iterable[EndpointSlice]) -> list[_Endpoint]:
+    """The endpoints that have an address; the first of several is as good as any."""
+    return [
+        _Endpoint(endpoint.addresses[0], endpoint.ready, part)
+        for part in slices
+        for endpoint in part.endpoints or ()
+        if endpoint.addresses
+    ]
 
 
 def _is_address(text: str) -> bool:

@@ -52,7 +52,7 @@ CHECKS: Final = (
         registration.selectors,
     ),
     Check(
-        "reach",
+        "match-conditions",
         "registration",
         "does every name of the policy let a pod through",
         "`list` `mutatingwebhookconfigurations`",
@@ -99,6 +99,13 @@ CHECKS: Final = (
         "are there GPU pods in opted-in namespaces that the webhook has not seen",
         "`list` `pods` of these namespaces",
         pods.untouched,
+    ),
+    Check(
+        "notes",
+        "pods",
+        "what did the webhook note in the status of pods, without a warning",
+        "`list` `pods` of opted-in namespaces",
+        pods.notes,
     ),
     Check(
         "dry-run",

@@ -1,5 +1,6 @@
 """Checks of namespaces and pods: which have opted in, which were missed, and whether a pod is really changed."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final
 
@@ -18,7 +19,7 @@ from webhook.labels import MODE, STATUS
 from webhook.mapping.model.owned import Keys
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
-from webhook.reasons import Reason
+from webhook.reasons import BY_CODE, Reason
 
 _MODES: Final = {mode.value for mode in Mode}
 _SHOWN: Final = 10
@@ -33,26 +34,26 @@ def namespaces(facts: Facts) -> Result:
         return unread("the namespaces", missing, "list namespaces")
     key = facts.policy.settings.opt_in_label
     odd = [
-        f"{one.name}: {text}"
-        for one in facts.namespaces
-        for text in unread_keys("namespace", one.labels, one.annotations, key)
+        f"{namespace.name}: {finding.message}"
+        for namespace in facts.namespaces
+        for finding in unread_keys("namespace", namespace.labels, namespace.annotations, facts.policy)
     ]
     of_pods = [
-        f"{name}/{pod.metadata.name}: {text}"
+        f"{name}/{pod.metadata.name}: {finding.message}"
         for name, pods in facts.pods.items()
         for pod in (() if isinstance(pods, Missing) else pods)
-        for text in unread_keys("pod", pod.metadata.labels or {}, pod.metadata.annotations or {})
+        for finding in unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, facts.policy)
     ]
     odd += [*of_pods[:_SHOWN], *([f"and {len(of_pods) - _SHOWN} more"] if of_pods[_SHOWN:] else [])]
     odd += [
-        f"{one.name}: {MODE}={one.labels[MODE]} is not a mode: treated as warn; write {', '.join(sorted(_MODES))}"
-        for one in chosen
-        if one.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
+        f"{namespace.name}: {MODE}={namespace.labels[MODE]} is not a mode: treated as warn; write {', '.join(sorted(_MODES))}"
+        for namespace in chosen
+        if namespace.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
     ]
     odd += [
-        f"{one.name}: has opted in, but is never touched"
-        for one in facts.namespaces
-        if one.labels.get(key) == "enabled" and one not in chosen
+        f"{namespace.name}: has opted in, but is never touched"
+        for namespace in facts.namespaces
+        if namespace.labels.get(key) == "enabled" and namespace not in chosen
     ]
     if odd:
         return warning(
@@ -93,6 +94,29 @@ def untouched(facts: Facts) -> Result:
     return ok(f"no GPU pod was missed ({counted(seen, 'pod')} with GPU keys)")
 
 
+def notes(facts: Facts) -> Result:
+    """What the status annotations of pods note, by namespace."""
+    chosen = opted_in_namespaces(facts)
+    if isinstance(chosen, Missing):
+        return unread("the namespaces", chosen, "list namespaces")
+    lines, unseen = [], []
+    for space in chosen:
+        pods = facts.pods.get(space.name, Missing("not tried"))
+        if isinstance(pods, Missing):
+            unseen.append(f"{space.name}: {pods.why}")
+            continue
+        found = Counter(reason for pod in pods for reason in _noted(pod))
+        counts = sorted(found.items(), key=lambda count: count[0].code)
+        if counts:
+            texts = [f"{reason.code} ({reason.value.title}) in {counted(n, 'pod')}" for reason, n in counts]
+            lines.append(f"{space.name}: {', '.join(texts)}")
+    if unseen:
+        return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces")
+    if lines:
+        return ok("the webhook noted something on pods that needs no action; for more: vgpu-webhook codes CODE", *lines)
+    return ok("the webhook noted nothing on pods")
+
+
 def dry_run(facts: Facts) -> Result:
     """Whether a pod that the API server creates as a dry run is really changed."""
     trial = facts.trial
@@ -111,7 +135,7 @@ def dry_run(facts: Facts) -> Result:
             f"{what} is created unchanged: the webhook is not called",
             hint=f"see the webhook configuration above; {logs}",
         )
-    # All refusals have the same status; only their text shows who refuses.
+    # All denials have the same status; only their text shows who denies.
     if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, AUDIT)):
         return error(
             "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs}"
@@ -124,12 +148,12 @@ def dry_run(facts: Facts) -> Result:
         return error(f"{what} is denied by the webhook", trial.message, hint=hint)
     if "hostPath" in trial.message:
         return error(
-            f"{what} is refused because of the shim's volume",
+            f"{what} is denied because of the shim's volume",
             trial.message,
             hint="set podSecurityDefault in the settings to the default of this cluster",
         )
     return warning(
-        f"{what} is refused, but not by the webhook",
+        f"{what} is denied, but not by the webhook",
         trial.message,
         hint="needed for this check: create pods there (dry run)",
     )
@@ -145,9 +169,32 @@ def _titled(namespace: Namespace) -> str:
     return namespace.name if mode in {None, Mode.ENFORCE.value} else f"{namespace.name} ({mode})"
 
 
+class _NotedContainer(msgspec.Struct):
+    notes: list[str] = []
+
+
+class _Status(msgspec.Struct):
+    containers: dict[str, _NotedContainer] = {}
+
+
+def _noted(pod: Pod) -> set[Reason]:
+    """The reasons of the notes in a pod's status; none if it is not the webhook's."""
+    try:
+        status = msgspec.json.decode((pod.metadata.annotations or {}).get(STATUS, "{}"), type=_Status)
+    except msgspec.DecodeError:
+        return set()
+    codes = (note.partition(":")[0] for container in status.containers.values() for note in container.notes)
+    return {BY_CODE[code] for code in codes if code in BY_CODE}
+
+
 def _carries(pod: Pod, let_through: MatchedNames) -> bool:
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    sides = [side for one in containers if one.resources for side in (one.resources.limits, one.resources.requests)]
+    sides = [
+        side
+        for container in containers
+        if container.resources
+        for side in (container.resources.limits, container.resources.requests)
+    ]
     names = (name for side in sides for name in side or ())
     return let_through.has_pod(names, (*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())))
 
@@ -162,8 +209,8 @@ def _missed(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         pod,
         metadata=msgspec.structs.replace(
             metadata,
-            annotations=_without(metadata.annotations, [one.annotations for one in owned]),
-            labels=_without(metadata.labels, [one.labels for one in owned]),
+            annotations=_without(metadata.annotations, [marks.annotations for marks in owned]),
+            labels=_without(metadata.labels, [marks.labels for marks in owned]),
         ),
         spec=msgspec.structs.replace(spec, node_name=None),
     )

@@ -19,7 +19,7 @@ from webhook.cluster.registration.selector import selects
 from webhook.doctor.facts import Facts, address_of
 from webhook.doctor.result import Missing, Result, error, listed, ok, unread, warning
 from webhook.doctor.targets import opted_in_namespaces
-from webhook.labels import KEEP_SELECTORS
+from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES
 
 NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
 LOGS: Final = "kubectl logs --namespace {release} --selector app.kubernetes.io/component=webhook"
@@ -96,9 +96,11 @@ def matched_names(facts: Facts) -> Result:
         if not ours[name].get("matchConditions"):
             more.append(f"{name}: every pod, for it has no match conditions")
             continue
-        through = matched_names_in(ours[name])
+        through = matched_names_in(found, ours[name], want.matched_names)
         if through is None:
-            lacking.append(f"{name}: its condition {WORDS} is not one that this version writes: it cannot be compared")
+            lacking.append(
+                f"{name}: its condition {WORDS} is not made from the names in the annotation {MATCHED_NAMES}"
+            )
             continue
         lacking += [f"{name}: {one}" for one in through.lacks(want.matched_names)]
         more += [f"{name}: {one}" for one in want.matched_names.lacks(through)]
@@ -114,34 +116,34 @@ def matched_names(facts: Facts) -> Result:
 
 
 def order(facts: Facts) -> Result:
-    """Whether webhooks that have to see our changes are called after ours."""
+    """Whether webhooks that have to see our changes are called after ours: the API server calls them by name."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
-    earlier = sorted(
-        (one for one in facts.configurations if _name(one) < NAME and _concerns(one, facts)),
-        key=_name,
-    )
+    others = sorted((other for other in facts.configurations if _concerns(other, facts)), key=_name)
+    earlier = [other for other in others if _name(other) < NAME]
     places = [vendor.place for vendor in facts.policy.in_force]
     schedulers = {name for place in places for name in (place.scheduler, *place.schedulers) if name}
-    too_early = [one for one in earlier if schedulers & _services(one)]
-    if too_early:
+    blind = [
+        f"{_name(other)} is answered by {', '.join(sorted(answering))}"
+        for other in earlier
+        if (answering := schedulers & _services(other))
+    ]
+    if blind:
         return error(
             "the webhook of a scheduler is called before ours, and does not see what we write",
-            *(f"{_name(one)} is answered by {', '.join(sorted(schedulers & _services(one)))}" for one in too_early),
+            *blind,
             hint=f"rename it so that it sorts after {NAME}: configurations are called by name",
         )
-    once = [one for one in earlier if not _again(one)]
-    if once:
+    called_once = [_name(other) for other in earlier if not _again(other)]
+    if called_once:
         return warning(
-            f"called before ours, and not again after: {listed([_name(one) for one in once])}",
+            f"called before ours, and not again after: {listed(called_once)}",
             hint=f"if it acts on GPU keys: set reinvocationPolicy: IfNeeded, or a name after {NAME}",
         )
-    after = [one for one in facts.configurations if _name(one) > NAME and _concerns(one, facts)]
-    return ok(
-        f"called before all others that change pods ({len(after)})"
-        if not earlier
-        else "what comes first is called again"
-    )
+    if earlier:
+        return ok("what comes first is called again")
+    later = sum(_name(other) > NAME for other in others)
+    return ok(f"called before all others that change pods ({later})")
 
 
 def _whole(facts: Facts) -> Object | Result:
@@ -188,8 +190,8 @@ def _printed(facts: Facts) -> str:
     webhooks = [] if isinstance(facts.registered, Missing | None) else [*webhooks_of(facts.registered).values()]
     address = address_of(webhooks[0]) if webhooks else None
     if isinstance(address, Service):
-        return f"vgpu-webhook webhook configuration --service {address.namespace}/{address.name}"
-    return f"vgpu-webhook webhook configuration --{f'url {address}' if address else 'service NS/NAME'}"
+        return f"vgpu-webhook registration --service {address.namespace}/{address.name}"
+    return f"vgpu-webhook registration --{f'url {address}' if address else 'service NS/NAME'}"
 
 
 def _after_change(facts: Facts) -> str:

@@ -68,30 +68,50 @@ def _words(pod: Pod, container: Container, policy: Policy) -> _Words | None:
 
 
 def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: Finding) -> Iterator[Container]:
-    """The container with other numbers of its words: what the refusal is about first, and the nearest number first."""
+    """The container with other numbers of its keys, the likeliest first.
+
+    In this order: a share in place of a fraction of a device, the nearest numbers that the vendor takes, a count of one
+    device, and less of the keys that the vendor does not take together.
+    """
     words = _words(pod, container, policy)
     if words is None:
         return
-    vendor = words.vendor
-    refusing = form_of(vendor, words.all)
-    by_form = denial.reason is Reason.REFUSED_BY_VENDOR and refusing is not None and refusing.deny is not None
-    too_large = denial.reason is Reason.TOO_LARGE
+    form = form_of(words.vendor, words.all)
+    refusing = (
+        form if denial.reason is Reason.REFUSED_BY_VENDOR and form is not None and form.deny is not None else None
+    )
     yield from _as_share(container, words, denial)
-    if not by_form or "{above}" in ((refusing.deny if refusing else None) or ""):
-        for said in sorted(words.key_values.values(), key=lambda one: one.key != denial.field):
-            for number in _numbers(vendor, said, words, policy.largest_card, too_large=too_large):
-                yield _with_number(container, said.key, number)
-    missing = denial.reason is Reason.ZERO_DEVICES
-    conditions: tuple[Condition, ...] = refusing.when if by_form and refusing is not None else ()
-    for name in vendor.by_dimension["devices"]:
-        word = vendor.keys[name]
-        if word.place == "resource" and (missing or any(_needs(condition, name) for condition in conditions)):
-            binding = {key: value for said in words.key_values.values() for key, value in said.binding}
-            key = words.key_values[name].key if name in words.key_values else spelling(word, binding)
-            yield _with_number(container, key, 1)
-    for condition in conditions:
+    if refusing is None or "{above}" in (refusing.deny or ""):
+        yield from _with_legal_numbers(container, words, policy, denial)
+    yield from _with_count(container, words, refusing, missing=denial.reason is Reason.ZERO_DEVICES)
+    if refusing is not None:
+        yield from _without_refused(container, words, refusing)
+
+
+def _with_legal_numbers(container: Container, words: _Words, policy: Policy, denial: Finding) -> Iterator[Container]:
+    """The container with the nearest number of one key that its vendor takes: the denied key first."""
+    too_large = denial.reason is Reason.TOO_LARGE
+    for value in sorted(words.key_values.values(), key=lambda value: value.key != denial.field):
+        for number in _numbers(words.vendor, value, words, policy.largest_card, too_large=too_large):
+            yield _with_number(container, value.key, number)
+
+
+def _with_count(container: Container, words: _Words, refusing: Form | None, *, missing: bool) -> Iterator[Container]:
+    """The container with a count of one device, if it is missing, or if the refusing form is for requests without it."""
+    conditions = () if refusing is None else refusing.when
+    for name in words.vendor.by_dimension["devices"]:
+        key = words.vendor.keys[name]
+        if key.place == "resource" and (missing or any(_needs(condition, name) for condition in conditions)):
+            binding = {variable: text for value in words.key_values.values() for variable, text in value.binding}
+            spelled = words.key_values[name].key if name in words.key_values else spelling(key, binding)
+            yield _with_number(container, spelled, 1)
+
+
+def _without_refused(container: Container, words: _Words, refusing: Form) -> Iterator[Container]:
+    """The container without one of the keys whose presence makes the form refuse it."""
+    for condition in refusing.when:
         for name in condition.keys:
-            if name in words.key_values and condition.present:
+            if condition.present and name in words.key_values:
                 yield _with_number(container, words.key_values[name].key, None)
 
 

@@ -1,6 +1,6 @@
-"""The cluster around a server: what it follows there, and the webhook configuration that it reconciles.
+"""The cluster around a server: the objects that it follows, and the webhook configuration that it reconciles.
 
-After the first complete read, no review depends on the cluster's availability: what was last known stays in force.
+After the first complete read, no review depends on the cluster's availability: the last known state stays in force.
 """
 
 import asyncio
@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.metrics_core import Metric
 from structlog.typing import FilteringBoundLogger
 
 from certs.report import Report as CertificateNotice
@@ -20,10 +20,11 @@ from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.configuration.verdict import Verdict
 from webhook.cluster.doubts import Doubts, DoubtsError
 from webhook.cluster.namespaces import Namespaces, NamespaceView
+from webhook.cluster.registration.config import Mode
 from webhook.cluster.registration.desired import NAME, Site, desired_from
 from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of
 from webhook.cluster.registration.peers import known_to_peers
-from webhook.cluster.registration.reconciler import Mode, Reconciler
+from webhook.cluster.registration.reconciler import Reconciler
 from webhook.cluster.registration.report import Report
 from webhook.cluster.registration.watch import bundles_in, watch_registration
 from webhook.cluster.secret import NAME as SECRET
@@ -33,6 +34,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
 from webhook.replica.certificates import Certificates
+from webhook.replica.cluster_metrics import policy_metrics, recheck_metric, registration_metrics, watch_metrics
 from webhook.server.logs import Throttle
 from webhook.server.mutate import Current, NotNowError
 
@@ -41,11 +43,11 @@ REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhoo
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this replica is, and what it maintains there.
+    """The installation that a replica belongs to.
 
     Attributes:
-        release_namespace: the webhook's own, with the ConfigMaps of the policy.
-        site: how API servers reach it.
+        release_namespace: the webhook's own namespace, with the ConfigMaps of the policy.
+        site: how API servers reach the webhook.
         registration: who maintains the webhook configuration.
         owner: the ClusterRole of the release, if there is one: it owns the webhook configuration.
     """
@@ -72,14 +74,14 @@ class InCluster:
         self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
         self._doubts = Doubts(self._namespaces.ask)
         self._stale_lines = Throttle(1, 60.0)
-        # Only selectors that we keep ourselves are known to choose by labels.
-        self._chosen = place.registration is Mode.MANAGED
+        # Selectors that another system maintains may not select by labels.
+        self._managed = place.registration is Mode.MANAGED
         self._live = LivePolicy(
             api,
             place.release_namespace,
             log,
             in_force=self._in_force,
-            told=self._told,
+            report=self._report_verdicts,
             notice=lambda subject, reason, message: self._notices.put_nowait((subject, reason, message)),
             owner=place.owner,
         )
@@ -89,7 +91,7 @@ class InCluster:
             api,
             self._site,
             desired_from(builtin),
-            self._tell,
+            self._report_registration,
             mode=place.registration,
             owner=place.owner,
             sure=certificates.sure,
@@ -97,7 +99,7 @@ class InCluster:
             serving=lambda: certificates.failure() is None,
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
-        self._keeps_none = place.registration is Mode.OFF
+        self._off = place.registration is Mode.OFF
         self._certificates = certificates
         self._secret = secret
         certificates.republished = self._republished
@@ -125,7 +127,7 @@ class InCluster:
             tasks.create_task(self._write_events())
             await self.synced()
             await self._certificates.published.wait()
-            if not self._keeps_none:
+            if not self._off:
                 tasks.create_task(self._registrar.run())
                 await self._certificates.served()
                 self._registrar.check()
@@ -171,11 +173,11 @@ class InCluster:
         try:
             found = _namespace(await self._doubts.ask(namespace.name, lambda view: not self.doubted(_namespace(view))))
         except DoubtsError as error:
-            if self._chosen:
+            if self._managed:
                 raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
             return namespace
-        if not self.doubted(found) and (left_out := self._stale_lines.passes(namespace.name)) is not None:
-            self._log.warning("namespace_stale", namespace=namespace.name, left_out=left_out)
+        if not self.doubted(found) and (suppressed := self._stale_lines.passes(namespace.name)) is not None:
+            self._log.warning("namespace_stale", namespace=namespace.name, suppressed=suppressed)
         return found
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
@@ -200,56 +202,15 @@ class InCluster:
 
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
-        age = GaugeMetricFamily(
-            "vgpu_webhook_watch_age_seconds", "Since the API server was last heard of a kind.", labels=("kind",)
-        )
-        for what, seconds in self._ages():
-            if seconds is not None:
-                age.add_metric((what,), seconds)
-        yield age
-        accepted = GaugeMetricFamily(
-            "vgpu_webhook_config_map_accepted",
-            "1 where the document in a ConfigMap is in force, 0 where it was rejected.",
-            labels=("config_map",),
-        )
-        for verdict in self._verdicts:
-            accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
-        yield accepted
-        yield GaugeMetricFamily(
-            "vgpu_webhook_config_maps_lost",
-            "ConfigMaps that vanished without anybody's act, of which the last good document is still in force.",
-            value=len(self._live.lost),
-        )
-        doubts = CounterMetricFamily(
-            "vgpu_webhook_namespace_doubts",
-            "Calls for namespaces that were known as not opted in, by what the API server said then.",
-            labels=("found",),
-        )
-        doubts.add_metric(("stale",), self._doubts.stale)
-        doubts.add_metric(("confirmed",), self._doubts.confirmed)
-        doubts.add_metric(("unanswered",), self._doubts.unanswered)
-        yield doubts
-        if self._keeps_none:
-            return
-        repairs = CounterMetricFamily(
-            "vgpu_webhook_configuration_repairs",
-            "How often the webhook configuration was repaired after others had changed or deleted it.",
-            labels=("change",),
-        )
-        for change, count in self._registrar.repairs.items():
-            repairs.add_metric((change.name.lower(),), count)
-        yield repairs
-        desired = GaugeMetricFamily(
-            "vgpu_webhook_configuration_as_desired",
-            "1 where the webhook configuration in the cluster has every pod treated that the policy is for.",
-        )
-        if self._registrar.as_desired is not None:
-            desired.add_metric((), float(self._registrar.as_desired))
-        yield desired
+        yield from watch_metrics(self._ages())
+        yield from policy_metrics(self._verdicts, len(self._live.lost))
+        yield recheck_metric(self._doubts)
+        if not self._off:
+            yield from registration_metrics(self._registrar)
 
     @property
     def _watches_registration(self) -> bool:
-        return not self._keeps_none or self._certificates.watched
+        return not self._off or self._certificates.watched
 
     def _namespaces_changed(self) -> None:
         self._registrar.namespaces_changed()
@@ -259,7 +220,7 @@ class InCluster:
         self._registrar.check()
 
     async def _first_look(self) -> None:
-        """That there is no webhook configuration is no change that anybody would be told of."""
+        """Note the webhook configuration at first: the watch reports no change if there is none."""
         await self._registrations.synced.wait()
         self._certificates.observe(bundles_in(self._registrations))
 
@@ -281,10 +242,10 @@ class InCluster:
         self._reach = matched_names_of(policy)
         self._registrar.adopt(desired_from(policy))
 
-    def _told(self, verdicts: Sequence[Verdict]) -> None:
+    def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:
         self._verdicts = tuple(verdicts)
 
-    def _tell(self, notice: Report) -> None:
+    def _report_registration(self, notice: Report) -> None:
         log = self._log.warning if notice.warning else self._log.info
         log("registration", kind=notice.kind.value, message=notice.message)
         if notice.warning:

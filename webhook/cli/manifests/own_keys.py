@@ -1,4 +1,4 @@
-"""Keys of our own in manifests that nobody reads where they stand."""
+"""Labels and annotations of the webhook that have no effect where they are in manifests."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,33 +7,35 @@ from webhook.admission.own_keys import unread_keys
 from webhook.cli.manifests.manifest import Manifest, ManifestError
 from webhook.cli.manifests.simulate import namespaces_in
 from webhook.cli.manifests.workloads import KubeObject, kube_object, list_items, pod_places
+from webhook.finding import Finding
+from webhook.mapping.model.policy import Policy
 
 
-def own_key_warnings(manifests: list[Manifest], opt_in: str) -> Iterator[str]:
-    """What is wrong with labels and annotations of ours on the namespaces, pods and templates of pods in manifests.
+def own_key_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
+    """Warn of the webhook's labels and annotations without effect on namespaces, pods and pod templates.
 
     Args:
         manifests: of any kind.
-        opt_in: the label by which a namespace opts in.
+        policy: as for `unread_keys`.
     """
     for manifest in manifests:
         try:
-            one = kube_object(manifest, manifest.data)
-            for item in list_items(one) or [one]:
-                yield from (f"{manifest.source}: {item.title}: {text}" for text in _of(item, opt_in))
+            obj = kube_object(manifest, manifest.data)
+            for item in list_items(obj) or [obj]:
+                yield from (f"{manifest.source}: {item.title}: {finding.message}" for finding in _of(item, policy))
         except ManifestError:
-            continue  # it is documents that are checked, and this is none
+            continue  # not an object: only documents are checked for errors
 
 
-def _of(item: KubeObject, opt_in: str) -> Iterator[str]:
-    for space in namespaces_in(item):
-        yield from unread_keys("namespace", space.labels, space.annotations, opt_in)
+def _of(item: KubeObject, policy: Policy) -> Iterator[Finding]:
+    for namespace in namespaces_in(item):
+        yield from unread_keys("namespace", namespace.labels, namespace.annotations, policy)
     for place in pod_places(item, ()):
         template: Any = item.data
         for part in place.path:
             template = template.get(part) if isinstance(template, dict) else None
         metadata = template.get("metadata") if isinstance(template, dict) else None
-        yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"))
+        yield from unread_keys("pod", _texts(metadata, "labels"), _texts(metadata, "annotations"), policy)
 
 
 def _texts(metadata: object, key: str) -> dict[str, str]:

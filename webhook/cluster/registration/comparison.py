@@ -26,7 +26,7 @@ from webhook.cluster.registration.desired import (
 from webhook.cluster.registration.match_conditions import WORDS
 from webhook.cluster.registration.observed import foreign_terms, matched_names_in, webhooks_of
 from webhook.cluster.registration.selector import selects
-from webhook.labels import ENABLED, KEEP_SELECTORS, MODE
+from webhook.labels import ENABLED, KEEP_SELECTORS, MATCHED_NAMES, MODE
 
 LONGEST_VALUE: Final = 200
 """Bytes of a value that a message repeats."""
@@ -89,7 +89,10 @@ def differences(
         Difference(name, *fault)
         for name in (ENFORCE, AUDIT)
         for fault in (
-            _of_webhook(found[name], made[name], want, site, () if kept else opted_in_as(name, want, opted_in))
+            [
+                *_of_webhook(found[name], made[name], want, site, () if kept else opted_in_as(name, want, opted_in)),
+                *_of_conditions(configuration, found[name], made[name], want),
+            ]
             if name in found
             else [("", "is missing", Severity.NO_VERSION_WRITES)]
         )
@@ -165,7 +168,6 @@ def _of_webhook(
     if "v1" not in (found.get("admissionReviewVersions") or ()):
         yield "admissionReviewVersions", "has no v1 among its admissionReviewVersions", Severity.NO_VERSION_WRITES
     yield from _of_selector(found, made, want, namespaces)
-    yield from _of_conditions(found, made, want)
     if site.address and _address(found) != _address(made):
         yield "clientConfig", f"calls {_address(found)}, not {_address(made)}", Severity.KEEPS_OUT
     if not by_der(site.ca_bundle).keys() <= by_der(bundle_of(found)).keys():
@@ -206,7 +208,7 @@ def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequenc
         )
 
 
-def _of_conditions(found: Object, made: Object, want: Desired) -> Iterator[_Fault]:
+def _of_conditions(configuration: Object, found: Object, made: Object, want: Desired) -> Iterator[_Fault]:
     conditions = [one for one in found.get("matchConditions") or () if isinstance(one, dict)]
     if not conditions:
         return
@@ -224,11 +226,11 @@ def _of_conditions(found: Object, made: Object, want: Desired) -> Iterator[_Faul
                 f"has a match condition {one['name']} that differs from what this version writes",
                 Severity.KEEPS_OUT,
             )
-    let_through = matched_names_in(found)
+    let_through = matched_names_in(configuration, found, want.matched_names)
     if let_through is None:
         yield (
             WORDS,
-            f"has a match condition {WORDS!r} that this version does not write, and cannot compare",
+            f"has a match condition {WORDS!r} that is not made from the names in the annotation {MATCHED_NAMES}",
             Severity.KEEPS_OUT,
         )
     elif missing := let_through.lacks(want.matched_names):

@@ -12,7 +12,7 @@ from typing import Final
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.match_conditions import conditions
 from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of
-from webhook.labels import ENABLED, INJECT, MODE, WRITTEN_BY
+from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
 
 NAME: Final = "00-vgpu-webhook"
@@ -121,16 +121,16 @@ def registration(
         version: of the program that writes it; None for a configuration that is maintained by hand.
         foreign: by the name of a webhook, foreign terms to keep in its namespace selector.
     """
-    metadata: Object = {"name": NAME}
+    annotations = {MATCHED_NAMES: want.matched_names.as_json}
     if version is not None:
-        metadata["annotations"] = {WRITTEN_BY: f"{version} {want.digest}"}
+        annotations[WRITTEN_BY] = f"{version} {want.digest}"
     if site.inject_ca_from is not None:
-        metadata.setdefault("annotations", {})[INJECT_CA_FROM] = site.inject_ca_from
+        annotations[INJECT_CA_FROM] = site.inject_ca_from
     kept = foreign or {}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
-        "metadata": metadata,
+        "metadata": {"name": NAME, "annotations": annotations},
         "webhooks": [
             {"name": name, "failurePolicy": failure_policy, "namespaceSelector": selector, **_alike(want, site)}
             for name, failure_policy, selector in (

@@ -1,16 +1,15 @@
-"""The match conditions of the webhook configuration: matched names as CEL for the API server, and parsed back from it.
+"""The match conditions of the webhook configuration: matched names as CEL for the API server.
 
 A pod that they let through is sent to the webhook, and held back if the webhook cannot be reached; other pods are not
 affected. The API server limits the cost of CEL per pod, where a list of constants is one look-up, whatever its length.
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from webhook.cluster.registration.matched_names import MatchedNames, names_set
+from webhook.cluster.registration.matched_names import MatchedNames
 
-WORDS: Final = "gpu-words"
+WORDS: Final = "gpu-keys"
 """The condition that depends on the policy."""
 
 LONGEST: Final = 100_000
@@ -40,14 +39,6 @@ _EXPRESSION: Final = """\
 ))"""
 
 _OR: Final = "\n  || "
-_LIST: Final = r"\[([^\]]*)\]"
-_PATTERN: Final = r"\.matches\('\^\(([^']*)\)\$'\)"
-_DOMAINS: Final = re.compile(rf"\bname\.split\('/'\)\[0\] in {_LIST}")
-_NAMES: Final = re.compile(rf"\bname in {_LIST}")
-_PREFIXES: Final = re.compile(rf"{_LIST}\.exists\(prefix,")
-_NAME_PATTERNS: Final = re.compile(rf"\bname{_PATTERN}")
-_KEYS: Final = re.compile(rf"\bkey in {_LIST}")
-_KEY_PATTERNS: Final = re.compile(rf"\bkey{_PATTERN}")
 
 
 def conditions(let_through: MatchedNames) -> list[dict[str, str]]:
@@ -65,16 +56,6 @@ def expression(let_through: MatchedNames) -> str:
     """A CEL expression that is true for the pods to let through; the same text for the same names."""
     resources = _OR.join(_resource_tests(let_through)) or "false"
     return _EXPRESSION.format(resources=resources, keys=_OR.join(_key_tests(let_through)) or "false")
-
-
-def parse(text: str) -> MatchedNames | None:
-    """The names that an expression was made from; None if `expression` did not make it, or it was changed since."""
-    parsed = names_set(
-        prefixes=[*(f"{domain}/" for domain in _listed(_DOMAINS, text)), *_listed(_PREFIXES, text)],
-        names=[*_listed(_NAMES, text), *_globs(_NAME_PATTERNS, text)],
-        keys=[*_listed(_KEYS, text), *_globs(_KEY_PATTERNS, text)],
-    )
-    return parsed if expression(parsed) == text else None
 
 
 def _resource_tests(let_through: MatchedNames) -> Iterator[str]:
@@ -110,12 +91,3 @@ def _list_text(values: Iterable[str]) -> str:
 def _pattern_text(globs: Iterable[str]) -> str:
     alternatives = "|".join(glob.replace(".", "[.]").replace("*", ".*") for glob in sorted(globs))
     return f".matches('^({alternatives})$')"
-
-
-def _listed(where: re.Pattern[str], text: str) -> list[str]:
-    return [value for listed in where.findall(text) for value in re.findall(r"'([^']*)'", listed)]
-
-
-def _globs(where: re.Pattern[str], text: str) -> list[str]:
-    alternatives = [one for found in where.findall(text) for one in found.split("|")]
-    return [one.replace(".*", "*").replace("[.]", ".") for one in alternatives]

@@ -4,17 +4,23 @@ Resources match by prefix, so that pods with misspelled keys are let through and
 match by whole keys or patterns, never by a bare domain: half of the domains of GPU keys occur on ordinary pods, too.
 """
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
+
+import msgspec
 
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation.glob import glob_pattern
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_./*-]+")
 """The characters of names, and ``*``. The API server stores no pod with others, so nothing has to be let through."""
+
+MAX_TEXT: Final = 100_000
+"""Characters of names as JSON: longer ones would not fit into match conditions, where each name takes more of them."""
 
 _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 
@@ -79,6 +85,16 @@ class MatchedNames:
         """Whether a pod with these resources, labels and annotations is let through."""
         return any(map(self.has_resource, resources)) or any(map(self.has_key, keys))
 
+    @cached_property
+    def as_json(self) -> str:
+        """The names as JSON, the same text for the same names; `parse_names` reads it back."""
+        data = {
+            "prefixes": sorted(self._prefixes()),
+            "names": sorted(self.names | self.name_patterns),
+            "keys": sorted(self.keys | self.key_patterns),
+        }
+        return json.dumps(data, indent=1)  # one name to a line, as in the match conditions
+
     def _prefixes(self) -> Iterator[str]:
         yield from (f"{domain}/" for domain in self.domains)
         yield from self.prefixes
@@ -128,6 +144,17 @@ def names_set(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: 
         keys=frozenset(key for key in legal_keys if "*" not in key),
         key_patterns=frozenset(key for key in legal_keys if "*" in key),
     )
+
+
+def parse_names(text: Any) -> MatchedNames | None:
+    """The names that a text was made from by `MatchedNames.as_json`; None for anything else."""
+    if not isinstance(text, str) or len(text) > MAX_TEXT:
+        return None
+    try:
+        data = msgspec.json.decode(text, type=dict[str, list[str]])
+        return names_set(**data)
+    except (msgspec.DecodeError, TypeError):
+        return None
 
 
 def _legal(name: str) -> bool:

@@ -10,9 +10,9 @@ from certs.pem import by_der
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.ca_bundles import bundle_of, injected
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAMESPACE_NAME, Desired, Terms
-from webhook.cluster.registration.match_conditions import WORDS, parse
-from webhook.cluster.registration.matched_names import MatchedNames
-from webhook.labels import ENABLED, INJECT, MODE, WRITTEN_BY
+from webhook.cluster.registration.match_conditions import WORDS, expression
+from webhook.cluster.registration.matched_names import MatchedNames, parse_names
+from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES
 
 _STAMP: Final = re.compile(r"(\S+) (\S+)")
@@ -67,8 +67,7 @@ def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
         configuration: from the API server.
         opt_in: the reader's own opt-in label; the writer's may be another.
     """
-    annotations = _dict(_dict(configuration.get("metadata")).get("annotations"))
-    stamp = _STAMP.fullmatch(str(annotations.get(WRITTEN_BY, "")))
+    stamp = _STAMP.fullmatch(str(_annotations(configuration).get(WRITTEN_BY, "")))
     webhooks = webhooks_of(configuration)
     ours = {name: webhooks[name] for name in (ENFORCE, AUDIT) if name in webhooks}
     foreign: dict[str, Terms] = {
@@ -78,7 +77,7 @@ def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
     by_others = injected(configuration)
     if stamp is None:
         return Observed(foreign=foreign, authorities=bundles, injected=by_others)
-    made_from = {_made_from(webhook, stamp[2], opt_in) for webhook in ours.values()}
+    made_from = {_made_from(configuration, webhook, stamp[2], opt_in) for webhook in ours.values()}
     whole = len(ours) == len((ENFORCE, AUDIT)) and len(made_from) == 1
     return Observed(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign, bundles, by_others)
 
@@ -88,16 +87,29 @@ def webhooks_of(configuration: Object) -> dict[str, Object]:
     return {str(one.get("name")): one for one in map(_dict, _list(configuration.get("webhooks")))}
 
 
-def matched_names_in(webhook: Object) -> MatchedNames | None:
-    """The names in the match conditions of a webhook; None if this program did not write them, or they were changed."""
+def matched_names_in(
+    configuration: Object, webhook: Object, expected: MatchedNames | None = None
+) -> MatchedNames | None:
+    """The names in the match conditions of a webhook: those in the annotation, if the conditions are made from them.
+
+    Args:
+        configuration: from the API server.
+        webhook: one of its webhooks.
+        expected: names that are recognized without the annotation.
+
+    Returns:
+        None if the annotation is missing, or it or the conditions were changed.
+    """
     named = {one.get("name"): one.get("expression") for one in map(_dict, _list(webhook.get("matchConditions")))}
-    expression = named.get(WORDS)
-    return parse(expression) if isinstance(expression, str) else None
+    for names in (parse_names(_annotations(configuration).get(MATCHED_NAMES)), expected):
+        if names is not None and expression(names) == named.get(WORDS):
+            return names
+    return None
 
 
-def _made_from(webhook: Object, digest: str, opt_in: str) -> Desired | None:
+def _made_from(configuration: Object, webhook: Object, digest: str, opt_in: str) -> Desired | None:
     let_through, its_opt_in, timeout = (
-        matched_names_in(webhook),
+        matched_names_in(configuration, webhook),
         _opt_in(webhook, opt_in),
         webhook.get("timeoutSeconds"),
     )
@@ -138,6 +150,10 @@ def _spares_the_cluster(term: Object) -> bool:
 
 def _expressions(webhook: Object) -> list[Object]:
     return [_dict(term) for term in _list(_dict(webhook.get("namespaceSelector")).get("matchExpressions"))]
+
+
+def _annotations(configuration: Object) -> Object:
+    return _dict(_dict(configuration.get("metadata")).get("annotations"))
 
 
 def _dict(value: Any) -> Object:

@@ -52,24 +52,10 @@ class Guards:
         rules: in the order of the document. The first that catches a key decides, so an exception (``allow``)
             precedes the rule that it is an exception from.
         places: the rules by name, for each place that has any.
-        watched: finds guarded variables, and those of the shim, in undecoded JSON; None without any.
     """
 
     rules: tuple[GuardRule, ...] = ()
     places: Mapping[GuardPlace, GuardIndex] = field(default_factory=dict)
-    watched: re.Pattern[bytes] | None = None
-
-    def concerns(self, raw_env: bytes) -> bool:
-        """Return whether an undecoded ``env`` list may hold a guarded variable, or one that the shim writes.
-
-        A fast check with false positives but no false negatives, so that hundreds of ordinary variables stay undecoded.
-        An escape may hide any name; few manifests have one.
-        """
-        if self.watched is None or not raw_env:
-            return False
-        text = bytes(raw_env)
-        # Searching for one byte is ten times as fast as for two, and most manifests have no backslash.
-        return self.watched.search(text) is not None or (b"\\" in text and b"\\u" in text)
 
     def guarded(self, name: str, place: GuardPlace = "env") -> bool:
         """Return whether a rule lists this variable, annotation or label."""
@@ -114,7 +100,7 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path
 
     Args:
         models: the entries of the document.
-        shim: the vendor's shim: its variables are watched, too, and none of its own values may be caught.
+        shim: the vendor's shim: none of its own values may be caught.
         path: the path of the list in the document.
     """
     lists = guard_lists()
@@ -128,8 +114,7 @@ def compile_guards(models: Sequence[schema.Guard], shim: Shim | None, path: Path
             found += [*_rule_problems(model, rule)] or _shim_problems(rule, shim)
         problems += [Problem(problem.message, (*path, index, *problem.path), problem.hint) for problem in found]
     places = {place: _index(rules, place) for place in PLACES if any(rule.place == place for rule in rules)}
-    variables = (name for rule in rules if rule.place == "env" for name in rule.names)
-    return Guards(tuple(rules), places, _watch({*(shim.names if shim is not None else ()), *variables})), problems
+    return Guards(tuple(rules), places), problems
 
 
 def guards_own_keys(guards: Guards, keys: Mapping[GuardPlace, Sequence[str]], path: Path) -> Iterator[Problem]:
@@ -181,14 +166,6 @@ def _list_problems(model: schema.Guard, lists: Mapping[str, GuardList]) -> Itera
 
 def _pattern(name: str) -> re.Pattern[str]:
     return re.compile(glob_pattern(name), re.DOTALL)
-
-
-def _watch(names: set[str]) -> re.Pattern[bytes] | None:
-    if not names:
-        return None
-    # A pattern that begins with `*` has no literal beginning: it makes every list with a name in it match.
-    beginnings = sorted({re.escape(name.split("*", 1)[0]) for name in names})
-    return re.compile(rf'"name"\s*:\s*"(?:{"|".join(beginnings)})'.encode())
 
 
 def _rule_problems(model: schema.Guard, rule: GuardRule) -> Iterator[Problem]:

@@ -1,5 +1,6 @@
 """The policy: all vendors and settings, compiled; immutable, shared by reviews, identified by a digest of its documents."""
 
+import itertools
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +16,9 @@ from webhook.mapping.model.memo import Memo
 from webhook.mapping.model.names import Names, Owner, conflicts, index
 from webhook.mapping.model.near_misses import Nearness, nearness
 from webhook.mapping.model.owned import Owned, union
+from webhook.mapping.model.read_keys import ReadKeys, read_keys
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
+from webhook.mapping.model.watched_variables import WatchedVariables
 from webhook.quantity import MIB, QuantityError, parse_quantity
 
 SETTINGS: Final = "settings"
@@ -81,6 +84,25 @@ class Policy:
         """The annotations by which a vendor's own webhook makes a pod refer to ConfigMaps."""
         keys = (vendor.document.config_maps for vendor in self.vendors.values())
         return frozenset(key for key in keys if key is not None)
+
+    @cached_property
+    def read_keys(self) -> ReadKeys:
+        """The labels, annotations and node selector keys of a pod that can matter to a decision."""
+        card_labels = (label for labels in self.card_labels.values() for label in labels)
+        return read_keys(self.vendors.values(), card_labels)
+
+    @cached_property
+    def watched_variables(self) -> WatchedVariables:
+        """The variables of a container that the guard, the shim or the device plugin of a vendor has a part in."""
+        names = (
+            (
+                *(name for rule in vendor.guard.rules if rule.place == "env" for name in rule.names),
+                *(vendor.shim.names if vendor.shim is not None else ()),
+                *vendor.document.environment,
+            )
+            for vendor in self.vendors.values()
+        )
+        return WatchedVariables(itertools.chain.from_iterable(names))
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:

@@ -69,10 +69,13 @@ class Delivery:
     def meets(self, raw: bytes) -> bool:
         """Return whether an undecoded list of volumes or mounts may hold one of its names or paths.
 
-        Like `Guards.concerns`, a fast check without false negatives.
+        Like `WatchedVariables.among`, a fast check without false negatives.
         """
         text = bytes(raw)
-        return any(mark in text for mark in self.marks)
+        for mark in self.marks:  # noqa: SIM110  (a generator takes three times as long)
+            if mark in text:
+                return True
+        return False
 
 
 NO_DELIVERY: Final = Delivery("none")

@@ -4,9 +4,10 @@ A fraction below 1 is a share of a GPU (``0.3`` for 30 %); a size far beyond any
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from typing import Final
+
+from msgspec.structs import replace
 
 from webhook.mapping.model.vendor import Key, Vendor
 from webhook.mapping.requests.denials import spelling

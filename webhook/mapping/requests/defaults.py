@@ -1,9 +1,10 @@
 """Defaults → keys: the defaults that fill or complete a container's request, and the keys of its vendor that express them."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from dataclasses import replace
 from itertools import combinations
 from typing import TypeAlias, TypeVar
+
+from msgspec.structs import replace
 
 from webhook.finding import Denied
 from webhook.mapping.model.vendor import Default, Derived, Form, Key, Vendor
@@ -185,6 +186,8 @@ def _counts(vendor: Vendor, key_values: KeyValues, defaults: Defaults) -> list[i
 
 def _spelled_out(vendor: Vendor, key_values: KeyValues, reading: Reading, read_form: ReadForm) -> Reading | None:
     """Add keys for what was filled by value; None if no key can express it, or one would change the rest."""
+    if not reading.filled:
+        return reading
     form = reading.form
     extended = dict(key_values)
     filled: dict[Dimension, Default] = {}

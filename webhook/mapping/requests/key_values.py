@@ -1,16 +1,16 @@
 """A vendor's keys and values as they are in one container, before they are read."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from typing import TypeAlias
+
+import msgspec
 
 from webhook.mapping.document.key_template import Binding
 from webhook.mapping.model.vendor import Form, NamePart, Row, Vendor
 from webhook.quantity import Number, exact_text
 
 
-@dataclass(frozen=True, slots=True)
-class KeyValue:
+class KeyValue(msgspec.Struct, frozen=True, gc=False):
     """One key and its value in a pod.
 
     Attributes:

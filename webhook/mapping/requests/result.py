@@ -1,8 +1,9 @@
 """The result of reading a container's keys: the request, and how defaults, corrections and roundings contributed to it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TypeAlias
+
+import msgspec
 
 from webhook.finding import Finding
 from webhook.mapping.model.vendor import Default, Form
@@ -14,8 +15,7 @@ Defaults: TypeAlias = Mapping[Dimension, Default]
 """The default of each dimension that has one."""
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(msgspec.Struct, frozen=True, gc=False):
     """The meaning of a container's keys.
 
     Attributes:
@@ -33,9 +33,9 @@ class Reading:
     form: Form
     request: Request
     specified: frozenset[Dimension] = frozenset()
-    corrections: Mapping[str, Number] = field(default_factory=dict)
-    filled: Defaults = field(default_factory=dict)
-    added: KeyValues = field(default_factory=dict)
+    corrections: Mapping[str, Number] = {}
+    filled: Defaults = {}
+    added: KeyValues = {}
     passed_over: tuple[Dimension, ...] = ()
     findings: tuple[Finding, ...] = ()
     spelled: Request | None = None

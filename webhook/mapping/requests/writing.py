@@ -1,8 +1,10 @@
 """Request → keys: write a request in the first form of a target that reads back as the same, or say why none does."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
+
+import msgspec
 
 from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
@@ -16,8 +18,7 @@ from webhook.quantity import MAX_VALUE, Number
 from webhook.request import ALL, DIMENSIONS, FREE, Dimension, Memory, Percent, Request, Size
 
 
-@dataclass(frozen=True, slots=True)
-class Written:
+class Written(msgspec.Struct, frozen=True, gc=False):
     """A request in a target's keys.
 
     Attributes:

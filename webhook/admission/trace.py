@@ -1,0 +1,112 @@
+"""Every step of one decision, for explanations: what `decide` does, with the results between, and on past a denial.
+
+Pure like `decide`, and never part of a review.
+"""
+
+from typing import NamedTuple
+
+from webhook.admission.collect import ContainerRequest, collect
+from webhook.admission.context import Context
+from webhook.admission.decision import Decision, untouched
+from webhook.admission.eligibility import skip_reason
+from webhook.admission.engine import Steps, in_mode, take_steps
+from webhook.admission.left_alone import Left
+from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults, overrides_of, target_of
+from webhook.admission.settle import Settled, settle
+from webhook.finding import Denied
+from webhook.mapping.model.policy import Policy
+from webhook.mapping.requests.reading import read
+from webhook.mapping.requests.result import Reading
+from webhook.pod import Pod
+
+
+class ContainerTrace(NamedTuple):
+    """How far one requesting container got; in a denied pod, as far as it gets alone.
+
+    Attributes:
+        requested: the container and its keys.
+        settled: what it gets; None if it is denied or left unchanged.
+        left: why it is left unchanged; None if it is not.
+        reading: what its keys mean; None if they mean nothing, or it is left unchanged.
+    """
+
+    requested: ContainerRequest
+    settled: Settled | None = None
+    left: Left | None = None
+    reading: Reading | None = None
+
+
+class Trace(NamedTuple):
+    """Every step of one decision.
+
+    Attributes:
+        decision: what `decide` returns.
+        enforced: what it would return if the namespace enforced.
+        skipped: the pod is not eligible, and no further step is taken; `decision` has the reason.
+        overrides: of the pod and its namespace.
+        steps: the results of the further steps, as far as they went.
+        containers: the requesting containers, in order; None if their keys cannot be collected: two vendors', or no
+            quantities.
+    """
+
+    decision: Decision
+    enforced: Decision
+    skipped: bool
+    overrides: Overrides
+    steps: Steps
+    containers: tuple[ContainerTrace, ...] | None
+
+
+def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
+    """Trace the decision on a pod that is being created; the arguments are those of `decide`."""
+    overrides, steps = overrides_of(pod, context, policy), Steps()
+    reason = skip_reason(pod, context, policy)
+    if reason is not None:
+        decision = untouched(reason)
+        return Trace(decision, decision, skipped=True, overrides=overrides, steps=steps, containers=())
+    enforced = take_steps(pod, context, policy, steps=steps)
+    containers = _containers(steps, overrides, policy)
+    return Trace(
+        in_mode(enforced, pod, context),
+        enforced,
+        skipped=False,
+        overrides=overrides,
+        steps=steps,
+        containers=containers,
+    )
+
+
+def _containers(steps: Steps, overrides: Overrides, policy: Policy) -> tuple[ContainerTrace, ...] | None:
+    resolution = steps.resolution
+    if resolution is not None:
+        settled = [ContainerTrace(one.requested, settled=one, reading=one.reading) for one in resolution.settled]
+        left = [ContainerTrace(one.requested, left=one) for one in resolution.left]
+        return tuple(sorted((*settled, *left), key=lambda container: container.requested.position))
+    try:
+        return tuple(_alone(requested, overrides, policy) for requested in collect(steps.survey.keys, policy))
+    except Denied:
+        return None
+
+
+def _alone(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> ContainerTrace:
+    """What becomes of one container of a denied pod, regardless of the others."""
+    try:
+        settled = settle(requested, overrides, policy)
+    except Denied:
+        return ContainerTrace(requested, reading=_reading(requested, overrides, policy))
+    if isinstance(settled, Left):
+        return ContainerTrace(requested, left=settled)
+    return ContainerTrace(requested, settled, reading=settled.reading)
+
+
+def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> Reading | None:
+    """What the keys mean, where they mean something that the target cannot express."""
+    vendor = requested.vendor
+    try:
+        target, _ = target_of(vendor, overrides, policy)
+        namespace, _ = namespace_defaults(overrides, policy)
+        defaults, _ = defaults_for(vendor, target, namespace)
+        home = target is vendor
+        return read(vendor, requested.key_values, defaults, policy.largest_card, requested.name, home=home)
+    except Denied:
+        return None

@@ -1,0 +1,69 @@
+"""Metrics of what a replica follows and maintains in a cluster, made anew at each scrape."""
+
+from collections.abc import Iterable, Iterator
+
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
+
+from webhook.cluster.configuration.verdict import Verdict
+from webhook.cluster.doubts import Doubts
+from webhook.cluster.registration.reconciler import Reconciler
+
+
+def watch_metrics(ages: Iterable[tuple[str, float | None]]) -> Iterator[Metric]:
+    """The seconds since the API server was last heard of each kind; None: not yet."""
+    age = GaugeMetricFamily(
+        "vgpu_webhook_watch_age_seconds", "Since the API server was last heard of a kind.", labels=("kind",)
+    )
+    for kind, seconds in ages:
+        if seconds is not None:
+            age.add_metric((kind,), seconds)
+    yield age
+
+
+def policy_metrics(verdicts: Iterable[Verdict], lost: int) -> Iterator[Metric]:
+    """The ConfigMaps whose documents are in force, and the number of those that vanished."""
+    accepted = GaugeMetricFamily(
+        "vgpu_webhook_config_map_accepted",
+        "1 if the document in a ConfigMap is in force, 0 if it was rejected.",
+        labels=("config_map",),
+    )
+    for verdict in verdicts:
+        accepted.add_metric((verdict.config_map.name,), float(verdict.accepted))
+    yield accepted
+    yield GaugeMetricFamily(
+        "vgpu_webhook_config_maps_lost",
+        "ConfigMaps that vanished without a deletion; their last good documents stay in force.",
+        value=lost,
+    )
+
+
+def recheck_metric(doubts: Doubts) -> Metric:
+    """The calls for namespaces that were known as not opted in."""
+    metric = CounterMetricFamily(
+        "vgpu_webhook_namespace_rechecks",
+        "Calls for namespaces that were known as not opted in, by what the API server reported then.",
+        labels=("result",),
+    )
+    metric.add_metric(("stale",), doubts.stale)
+    metric.add_metric(("confirmed",), doubts.confirmed)
+    metric.add_metric(("unanswered",), doubts.unanswered)
+    return metric
+
+
+def registration_metrics(reconciler: Reconciler) -> Iterator[Metric]:
+    """The repairs of the webhook configuration, and whether it is as desired."""
+    repairs = CounterMetricFamily(
+        "vgpu_webhook_configuration_repairs",
+        "How often the webhook configuration was repaired after others had changed or deleted it.",
+        labels=("change",),
+    )
+    for change, count in reconciler.repairs.items():
+        repairs.add_metric((change.name.lower(),), count)
+    yield repairs
+    desired = GaugeMetricFamily(
+        "vgpu_webhook_configuration_as_desired",
+        "1 if the webhook configuration sends every pod here that the policy is for.",
+    )
+    if reconciler.as_desired is not None:
+        desired.add_metric((), float(reconciler.as_desired))
+    yield desired
