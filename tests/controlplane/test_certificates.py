@@ -200,7 +200,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
 
         lines = one.get("/readyz?verbose")
         assert "certificate: serving" in lines
-        assert "certificate: authority" in lines
+        assert "certificate: ca" in lines
 
 
 @pytest.mark.parametrize("count", [4, pytest.param(10, marks=pytest.mark.deep)])
