@@ -38,10 +38,10 @@ class _Response(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defa
     audit_annotations: Mapping[str, str] = {}
 
 
-class _Review(msgspec.Struct, frozen=True, gc=False, rename="camel"):
-    response: _Response
+class _Review(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True):
     api_version: str = API_VERSION
     kind: str = KIND
+    response: _Response
 
 
 _encode = msgspec.json.Encoder().encode
@@ -63,7 +63,7 @@ def encode_answer(uid: str, decision: Decision) -> bytes:
         None if denial is None else _status(denial),
         decision.audit,
     )
-    return _encode(_Review(response))
+    return _encode(_Review(response=response))
 
 
 def _status(denial: Finding) -> _Status:
