@@ -295,10 +295,10 @@ def check_shown(place: Place, authorities: int) -> None:
     told = json.loads(shown.stdout)
     assert told["served"]["address"] == f"127.0.0.1:{place.port}"
     assert told["served"].get("stored") is True, told["served"]
-    states = [one["state"] for one in told["authorities"]]
+    states = [one["state"] for one in told["cas"]]
     assert (states.count("current"), states.count("retired")) == (1, authorities)
     both = ["audit.vgpu-webhook.io", "enforce.vgpu-webhook.io"]
-    assert all(one["trustedBy"] == both for one in told["authorities"])
+    assert all(one["trustedBy"] == both for one in told["cas"])
     assert "PRIVATE KEY" not in shown.stdout
 
 
