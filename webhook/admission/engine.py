@@ -18,8 +18,9 @@ from webhook.admission.placement import place_pod
 from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.references import drop_references
-from webhook.admission.resolve import Resolution, resolve
-from webhook.admission.settle import Settled
+from webhook.admission.resolution import Resolution
+from webhook.admission.resolve import resolve
+from webhook.admission.settled import Settled
 from webhook.admission.shim import inject_shim
 from webhook.admission.status import status_of, status_text
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey

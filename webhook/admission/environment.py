@@ -3,8 +3,8 @@
 from fractions import Fraction
 
 from webhook.admission.plan import Allocation, Plan
-from webhook.admission.resolve import Resolution
-from webhook.admission.settle import Settled
+from webhook.admission.resolution import Resolution
+from webhook.admission.settled import Settled
 from webhook.finding import Finding
 from webhook.mapping.requests.key_values import format_value
 from webhook.pod import decode_env

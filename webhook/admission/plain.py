@@ -13,7 +13,7 @@ import msgspec
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.admission.delivery import ENFORCE_LABEL
-from webhook.admission.resolve import Resolution
+from webhook.admission.resolution import Resolution
 from webhook.admission.survey import Survey
 from webhook.labels import PREFIX
 from webhook.mapping.model.policy import Policy

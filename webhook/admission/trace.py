@@ -5,14 +5,16 @@ Pure like `decide`, and never part of a review.
 
 from typing import NamedTuple
 
-from webhook.admission.collect import ContainerRequest, collect
+from webhook.admission.collect import collect
+from webhook.admission.container_request import ContainerRequest
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import skip_reason
 from webhook.admission.engine import Steps, in_mode, take_steps
 from webhook.admission.left_alone import Left
 from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults, overrides_of, target_of
-from webhook.admission.settle import Settled, settle
+from webhook.admission.settle import settle
+from webhook.admission.settled import Settled
 from webhook.finding import Denied
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read

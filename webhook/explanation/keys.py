@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from webhook import labels
-from webhook.admission.collect import ContainerRequest
-from webhook.admission.settle import Settled
+from webhook.admission.container_request import ContainerRequest
+from webhook.admission.settled import Settled
 from webhook.explanation.model import (
     Amount,
     From,
