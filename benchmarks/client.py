@@ -51,7 +51,9 @@ class Sample:
 
 
 @dataclass(slots=True)
-class _Connection:
+class Connection:
+    """A connection, what of its review is not sent yet, and what of the answer is received."""
+
     tls: ssl.SSLSocket
     begun: float = 0.0
     unsent: memoryview = field(default_factory=lambda: memoryview(b""))
@@ -71,14 +73,14 @@ class Client:
         if authority is None:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
-        self._connections: dict[int, _Connection] = {}
+        self._connections: dict[int, Connection] = {}
         for _ in range(connections):
             raw = socket.create_connection((server.host, server.port))
             raw.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, SEND_BUFFER)
             raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             tls = context.wrap_socket(raw, server_hostname="localhost")
             tls.settimeout(0)
-            self._connections[tls.fileno()] = _Connection(tls)
+            self._connections[tls.fileno()] = Connection(tls)
             self._poll.register(tls.fileno(), select.EPOLLIN)
 
     def close(self) -> None:
@@ -100,7 +102,7 @@ class Client:
                 connection = self._connections[descriptor]
                 if events & select.EPOLLOUT:
                     self._send(connection)
-                if events & select.EPOLLIN and self._answered(connection):
+                if events & select.EPOLLIN and self.answered(connection):
                     latencies.append(time.perf_counter() - connection.begun)
                     self._ask(connection)
             now = time.perf_counter()
@@ -110,7 +112,7 @@ class Client:
         self._finish()
         return Sample(len(latencies), elapsed, cpu, latencies)
 
-    def _ask(self, connection: _Connection) -> None:
+    def _ask(self, connection: Connection) -> None:
         connection.unsent = memoryview(self._request(next(self._bodies)))
         connection.begun = time.perf_counter()
         self._send(connection)
@@ -125,7 +127,7 @@ class Client:
         )
         return head.encode() + body
 
-    def _send(self, connection: _Connection) -> None:
+    def _send(self, connection: Connection) -> None:
         descriptor = connection.tls.fileno()
         while connection.unsent:
             try:
@@ -137,7 +139,8 @@ class Client:
         self._poll.modify(descriptor, select.EPOLLIN)
 
     @staticmethod
-    def _answered(connection: _Connection) -> bool:
+    def answered(connection: Connection) -> bool:
+        """Receive, and return whether an answer is complete."""
         try:
             connection.received += connection.tls.recv(READ)
         except ssl.SSLWantReadError:
@@ -163,6 +166,6 @@ class Client:
             connection.tls.settimeout(10)
             while connection.unsent:
                 connection.unsent = connection.unsent[connection.tls.send(connection.unsent) :]
-            while not self._answered(connection):
+            while not self.answered(connection):
                 pass
             connection.tls.settimeout(0)

@@ -6,18 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from benchmarks.owners import DEPLOYMENT, INDEXED_JOB, JOB, STATEFUL_SET, Owner
 from benchmarks.trace import trace
-from benchmarks.workloads import (
-    AMOUNT,
-    DEPLOYMENT,
-    INDEXED_JOB,
-    JOB,
-    STATEFUL_SET,
-    Owner,
-    Template,
-    small_template,
-    template,
-)
+from benchmarks.workloads import AMOUNT, Template, small_template, template
 from webhook import labels
 
 SMALL: Final = 6_000
@@ -74,11 +65,19 @@ def different(*, large: bool = False) -> Stream:
     Of amounts there are eight million, for 90 and 89,999 have no common divisor.
     """
     size = LARGE if large else SMALL
-    amounts = (f'{10 + number % 90}","nvidia.com/gpumem":"{10_000 + number % 89_999}' for number in itertools.count())
+    amounts = (
+        f'{10 + number % 90}","nvidia.com/gpumem":"{canonical(10_000 + number % 89_999)}'
+        for number in itertools.count()
+    )
     bodies = _each_once(template(DEPLOYMENT, DIFFERENT_GPU, size), amounts)
     if large:
         return Stream(f"all different, {size // 1000} KB", bodies, 2.8, large=True)
     return Stream("all different", bodies, 3.2, below_peer=True)
+
+
+def canonical(number: int) -> str:
+    """A whole number below a million as an API server sends it."""
+    return str(number) if number % 1000 else f"{number // 1000}k"
 
 
 def _one_template(sent: Template) -> Iterator[bytes]:

@@ -43,7 +43,9 @@ class TraceRequest(NamedTuple):
 
     @property
     def _ordinary(self) -> dict[str, str]:
-        return {"cpu": f"{self.cpu}m", "memory": f"{self.memory}Mi"}
+        """CPU and memory, in the canonical form in which an API server sends every quantity."""
+        cpu = f"{self.cpu}m" if self.cpu % 1000 else str(self.cpu // 1000)
+        return {"cpu": cpu, "memory": f"{self.memory}Mi" if self.memory % 1024 else f"{self.memory // 1024}Gi"}
 
     @property
     def hami(self) -> Mapping[str, str]:

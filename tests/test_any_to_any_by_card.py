@@ -1,11 +1,11 @@
 """Any vendor's requests in any other's keys, where the pod selects its card: never less than asked there either."""
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from tests.depth import few_or_all, partners
 from tests.test_any_to_any import (

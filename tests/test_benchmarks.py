@@ -7,11 +7,12 @@ from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from benchmarks.__main__ import Row
-from benchmarks.client import Sample
+from benchmarks.client import Client, Connection, Sample
 from benchmarks.decide import NAMESPACE
 from benchmarks.figures import Figure
 from benchmarks.processes import peer
@@ -107,20 +108,20 @@ def test_replicas() -> None:
 
 
 def test_trace() -> None:
-    """Requests are counted, and mean the same in both vendors' names; a share is rounded up."""
+    """Requests are counted, and mean the same in both vendors' names; a share is rounded up, and quantities are canonical."""
     assert trace() == {SHARED: 2, ORDINARY: 1, SEVERAL: 1}
     assert SHARED.hami == {
-        "cpu": "3000m",
+        "cpu": "3",
         "memory": "5600Mi",
         "nvidia.com/gpu": "1",
         "nvidia.com/gpumem-percentage": "82",
         "nvidia.com/gpucores": "82",
     }
-    assert SHARED.aliyun == {"cpu": "3000m", "memory": "5600Mi", "aliyun.com/gpu-mem": "14"}
+    assert SHARED.aliyun == {"cpu": "3", "memory": "5600Mi", "aliyun.com/gpu-mem": "14"}
     assert SEVERAL.hami["nvidia.com/gpu"] == "4"
     assert SEVERAL.aliyun["aliyun.com/gpu-mem"] == str(4 * GIB_PER_GPU)
     assert (SEVERAL.aliyun_labels, SHARED.aliyun_labels) == ({"aliyun.com/gpu-count": "4"}, {})
-    assert ORDINARY.hami == ORDINARY.aliyun == {"cpu": "12000m", "memory": "57344Mi"}
+    assert ORDINARY.hami == ORDINARY.aliyun == {"cpu": "12", "memory": "56Gi"}
 
 
 def test_jobs_of_the_trace() -> None:
@@ -151,6 +152,21 @@ def test_peer(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.cpu != found.cpu
 
 
+@pytest.mark.parametrize(
+    "headers, body",
+    [
+        (b"Content-Length: 16", b'{"allowed":true}'),
+        (b"Transfer-Encoding: chunked", b'10\r\n{"allowed":true}\r\n0\r\n\r\n'),
+    ],
+)
+def test_ends_of_answers(headers: bytes, body: bytes) -> None:
+    """An answer is complete with its last byte, whether its length or its chunks say so."""
+    whole = b"HTTP/1.1 200 OK\r\n" + headers + b"\r\n\r\n" + body
+    tls = Mock(recv=Mock(side_effect=[whole[at : at + 1] for at in range(len(whole))]))
+    connection = Connection(tls)
+    assert [Client.answered(connection) for _ in whole] == [False] * (len(whole) - 1) + [True]
+
+
 def sample(cpu: float, latency: float = 0.001) -> list[Sample]:
     """One round of a hundred reviews."""
     return [Sample(100, 1.0, 100 * cpu, [latency] * 100)]
@@ -159,15 +175,14 @@ def sample(cpu: float, latency: float = 0.001) -> list[Sample]:
 def test_goals_of_a_row() -> None:
     """A row is over if it takes too many times the empty handler, is too slow, or takes more than the peer."""
     row = Row(Stream("s", iter(()), 1.6), sample(100e-6), sample(160e-6))
-    assert row.met
-    assert not replace(row, ours=sample(161e-6)).met
-    assert not replace(row, ours=sample(160e-6, 0.006)).met
-    assert replace(row, stream=replace(row.stream, large=True), ours=sample(160e-6, 0.006)).met
-    assert replace(row, peer=sample(90e-6)).met
+    assert row.missed == []
+    assert replace(row, ours=sample(161e-6, 0.006)).missed == ["CPU", "p99"]
+    assert replace(row, stream=replace(row.stream, large=True), ours=sample(160e-6, 0.006)).missed == []
+    assert replace(row, peer=sample(90e-6)).missed == []
     below = replace(row, stream=replace(row.stream, below_peer=True))
-    assert below.met
-    assert not replace(below, peer=sample(90e-6)).met
-    assert replace(below, peer=sample(float("nan"))).met
+    assert below.missed == replace(below, peer=sample(float("nan"))).missed == []
+    assert replace(below, peer=sample(90e-6)).missed == ["the peer"]
+    assert "over: the peer" in str(replace(below, peer=sample(90e-6)))
     assert len(str(replace(row, peer=sample(90e-6)))) > len(str(row))
 
 

@@ -1,5 +1,6 @@
 """Findings about a pod: a reason with its details, as a warning or as a denial."""
 
+from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -32,7 +33,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     by: str = ""
 
 
-class Finding(msgspec.Struct, frozen=True, gc=False):
+class Finding(msgspec.Struct, frozen=True, dict=True):
     """A warning, a change or a denial.
 
     Attributes:
@@ -51,7 +52,7 @@ class Finding(msgspec.Struct, frozen=True, gc=False):
     value: str | None = None
     step: Step | None = None
 
-    @property
+    @cached_property
     def text(self) -> str:
         """The code and the sentence, on one line, at most `MAX_WARNING` characters."""
         text = f"{self.reason.code}: {self.sentence}"

@@ -4,6 +4,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import replace
 
+import msgspec
 import pytest
 
 from tests.mapping.vendors import vendor
@@ -121,7 +122,7 @@ def became(target: Vendor, request: Request) -> Rendering:
         got = write(target, request, target.defaults, CARD, "main").reading.request
     except NoEquivalent:
         if target.drop and request.cores is not FREE:
-            without = became(target, replace(request, cores=FREE))
+            without = became(target, msgspec.structs.replace(request, cores=FREE))
             return Rendering.REFUSED if without is Rendering.REFUSED else Rendering.DROPS
         return Rendering.REFUSED
     return Rendering.EXACT if got == request else Rendering.ROUNDS

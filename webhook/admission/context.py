@@ -2,18 +2,30 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
+
+from webhook.labels import PREFIX
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Namespace:
     """The namespace of a pod: its labels select the mode, its annotations set defaults and the target."""
 
     name: str
     labels: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def own(self) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+        """Its labels and annotations below the webhook's prefix, known or not: all pods of the namespace share them."""
+        return _own(self.labels), _own(self.annotations)
+
+
+def _own(texts: Mapping[str, str]) -> list[tuple[str, str]]:
+    return [pair for pair in texts.items() if pair[0].startswith(PREFIX)]
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
 from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import place_pod
-from webhook.admission.plain import facts_of, left_alone, recall, remember, remembered
+from webhook.admission.plain import Remembered, facts_of, left_alone, recall, remember, remembered
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.references import drop_references
 from webhook.admission.resolution import Resolution
@@ -88,7 +88,10 @@ def take_steps(
     if seen.refusal is not None:
         return _denied(seen.refusal, seen.findings)
     if not seen.asks:
-        return untouched(nothing_requested(pod), seen.findings)
+        decision = untouched(nothing_requested(pod), seen.findings)
+        if facts is not None:
+            remember(facts, pod, Remembered(decision), policy)
+        return decision
     try:
         resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
     except Denied as denial:

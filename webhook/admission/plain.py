@@ -5,7 +5,6 @@ paths, no node named), what becomes of it depends on its `facts_of` alone. Any o
 changes what is decided (``tests/admission/test_plain.py``).
 """
 
-from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -15,11 +14,10 @@ from webhook.admission.decision import Decision
 from webhook.admission.delivery import ENFORCE_LABEL
 from webhook.admission.resolution import Resolution
 from webhook.admission.survey import Survey
-from webhook.labels import PREFIX
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Slot, container_count
-from webhook.pod import NO_METADATA, Container, Pod, QuantityText, Resources, present
+from webhook.pod import NO_METADATA, Container, Pod, Resources, present
 
 MAX_CONTAINERS: Final = 32
 MAX_KEYS: Final = 256
@@ -41,8 +39,8 @@ class Remembered(NamedTuple):
     """
 
     decision: Decision
-    marks: tuple[bytes, ...]
-    looked_at: tuple[tuple[bool, int], ...]
+    marks: tuple[bytes, ...] = ()
+    looked_at: tuple[tuple[bool, int], ...] = ()
 
     def serves(self, pod: Pod, policy: Policy) -> bool:
         """Whether a pod with the same facts is plain."""
@@ -59,7 +57,7 @@ class Remembered(NamedTuple):
     @property
     def size(self) -> int:
         """Bytes that it takes, about; measured: texts and findings grow as the patch does."""
-        return 2048 + 5 * len(self.decision.patch_json)
+        return 2048 + 3 * len(self.decision.patch_json)
 
 
 def recall(facts: bytes | None, pod: Pod, policy: Policy) -> Decision | None:
@@ -86,25 +84,24 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
         return None
     if metadata.annotations and not policy.references.isdisjoint(metadata.annotations):
         return None
-    read = policy.read_keys.of
+    among = policy.read_keys.among
     try:
         facts = _encode(
             (
                 [_container(container) for container in spec.containers],
                 None if spec.init_containers is None else [_container(one) for one in spec.init_containers],
-                read(metadata.labels),
-                read(metadata.annotations),
+                None if metadata.labels is None else among(metadata.labels),
+                None if metadata.annotations is None else among(metadata.annotations),
                 metadata is NO_METADATA,
                 spec.scheduler_name,
                 spec.runtime_class_name,
-                read(spec.node_selector),
+                None if spec.node_selector is None else among(spec.node_selector),
                 spec.resource_claims,
                 present(spec.volumes),
                 spec.tolerations if present(spec.tolerations) else None,
                 spec.affinity if policy.cards and present(spec.affinity) else None,
                 namespace.labels.get(ENFORCE_LABEL),
-                _own(namespace.labels),
-                _own(namespace.annotations),
+                namespace.own,
                 context.pod_security_default,
                 context.user,
             )
@@ -112,11 +109,6 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     except OverflowError:
         return None  # a quantity of more than 64 bits
     return facts if len(facts) <= MAX_FACTS else None
-
-
-def _own(texts: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What a namespace specifies in keys of our own, known or not: unknown ones are reported with each pod."""
-    return [pair for pair in texts.items() if pair[0].startswith(PREFIX)]
 
 
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
@@ -133,7 +125,7 @@ def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tu
 
 
 def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy: Policy) -> Remembered:
-    """A decision to be remembered."""
+    """A decision on a pod that requests devices, to be remembered."""
     before = sum(container.init for container in seen.keys.containers)
     looked_at = [(slot.kind == "initContainers", slot.position) for slot, _ in left_alone(seen, resolution, policy)]
     for one in resolution.settled:
@@ -155,11 +147,12 @@ def _container(container: Container) -> tuple[Any, ...]:
 
 
 def _resources(resources: Resources | None) -> tuple[Any, ...] | None:
+    """The claims and the extended resources, whose names have a domain: no key is without one."""
     if resources is None:
         return None
-    return _extended(resources.limits), _extended(resources.requests), resources.claims
-
-
-def _extended(quantities: Mapping[str, QuantityText] | None) -> dict[str, QuantityText] | None:
-    """The extended resources among them, whose names have a domain: no key is without one."""
-    return None if quantities is None else {name: text for name, text in quantities.items() if "/" in name}
+    limits, requests = resources.limits, resources.requests
+    return (
+        None if limits is None else [pair for pair in limits.items() if "/" in pair[0]],
+        None if requests is None else [pair for pair in requests.items() if "/" in pair[0]],
+        resources.claims,
+    )

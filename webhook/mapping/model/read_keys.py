@@ -35,12 +35,10 @@ class ReadKeys:
     pattern: re.Pattern[str]
     known: dict[str, bool] = field(default_factory=dict, compare=False, repr=False)
 
-    def of(self, texts: Mapping[str, str] | None) -> dict[str, str] | None:
-        """Return the entries that can matter, in their order; None for a map that is absent."""
-        if texts is None:
-            return None
+    def among(self, texts: Mapping[str, str]) -> list[tuple[str, str]]:
+        """Return the entries that can matter, in their order."""
         known = self.known
-        return {key: text for key, text in texts.items() if (known[key] if key in known else self._matters(key))}
+        return [pair for pair in texts.items() if (known[pair[0]] if pair[0] in known else self._matters(pair[0]))]
 
     def _matters(self, key: str) -> bool:
         matters = key in self.exact or key.startswith(PREFIX) or self.pattern.fullmatch(key) is not None
