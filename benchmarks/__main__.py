@@ -26,7 +26,7 @@ from benchmarks.figures import OK, OVER, Figure, print_all
 from benchmarks.five import FIVE
 from benchmarks.processes import CLIENT_CORE, Server, peer, started, webhook
 from benchmarks.streams import Stream, different, streams
-from webhook.mapping.load import builtin
+from webhook.mapping.draft import builtin
 
 ROUNDS: Final = 7
 SECONDS: Final = 1.2

@@ -3,11 +3,12 @@
 from typing import Final
 
 from webhook.cli import main
-from webhook.mapping import load
+from webhook.mapping import draft, load
 
 FIVE: Final = ("aliyun", "gpushare", "iluvatar", "nvidia", "vcuda")
 
 if __name__ == "__main__":
-    whole = load.builtin()
-    load.builtin = lambda: {name: whole[name] for name in FIVE}  # type: ignore[assignment]  # the cache is of no use here
+    whole = draft.builtin()
+    for module in (draft, load):  # the cache is of no use here
+        vars(module)["builtin"] = lambda: {name: whole[name] for name in FIVE}
     main(prog_name="vgpu-webhook")

@@ -39,15 +39,16 @@ from tests.cluster.fake_api import FakeApi
 from webhook.cli import main
 from webhook.cli.manifests.documents import documents_of
 from webhook.cluster.configuration.verdict import Kind
+from webhook.cluster.registration.config import Mode
 from webhook.cluster.registration.desired import Site
-from webhook.cluster.registration.reconciler import Mode
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
 from webhook.mapping.document import schema, schema_enforcement
 from webhook.mapping.document.schema_types import Strict
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, builtin, load_policy
+from webhook.mapping.draft import builtin
+from webhook.mapping.load import build_policy, load_policy
 from webhook.mapping.model.vendor import Key
 from webhook.pod import decode_pod
 from webhook.quantity import bytes_text, number_text

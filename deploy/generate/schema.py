@@ -10,7 +10,7 @@ from deploy.generate import DEPLOY
 from deploy.generate.table import Value, values
 from webhook.mapping.document.json_schema import mapping_json_schema
 from webhook.mapping.document.settings import Settings
-from webhook.mapping.load import builtin
+from webhook.mapping.draft import builtin
 
 
 def values_schema() -> str:

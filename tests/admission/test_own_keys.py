@@ -77,6 +77,16 @@ def test_known_keys_are_no_finding() -> None:
     assert not [*unread_keys("pod", None, None, POLICY)]
 
 
+def test_misplaced_key_of_a_mapping_is_reported_once() -> None:
+    """`survey` knows where its vendor reads it."""
+    mapping = "extends: neutral\nkeys: {size: {annotation: vgpu-webhook.io/size, is: memory, unit: 1Mi}}\n"
+    policy = build_policy(parse(mapping, "neutral.yaml"))
+    sent = pod(PLAIN)
+    sent["metadata"]["labels"] = {f"{OURS}/size": "1"}
+    decision = decision_on(sent, Context(Namespace("team", LABELS)), policy)
+    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_WORD]
+
+
 def test_opt_in_label_of_the_settings() -> None:
     """It is known under its own name, and its values are those of the usual one."""
     renamed = build_policy((), parse(f"optInLabel: {OURS}/gpus\n", "settings.yaml")[0])

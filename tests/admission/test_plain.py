@@ -18,7 +18,8 @@ from tests.test_cases import CASES, context_in, policy_in
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.context import PodSecurityLevel
 from webhook.labels import KEYS
-from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.draft import builtin
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason

@@ -13,11 +13,12 @@ from webhook.cluster.configuration import effective_policy as force
 from webhook.cluster.configuration.policies import PolicyOutcome
 from webhook.cluster.registration.match_conditions import conditions
 from webhook.cluster.registration.matched_names import matched_names_of
-from webhook.mapping import load
+from webhook.mapping import draft, load
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, builtin
+from webhook.mapping.draft import builtin
+from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy, compile_policy
 from webhook.mapping.model.vendor import Vendor
 
@@ -84,7 +85,7 @@ def test_a_bad_pattern_in_a_name(pattern: str) -> None:
 @pytest.mark.parametrize("stage", ["_draft_of", "merge", "probe"])
 def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: type[Exception]) -> None:
     """Of one document alone: it is that one which is told, with its line."""
-    real = getattr(load, stage)
+    real = getattr(draft, stage)
 
     def broken(*arguments: Any) -> Any:
         if "bad.example" in repr(arguments):
@@ -92,7 +93,7 @@ def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: 
         return real(*arguments)
 
     builtin()
-    monkeypatch.setattr(load, stage, broken)
+    monkeypatch.setattr(draft, stage, broken)
     found = outcome(FINE, mapping("bad", vendor("bad"), 2), mapping("other", vendor("other"), 3))
     assert {one.config_map.name for one in found.verdicts if not one.accepted} == {"bad"}
     assert {"fine", "other"} < found.policy.vendors.keys()
@@ -142,7 +143,7 @@ def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are in force, and what was accepted before; each of the others is told the number, in bounded time."""
-    monkeypatch.setattr(load, "probe", lambda made, largest: [])
+    monkeypatch.setattr(draft, "probe", lambda made, largest: [])
     many = [mapping(f"m{number:04}", vendor(f"v{number:04}"), number) for number in range(1300)]
     compiled = 0
 

@@ -13,9 +13,10 @@ import pytest
 
 from tests.cluster.keeping import ONE, Keeping
 from webhook.cluster.client.api import Answer, UnreachableError
+from webhook.cluster.registration.config import Mode, ReconcileConfig
 from webhook.cluster.registration.desired import ENFORCE, NAME, Desired, Service, Site, registration
 from webhook.cluster.registration.matched_names import names_set
-from webhook.cluster.registration.reconciler import Mode, ReconcileConfig, Reconciler
+from webhook.cluster.registration.reconciler import Reconciler
 from webhook.cluster.registration.report import Report, ReportKind
 from webhook.cluster.registration.update import Change
 from webhook.labels import KEEP_SELECTORS, MATCHED_NAMES, WRITTEN_BY

@@ -19,7 +19,8 @@ from webhook.cluster.client.connect import connect
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.labels import MAPPING
-from webhook.mapping.load import builtin, load_policy
+from webhook.mapping.draft import builtin
+from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 
 from .client import Object

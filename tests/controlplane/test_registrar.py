@@ -11,10 +11,11 @@ import structlog
 
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connect import connect
+from webhook.cluster.registration.config import Mode, ReconcileConfig
 from webhook.cluster.registration.desired import API_VERSION, NAME, Desired, Site, registration
 from webhook.cluster.registration.matched_names import matched_names_of, names_set
 from webhook.cluster.registration.observed import Observed, read_observed
-from webhook.cluster.registration.reconciler import Mode, ReconcileConfig, Reconciler
+from webhook.cluster.registration.reconciler import Reconciler
 from webhook.cluster.registration.report import Report, ReportKind
 from webhook.cluster.registration.watch import watch_registration
 from webhook.mapping.load import load_policy

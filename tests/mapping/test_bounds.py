@@ -17,7 +17,8 @@ from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.schema import Mapping as Schema
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.load import build_policy, builtin
+from webhook.mapping.draft import builtin
+from webhook.mapping.load import build_policy
 
 BOUNDS = {
     "array": {"maxItems"},

@@ -6,7 +6,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from webhook.mapping.document.json_schema import mapping_json_schema
-from webhook.mapping.load import builtin
+from webhook.mapping.draft import builtin
 
 SCHEMA = mapping_json_schema()
 VALIDATOR = Draft202012Validator(SCHEMA)

@@ -8,7 +8,8 @@ import pytest
 from webhook.mapping.document.extends import Merged
 from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, vendor_of
+from webhook.mapping.draft import vendor_of
+from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.key_values import KeyValue

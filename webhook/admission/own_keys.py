@@ -7,7 +7,6 @@ from typing import Final, Literal, TypeAlias
 
 from webhook.finding import Finding
 from webhook.labels import DISABLED, ENABLED, FORBIDDEN, INJECT, OPT_OUT, PREFIX, Place, keys_of
-from webhook.mapping.model.names import Names
 from webhook.mapping.model.policy import Policy
 from webhook.reasons import Reason
 
@@ -19,6 +18,9 @@ MOST: Final = 8
 LETTERS: Final = 100
 """Of a key or value that is shown."""
 
+_LABEL: Final[Place] = "label"
+_ANNOTATION: Final[Place] = "annotation"
+_OF_PODS: Final = {INJECT: (DISABLED,)}
 _KINDS: Final[tuple[Kind, ...]] = ("namespace", "pod")
 _AN: Final[Mapping[Place, str]] = {"label": "a label", "annotation": "an annotation"}
 _KNOWN: Final = {(kind, place): frozenset(keys_of(kind, place)) for kind in _KINDS for place in _AN}
@@ -37,26 +39,31 @@ def unread_keys(
         annotations: its annotations.
         policy: names the label by which a namespace opts in, and the mappings' own keys below the webhook's prefix.
     """
-    own = policy.settings.opt_in_label
-    places: tuple[tuple[Place, Mapping[str, str] | None, Names], ...] = (
-        ("label", labels, policy.labels),
-        ("annotation", annotations, policy.annotations),
-    )
-    for place, texts, names in places:
-        known = _KNOWN[kind, place]
-        unknown = (
-            key
-            for key in texts or ()
-            if key.startswith(PREFIX)
-            and key not in known
-            and not (names.owners(key) if kind == "pod" else (place, key) == ("label", own))
-        )
-        for key in islice(unknown, MOST):
-            message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
-            yield Finding(Reason.OWN_KEY_UNREAD, message, None, f"{place} {key[:LETTERS]}")
-    if not labels:
-        return
-    allowed = {own: (ENABLED, DISABLED), OPT_OUT: (FORBIDDEN,)} if kind == "namespace" else {INJECT: (DISABLED,)}
+    for texts, place in ((labels, _LABEL), (annotations, _ANNOTATION)):
+        # Nearly always there is none: comparing the beginnings is all that most pods cost.
+        ours = [key for key in texts if key.startswith(PREFIX)] if texts else ()
+        if ours:
+            # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
+            for key in islice((key for key in sorted(ours) if not _read(key, place, kind, policy)), MOST):
+                message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
+                yield Finding(Reason.OWN_KEY_UNREAD, message, None, f"{place} {key[:LETTERS]}")
+    if labels:
+        yield from _odd_values(kind, labels, policy.settings.opt_in_label)
+
+
+def _read(key: str, place: Place, kind: Kind, policy: Policy) -> bool:
+    """Whether a key of ours is read there, or `survey` reports it: a key of a mapping in the wrong place."""
+    if key in _KNOWN[kind, place]:
+        return True
+    if kind == "namespace":
+        return place == "label" and key == policy.settings.opt_in_label
+    names = policy.labels if place == "label" else policy.annotations
+    return key in policy.request_keys or bool(names.owners(key))
+
+
+def _odd_values(kind: Kind, labels: Mapping[str, str], opt_in: str) -> Iterator[Finding]:
+    """Report unknown values of labels that have only a few."""
+    allowed = _OF_PODS if kind == "pod" else {opt_in: (ENABLED, DISABLED), OPT_OUT: (FORBIDDEN,)}
     for key, values in allowed.items():
         value = labels.get(key)
         if value is not None and value not in values:

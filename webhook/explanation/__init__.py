@@ -1,1 +1,1 @@
-"""Decisions and keys told for people: the same steps as a review, over the same inputs, with everything between."""
+"""Decisions and keys explained for people: the trace of a decision in words, what a key means, what to write instead."""

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from webhook.explanation.similar import PLACES, similar_names
 from webhook.explanation.worth import amount_in_words, unit_text
 from webhook.mapping.model.names import Owner, index
-from webhook.mapping.model.near_misses import distance
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace, Vendor
 from webhook.mapping.notation.glob import glob_pattern
@@ -16,14 +16,6 @@ from webhook.mapping.requests.key_values import unset
 from webhook.pod import DEVICE_CLASS
 from webhook.quantity import number_text
 from webhook.request import Dimension, Memory
-
-MAX_NEAR: Final = 3
-"""Names that are offered for one that nobody knows."""
-
-MAX_DISTANCE: Final = 4
-"""How many letters such a name may differ in."""
-
-_PLACES: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
 
 Mark: TypeAlias = Literal["hint", "owned", "known"]
 """What a name that is no key is to a vendor; see the keys of that name in a mapping."""
@@ -106,12 +98,12 @@ def look_up(policy: Policy, name: str) -> Entry:
     owner = owners[0].vendor if owners else next((use.vendor for use in uses if use.in_force), None)
     others = sorted(sharing - {owner})
     choice = f"owners: {{{name}: {others[0]}}}" if others and owner is not None else None
-    near = () if uses or marks else _near(policy, name)
+    near = () if uses or marks else similar_names(policy, name)
     return Entry(name, owner if sharing else None, choice, tuple(uses), tuple(marks), near)
 
 
 def _uses(vendor: Vendor, name: str) -> Iterator[Use]:
-    for place in _PLACES:
+    for place in PLACES:
         owners = index([vendor], place).owners(name) or _templates(vendor, place, name)
         for owner in {one.key_name: one for one in owners}.values():
             yield _use(vendor, vendor.keys[owner.key_name], owner)
@@ -297,34 +289,3 @@ def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
 
 def _known(vendor: Vendor, name: str) -> bool:
     return any(re.fullmatch(glob_pattern(one), name, re.DOTALL) for one in vendor.document.known)
-
-
-def _near(policy: Policy, name: str) -> tuple[str, ...]:
-    """Names that were probably meant: those that differ in a few letters, before or behind the slash; no other hardware's."""
-    miss = policy.near.look(name)
-    if miss is not None and miss.choices:
-        return (miss.meant,)
-    names = {
-        key
-        for vendor in policy.vendors.values()
-        for place in _PLACES
-        for key in (*index([vendor], place).exact, *_open_ended(vendor, place))
-    }
-    ranked = sorted((rank, key) for key in names if (rank := _rank(name, key)) is not None)
-    return tuple(key for rank, key in ranked[:MAX_NEAR] if rank <= ranked[0][0] + 1)
-
-
-def _rank(name: str, key: str) -> int | None:
-    """How far a known key is from a name, in letters; None where it was hardly meant."""
-    away = distance(name, key)
-    if away <= min(MAX_DISTANCE, len(name) // 3):
-        return away
-    (domain, _, local), (its_domain, _, its_local) = name.rpartition("/"), key.rpartition("/")
-    same_begin = its_domain == domain and local != "" and (its_local.startswith(local) or local.startswith(its_local))
-    return MAX_DISTANCE if same_begin or its_local == local else None
-
-
-def _open_ended(vendor: Vendor, place: KeyPlace) -> Iterator[str]:
-    for word in vendor.keys.values():
-        if word.place == place:
-            yield from (template.text for template in word.spellings if template.variables)

@@ -3,24 +3,21 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
-from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
-from webhook.mapping.compile.mapping import draft_vendor
-from webhook.mapping.compile.probes import probe
-from webhook.mapping.document import schema
-from webhook.mapping.document.extends import EXTENDS, Merged, inherited_names, merge, resolve
 from webhook.mapping.document.guard_lists import guard_lists
 from webhook.mapping.document.problem import MappingError, Problem, bug, held_against
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
-from webhook.mapping.document.validation import follows_from, placed, remainder, validated
+from webhook.mapping.document.validation import placed, remainder, validated
+from webhook.mapping.draft import Draft, Prepared, builtin, builtin_vendors, drafted, probed
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
-from webhook.mapping.model.vendor import BUILT_IN, Vendor
+from webhook.mapping.model.vendor import Vendor
 from webhook.quantity import parse_quantity
+
+_NAMING: Final = frozenset({"translateTo", "copies", "target", "owners"})
+"""Keys whose values name vendors."""
 
 
 def load_policy(mappings: Path | None = None, settings: Path | None = None, target: str | None = None) -> Policy:
@@ -52,32 +49,6 @@ def settings_in(path: Path | None) -> Document | None:
     if len(documents) > 1:
         raise MappingError([Problem("contains more than one document", source=str(path))])
     return documents[0] if documents else None
-
-
-@dataclass(frozen=True, slots=True)
-class Prepared:
-    """A document without problems of its own.
-
-    Attributes:
-        merged: the document, merged with the one that it extends.
-        vendor: the compiled vendor.
-    """
-
-    merged: Merged
-    vendor: Vendor
-
-
-@dataclass(frozen=True, slots=True)
-class Draft:
-    """A document, compiled as far as possible, with all its problems.
-
-    Attributes:
-        prepared: to check it against other documents; None if nothing could be compiled.
-        problems: its problems; it is usable only without any.
-    """
-
-    prepared: Prepared | None
-    problems: tuple[Problem, ...] = ()
 
 
 def build_policy(
@@ -137,57 +108,6 @@ def _by_vendor(drafts: Iterable[tuple[Document, Draft]], problems: list[Problem]
     return found
 
 
-def prepare(document: Document) -> Prepared:
-    """Merge, validate and compile a document; it is not yet probed, nor checked against others.
-
-    Raises:
-        MappingError: all problems of the document.
-    """
-    draft = drafted(document)
-    if draft.prepared is None or draft.problems:
-        raise MappingError(draft.problems)
-    return draft.prepared
-
-
-def drafted(document: Document) -> Draft:
-    """Prepare a document as far as possible, and collect all its problems; see `prepare`."""
-    try:
-        with held_against(document.source, document.lines.get((), 1)):
-            merged = merge(document, builtin())
-            inherited = inherited_names(merged, builtin())
-            vendor, problems = _draft_of(merged)
-    except MappingError as error:
-        return Draft(None, error.problems)
-    if vendor is None or inherited:
-        return Draft(None, (*inherited, *problems))
-    return Draft(Prepared(merged, vendor), problems)
-
-
-def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
-    """Compile a merged document as far as possible, and collect all its problems."""
-    earlier: tuple[Problem, ...] = ()
-    try:
-        document = validated(schema.Mapping, merged.data, merged.document)
-    except MappingError as error:
-        earlier = error.problems
-        left = remainder(schema.Mapping, merged.data, earlier)
-        if left is None:
-            return None, earlier
-        document = left
-    try:
-        vendor, found = draft_vendor(document, merged.document.source, merged.overridden)
-    except Exception:
-        if earlier:
-            return None, earlier
-        raise
-    further = [placed(problem, merged.document) for problem in found if not follows_from(problem, earlier)]
-    problems = [*earlier, *further]
-    if any(problem.path[:1] in {("keys",), ("variables",)} for problem in problems):
-        # What a form lacks may be what such a key would define.
-        problems = [problem for problem in problems if problem.path[:1] != ("forms",) or len(problem.path) > _FORM]
-    return vendor, tuple(problems)
-
-
 def _drafted_settings(document: Document | None, target: str | None) -> tuple[Settings | None, tuple[Problem, ...]]:
     """Validate the settings as far as possible; None if a mistake in them may affect which names documents own."""
     try:
@@ -198,19 +118,9 @@ def _drafted_settings(document: Document | None, target: str | None) -> tuple[Se
         return None if owners else remainder(Settings, data, error.problems), error.problems
 
 
-def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Problem, ...]:
-    """Probe a document; `vendor` is its vendor in the policy, where it may be inactive."""
-    document = prepared.merged.document
-    try:
-        with held_against(document.source, document.lines.get((), 1)):
-            return tuple(placed(problem, document) for problem in probe(vendor, largest_card))
-    except MappingError as error:
-        return error.problems
-
-
 def vendors_with(own: Mapping[str, Prepared]) -> dict[str, Vendor]:
     """Return all vendors: the built-in ones, overridden by those of `own`."""
-    return {**_builtin_vendors(), **{name: prepared.vendor for name, prepared in own.items()}}
+    return {**builtin_vendors(), **{name: prepared.vendor for name, prepared in own.items()}}
 
 
 def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
@@ -257,47 +167,9 @@ def settings_of(document: Document | None, target: str | None) -> Settings:
         return validated(Settings, data, document)
 
 
-def vendor_of(merged: Merged) -> Vendor:
-    """Compile one merged document.
-
-    Raises:
-        MappingError: every problem of the document, with path, line and hint.
-    """
-    vendor, problems = _draft_of(merged)
-    if vendor is None or problems:
-        raise MappingError(problems)
-    return vendor
-
-
 def digest_of(documents: Mapping[str, Mapping[str, Any]], settings: Settings) -> str:
     """Return 12 hex digits of the SHA-256 of the documents in force and the lists that they refer to, in any order."""
     lists = {name: guard_list.model_dump(by_alias=True) for name, guard_list in guard_lists().items()}
     dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
     whole = {"mappings": documents, "lists": lists, "settings": dumped}
     return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:12]
-
-
-_FORM: Final = 2
-"""The length of the path of a form."""
-
-_NAMING: Final = frozenset({"translateTo", "copies", "target", "owners"})
-"""Keys whose values name vendors."""
-
-
-@cache
-def builtin() -> Mapping[str, Document]:
-    """Return the built-in documents by vendor; those that extend another one are merged with it."""
-    folder = resources.files("webhook.mapping") / "builtin"
-    documents = {
-        document.data["vendor"]: document
-        for file in sorted(folder.iterdir(), key=lambda file: file.name)
-        if file.name.endswith(".yaml")
-        for document in parse(file.read_text(), BUILT_IN)
-    }
-    whole = {name: document for name, document in documents.items() if EXTENDS not in document.data}
-    return {name: replace(document, data=dict(resolve(document, whole).data)) for name, document in documents.items()}
-
-
-@cache
-def _builtin_vendors() -> Mapping[str, Vendor]:
-    return {name: vendor_of(Merged(document.data, document)) for name, document in builtin().items()}

@@ -11,8 +11,8 @@ from webhook.admission import decide
 from webhook.cluster.client.api import ConfigurationError
 from webhook.cluster.client.connect import RELEASE_NAMESPACE, connect, in_cluster_namespace
 from webhook.cluster.registration import desired as registration
+from webhook.cluster.registration.config import Mode
 from webhook.cluster.registration.desired import Site
-from webhook.cluster.registration.reconciler import Mode
 from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.replica.in_cluster import InCluster, Place

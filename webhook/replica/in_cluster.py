@@ -20,10 +20,11 @@ from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.configuration.verdict import Verdict
 from webhook.cluster.doubts import Doubts, DoubtsError
 from webhook.cluster.namespaces import Namespaces, NamespaceView
+from webhook.cluster.registration.config import Mode
 from webhook.cluster.registration.desired import NAME, Site, desired_from
 from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of
 from webhook.cluster.registration.peers import known_to_peers
-from webhook.cluster.registration.reconciler import Mode, Reconciler
+from webhook.cluster.registration.reconciler import Reconciler
 from webhook.cluster.registration.report import Report
 from webhook.cluster.registration.watch import bundles_in, watch_registration
 from webhook.cluster.secret import NAME as SECRET

@@ -98,7 +98,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     ):
         click.echo(f"warning: {warning}", err=True)
     for note in pod_notes(objects, policy):
-        click.echo(f"note: {note}", err=True)
+        click.echo(f"note: {note}")
 
 
 def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str) -> None:

@@ -15,7 +15,8 @@ from webhook.cluster.registration.matched_names import matched_names_of
 from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.validation import placed
-from webhook.mapping.load import Prepared, vendors_with
+from webhook.mapping.draft import Prepared
+from webhook.mapping.load import vendors_with
 from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 

@@ -11,7 +11,8 @@ from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.document.validation import placed
-from webhook.mapping.load import Prepared, vendors_with
+from webhook.mapping.draft import Prepared
+from webhook.mapping.load import vendors_with
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 
 DEFAULT: Final = Chosen("", Document(SETTINGS, {}, {}), Settings())

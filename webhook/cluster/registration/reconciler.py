@@ -5,12 +5,11 @@ nothing is written. If something keeps undoing repairs, these slow down, to one 
 """
 
 import asyncio
-import enum
 import random
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Final
 
 from certs.backoff import Backoff
@@ -28,10 +27,13 @@ from webhook.cluster.registration.comparison import (
     opted_in_as,
     other_writers,
 )
-from webhook.cluster.registration.desired import IGNORE, NAME, Desired, Site
+from webhook.cluster.registration.config import Mode, ReconcileConfig
+from webhook.cluster.registration.desired import Desired, Site
 from webhook.cluster.registration.observed import Observed, Version, read_observed
+from webhook.cluster.registration.quiet import QuietPeriod
 from webhook.cluster.registration.repairs import RepairPace, Repairs
-from webhook.cluster.registration.report import Notices, Report, ReportKind
+from webhook.cluster.registration.report import Report
+from webhook.cluster.registration.reporter import Reporter
 from webhook.cluster.registration.stored import StoredConfiguration
 from webhook.cluster.registration.update import Change, Update, Writer, spares, update_for
 
@@ -40,37 +42,6 @@ ATTEMPTS: Final = 5
 
 CONTESTED: Final = 4
 """Repairs in a row after which it is clear that two writers undo each other's work."""
-
-
-class Mode(enum.Enum):
-    """Who maintains the webhook configuration: this program, somebody else with this program only comparing, or neither."""
-
-    MANAGED = "managed"
-    STATIC = "static"
-    OFF = "off"
-
-
-@dataclass(frozen=True, slots=True)
-class ReconcileConfig:
-    """The times of a reconciler, in seconds.
-
-    Attributes:
-        quiet: without any change before something is removed: longer than any replica takes to learn of a ConfigMap.
-        period: between two passes without a change; a watch reports changes, so this only makes up for a missed one.
-        retry, retry_at_most: the first and the longest pause after a failure.
-        repair, repair_at_most: the first and the longest pause between repairs in a row.
-        narrow_at_most: the longest pause between repairs that remove names.
-        calm: without a repair, after which the next one is the first in a row.
-    """
-
-    quiet: float = 60.0
-    period: float = 600.0
-    retry: float = 1.0
-    retry_at_most: float = 60.0
-    repair: float = 1.0
-    repair_at_most: float = 60.0
-    narrow_at_most: float = 3600.0
-    calm: float = 600.0
 
 
 class Reconciler:
@@ -111,7 +82,7 @@ class Reconciler:
         self._api = api
         self._registered: Observed | None = None
         self._writer = Writer(Version(version), want, site)
-        self._notices = Notices(tell)
+        self._reporter = Reporter(tell)
         self._stored = StoredConfiguration(api)
         self._mode = mode
         self._owner = owner
@@ -122,8 +93,8 @@ class Reconciler:
         self._serving = serving
         self._sparing = False
         self._moved = False
-        self._changed = clock()
         pace = self._timing
+        self._quiet = QuietPeriod(pace.quiet, clock)
         self._repairs = Repairs(
             RepairPace(pace.repair, pace.repair_at_most, pace.calm),
             RepairPace(pace.quiet, pace.narrow_at_most, 2 * pace.narrow_at_most),
@@ -165,7 +136,7 @@ class Reconciler:
             announced = self._writer.announced and want == self._writer.want
             self._moved = self._moved or site != self._writer.site
             self._writer = replace(self._writer, want=want, site=site, announced=announced)
-            self._changed = self._clock()
+            self._quiet.restart()
             self.check()
 
     def namespaces_changed(self) -> None:
@@ -199,10 +170,10 @@ class Reconciler:
             except (UnreachableError, StatusError) as error:
                 if isinstance(error, StatusError):
                     self._as_desired = False
-                self._notices.say(ReportKind.FAILED, f"the webhook configuration {NAME} cannot be updated: {error}")
+                self._reporter.failed(error)
                 return self._backoff.failed()
             self._backoff.reset()
-            self._notices.over(ReportKind.FAILED)
+            self._reporter.succeeded()
             return rest
 
     async def _look(self) -> float:
@@ -215,10 +186,7 @@ class Reconciler:
             owner = await owner_reference(self._api, self._owner)
             if found is None and owner is None and self._owned:
                 # Written now, it would outlive its release, and block pods for good.
-                message = (
-                    f"the webhook configuration {NAME} is not created again: the ClusterRole {self._owner} is gone"
-                )
-                self._notices.say(ReportKind.REMOVED, message)
+                self._reporter.removed(self._owner)
                 return self._some_time()
             self._owned = self._owned or owner is not None
             writer = replace(self._writer, owner=owner, serving=self._serving())
@@ -244,18 +212,13 @@ class Reconciler:
         """Note whether pods wait for an answer, under a configuration that was found or written."""
         self._sparing = configuration is not None and spares(configuration)
         self._as_desired = not self._sparing
-        if self._sparing:
-            message = f"the webhook configuration {NAME} admits pods untreated until a replica can answer: {IGNORE}"
-            self._notices.say(ReportKind.SPARING, message)
-        else:
-            self._notices.over(ReportKind.SPARING)
+        self._reporter.sparing(sparing=self._sparing)
 
     def _observe(self, found: Object | None) -> Observed:
         """Note the configuration that was found, and whether it has changed."""
         read = Observed() if found is None else read_observed(found, self.want.opt_in)
-        before, self._registered = self._registered, read
-        if before is None or _state(before) != _state(read):
-            self._changed = self._clock()
+        self._registered = read
+        self._quiet.see(read)
         return read
 
     def _kept(self, found: Object | None, read: Observed) -> Observed:
@@ -268,13 +231,7 @@ class Reconciler:
                 name: harmless(terms, opted_in_as(name, self.want, opted_in)) for name, terms in read.foreign.items()
             }
             kept = {name: terms for name, terms in left.items() if terms}
-        terms = "; ".join(f"{name}: {terms}" for name, terms in kept.items())
-        if terms:
-            self._notices.say(
-                ReportKind.FOREIGN, f"foreign terms in the namespace selectors of {NAME} are kept: {terms}"
-            )
-        else:
-            self._notices.over(ReportKind.FOREIGN)
+        self._reporter.kept(kept)
         if read.version is not None and read.version > self._writer.version:
             return Observed(foreign=kept, authorities=read.authorities, injected=read.injected)
         return replace(read, foreign=kept)
@@ -296,21 +253,11 @@ class Reconciler:
 
     def _compare(self, found: Object | None) -> None:
         faults = self._differences(found)
-        self._as_desired = all(one.severity is Severity.SLIGHT for one in faults)
-        sentences = "; ".join(map(str, faults))
+        self._as_desired = all(fault.severity is Severity.SLIGHT for fault in faults)
         if self._mode is Mode.STATIC:
-            kind, message = (
-                ReportKind.LACKING,
-                f"the webhook configuration {NAME} is maintained by hand, and {sentences}",
-            )
+            self._reporter.by_hand(faults)
         else:
-            kind = ReportKind.NEWER
-            message = f"the webhook configuration {NAME} is left to a newer version, but {sentences}"
-            faults = [one for one in faults if one.severity is not Severity.SLIGHT]
-        if faults:
-            self._notices.say(kind, message)
-        else:
-            self._notices.over(kind)
+            self._reporter.newer(faults)
 
     async def _write(self, change: Update, found: Object | None, *, repair: bool) -> bool:
         """Write an update; False if another writer was faster, and it has to be computed again."""
@@ -320,64 +267,31 @@ class Reconciler:
             return False
         if repair:
             self._repairs.made(change.change, self._clock())
-            self._report_repair(change, found)
+            first = self._repairs.pace(change.change).in_a_row(self._clock()) == 1
+            self._reporter.repaired(change.change, found, self._differences(found), first=first)
         self._observe(written)
-        self._notices.over(ReportKind.WRITTEN, ReportKind.REMOVED)
-        self._notices.say(ReportKind.WRITTEN, f"the webhook configuration {NAME} was {change.change.value}")
+        self._reporter.written(change.change)
         return True
-
-    def _report_repair(self, change: Update, found: Object | None) -> None:
-        """Report what others did; not what replicas with different policies add and remove."""
-        if change.change not in {Change.CREATED, Change.REPAIRED}:
-            return
-        if self._repairs.pace(change.change).in_a_row(self._clock()) == 1:
-            self._notices.over(ReportKind.REPAIRED, ReportKind.CONTESTED)
-        if done := self._done(found):
-            self._notices.say(ReportKind.REPAIRED, f"the webhook configuration {NAME} was {done}, and was repaired")
-
-    def _done(self, found: Object | None) -> str:
-        """What others did to the configuration; empty if that does not show."""
-        if found is None:
-            return "deleted"
-        by = ", ".join(other_writers(found))
-        what = "; ".join(map(str, self._differences(found)))
-        return f"changed{f' by {by}' if by else ''}{f' ({what})' if what else ''}" if by or what else ""
 
     def _put_off(self, change: Update, found: Object | None, rest: float) -> float:
         faults = self._differences(found)
         self._as_desired = all(one.severity is Severity.SLIGHT for one in faults)
         if self._repairs.pace(change.change).in_a_row(self._clock()) >= CONTESTED:
-            pace = f"repairs now wait, {self._timing.repair_at_most:g} s at most"
-            if change.change in {Change.NARROWED, Change.TAKEN_OVER}:
-                pace = "replicas have different policies: nothing is removed for now"
-            done = self._done(found) or "changed"
-            self._notices.say(
-                ReportKind.CONTESTED, f"the webhook configuration {NAME} was {done} again and again: {pace}"
-            )
+            self._reporter.contested(change.change, found, faults, self._timing.repair_at_most)
         return rest
 
     async def _may_narrow(self, read: Observed) -> bool:
         """Whether nothing has changed for a while, and no replica needs a CA that is not known here."""
-        return self._quiet() and (not self._has_others(read) or self._sure is None or await self._sure())
+        return self._quiet.over and (not self._has_others(read) or self._sure is None or await self._sure())
 
     def _has_others(self, read: Observed) -> bool:
         """Whether the bundles, if this program maintains them, hold CAs that are not ours."""
         ours = by_der(self._writer.site.ca_bundle).keys()
         return bool(ours) and not read.injected and any(bundle - ours for bundle in read.authorities)
 
-    def _quiet(self) -> bool:
-        return self._clock() - self._changed >= self._timing.quiet
-
     def _some_time(self) -> float:
         """Seconds until the next pass: something may be waiting for a quiet period."""
-        since = self._clock() - self._changed
         there = self._registered
         pending = there is not None and (there.desired != self.want or self._has_others(there))
-        waiting = pending and since < self._timing.quiet
         rest = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (replicas do not look all at once)
-        return min(rest, self._timing.quiet - since) if waiting else rest
-
-
-def _state(read: Observed) -> tuple[object, ...]:
-    """What must not change for a while before anything is removed."""
-    return read.version, read.digest, read.desired, read.authorities
+        return min(rest, self._quiet.left) if pending and not self._quiet.over else rest
