@@ -143,29 +143,31 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
     )
 
 
-def _outcome(work: Plan, *, changed: bool) -> Reason:
+def _outcome(plan: Plan, *, changed: bool) -> Reason:
     if changed:
         return Reason.CHANGED
-    return Reason.ALREADY_RIGHT if work.allocations else nothing_requested(work.pod)
+    return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod)
 
 
 def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
     """The plan for a pod: its allocations, with the keys of the resolution written."""
-    work = Plan(
+    plan = Plan(
         pod,
         context,
         policy,
         PodEdits(pod),
         seen.slots,
-        allocations=tuple(_holding(seen.slots[one.requested.position], one, resolution) for one in resolution.settled),
+        allocations=tuple(
+            _allocation(seen.slots[one.requested.position], one, resolution) for one in resolution.settled
+        ),
         left_alone=left_alone(seen, resolution, policy),
         findings=[*seen.findings, *resolution.findings],
     )
-    _write(work, resolution)
-    return work
+    _write(plan, resolution)
+    return plan
 
 
-def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Allocation:
+def _allocation(slot: Slot, one: Settled, resolution: Resolution) -> Allocation:
     *_, last = resolution.passes(one)
     owner = one.target if last is one else last.requested.vendor
     copy = one.requested.copy if last.target is one.requested.vendor else None
@@ -174,43 +176,43 @@ def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Allocation:
     return Allocation(slot, one.requested.vendor, owner, last.target, one.request, last.form, vendor, moved)
 
 
-def _apply(work: Plan, resolution: Resolution) -> None:
+def _apply(plan: Plan, resolution: Resolution) -> None:
     """Apply what a share needs beside its keys: claims, guard, placement, shim, environment.
 
     Raises:
         Denied: a step fails; earlier findings are in `Plan.findings`.
     """
-    check_claims(work)
-    drop_references(work)
-    guard_pod(work)
-    place_pod(work)
-    inject_shim(work)
-    keep_environment(work, resolution)
-    _report_hints(work)
+    check_claims(plan)
+    drop_references(plan)
+    guard_pod(plan)
+    place_pod(plan)
+    inject_shim(plan)
+    keep_environment(plan, resolution)
+    _report_hints(plan)
 
 
-def _write(work: Plan, resolution: Resolution) -> None:
-    edits = work.edits
-    for holding, one in zip(work.allocations, resolution.settled, strict=True):
+def _write(plan: Plan, resolution: Resolution) -> None:
+    edits = plan.edits
+    for allocation, one in zip(plan.allocations, resolution.settled, strict=True):
         if one.resources:
-            edits.container(holding.slot).resources.update(one.resources)
+            edits.container(allocation.slot).resources.update(one.resources)
     edits.labels.values.update(resolution.labels)
     edits.annotations.values.update(resolution.annotations)
 
 
-def _report_hints(work: Plan) -> None:
+def _report_hints(plan: Plan) -> None:
     """Report hints for the source's scheduler, which have no effect with another target and are left unchanged."""
-    pairs = {(one.source.name, one.vendor.name): one for one in work.allocations if one.vendor is not one.source}
+    pairs = {(one.source.name, one.vendor.name): one for one in plan.allocations if one.vendor is not one.source}
     if not pairs:
         return
-    there = sorted(work.policy.marks.hints.among(work.pod.metadata.annotations or ()))
+    there = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or ()))
     for (source, target), one in pairs.items():
         for key in there[:MAX_HINTS]:
-            if any(owner.vendor == source for owner in work.policy.annotations.owners(key)):
+            if any(owner.vendor == source for owner in plan.policy.annotations.owners(key)):
                 continue  # a key of the request, which was translated
             if one.source.owned.hint(key) and not one.vendor.owned.hint(key):
                 message = f"annotation {key} is a hint for {source} and has no effect with {target}: remove it"
-                work.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
+                plan.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
 
 
 def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, ...] = ()) -> Decision:

@@ -17,17 +17,17 @@ from webhook.request import Request, amount_text
 _encode = msgspec.json.Encoder().encode
 
 
-def status_of(work: Plan, resolution: Resolution) -> dict[str, Any]:
+def status_of(plan: Plan, resolution: Resolution) -> dict[str, Any]:
     """The status of one pod, as plain data with a stable order of keys."""
     notes: dict[str | None, list[str]] = {}
-    for finding in work.findings:
+    for finding in plan.findings:
         if finding.reason.note:
             notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
     containers: dict[str, Any] = {}
     for settled in resolution.settled:
         name = settled.requested.name
-        containers[name] = _container(settled, work.deliveries.get(name), notes.get(name))
-    return {"policy": work.policy.digest, "containers": containers}
+        containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
+    return {"policy": plan.policy.digest, "containers": containers}
 
 
 def status_text(data: Mapping[str, Any]) -> str:
