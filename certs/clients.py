@@ -40,7 +40,7 @@ class ClientCAs:
             try:
                 await self.reconcile()
             except UnusablePairError as error:
-                self._reporter.only(ReportKind.REFUSED, str(error))
+                self._reporter.only(ReportKind.INVALID, str(error))
             except Exception as error:  # noqa: BLE001  (a later file may work)
                 self._reporter.only(*failure(error))
             await asyncio.sleep(self._poll)

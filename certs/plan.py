@@ -38,8 +38,8 @@ MOST_NAMES: Final = 64
 class Made(enum.Enum):
     """A change made by a step."""
 
-    LEAF = "leaf"
-    COMING = "coming CA"
+    SERVING_CERTIFICATE = "serving certificate"
+    COMING = "next CA"
     CURRENT = "current CA"
     DROPPED = "retired CA dropped"
 
@@ -93,7 +93,7 @@ def step(state: State | None, trust: Trust, rules: Rules, now: dt.datetime, at: 
 
 
 def _requested(state: State) -> State:
-    if state.requested is RotationRequest.LEAF and state.ca is not None:
+    if state.requested is RotationRequest.SERVING_CERTIFICATE and state.ca is not None:
         return replace(state, leaf=None)
     return state
 
@@ -103,7 +103,7 @@ def _coming(state: State, rules: Rules, now: dt.datetime, made: list[Made]) -> S
     if state.coming is not None and state.coming.valid_at(now):
         return state
     current = state.ca
-    wanted = state.requested is RotationRequest.AUTHORITY or state.coming is not None
+    wanted = state.requested is RotationRequest.CA or state.coming is not None
     if not wanted and current is not None and current.valid_at(now) and now < _ca_due(current, rules):
         return state
     made.append(Made.COMING)
@@ -120,7 +120,7 @@ def _promoted(state: State, trust: Trust, rules: Rules, moment: tuple[dt.datetim
     lost = (old is None or now > old.not_after) and (state.leaf is None or not state.leaf.valid_at(now))
     if not (trust.settled(der(coming.certificate), at) or (lost and trust.sees(der(coming.certificate)))):
         return state
-    made += [Made.CURRENT, Made.LEAF]
+    made += [Made.CURRENT, Made.SERVING_CERTIFICATE]
     retired = state.retired if old is None else (*state.retired, Retired(old.certificate, _last_use(state, rules, now)))
     return replace(
         state,
@@ -151,7 +151,7 @@ def _leaf(state: State, rules: Rules, now: dt.datetime, made: list[Made]) -> Sta
             # Replicas of two releases may need different names: each keeps the other's until the next renewal.
             both = list(dict.fromkeys([*names, *names_of(leaf.certificate)]))
             names = both if len(both) <= MOST_NAMES else names
-    made.append(Made.LEAF)
+    made.append(Made.SERVING_CERTIFICATE)
     return replace(state, leaf=issue(ca, names, now, rules.leaf_life))
 
 

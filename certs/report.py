@@ -17,7 +17,7 @@ class ReportKind(enum.Enum):
     """A new serving certificate is not in force yet: not every caller trusts its CA."""
     CLIENTS = "clients"
     """Clients need a certificate under other CAs than before."""
-    REFUSED = "refused"
+    INVALID = "invalid"
     """A pair cannot be served or stored; the pair in force stays."""
     UNTRUSTED = "untrusted"
     """Nothing is served yet, and the webhook configuration lacks the CA of the stored certificate."""
@@ -26,7 +26,7 @@ class ReportKind(enum.Enum):
     BUG = "bug"
 
 
-FAILURES = frozenset({ReportKind.REFUSED, ReportKind.UNTRUSTED, ReportKind.STORE, ReportKind.BUG})
+FAILURES = frozenset({ReportKind.INVALID, ReportKind.UNTRUSTED, ReportKind.STORE, ReportKind.BUG})
 COUNTED = FAILURES | {ReportKind.RESTORED}
 """What an operator should learn of, whether it is over or not."""
 

@@ -44,7 +44,7 @@ class Reporter:
 def failure(error: Exception) -> tuple[ReportKind, str]:
     """The kind and message that report a failure."""
     if isinstance(error, UnusablePairError):
-        return ReportKind.REFUSED, f"not served: {error}"
+        return ReportKind.INVALID, f"not served: {error}"
     if isinstance(error, CertificateError):
         return ReportKind.STORE, str(error)
     # The text of an unforeseen error is not reported: it may hold anything.

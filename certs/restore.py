@@ -26,7 +26,7 @@ def completed(found: State | None, remembered: State | None) -> State | None:
     if (
         found.leaf is None
         and leaf is not None
-        and found.requested is not RotationRequest.LEAF
+        and found.requested is not RotationRequest.SERVING_CERTIFICATE
         and _under_current(leaf, found)
     ):
         found = replace(found, leaf=leaf)

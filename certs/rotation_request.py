@@ -26,7 +26,7 @@ async def ask(store: Store, requested: RotationRequest) -> State:
         state = decode(snapshot.files).state
         if state is None:
             raise StoreError("the store", "holds no certificates yet: start the webhook first")
-        if state.requested is RotationRequest.AUTHORITY:
+        if state.requested is RotationRequest.CA:
             return state
         # Only the request changes: the replicas repair files that cannot be decoded.
         files = {**(snapshot.files or {}), STATE: replace(state, requested=requested).files()[STATE]}

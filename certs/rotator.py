@@ -150,7 +150,7 @@ class Rotator:
             found = decode(snapshot.files)
             for problem in found.problems:
                 self._reporter.report_once(
-                    ReportKind.REFUSED, f"stored certificates cannot be used as they are: {problem}"
+                    ReportKind.INVALID, f"stored certificates cannot be used as they are: {problem}"
                 )
             due = await self._brought_up_to_date(snapshot, found)
             if due is not None:
@@ -183,7 +183,7 @@ class Rotator:
             )
         if planned.made:
             self._reporter.report(Report(ReportKind.MADE, ", ".join(one.value for one in planned.made)))
-        lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.REFUSED} if found.problems else set())
+        lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.INVALID} if found.problems else set())
         self._reporter.over(lasting=lasting)
         self._kept = planned.state
         # The version after a write is unknown until the next read.

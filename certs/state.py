@@ -3,7 +3,7 @@
 ===============  =============================================================================
 ``ca.crt``       every CA that clients must trust: current, coming, retired
 ``ca.key``       the key of the current CA: of the certificate in ``ca.crt`` that it matches
-``next-ca.key``  the key of the coming CA, if there is one
+``next-ca.key``  the key of the next CA, if there is one
 ``tls.crt``      the serving certificate, one for all replicas
 ``tls.key``      its key
 ``state.json``   the end of each retired CA, which of them are claimed, a rotation request; often missing
@@ -28,23 +28,23 @@ from certs.pem import blocks
 from certs.problem import UnusablePairError
 
 BUNDLE: Final = "ca.crt"
-AUTHORITY_KEY: Final = "ca.key"
+CA_KEY: Final = "ca.key"
 COMING_KEY: Final = "next-ca.key"
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 STATE: Final = "state.json"
-FILES: Final = (BUNDLE, AUTHORITY_KEY, COMING_KEY, CERTIFICATE, KEY, STATE)
+FILES: Final = (BUNDLE, CA_KEY, COMING_KEY, CERTIFICATE, KEY, STATE)
 
-AUTHORITY: Final = "the CA"
-COMING: Final = "the coming CA"
+CA: Final = "the CA"
+COMING: Final = "the next CA"
 LEAF: Final = "the serving certificate"
 
 
 class RotationRequest(enum.Enum):
     """What to renew before it is due."""
 
-    LEAF = "leaf"
-    AUTHORITY = "authority"
+    SERVING_CERTIFICATE = "serving certificate"
+    CA = "CA"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,7 +105,7 @@ class State:
         """The files to store, by name; those without content are missing."""
         files = {BUNDLE: self.bundle_pem}
         if self.ca is not None:
-            files[AUTHORITY_KEY] = self.ca.key_pem
+            files[CA_KEY] = self.ca.key_pem
         if self.coming is not None:
             files[COMING_KEY] = self.coming.key_pem
         if self.leaf is not None:
@@ -117,7 +117,7 @@ class State:
         if claims := sorted(fingerprint(ca.certificate) for ca in self.retired if ca.claimed):
             extra["claimed"] = claims
         if self.requested is not None:
-            extra["asked"] = self.requested.value
+            extra["requested"] = self.requested.value
         if extra:
             files[STATE] = json.dumps(extra, indent=1).encode()
         return files
@@ -147,8 +147,8 @@ def decode(files: Mapping[str, bytes] | None) -> Decoded:
         if files.get(COMING_KEY):
             coming = _usable(problems, lambda: _ca(certificates, files[COMING_KEY], COMING))
         # Without its key, the current CA signs nothing anymore; that is fine once there is a coming one.
-        if files.get(AUTHORITY_KEY) or coming is None:
-            ca = _usable(problems, lambda: _ca(certificates, files.get(AUTHORITY_KEY), AUTHORITY))
+        if files.get(CA_KEY) or coming is None:
+            ca = _usable(problems, lambda: _ca(certificates, files.get(CA_KEY), CA))
         if coming is not None and ca is not None and coming.certificate == ca.certificate:
             coming = None
     if not certificates:
@@ -201,7 +201,7 @@ def _certificates(bundle: bytes, problems: list[UnusablePairError]) -> list[x509
         except (ValueError, x509.InvalidVersion):
             problems.append(UnusablePairError("the bundle", "has a certificate that is no PEM"))
     if not pems:
-        problems.append(UnusablePairError(AUTHORITY, "has a certificate that is no PEM"))
+        problems.append(UnusablePairError(CA, "has a certificate that is no PEM"))
     return certificates
 
 
@@ -251,7 +251,7 @@ def _state(
             str(key): dt.datetime.fromisoformat(value).astimezone(dt.UTC)
             for key, value in (extra.get("retired") or {}).items()
         }
-        requested = extra.get("asked")
+        requested = extra.get("requested")
         return ends, frozenset(extra.get("claimed") or ()), None if requested is None else RotationRequest(requested)
     except (ValueError, TypeError, AttributeError):
         problems.append(UnusablePairError("the state", f"has a {STATE} that cannot be read: delete it"))

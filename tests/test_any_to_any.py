@@ -119,7 +119,7 @@ def asking_in(pod: Json, policy: Policy) -> ContainerRequest | None:
 
 
 def meaning(asking: ContainerRequest, target: Vendor, policy: Policy) -> Request | None:
-    """What it asks for, with the defaults that hold on the way to the target; None where its own vendor refuses it."""
+    """What it requests, with the defaults that hold on the way to the target; None where its own vendor refuses it."""
     defaults, _ = defaults_for(asking.vendor, target, {})
     try:
         return read(asking.vendor, asking.key_values, defaults, policy.largest_card, asking.name).request
@@ -173,7 +173,7 @@ def test_any_to_any(source: str, most: int, requests_per_pair: int, matrix_count
                 outcome = outcome_of(pod, source, target, asked, policy)
                 if decision.denial is not None:
                     assert decision.reason in REASONS
-                    assert outcome is Rendering.REFUSED
+                    assert outcome is Rendering.DENIED
                     matrix_counts["refused, as their cells say"] += 1
                     continue
                 got = check_stored(pod, stored, asked, policy)
@@ -189,7 +189,7 @@ def test_any_to_any(source: str, most: int, requests_per_pair: int, matrix_count
 def outcome_of(pod: Json, source: str, target: str, asked: Request, policy: Policy) -> Rendering | None:
     """What the matrix says of a request in a pod."""
     if target not in MATRIX.targets:
-        return Rendering.REFUSED
+        return Rendering.DENIED
     asking = asking_in(pod, policy)
     assert asking is not None
     defaults, _ = defaults_for(asking.vendor, policy.vendors[target], {})

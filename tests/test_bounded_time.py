@@ -90,7 +90,7 @@ def test_costs_what_its_bytes_cost(name: str, wheres: Sequence[Where]) -> None:
 
 
 def _check_told(decision: Decision, size: int) -> None:
-    """What is told of a pod is bounded, whatever stands in it."""
+    """What is reported about a pod is bounded, whatever stands in it."""
     assert len(decision.warnings) <= MAX_FINDINGS
     assert sum(len(finding.text) for finding in decision.warnings) <= 256 * len(decision.warnings)
     assert sum(map(len, decision.audit.values())) <= 20_000
@@ -100,7 +100,7 @@ def _check_told(decision: Decision, size: int) -> None:
 
 
 def test_deep_nesting_is_no_crash() -> None:
-    """Deeper than the decoder goes is told as such, not as a crash."""
+    """Deeper than the decoder goes is reported as such, not as a crash."""
     body = json.dumps(pod(container(future="here"))).encode().replace(b'"here"', b"[" * 100_000 + b"]" * 100_000)
     with pytest.raises(RecursionError):
         decide(decode_pod(body), Context(OPTED_IN), POLICY)

@@ -1,4 +1,4 @@
-"""Golden cases: a pod that goes in, the pod that is stored, and what is said about it, side by side in `cases/`.
+"""Golden cases: a pod that goes in, the pod that is stored, and what is reported about it, side by side in `cases/`.
 
 A case is a folder: ``pod.yaml``; ``expected.yaml`` unless it is denied; ``report.txt``. It may have a ``namespace.yaml`` (else
 the namespace has opted in and permits everything), a ``settings.yaml`` and a folder ``mappings``. ``--update-golden`` writes
@@ -69,7 +69,7 @@ def decided(pod: Any, folder: Path) -> Decision:
 
 
 def report(decision: Decision) -> str:
-    """What a person is told, one thing a line."""
+    """What a person is reported, one thing a line."""
     title = decision.reason.value.title
     if decision.denial is not None:
         lines = [f"denied, {decision.reason.value.status}: {title}", decision.denial.text]

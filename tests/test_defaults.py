@@ -85,7 +85,7 @@ def test_what_is_specified_stays(source: str, data: st.DataObject) -> None:
     if there is None or with_them is None:
         return
     for dimension, value in specified(pod, policy).items():
-        assert dimension not in with_them.get("filled", {})
+        assert dimension not in with_them.get("defaults", {})
         # What a default leaves out of the way may be written more exactly, never less.
         assert with_them["request"][dimension] in {there["request"][dimension], shown(value)}
 
@@ -99,7 +99,7 @@ def check_completed(pod: Json, decision: Decision, policy: Policy) -> None:
     ignored = [keys[one.field] for one in decision.warnings if one.reason is Reason.WORD_IGNORED and one.field in keys]
     for word in ignored:
         assert any(word.dimensions == other.dimensions for other in keys.values() if other is not word)
-    filled = decision.account.get("containers", {}).get("main", {}).get("filled", {})
+    filled = decision.account.get("containers", {}).get("main", {}).get("defaults", {})
     assert "devices" not in filled or not any(word.total for word in keys.values())
 
 
@@ -155,10 +155,10 @@ CASES: list[tuple[dict[str, str], str | None, dict[str, str], str]] = [
         {"cores": "25"},
         "the namespace's default-cores: 25 %",
     ),
-    ({f"{QGPU}core-greedy": "60", f"{QGPU}memory": "5"}, "nvidia", {"memory": "all"}, "1 x 5120Mi free"),
+    ({f"{QGPU}core-greedy": "60", f"{QGPU}memory": "5"}, "nvidia", {"memory": "all"}, "1 x 5120Mi unlimited"),
     # One default is passed over, the others are filled in; the mapping's own takes its place.
     ({"nvidia.com/gpu": "1"}, "aliyun", {"memory": "all", "cores": "35"}, "1 x 5120Mi 35%"),
-    ({"nvidia.com/gpu": "2"}, "aliyun", {"memory": "4Gi", "cores": "30"}, "2 x 4096Mi free"),
+    ({"nvidia.com/gpu": "2"}, "aliyun", {"memory": "4Gi", "cores": "30"}, "2 x 4096Mi unlimited"),
 ]
 
 
@@ -198,7 +198,7 @@ def test_passed_over_for_one_container_only() -> None:
     pod = pod_with({"nvidia.com/gpucores": "66"}, {"nvidia.com/gpucores": "100"}, target="iluvatar")
     decision = decided(pod, policy, annotations)
     assert decision.denial is None
-    assert {name: one["filled"] for name, one in decision.account["containers"].items()} == {
+    assert {name: one["defaults"] for name, one in decision.account["containers"].items()} == {
         "c0": {"devices": "mapping", "memory": "namespace"},
         "c1": {"devices": "namespace"},
     }
@@ -217,7 +217,7 @@ def test_passed_over_where_the_pod_can_carry_one_value() -> None:
     assert decision.denial is None
     containers = decision.account["containers"]
     assert {name: one["request"]["devices"] for name, one in containers.items()} == {"c0": 1, "c1": 1}
-    assert containers["c0"]["filled"] == {"memory": "namespace"}
+    assert containers["c0"]["defaults"] == {"memory": "namespace"}
     (told,) = (one for one in decision.warnings if one.reason is Reason.DEFAULT_NOT_APPLIED)
     assert (told.container, told.field) == ("c1", f"{PREFIX}devices")
     check_second_pass(pod, decision, policy, annotations)

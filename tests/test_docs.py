@@ -347,7 +347,7 @@ def test_labels_and_annotations_are_those_of_the_code() -> None:
     """Every label and annotation of ours in the pages is one that the code knows, and the other way round."""
     known = {key.name.removeprefix(PREFIX) for key in KEYS}
     rows = re.findall(
-        r"^\| ([\w ]+) \| (label|annotation) `(vgpu-webhook\.io/[a-z-]+)` \|", TEXTS["docs/behaviour.md"], re.MULTILINE
+        r"^\| ([\w ]+) \| (label|annotation) `(vgpu-webhook\.io/[a-z-]+)` \|", TEXTS["docs/behavior.md"], re.MULTILINE
     )
     assert set(rows) == {(key.kind, key.place, key.name) for key in KEYS}
     words = {name for word in load_policy().vendors["neutral"].keys.values() for name in _LABEL.findall(str(word))}
@@ -438,7 +438,7 @@ def test_metrics_are_those_of_the_server() -> None:
 
 
 def test_log_events_are_those_of_the_server() -> None:
-    """The table of log events has each event that is told, and no other."""
+    """The table of log events has each event that is reported, and no other."""
     told: set[str] = set()
     for package in ("server", "cluster", "replica"):
         for path in (ROOT / "webhook" / package).rglob("*.py"):
@@ -464,7 +464,7 @@ def test_statuses_are_those_of_the_server() -> None:
 
 def test_settings_are_documented() -> None:
     """The table of settings has each key, and no other."""
-    section = TEXTS["docs/behaviour.md"].partition("## Settings")[2].partition("\n## ")[0]
+    section = TEXTS["docs/behavior.md"].partition("## Settings")[2].partition("\n## ")[0]
     listed = re.findall(r"^\| `(\w+)` \|", section, re.MULTILINE)
     assert sorted(listed) == sorted(str(field.alias) for field in Settings.model_fields.values())
 
@@ -493,7 +493,7 @@ def unit_text(word: Key) -> str:
 
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_builtin_vendors_are_documented(name: str) -> None:
-    """The tables have each key of a built-in vendor with its unit, and where it runs; its sources are told."""
+    """The tables have each key of a built-in vendor with its unit, and where it runs; its sources are reported."""
     vendor = load_policy().vendors[name]
     lines = TEXTS["docs/keys.md"].splitlines()
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
@@ -506,7 +506,7 @@ def test_builtin_vendors_are_documented(name: str) -> None:
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     assert any(line.startswith(f"| `{name}` |") and scheduler in line for line in lines)
     guarded = [key for rule in vendor.guard.rules for key in rule.names]
-    assert all(f"`{key}`" in TEXTS["docs/behaviour.md"] for key in guarded)
+    assert all(f"`{key}`" in TEXTS["docs/behavior.md"] for key in guarded)
 
 
 def test_paths_and_targets_exist() -> None:
@@ -575,7 +575,7 @@ def test_checks_of_the_doctor_are_documented() -> None:
 
 
 def test_permissions_are_those_that_are_used() -> None:
-    """The table of permissions names each kind of object that `webhook.cluster` asks for."""
+    """The table of permissions names each kind of object that `webhook.cluster` requests."""
     source = "".join(path.read_text() for path in (ROOT / "webhook" / "cluster").rglob("*.py"))
     used = set(
         re.findall(r"/(namespaces|configmaps|secrets|events|mutatingwebhookconfigurations|clusterroles)\b", source)

@@ -43,7 +43,7 @@ def assert_steps_are_the_decisions(pod: Json, context: Context, policy: Policy) 
 def numbers(step: Rounding) -> list[str]:
     """The numbers of a step as messages spell them."""
     subject = step.what.removesuffix(" per device")
-    return [subject, *("no limit" if text == "free" else in_words(text) for text in (step.before, step.after))]
+    return [subject, *("no limit" if text == "unlimited" else in_words(text) for text in (step.before, step.after))]
 
 
 def in_words(amount: str) -> str:
@@ -94,7 +94,7 @@ def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Polic
 
 @few_or_all
 @pytest.mark.parametrize("vendor", VENDORS)
-def test_steps_of_words(vendor: str, most: int) -> None:
+def test_steps_of_keys(vendor: str, most: int) -> None:
     """The requests of every vendor's pages, to every target."""
     for pod, policy in words_of(vendor, most):
         assert_steps_are_the_decisions(pod, CONTEXT, policy)

@@ -36,7 +36,7 @@ WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}
 
 
 def pod_of(case: dict[str, Any]) -> Any:
-    """The pod with what the case asks for."""
+    """The pod with what the case requests."""
     side = {name: str(value) for name, value in case.get("limits", {}).items()}
     return {
         "metadata": {"name": "p", "labels": case.get("labels", {}), "annotations": case.get("annotations", {})},

@@ -97,7 +97,7 @@ def test_changes_inside_a_list_keep_their_places() -> None:
 @pytest.mark.trap(number=31)
 @pytest.mark.parametrize("there", [{}, {"labels": None}, {"labels": {}}, {"labels": {"a~/b": "1", "gone/x": "y"}}])
 def test_maps_are_made_where_there_is_none(there: Any) -> None:
-    """A key is written whatever stands there, another taken away if it is there."""
+    """A key is written whatever is there, another taken away if it is there."""
     pod = {"metadata": there, "spec": {"containers": [{"name": "c"}]}}
 
     def edit(edits: PodEdits, _: ContainerEdits) -> None:
@@ -107,7 +107,7 @@ def test_maps_are_made_where_there_is_none(there: Any) -> None:
 
 
 def test_nothing_to_do_is_no_operation() -> None:
-    """What stands there already is not written again; the stamp comes only with something else."""
+    """The current content already is not written again; the stamp comes only with something else."""
     pod = {"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c"}]}}
     edits = PodEdits(decode_pod(json.dumps(pod).encode()))
     edits.labels.values.update({"a": "1", "b": None})

@@ -1,4 +1,4 @@
-"""The properties of ``docs/behaviour.md``, What always holds, by its numbers, over generated pods, namespaces and policies."""
+"""The properties of ``docs/behavior.md``, What always holds, by its numbers, over generated pods, namespaces and policies."""
 
 import copy
 import json
@@ -99,8 +99,8 @@ def test_limits_and_requests_agree(one: Admitted) -> None:
 
 
 @given(allowed())
-def test_never_less_than_asked(one: Admitted) -> None:
-    """5: by the vendors' documentation every container gets at least the devices, memory and cores that it asked for."""
+def test_never_less_than_requested(one: Admitted) -> None:
+    """5: by the vendors' documentation every container gets at least the devices, memory and cores that it requested."""
     dropped = {finding.container for finding in one.decision.warnings if finding.reason is Reason.DIMENSION_DROPPED}
     for before, after in one.containers():
         asked, got = one.read(one.pod, before).meaning, one.amounts(one.stored, after)

@@ -1,4 +1,4 @@
-"""The canonical request: what is whole, what is settled, how it is said."""
+"""The canonical request: what is whole, what is settled, how it is reported."""
 
 import pytest
 
@@ -10,8 +10,8 @@ MIB = 1024**2
 @pytest.mark.parametrize(
     "request_, whole, settled, text",
     [
-        (Request(), False, False, "? devices, each with memory not said, cores not said"),
-        (Request(1), False, False, "1 device, each with memory not said, cores not said"),
+        (Request(), False, False, "? devices, each with unspecified memory, unspecified cores"),
+        (Request(1), False, False, "1 device, each with unspecified memory, unspecified cores"),
         (Request(2, ALL, ALL), True, True, "2 devices, whole"),
         (Request(None, ALL, ALL), True, False, "? devices, whole"),
         (Request(1, ALL, FREE), False, True, "1 device, each with memory 100 %, cores no limit"),
@@ -20,6 +20,6 @@ MIB = 1024**2
         (Request(1, FREE, FREE), False, True, "1 device, each with memory no limit, cores no limit"),
     ],
 )
-def test_whole_settled_and_said(request_: Request, whole: bool, settled: bool, text: str) -> None:  # noqa: FBT001
+def test_whole_settled_and_formatted(request_: Request, whole: bool, settled: bool, text: str) -> None:  # noqa: FBT001
     """A whole device is all of memory and cores, without a flag; settled is what leaves nothing open."""
     assert (request_.whole, request_.settled, str(request_)) == (whole, settled, text)

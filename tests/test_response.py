@@ -36,7 +36,7 @@ def test_untouched_says_nothing() -> None:
     }
 
 
-def test_patch_warnings_and_audit_are_told() -> None:
+def test_patch_warnings_and_audit_are_reported() -> None:
     """The patch travels as base64 of its JSON, with its type."""
     operation = {"op": "add", "path": "/metadata/labels/a~1b", "value": "ä"}
     decision = Decision(
@@ -98,7 +98,7 @@ def test_warnings_fit_the_limits(told: tuple[Finding, ...]) -> None:
 
 
 def test_many_warnings_fill_the_room() -> None:
-    """As many are told as fit, no fewer."""
+    """As many are reported as fit, no fewer."""
     told = tuple(Finding(Reason.DEFAULT_FILLED, f"{number} " + "x" * 300) for number in range(20))
     *kept, last = warning_texts(told)
     assert len(kept) == 15

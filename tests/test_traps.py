@@ -52,7 +52,7 @@ def test_page(pytestconfig: pytest.Config) -> None:
 
 
 def stored(metadata: dict[str, Any]) -> Any:
-    """A pod that asks for a share in a foreign vendor's keys, as it is stored; it is not changed a second time."""
+    """A pod that requests a share in a foreign vendor's keys, as it is stored; it is not changed a second time."""
     limits = {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"}
     container = {"name": "main", "resources": {"limits": limits, "requests": dict(limits)}}
     pod: Any = {**metadata, "spec": {"containers": [container]}}

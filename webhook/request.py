@@ -60,11 +60,11 @@ DIMENSIONS: Final[tuple[Dimension, ...]] = ("devices", "memory", "cores")
 
 
 def amount_text(amount: Memory | None) -> str:
-    """Format an amount of one device exactly, as in the status: ``4096Mi``, ``0.5Mi``, ``50%``, ``free``."""
+    """Format an amount of one device exactly, as in the status: ``4096Mi``, ``0.5Mi``, ``50%``, ``unlimited``."""
     if isinstance(amount, Size):
         mebibytes = amount.bytes // MIB
         return f"{mebibytes if mebibytes * MIB == amount.bytes else exact_text(Fraction(amount.bytes) / MIB)}Mi"
-    return f"{exact_text(amount.value)}%" if isinstance(amount, Percent) else "free"
+    return f"{exact_text(amount.value)}%" if isinstance(amount, Percent) else "unlimited"
 
 
 class Request(msgspec.Struct, frozen=True, gc=False):
@@ -90,6 +90,6 @@ class Request(msgspec.Struct, frozen=True, gc=False):
         )
         if self.whole:
             return f"{devices}, whole"
-        memory = "memory not said" if self.memory is None else f"memory {self.memory}"
-        cores = "cores not said" if self.cores is None else f"cores {self.cores}"
+        memory = "unspecified memory" if self.memory is None else f"memory {self.memory}"
+        cores = "unspecified cores" if self.cores is None else f"cores {self.cores}"
         return f"{devices}, each with {memory}, {cores}"

@@ -156,7 +156,7 @@ VKE = {"vke.volcengine.com/mgpu-memory": "4096", "vke.volcengine.com/mgpu-core":
     ids=["share", "memory", "whole"],
 )
 def test_zero_in_a_list_contradicts_the_rest(limits: Json, target: str | None, count: str) -> None:
-    """A container whose entry is 0 asks for nothing, and so cannot ask for a part of something."""
+    """A container whose entry is 0 requests nothing, and so cannot ask for a part of something."""
     annotations = {COUNTS: count, **({} if target is None else {TARGET: target})}
     decision = decided(asking(limits, annotations))
     assert decision.reason is Reason.ZERO_DEVICES
@@ -204,8 +204,8 @@ def status(pod: Json, namespace: Json | None = None) -> Json:
 def test_status_has_what_was_read_and_what_was_written() -> None:
     """Rounded up for the target: both are there, with the number in the target's key."""
     found = status(asking({"nvidia.com/gpu": "2", "nvidia.com/gpumem": "1500"}, {TARGET: "aliyun"}))
-    assert found["request"] == {"devices": 2, "memory": "1500Mi", "cores": "free"}
-    assert found["allocation"] == {"devices": 2, "memory": "2048Mi", "cores": "free"}
+    assert found["request"] == {"devices": 2, "memory": "1500Mi", "cores": "unlimited"}
+    assert found["allocation"] == {"devices": 2, "memory": "2048Mi", "cores": "unlimited"}
     assert found["written"] == {"aliyun.com/gpu-mem": "4", "aliyun.com/gpu-count": "2"}
 
 
@@ -213,14 +213,14 @@ def test_status_of_a_default_that_was_rounded() -> None:
     """A default is part of what was read; what its key can say is what the container holds."""
     found = status(asking({"iluvatar.ai/vgpu": "1"}), {"vgpu-webhook.io/default-memory": "5000Mi"})
     got = found.get("allocation", found["request"])
-    assert got == {"devices": 1, "memory": "5120Mi", "cores": "free"}
+    assert got == {"devices": 1, "memory": "5120Mi", "cores": "unlimited"}
     assert found["written"] == {"iluvatar.ai/vcuda-memory": "20"}
 
 
 def test_status_without_a_difference() -> None:
     """Where nothing was rounded, the allocation is the request and is not repeated."""
     found = status(asking({"nvidia.com/gpu": "2", "nvidia.com/gpumem": "2048"}, {TARGET: "aliyun"}))
-    assert found["request"] == {"devices": 2, "memory": "2048Mi", "cores": "free"}
+    assert found["request"] == {"devices": 2, "memory": "2048Mi", "cores": "unlimited"}
     assert "allocation" not in found
 
 

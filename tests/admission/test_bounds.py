@@ -1,4 +1,4 @@
-"""What is more than any honest pod has is refused, and what is told or written of a pod has an end."""
+"""What is more than any honest pod has is refused, and what is reported or written of a pod has an end."""
 
 import json
 from typing import Any
@@ -29,7 +29,7 @@ def decided(container: dict[str, Any], policy: Policy = POLICY, *, spec: Any = N
 
 
 def share(**more: Any) -> dict[str, Any]:
-    """A container that asks for a share."""
+    """A container that requests a share."""
     return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}, **more}
 
 

@@ -58,7 +58,7 @@ def test_percentages_are_about_kept() -> None:
 
 
 def firm(labels: dict[str, str]) -> tuple[Mode, list[Reason]]:
-    """The mode of a pod in a namespace with these labels, and what is told."""
+    """The mode of a pod in a namespace with these labels, and what is reported."""
     found = enforcement_of(made_by("ReplicaSet", "train-5d4f8c7b6d"), Context(Namespace("team", labels)))
     return found.mode, [finding.reason for finding in found.findings]
 
@@ -88,7 +88,7 @@ MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
     ],
 )
 def test_mode_of_a_pod(labels: dict[str, str], mode: Mode, told: list[Reason]) -> None:
-    """The namespace's mode; within a roll-out only warnings for the rest; what is unreadable is told, a mode as `warn`."""
+    """The namespace's mode; within a roll-out only warnings for the rest; what is unreadable is reported, a mode as `warn`."""
     assert firm(labels) == (mode, told)
 
 

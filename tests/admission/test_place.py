@@ -85,7 +85,7 @@ def test_second_scheduler_of_the_vendor_is_left() -> None:
     [("keep", "mine", Reason.SCHEDULER_KEPT), ("override", "one", Reason.SCHEDULER_OVERRIDDEN)],
 )
 def test_scheduler_of_the_users_choice(conflict: str, after: str, reason: Reason) -> None:
-    """The mapping says whether the user's own scheduler is kept or replaced; either is told."""
+    """The mapping says whether the user's own scheduler is kept or replaced; either is reported."""
     held = Held(needing("one", conflict=conflict))
     outcome = placed(pod(schedulerName="mine"), held)
     assert outcome.spec["schedulerName"] == after
@@ -216,7 +216,7 @@ OTHER = {"matchFields": [{"key": "metadata.name", "operator": "NotIn", "values":
     ids=["none", "one", "two", "empty", "already"],
 )
 def test_node_name_becomes_a_required_affinity(terms: list[Any], after: list[Any]) -> None:
-    """The node is added to every alternative, the pod's other affinities stay, and it is told."""
+    """The node is added to every alternative, the pod's other affinities stay, and it is reported."""
     required = {"nodeSelectorTerms": terms, "unknown": 1}
     affinity = {
         "podAffinity": {"x": 1},
@@ -255,7 +255,7 @@ def test_privileged_container_with_a_share_is_refused() -> None:
     [Held(vendor(), WHOLE), Held(vendor(privileged="allow")), Held(vendor(privileged="allow"), source=vendor("b"))],
 )
 def test_privileged_container_is_let_be(held: Held) -> None:
-    """Whole devices may be asked for by a privileged container, and a share where the target's mapping allows it."""
+    """Whole devices may be requested by a privileged container, and a share where the target's mapping allows it."""
     sent = pod({"name": "main", "securityContext": {"privileged": True}})
     assert placed(sent, held).patch == ()
 

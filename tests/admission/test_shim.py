@@ -206,7 +206,7 @@ def test_delivery_of_the_namespace_without_effect_is_reported_once() -> None:
     ],
 )
 def test_limit_of_what_is_not_needed(memory: Any, cores: Any, *, serves: bool) -> None:
-    """A shim that needs cores only serves without a limit of memory, but not beside one that it cannot be told."""
+    """A shim that needs cores only serves without a limit of memory, but not beside one that the shim cannot express."""
     outcome = injected(held=Held(vendor(shim={**SHIM, "needs": ["cores"]}), Request(1, memory, cores)))
     assert outcome.deliveries == {"main": "hostPath" if serves else "plugin"}
     assert ("ACME_MEMORY" in outcome.env()) == (serves and isinstance(memory, Size))

@@ -17,7 +17,7 @@ OPTED_IN = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enf
 
 
 def decided(*, spec: dict[str, Any], **more: Any) -> Decision:
-    """The decision on a pod with one container that asks for a share."""
+    """The decision on a pod with one container that requests a share."""
     sent = pod({"name": "a", "resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}, **more})
     sent["spec"] |= spec
     return decision_on(sent, Context(Namespace("team", OPTED_IN)), BUILT_IN)

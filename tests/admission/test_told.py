@@ -1,4 +1,4 @@
-"""What the author of a pod is told: of orders, of hints, of keys that clash or stand in the wrong place."""
+"""Warnings to the author of a pod: about overrides, hints, and conflicting or misplaced keys."""
 
 import json
 from typing import Any
@@ -27,13 +27,13 @@ def decided(container: dict[str, Any], policy: Policy = POLICY, *, spec: Any = N
 
 
 def share(**more: Any) -> dict[str, Any]:
-    """A container that asks for a share."""
+    """A container that requests a share."""
     return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}, **more}
 
 
 @pytest.mark.parametrize("mode, told", [("enforce", 1), ("warn", 1), ("audit", 0)])
 def test_pod_without_words_is_warned_about_unless_observed(mode: str, told: int) -> None:
-    """A misplaced key on a pod that asks for nothing is told, and in a namespace that observes nobody is told."""
+    """A misplaced key on a pod that requests nothing is reported, and in a namespace of mode audit nobody is warned."""
     sent = pod({"name": "a"})
     sent["metadata"]["labels"] = {"nvidia.com/gpumem": "1"}
     decision = decision_on(sent, Context(Namespace("team", {**PRIVILEGED, "vgpu-webhook.io/mode": mode})), POLICY)
@@ -62,7 +62,7 @@ def test_namespace_says_what_becomes_of_guarded_variables(order: str, reason: Re
 
 
 def test_unknown_order_for_the_guard_is_passed_over() -> None:
-    """A namespace's mistake is told, and the mapping's action holds."""
+    """A namespace's mistake is reported, and the mapping's action holds."""
     container = share(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "true"}])
     decision = decided(container, namespace={"vgpu-webhook.io/guard": "off"})
     assert decision.reason is Reason.GUARDED

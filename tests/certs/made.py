@@ -19,12 +19,12 @@ DAY = dt.timedelta(days=1)
 
 
 def ca(days: float = 0, life: float = 3652) -> Pair:
-    """An CA made so many days from now."""
+    """A CA made so many days from now."""
     return make_ca("test", NOW + days * DAY, life * DAY)
 
 
 def state(days: float = 0) -> State:
-    """An CA and a serving certificate under it, both made so many days from now."""
+    """A CA and a serving certificate under it, both made so many days from now."""
     one = ca(days)
     return State(one, leaf=issue(one, NAMES, NOW + days * DAY))
 
@@ -36,7 +36,7 @@ def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, word: bytes | N
 
 
 def intermediate_under(root: Pair, now: dt.datetime, days: float = 365, *, ca: bool = True) -> Pair:
-    """An CA that another one signed, as companies have them; or something that may sign nothing."""
+    """A CA that another one signed, as companies have them; or something that may sign nothing."""
     key = ec.generate_private_key(ec.SECP384R1())
     certificate = (
         x509.CertificateBuilder()
@@ -53,7 +53,7 @@ def intermediate_under(root: Pair, now: dt.datetime, days: float = 365, *, ca: b
 
 
 def root(now: dt.datetime) -> Pair:
-    """An CA that may sign CAs."""
+    """A CA that may sign CAs."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "company root")])
     certificate = (

@@ -10,7 +10,7 @@ from certs.bootstrap import CLAIM
 from certs.ca import issue, make_ca
 from certs.pair import Pair
 from certs.report import ReportKind
-from certs.state import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, KEY, Retired, State, der
+from certs.state import CA_KEY, CERTIFICATE, COMING_KEY, KEY, Retired, State, der
 from tests.certs.made import DAY, NAMES, NOW
 from tests.certs.test_rotator import SETTLE, Replica, World, stored
 
@@ -19,7 +19,7 @@ OLD = make_ca("old", NOW - 100 * DAY)
 
 
 def used(ca: Pair = OLD, since: dt.datetime = NOW - DAY) -> State:
-    """An CA that all replicas have served under for a day."""
+    """A CA that all replicas have served under for a day."""
     return State(ca, leaf=issue(ca, NAMES, since))
 
 
@@ -82,9 +82,7 @@ async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
     assert await seconds([first, Replica(there)]) == [CLAIM - 3, CLAIM - 3]
 
 
-@pytest.mark.parametrize(
-    "lost", [(AUTHORITY_KEY, CERTIFICATE, KEY), (AUTHORITY_KEY, KEY), (AUTHORITY_KEY, CERTIFICATE)]
-)
+@pytest.mark.parametrize("lost", [(CA_KEY, CERTIFICATE, KEY), (CA_KEY, KEY), (CA_KEY, CERTIFICATE)])
 async def test_keys_that_are_lost_for_all(lost: tuple[str, ...]) -> None:
     """The CA stays trusted, but nobody can serve under it."""
     there = world(used(), [OLD], [OLD])
@@ -128,7 +126,7 @@ async def test_a_replica_that_starts_while_another_one_moves() -> None:
     assert not late.keeper.served.is_set()
 
 
-async def test_an_authority_that_nobody_spoke_for_is_spoken_for() -> None:
+async def test_a_ca_that_no_replica_claimed_is_claimed() -> None:
     """A replica that serves under it says until when."""
     there = world(used(), [OLD], [OLD])
     running = Replica(there)
@@ -149,7 +147,7 @@ async def test_a_registration_that_nobody_mends() -> None:
         assert replica.kinds[-1] is ReportKind.UNTRUSTED
 
 
-async def test_it_is_told_that_nobody_can_call() -> None:
+async def test_a_report_says_that_no_caller_trusts_it() -> None:
     """Once, and as a failure."""
     there = world(used(), [], [])
     replica = Replica(there)

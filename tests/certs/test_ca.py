@@ -29,7 +29,7 @@ def leaf(ca: Pair) -> Pair:
     return issue(ca, NAMES, NOW)
 
 
-def test_authority_signs_leaves_and_no_authorities(ca: Pair) -> None:
+def test_ca_signs_certificates_and_no_cas(ca: Pair) -> None:
     """Path length 0 and the two signing usages, all critical."""
     extensions = ca.certificate.extensions
     constraints = extensions.get_extension_for_class(x509.BasicConstraints)
@@ -40,7 +40,7 @@ def test_authority_signs_leaves_and_no_authorities(ca: Pair) -> None:
     assert (usage.value.key_cert_sign, usage.value.crl_sign, usage.value.digital_signature) == (True, True, False)
 
 
-def test_leaf_is_a_server_only(leaf: Pair) -> None:
+def test_serving_certificate_is_a_server_only(leaf: Pair) -> None:
     """A serving certificate signs handshakes of a server, under the names it was made for."""
     extensions = leaf.certificate.extensions
     assert not extensions.get_extension_for_class(x509.BasicConstraints).value.ca
@@ -53,7 +53,7 @@ def test_leaf_is_a_server_only(leaf: Pair) -> None:
     assert [str(address) for address in names.get_values_for_type(x509.IPAddress)] == list(NAMES[2:])
 
 
-def test_key_identifiers_join_leaf_and_authority(ca: Pair, leaf: Pair) -> None:
+def test_key_identifiers_join_serving_certificate_and_ca(ca: Pair, leaf: Pair) -> None:
     """A client that trusts an old and a new CA of one name finds the right one by its key."""
     subject = ca.certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     issuer = leaf.certificate.extensions.get_extension_for_class(x509.AuthorityKeyIdentifier).value
@@ -67,7 +67,7 @@ def test_lifetimes(ca: Pair, leaf: Pair) -> None:
     assert leaf.not_after == NOW + LEAF_LIFE
 
 
-def test_leaf_does_not_outlive_its_authority(ca: Pair) -> None:
+def test_serving_certificate_does_not_outlive_its_ca(ca: Pair) -> None:
     """A serving certificate that is issued late ends with its CA."""
     late = ca.not_after - dt.timedelta(days=3)
     assert issue(ca, NAMES, late).not_after == ca.not_after
@@ -89,7 +89,7 @@ def test_name_too_long_for_a_common_name(ca: Pair) -> None:
     assert covers(certificate, [name])
 
 
-def test_leaf_needs_a_name(ca: Pair) -> None:
+def test_serving_certificate_needs_a_name(ca: Pair) -> None:
     """A serving certificate without names is refused when it is made, and not by every client."""
     with pytest.raises(ValueError, match="at least one name"):
         issue(ca, [], NOW)
@@ -104,7 +104,7 @@ def test_covers(leaf: Pair, names: list[str], *, expected: bool) -> None:
     assert covers(leaf.certificate, names) is expected
 
 
-def test_authority_covers_nothing(ca: Pair) -> None:
+def test_ca_covers_nothing(ca: Pair) -> None:
     """A certificate without alternative names covers none."""
     assert not covers(ca.certificate, ["webhook.system.svc"])
 

@@ -18,7 +18,7 @@ FIRST, SECOND = (make_ca(name, NOW).certificate_pem for name in ("first", "secon
 
 
 class File:
-    """A file that is followed, and what is told of it."""
+    """A file that is followed, and what is reported about it."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / "clients.pem"
@@ -54,8 +54,8 @@ async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
-async def test_what_is_no_authority_changes_nothing(file: File, content: bytes | None) -> None:
-    """It is told once, and so is its end."""
+async def test_what_is_no_ca_changes_nothing(file: File, content: bytes | None) -> None:
+    """It is reported once, and so is its end."""
     if content is None:
         file.path.unlink()
     else:
@@ -69,7 +69,7 @@ async def test_what_is_no_authority_changes_nothing(file: File, content: bytes |
         async with asyncio.timeout(60):
             while not file.told:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
-            assert file.told[0].kind is (ReportKind.STORE if content is None else ReportKind.REFUSED)
+            assert file.told[0].kind is (ReportKind.STORE if content is None else ReportKind.INVALID)
             file.path.write_bytes(FIRST)
             while len(file.told) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
@@ -79,7 +79,7 @@ async def test_what_is_no_authority_changes_nothing(file: File, content: bytes |
     assert [notice.kind for notice in file.told[1:]] == [ReportKind.RECOVERED]
 
 
-async def test_where_nobody_is_asked_nobody_will_be(file: File) -> None:
+async def test_without_client_cas_none_can_be_added(file: File) -> None:
     """That is for the start to say."""
     with pytest.raises(ValueError, match="not required"):
         Serving().require_client_certificates(FIRST)
@@ -102,7 +102,7 @@ def handshake(tls: Serving, context: ssl.SSLContext, session: ssl.SSLSession | N
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_other_authorities_of_clients(version: ssl.TLSVersion, tmp_path: Path) -> None:
+def test_other_cas_of_clients(version: ssl.TLSVersion, tmp_path: Path) -> None:
     """From the next handshake on, also for who has a session from before, and before and after a swap."""
     first, second = make_ca("first", NOW), make_ca("second", NOW)
     contexts = []

@@ -207,7 +207,7 @@ def test_what_could_not_be_written_whole_is_taken_away(tmp_path: Path, monkeypat
 
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
-    """A folder where a file should be is told as such."""
+    """A folder where a file should be is reported as such."""
     (tmp_path / "ca.crt").mkdir()
     with pytest.raises(StoreError, match=r"ca\.crt: Is a directory"):
         Directory(tmp_path).look()

@@ -1,4 +1,4 @@
-"""Reading pairs from PEM, and what is said about those that can't be used."""
+"""Reading pairs from PEM, and what is reported about those that can't be used."""
 
 import datetime as dt
 

@@ -1,4 +1,4 @@
-"""The renewal clock: what is made anew and when, over the years."""
+"""The renewal clock: what is created again and when, over the years."""
 
 import datetime as dt
 import time
@@ -30,10 +30,10 @@ def after(whole: State | None, days: float, rules: Rules = RULES) -> Step:
     return step(whole, trust, rules, NOW + days * DAY, days * 86400)
 
 
-def test_nothing_becomes_an_authority_and_a_leaf() -> None:
+def test_an_empty_store_gets_a_ca_and_a_serving_certificate() -> None:
     """An empty store gives a serving certificate that its CA signed and that covers the names."""
     first = after(None, 0)
-    assert first.made == (Made.CURRENT, Made.LEAF)
+    assert first.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
     assert first.state.ca is not None
     assert first.state.leaf is not None
     assert signed_by(first.state.leaf.certificate, first.state.ca.certificate)
@@ -57,12 +57,12 @@ def test_what_is_good_is_kept() -> None:
         pytest.param(NAMES, -1, id="not yet valid: the clock was set back"),
     ],
 )
-def test_leaf_is_renewed_under_its_authority(names: tuple[str, ...], days: float) -> None:
+def test_serving_certificate_is_renewed_under_its_ca(names: tuple[str, ...], days: float) -> None:
     """A serving certificate that won't do is replaced, and nobody who trusts the CA notices."""
     one = ca(-10)
     whole = State(one, leaf=issue(one, NAMES, NOW))
     second = after(whole, days, replace(RULES, names=names))
-    assert second.made == (Made.LEAF,)
+    assert second.made == (Made.SERVING_CERTIFICATE,)
     assert second.state.ca == one
     assert second.state.leaf is not None
     assert covers(second.state.leaf.certificate, names)
@@ -73,7 +73,7 @@ def test_replicas_that_want_different_names_agree() -> None:
     """During an update the old release and the new one each add what they want, once; the next renewal forgets."""
     old, new = replace(RULES, names=("old",)), replace(RULES, names=("new",))
     one = after(after(None, 0, old).state, 1, new)
-    assert one.made == (Made.LEAF,)
+    assert one.made == (Made.SERVING_CERTIFICATE,)
     assert after(one.state, 1, old).made == ()
     assert after(one.state, 1, new).made == ()
     renewed = after(one.state, 62, new).state.leaf
@@ -85,12 +85,12 @@ def test_lead_is_in_both_directions() -> None:
     """Replicas do it a little earlier or later."""
     whole = state()
     early, late = replace(RULES, lead=0.05), replace(RULES, lead=-0.05)
-    assert after(whole, 56, early).made == (Made.LEAF,)
+    assert after(whole, 56, early).made == (Made.SERVING_CERTIFICATE,)
     assert after(whole, 56).made == after(whole, 64, late).made == ()
 
 
 @pytest.mark.parametrize("days", [2500, 3500])
-def test_authority_near_its_end_gets_a_successor(days: float) -> None:
+def test_ca_near_its_end_gets_a_successor(days: float) -> None:
     """It is published first; a certificate under it is made once that has settled, the old CA stays until its own ended."""
     leaf = issue(old := ca(), NAMES, NOW + (days - 1) * DAY)
     first = after(State(old, leaf=leaf), days)
@@ -104,7 +104,7 @@ def test_authority_near_its_end_gets_a_successor(days: float) -> None:
     assert soon.state == first.state
     assert soon.due == pytest.approx(1)
     second = step(first.state, trust, RULES, now, at + 120)
-    assert second.made == (Made.CURRENT, Made.LEAF)
+    assert second.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
     assert second.state.ca == first.state.coming
     assert second.state.leaf is not None
     assert signed_by(second.state.leaf.certificate, first.state.coming.certificate)
@@ -116,7 +116,7 @@ def test_authority_near_its_end_gets_a_successor(days: float) -> None:
     assert not after(second.state, end).state.retired
 
 
-def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
+def test_ca_whose_successor_is_seen_nowhere_stays() -> None:
     """With a webhook configuration that others keep, nothing is served that it does not hold."""
     first = after(State(ca(), leaf=issue(ca(), NAMES, NOW)), 3000)
     blind = UNKNOWN.observed([[b"other"]], 0)
@@ -125,7 +125,7 @@ def test_authority_whose_successor_is_seen_nowhere_stays() -> None:
     assert later.state.coming == first.state.coming
 
 
-def test_authority_without_its_key_is_followed_by_another() -> None:
+def test_ca_without_its_key_is_followed_by_another() -> None:
     """Its serving certificate is served on while callers learn of the next."""
     whole = state()
     assert whole.ca is not None
@@ -134,7 +134,7 @@ def test_authority_without_its_key_is_followed_by_another() -> None:
     assert first.made == (Made.COMING,)
     assert first.state.leaf == whole.leaf
     second = step(first.state, seeing(first.state), RULES, NOW + DAY, 500.0)
-    assert second.made == (Made.CURRENT, Made.LEAF)
+    assert second.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
 
 
 def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
@@ -147,18 +147,19 @@ def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
 
 
 @pytest.mark.parametrize(
-    "requested, made", [(RotationRequest.LEAF, (Made.LEAF,)), (RotationRequest.AUTHORITY, (Made.COMING,))]
+    "requested, made",
+    [(RotationRequest.SERVING_CERTIFICATE, (Made.SERVING_CERTIFICATE,)), (RotationRequest.CA, (Made.COMING,))],
 )
 def test_somebody_asks(requested: RotationRequest, made: tuple[Made, ...]) -> None:
     """It is done, and the request is taken away."""
     done = after(replace(state(), requested=requested), 1)
     assert done.made == made
     assert done.state.requested is None
-    again = after(replace(done.state, requested=RotationRequest.AUTHORITY), 1)
+    again = after(replace(done.state, requested=RotationRequest.CA), 1)
     assert again.state.requested is None
 
 
-def test_near_the_end_of_an_authority_leaves_do_not_get_shorter_and_shorter() -> None:
+def test_near_the_end_of_a_ca_certificates_do_not_get_shorter_and_shorter() -> None:
     """Where the successor is never trusted, the last serving certificate ends with its CA; it isn't renewed for nothing."""
     one = ca(0, 400)
     whole: State = State(one)
@@ -166,7 +167,7 @@ def test_near_the_end_of_an_authority_leaves_do_not_get_shorter_and_shorter() ->
     blind = UNKNOWN.observed([[b"other"]], 0)
     while day < 399:
         done = step(whole, blind, RULES, NOW + day * DAY, day * 86400)
-        made += Made.LEAF in done.made
+        made += Made.SERVING_CERTIFICATE in done.made
         whole = done.state
         day += max(done.due, 60) / 86400
     assert made < 20
@@ -228,7 +229,7 @@ def test_twenty_years_take_a_second() -> None:
     assert time.perf_counter() - began < 10
 
 
-def test_a_short_authority_is_not_made_anew_for_ever() -> None:
+def test_a_short_ca_is_not_renewed_forever() -> None:
     """Even one that is hardly longer than a serving certificate lives half its life."""
     rules = replace(RULES, ca_life=100 * DAY)
     whole = State(make_ca("test", NOW, 100 * DAY))

@@ -100,7 +100,7 @@ async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
 
 
 async def test_a_change_is_noticed(tmp_path: Path) -> None:
-    """Within seconds, by content; a bad pair is told and the old one served on."""
+    """Within seconds, by content; an invalid pair is reported, and the old one stays in use."""
     mount = Mount(tmp_path)
     ca = make_ca("outside", NOW)
     mount.mount(files(ours(ca), ca))
@@ -114,7 +114,7 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
             await until(partial(mount.serves, leaf))
         served = mount.serving.leaf
         mount.mount(files((ours(ca)[0], ours(ca)[1]), ca))
-        await until(lambda: mount.told[-1].kind is ReportKind.REFUSED)
+        await until(lambda: mount.told[-1].kind is ReportKind.INVALID)
         assert (
             mount.told[-1].message
             == "not served: the serving certificate has a key that belongs to another certificate"
@@ -154,7 +154,7 @@ async def test_what_cannot_be_served_stops_the_start(tmp_path: Path, content: di
         await mount.outside.start()
 
 
-async def test_a_new_authority_waits_until_it_is_trusted(tmp_path: Path) -> None:
+async def test_a_new_ca_waits_until_it_is_trusted(tmp_path: Path) -> None:
     """It is published beside the old one, and its serving certificate served when the webhook configuration holds it."""
     mount = Mount(tmp_path, Trust(0))
     old, new = make_ca("old", NOW), make_ca("new", NOW)
@@ -178,7 +178,7 @@ async def test_a_new_authority_waits_until_it_is_trusted(tmp_path: Path) -> None
     assert mount.published[-1] == new.certificate_pem
 
 
-async def test_without_authorities_of_its_own_the_registration_counts(tmp_path: Path) -> None:
+async def test_without_cas_of_its_own_the_registration_counts(tmp_path: Path) -> None:
     """A webhook configuration without any leaves it to the machines of the API servers."""
     mount = Mount(tmp_path, Trust(0).observed([[]], 0))
     mount.mount(files(ours(COMPANY), None))

@@ -1,12 +1,12 @@
-"""What is told of certificates, and how often."""
+"""What is reported about certificates, and how often."""
 
 from certs.problem import StoreError, UnusablePairError
 from certs.report import Report, ReportKind
 from certs.reporter import Reporter, failure
 
 
-def test_told_once_until_it_changes_or_is_over() -> None:
-    """And the end of a failure is told once, too; that of anything else is not."""
+def test_reported_once_until_it_changes_or_is_over() -> None:
+    """The end of a failure is reported once; the end of other states is not."""
     told: list[Report] = []
     telling = Reporter(told.append)
 
@@ -29,7 +29,7 @@ def test_told_once_until_it_changes_or_is_over() -> None:
 
 
 def test_one_thing_at_a_time() -> None:
-    """Where the one takes the place of the other, each is told whenever it comes."""
+    """If one replaces the other, each is reported every time."""
     told: list[Report] = []
     telling = Reporter(told.append)
     for message in ("a", "a"):
@@ -43,7 +43,7 @@ def test_one_thing_at_a_time() -> None:
 def test_failures() -> None:
     """Each by its kind; what is unknown without its text."""
     assert failure(UnusablePairError("the serving certificate", "is old")) == (
-        ReportKind.REFUSED,
+        ReportKind.INVALID,
         "not served: the serving certificate is old",
     )
     assert failure(StoreError("there", "is gone")) == (ReportKind.STORE, "there: is gone")

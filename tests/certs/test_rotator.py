@@ -99,7 +99,7 @@ class Replica:
 
     @property
     def kinds(self) -> list[ReportKind]:
-        """What was told, without its keys."""
+        """What was reported, without its keys."""
         return [notice.kind for notice in self.told]
 
     @property
@@ -117,7 +117,7 @@ def stored(world: World) -> State:
     return found.state
 
 
-async def test_the_first_authority_is_served_at_once() -> None:
+async def test_the_first_ca_is_served_at_once() -> None:
     """There is no webhook configuration yet: nobody calls."""
     replica = Replica(World())
     await replica.reconcile()
@@ -135,7 +135,7 @@ async def test_nothing_is_served_before_anybody_has_looked() -> None:
     assert "before the webhook configuration was read" in replica.told[-1].message
 
 
-async def test_ten_at_once_end_with_one_authority() -> None:
+async def test_ten_at_once_end_with_one_ca() -> None:
     """Whoever loses reads again and serves what the winner made."""
     world = World()
     replicas = [Replica(world) for _ in range(10)]
@@ -146,7 +146,7 @@ async def test_ten_at_once_end_with_one_authority() -> None:
     assert world.store.writes == 1
 
 
-async def test_a_leaf_is_renewed_and_served_at_once() -> None:
+async def test_a_serving_certificate_is_renewed_and_served_at_once() -> None:
     """Its CA is trusted already."""
     world = World()
     replicas = [Replica(world) for _ in range(3)]
@@ -161,14 +161,14 @@ async def test_a_leaf_is_renewed_and_served_at_once() -> None:
     assert not replicas[0].told[-1].ca
 
 
-async def test_an_authority_asked_for_is_served_after_the_settle_time() -> None:
+async def test_a_requested_ca_is_served_after_the_settle_time() -> None:
     """Published at once beside the old one; the old one stays until its serving certificate has ended."""
     world = World()
     replicas = [Replica(world) for _ in range(2)]
     for replica in replicas:
         await replica.reconcile()
     old = replicas[0].leaf
-    await ask(world.store, RotationRequest.AUTHORITY)
+    await ask(world.store, RotationRequest.CA)
     for replica in replicas:
         await replica.reconcile()
         assert len(replica.published) == 2
@@ -197,7 +197,7 @@ async def test_a_registration_that_others_keep_and_do_not_change() -> None:
     await replica.reconcile()
     replica.publishes = False
     old = replica.leaf
-    await ask(world.store, RotationRequest.AUTHORITY)
+    await ask(world.store, RotationRequest.CA)
     for day in range(0, 60, 5):
         world.at = day * 86400.0
         await replica.reconcile()
@@ -225,7 +225,7 @@ async def test_a_store_that_was_emptied_is_filled_from_memory() -> None:
 
 @pytest.mark.parametrize("name", ["tls.crt", "tls.key", "ca.crt", "ca.key"])
 async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
-    """Told loudly, the old serving certificate served on, and nothing made anew."""
+    """It is reported, the old serving certificate stays in use, and none is created."""
     world = World()
     replica = Replica(world)
     await replica.reconcile()
@@ -234,20 +234,20 @@ async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
     await replica.reconcile()
     assert world.store.files == before
     assert replica.leaf == leaf
-    assert ReportKind.REFUSED in replica.kinds
+    assert ReportKind.INVALID in replica.kinds
     assert all("PRIVATE" not in notice.message for notice in replica.told)
 
 
-async def test_a_damaged_leaf_without_memory_is_made_anew() -> None:
+async def test_a_damaged_serving_certificate_without_memory_is_replaced() -> None:
     """By whoever comes next."""
     world = World()
     world.store.put({**state().files(), "tls.key": b"garbage"})
     replica = Replica(world)
     await replica.reconcile()
-    assert replica.kinds == [ReportKind.REFUSED, ReportKind.MADE, ReportKind.SERVED]
+    assert replica.kinds == [ReportKind.INVALID, ReportKind.MADE, ReportKind.SERVED]
 
 
-async def test_another_authority_put_into_the_store() -> None:
+async def test_another_ca_put_into_the_store() -> None:
     """It is published beside the one that is served, which is put back as retired; then it is served."""
     world = World()
     replica = Replica(world)
@@ -279,7 +279,7 @@ async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
 
 
 async def test_nothing_kills_the_keeper() -> None:
-    """It tells each trouble once, never its text if that may hold anything, and goes on when it is over."""
+    """Each failure is reported once, without its text if that may be confidential; work continues when it is over."""
     world = World()
     replica = Replica(world)
     replica.look()
@@ -307,13 +307,13 @@ async def test_a_running_keeper_follows_its_store() -> None:
     replica.register()
     replica.look()
     first = replica.leaf
-    await ask(world.store, RotationRequest.LEAF)
+    await ask(world.store, RotationRequest.SERVING_CERTIFICATE)
     await until(lambda: replica.leaf != first)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
 
-async def test_an_authority_that_cannot_be_used_stops_the_start() -> None:
+async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
     """It is left as it is, for somebody trusts it."""
     world = World()
     files = {**state().files(), "ca.key": b"garbage"}
@@ -323,8 +323,8 @@ async def test_an_authority_that_cannot_be_used_stops_the_start() -> None:
     assert world.store.files == files
 
 
-async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> None:
-    """Each finds the other's serving certificate invalid; it is told, and what is served stays valid by the own clock."""
+async def test_replicas_whose_clocks_are_far_apart_do_not_write_forever() -> None:
+    """Each finds the other's serving certificate invalid; it is reported, and what is served stays valid by the own clock."""
     world, ahead = World(), World()
     ahead.store = world.store
     ahead.at = 200 * 86400.0
@@ -343,9 +343,9 @@ async def test_replicas_whose_clocks_are_far_apart_do_not_write_for_ever() -> No
 
 
 async def test_asking_an_empty_store() -> None:
-    """There is nothing to be made anew."""
+    """There is nothing to renew."""
     with pytest.raises(StoreError, match="holds no certificates yet"):
-        await ask(Memory(), RotationRequest.LEAF)
+        await ask(Memory(), RotationRequest.SERVING_CERTIFICATE)
 
 
 async def test_sure_only_of_what_was_read_last() -> None:
@@ -469,7 +469,7 @@ class Simulation:
 
 
 def asks(requested: RotationRequest) -> Callable[[Simulation], None]:
-    """Somebody wants something made anew."""
+    """A rotation is requested."""
 
     def event(simulation: Simulation) -> None:
         found = decode(simulation.world.store.files).state
@@ -501,7 +501,7 @@ def restarts(number: int) -> Callable[[Simulation], None]:
 
 
 EVENTS = st.one_of(
-    st.sampled_from([asks(RotationRequest.LEAF), asks(RotationRequest.AUTHORITY), empties, damages]),
+    st.sampled_from([asks(RotationRequest.SERVING_CERTIFICATE), asks(RotationRequest.CA), empties, damages]),
     st.integers(0, 2).map(restarts),
 )
 
@@ -512,12 +512,12 @@ EVENTS = st.one_of(
     servers=st.lists(st.sampled_from([0.0, SETTLE / 2, SETTLE - 1]), min_size=1, max_size=3),
     events=st.lists(st.tuples(st.floats(1000, 5000), EVENTS), max_size=8),
 )
-async def test_nobody_is_ever_shown_a_leaf_that_they_do_not_trust(
+async def test_no_client_gets_a_certificate_that_it_does_not_trust(
     keepers: list[float], servers: list[float], events: list[tuple[float, Callable[[Simulation], None]]]
 ) -> None:
     """However late rotators and API servers see each other's writes, whoever is restarted, whatever is damaged."""
     simulation = Simulation(Delays(tuple(keepers), tuple(servers)))
-    await simulation.run(6000, [(900.0, asks(RotationRequest.AUTHORITY)), *events])
+    await simulation.run(6000, [(900.0, asks(RotationRequest.CA)), *events])
     assert all(replica.serving.leaf is not None for replica in simulation.replicas)
 
 

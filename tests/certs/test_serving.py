@@ -127,7 +127,7 @@ async def test_old_tls_is_refused() -> None:
 
 
 async def test_swap_changes_what_the_next_client_sees() -> None:
-    """A new pair is served from the next handshake on, and who is connected goes on."""
+    """A new pair is served from the next handshake on, and who is connected continues."""
     old, new = leaf(), leaf()
     tls = serving(old)
     async with listening(tls.context) as port, connected(port) as before:
@@ -251,7 +251,7 @@ def stamp(moment: dt.datetime) -> str:
 async def test_bad_pair_is_refused_and_the_old_one_served(
     chain: bytes, key: bytes, requirements: Requirements | None, message: str
 ) -> None:
-    """Whatever is wrong with a new pair is said exactly; the old one stays in force and works."""
+    """Whatever is wrong with a new pair is reported exactly; the old one stays in force and works."""
     old = leaf()
     tls = serving(old)
     with pytest.raises(UnusablePairError) as caught:
@@ -316,7 +316,7 @@ async def test_clients_have_to_show_a_certificate(version: ssl.TLSVersion, tmp_p
                             await client.echo()
 
 
-def test_authorities_of_clients_that_are_none() -> None:
+def test_cas_of_clients_that_are_none() -> None:
     """They are refused at once."""
     for text in (b"", b"garbage", b"\xff"):
         with pytest.raises(UnusablePairError, match="the CAs of clients are no PEM"):

@@ -89,7 +89,11 @@ OTHER = ca()
         ({"ca.key": key_pem(OTHER.key, b"word")}, "the CA has an encrypted key", "authority"),
         ({"ca.crt": b"broken"}, "the CA has a certificate that is no PEM", "all"),
         ({"state.json": b"["}, "the state has a state.json that cannot be read: delete it", "nothing"),
-        ({"state.json": b'{"asked": "more"}'}, "the state has a state.json that cannot be read: delete it", "nothing"),
+        (
+            {"state.json": b'{"requested": "more"}'},
+            "the state has a state.json that cannot be read: delete it",
+            "nothing",
+        ),
     ],
 )
 def test_damaged_piece_by_piece(damage: dict[str, bytes | None], problem: str, lost: str) -> None:
@@ -105,7 +109,7 @@ def test_damaged_piece_by_piece(damage: dict[str, bytes | None], problem: str, l
         assert found.state.cas == whole.cas
 
 
-def test_a_leaf_where_an_authority_should_be() -> None:
+def test_a_serving_certificate_where_a_ca_should_be() -> None:
     """It may not sign."""
     leaf = state().leaf
     assert leaf is not None
@@ -122,7 +126,7 @@ def test_one_bad_certificate_in_the_bundle() -> None:
     assert plain(found.state) == plain(whole)
 
 
-def test_a_certificate_that_nobody_told_of_is_retired() -> None:
+def test_an_unknown_certificate_is_retired() -> None:
     """What somebody has put into the bundle stays trusted for its own life."""
     whole = state()
     found = decode({**whole.files(), "ca.crt": OTHER.certificate_pem + whole.bundle_pem}).state
@@ -132,9 +136,14 @@ def test_a_certificate_that_nobody_told_of_is_retired() -> None:
 
 def test_state_is_readable() -> None:
     """For people, and for other programs."""
-    whole = dataclasses.replace(state(), retired=(Retired(OTHER.certificate, NOW),), requested=RotationRequest.LEAF)
+    whole = dataclasses.replace(
+        state(), retired=(Retired(OTHER.certificate, NOW),), requested=RotationRequest.SERVING_CERTIFICATE
+    )
     content = json.loads(whole.files()["state.json"])
-    assert content == {"retired": {fingerprint(OTHER.certificate): "2030-05-17T12:00:00+00:00"}, "asked": "leaf"}
+    assert content == {
+        "retired": {fingerprint(OTHER.certificate): "2030-05-17T12:00:00+00:00"},
+        "requested": "serving certificate",
+    }
     assert NOW.tzinfo is dt.UTC
 
 

@@ -49,14 +49,14 @@ def test_what_came_later_has_to_settle() -> None:
     assert trust.rest(C, 5) == float("inf")
 
 
-def test_what_was_taken_away_begins_anew() -> None:
+def test_what_was_taken_away_begins_again() -> None:
     """Even if it was there at first."""
     trust = Trust(10).observed([[A]], 0).observed([[]], 100).observed([[A]], 101)
     assert not trust.servable(A, 110, first=False)
     assert trust.servable(A, 111, first=False)
 
 
-def test_a_registration_without_any_authority() -> None:
+def test_a_registration_without_a_ca() -> None:
     """Its callers trust what their machines trust."""
     assert Trust(1).observed([[], []], 0).bare
     assert not Trust(1).observed([[A], []], 0).bare
@@ -95,7 +95,7 @@ def test_what_callers_of_any_webhook_trust() -> None:
     assert not Trust(1).observed([[A, B]], 0).observed([[B]], 1).only([A])
 
 
-def test_an_authority_that_is_too_young_was_never_found_settled() -> None:
+def test_a_ca_that_is_too_young_was_never_found_settled() -> None:
     """Although it was there at the first look."""
     trust = Trust(10).observed([[A]], 0)
     assert not trust.servable(A, 0, first=True, aged=False)

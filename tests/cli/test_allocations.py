@@ -76,7 +76,7 @@ def test_check_warns(run: Run) -> None:
 
 
 def test_check_takes_the_settings_beside_them(run: Run, tmp_path: Path) -> None:
-    """Where claims may stand beside requests nothing is said of them; nor of names that are nobody's keys."""
+    """Where claims may stand beside requests nothing is reported of them; nor of names that are nobody's keys."""
     (tmp_path / "settings.yaml").write_text(
         "apiVersion: vgpu-webhook.io/v1alpha1\nkind: Settings\nresourceClaims: warn\n"
     )
@@ -85,8 +85,8 @@ def test_check_takes_the_settings_beside_them(run: Run, tmp_path: Path) -> None:
     assert (result.exit_code, result.stderr) == (0, "")
 
 
-def test_check_reports_misspelt_keys(run: Run, tmp_path: Path) -> None:
-    """Of a misspelt domain the API server may send no pod: who checks manifests hears of it."""
+def test_check_reports_misspelled_keys(run: Run, tmp_path: Path) -> None:
+    """Of a misspelled domain the API server may send no pod: who checks manifests hears of it."""
     (tmp_path / "pod.yaml").write_text(BOTH.replace("nvidia.com/gpu:", "nvida.com/gpu:"))
     assert "nvida.com/gpu is not a known resource; did you mean nvidia.com/gpu?" in run("check", str(tmp_path)).stderr
 

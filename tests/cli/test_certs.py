@@ -39,7 +39,7 @@ def kept_in(folder: Path) -> State:
 
 @pytest.fixture
 def kept() -> State:
-    """An CA, one that is coming, one that has retired, and a serving certificate."""
+    """A CA, one that is next, one that has retired, and a serving certificate."""
     authority, coming, old = (make_ca(name, NOW) for name in ("current", "coming", "old"))
     leaf = issue(authority, ["localhost", "127.0.0.1"], NOW)
     return State(authority, coming, (Retired(old.certificate, NOW + dt.timedelta(days=30)),), leaf)
@@ -58,12 +58,12 @@ def test_show(run: Run, tmp_path: Path, kept: State) -> None:
     shown = {(keys[0], keys[1], keys[2]) for keys in lines[1:4]}
     assert shown == {
         ("CA", "current", fingerprint(kept.ca.certificate)[:16]),
-        ("CA", "coming", fingerprint(kept.coming.certificate)[:16]),
+        ("CA", "next", fingerprint(kept.coming.certificate)[:16]),
         ("CA", "retired", fingerprint(kept.retired[0].certificate)[:16]),
     }
     assert lines[4][:2] == ["certificate", fingerprint(kept.leaf.certificate)[:16]]
     assert "for localhost, 127.0.0.1" in result.stdout
-    assert f"kept until {kept.retired[0].until:%Y-%m-%d}" in result.stdout
+    assert f"remains until {kept.retired[0].until:%Y-%m-%d}" in result.stdout
     assert "PRIVATE" not in result.stdout
 
 
@@ -73,14 +73,14 @@ def test_show_as_json(run: Run, tmp_path: Path, kept: State) -> None:
     assert kept.ca is not None
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "-o", "json")
     told = json.loads(result.stdout)
-    assert told["leaf"]["fingerprint"] == fingerprint(kept.leaf.certificate)
-    assert told["leaf"]["authority"] == fingerprint(kept.ca.certificate)
-    assert [one["state"] for one in told["authorities"]].count("current") == 1
-    assert (told["asked"], told["problems"], told["served"]) == (None, [], None)
+    assert told["servingCertificate"]["fingerprint"] == fingerprint(kept.leaf.certificate)
+    assert told["servingCertificate"]["issuer"] == fingerprint(kept.ca.certificate)
+    assert [one["state"] for one in told["cas"]].count("current") == 1
+    assert (told["rotationRequest"], told["problems"], told["served"]) == (None, [], None)
     assert "PRIVATE" not in result.stdout
 
 
-def test_what_cannot_be_used_is_said(run: Run, tmp_path: Path, kept: State) -> None:
+def test_what_cannot_be_used_is_reported(run: Run, tmp_path: Path, kept: State) -> None:
     """A serving certificate whose key is another's."""
     assert kept.ca is not None
     other = issue(kept.ca, ["localhost"], NOW)
@@ -94,7 +94,7 @@ def test_what_cannot_be_used_is_said(run: Run, tmp_path: Path, kept: State) -> N
 
 def test_nothing_kept(run: Run, tmp_path: Path) -> None:
     """An empty folder, and none at all."""
-    assert run("certs", "show", "--state-dir", str(tmp_path)).stdout == f"{tmp_path}: nothing is kept\n"
+    assert run("certs", "show", "--state-dir", str(tmp_path)).stdout == f"{tmp_path}: nothing is stored\n"
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
     assert "holds no certificates yet: start the webhook first" in result.stderr
@@ -112,10 +112,10 @@ def test_a_folder_or_a_cluster(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, before, asked, said",
     [
-        ((), None, RotationRequest.LEAF, "serving certificate"),
-        (("--ca",), None, RotationRequest.AUTHORITY, "CA"),
-        (("--ca",), RotationRequest.LEAF, RotationRequest.AUTHORITY, "CA"),
-        ((), RotationRequest.AUTHORITY, RotationRequest.AUTHORITY, "serving certificate"),
+        ((), None, RotationRequest.SERVING_CERTIFICATE, "serving certificate"),
+        (("--ca",), None, RotationRequest.CA, "CA"),
+        (("--ca",), RotationRequest.SERVING_CERTIFICATE, RotationRequest.CA, "CA"),
+        ((), RotationRequest.CA, RotationRequest.CA, "serving certificate"),
     ],
 )
 def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
@@ -139,7 +139,7 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
 
 
 def test_one_is_coming_already(run: Run, tmp_path: Path, kept: State) -> None:
-    """That is said."""
+    """The output says so."""
     folder = keep(tmp_path / "state", kept)
     assert "has a coming CA already" in run("certs", "rotate", "--ca", "--state-dir", str(folder)).stdout
 
@@ -174,12 +174,12 @@ def test_what_is_served(run: Run, tmp_path: Path, kept: State, shown: tuple[Pair
 
 
 def test_nobody_there(run: Run, tmp_path: Path, kept: State) -> None:
-    """A server that is not to be had is said to be so."""
+    """A server that is not available is reported as such."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
     assert result.exit_code == 0
-    assert f"{address} serves what cannot be seen from here: " in result.stdout
+    assert f"{address} cannot be reached from here: " in result.stdout
 
 
 SECRETS = "/api/v1/namespaces/gpu/secrets/vgpu-webhook-certificates"
@@ -237,7 +237,7 @@ def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest pass
     said: str,
     old: bool,  # noqa: FBT001
 ) -> None:
-    """It is said whose they are, and how they are renewed there; nothing is asked of a Secret from an earlier time."""
+    """The output names their source and how to renew them there; an old Secret is not read."""
     cluster.answers |= {DEPLOYMENTS: [deployment(*args, secret=secret)], CERTIFICATES: certificates}
     if old:
         data = {name: base64.b64encode(content).decode() for name, content in kept.files().items()}
@@ -252,7 +252,7 @@ def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest pass
 
 @pytest.mark.parametrize("deployments", [403, [deployment("--log-level=debug")], []])
 def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployments: Any) -> None:
-    """Where it cannot be known whose certificate is served, that is said."""
+    """If the owner of the served certificate is unknown, the output says so."""
     cluster.answers[DEPLOYMENTS] = deployments
     for command in ("rotate", "show"):
         result = run("certs", command, "--release-namespace", "gpu")

@@ -68,9 +68,9 @@ def test_documents_of_an_unnamed_version(run: Run, tmp_path: Path) -> None:
         [
             (
                 f"warning: {files[0]}: read as vgpu-webhook.io/v1alpha1: "
-                "write apiVersion: vgpu-webhook.io/v1alpha1 and kind: Mapping into it"
+                "add apiVersion: vgpu-webhook.io/v1alpha1 and kind: Mapping"
             ),
-            f"warning: {files[1]}: read as vgpu-webhook.io/v1alpha1: write apiVersion: vgpu-webhook.io/v1alpha1 into it",
+            f"warning: {files[1]}: read as vgpu-webhook.io/v1alpha1: add apiVersion: vgpu-webhook.io/v1alpha1",
         ],
     )
     later = run("check", *written(tmp_path, b_yaml="apiVersion: vgpu-webhook.io/v2\nkind: Mapping\n" + vendor("acme")))
@@ -128,7 +128,7 @@ def test_documents_are_checked_together(run: Run, tmp_path: Path) -> None:
     twice = run("check", *written(tmp_path, a_yaml=CONFIG_MAP, b_yaml=CONFIG_MAP))
     assert f"{tmp_path}/b.yaml:9: vendor: vendor 'nvidia' is already described by {tmp_path}/a.yaml" in twice.stderr
     twice = run("check", *written(tmp_path, a_yaml=SETTINGS, b_yaml="nodeName: affinity\n"))
-    assert f"{tmp_path}/b.yaml:1: the settings are in {tmp_path}/a.yaml already" in twice.stderr
+    assert f"{tmp_path}/b.yaml:1: a second settings document, after {tmp_path}/a.yaml" in twice.stderr
 
 
 EVERY = """\
@@ -150,7 +150,7 @@ family: nvidia
 """
 
 
-def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
+def test_one_run_reports_every_problem(run: Run, tmp_path: Path) -> None:
     """Whatever stage finds it, each with its line: keys, keys, forms, and what clashes with another document."""
     other = vendor("other", domain="x.example")
     files = written(tmp_path, a_yaml=EVERY, b_yaml=other, c_yaml="extends: nvidia\nb: yes\n", s_yaml="targt: acme\n")
@@ -178,7 +178,7 @@ def test_one_run_tells_every_problem(run: Run, tmp_path: Path) -> None:
 
 
 def test_no_problem_follows_from_another(run: Run, tmp_path: Path) -> None:
-    """What a mistake brings with it is not told: a vendor in a file that cannot be read, what a misspelt key would say."""
+    """What a mistake brings with it is not told: a vendor in a file that cannot be read, what a misspelled key would say."""
     broken = f"{vendor('acme')}b: yes\n"
     files = written(tmp_path, a_yaml=broken, b_yaml=vendor("beta", translateTo="acme"), s_yaml="target: acme\n")
     assert run("check", *files).stderr.count("error: ") == 1
@@ -203,7 +203,7 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
     for files in (["empty"], ["full.yaml", "empty"]):
         result = run("check", *(str(tmp_path / one) for one in files))
         assert (result.exit_code, result.stdout) == (1, "")
-        assert result.stderr == f"error: {tmp_path}/empty: nothing found: no YAML or JSON file is in it\n"
+        assert result.stderr == f"error: {tmp_path}/empty: nothing found: the folder contains no YAML or JSON file\n"
     result = run("check", "-", stdin="# a comment\n")
     assert (result.exit_code, result.stderr) == (1, "error: -: no document found\n")
 
@@ -217,13 +217,16 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
         ),
         (
             CONFIG_MAP.replace("mapping.yaml", "mapping.yml"),
-            ":7: data.mapping.yaml: there has to be a text mapping.yaml",
+            ":7: data.mapping.yaml: a text mapping.yaml is required",
         ),
         (
             CONFIG_MAP.partition("    apiVersion: vgpu")[0] + "    \n",
             ":8: data.mapping.yaml: 0 documents",
         ),
-        (CONFIG_MAP + "    ---\n    extends: vcuda\n", ":8: data.mapping.yaml: 2 documents: a ConfigMap holds one"),
+        (
+            CONFIG_MAP + "    ---\n    extends: vcuda\n",
+            ":8: data.mapping.yaml: 2 documents: a ConfigMap contains exactly one",
+        ),
         (CONFIG_MAP + "    a: [\n", ":13: not YAML"),
         (CONFIG_MAP + "---\nextends: vcuda\n", ":14: a plain document among Kubernetes objects"),
         (CONFIG_MAP + "  other: [\n", "not YAML"),
@@ -276,7 +279,9 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
     ],
     ids=["expression", "prefix", "mark", "list"],
 )
-def test_hostile_documents_are_told(run: Run, tmp_path: Path, command: tuple[str, ...], more: str, place: str) -> None:
+def test_hostile_documents_are_reported(
+    run: Run, tmp_path: Path, command: tuple[str, ...], more: str, place: str
+) -> None:
     """Like any other mistake, by every command that reads documents."""
     text = vendor("acme")
     if "keys:" in more:

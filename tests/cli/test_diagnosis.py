@@ -46,7 +46,7 @@ def test_colours_are_for_terminals_only() -> None:
 
 
 def test_lines_fit() -> None:
-    """Long messages, details and hints are wrapped, and go on under their beginning."""
+    """Long messages, details and hints are wrapped, and continue under their beginning."""
     import click
 
     lines = click.unstyle(as_text(found(error(LONG, LONG, hint=LONG)))).splitlines()

@@ -1,4 +1,4 @@
-"""``make run``: the examples through a real endpoint, and how to go on."""
+"""``make run``: the examples through a real endpoint, and how to continue."""
 
 import json
 import re
@@ -40,7 +40,7 @@ def test_every_example_is_shown(tmp_path: Path) -> None:
 
 @pytest.mark.timeout(60)
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM])
-def test_it_keeps_serving_until_it_is_told_to_end(tmp_path: Path, ending: signal.Signals) -> None:
+def test_it_keeps_serving_until_it_is_stopped(tmp_path: Path, ending: signal.Signals) -> None:
     """The commands that it prints work as they stand; it ends also where SIGINT is ignored, as in a shell's background."""
     command = ["sh", "-c", 'trap "" INT; exec "$@"', "sh", *RUN, str(tmp_path / "state")]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
@@ -67,7 +67,7 @@ def test_it_keeps_serving_until_it_is_told_to_end(tmp_path: Path, ending: signal
             process.kill()
 
 
-def test_a_webhook_that_does_not_start_is_told(tmp_path: Path) -> None:
+def test_a_webhook_that_does_not_start_is_reported(tmp_path: Path) -> None:
     """With the end of its log; exit 1."""
     (tmp_path / "state").mkdir()
     (tmp_path / "state" / "ca.crt").mkdir()

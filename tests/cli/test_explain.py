@@ -75,18 +75,18 @@ def test_no_line_is_too_wide(folder: Path) -> None:
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
-def test_it_tells_what_was_decided(folder: Path) -> None:
+def test_it_reports_what_was_decided(folder: Path) -> None:
     """The outcome, the status and every finding are those of the decision."""
     decision = decide(pod_in(folder), context_in(folder), policy_in(folder))
     told = explained(folder)
     assert (told.allowed, told.code) == (decision.allowed, decision.reason.code)
     if decision.denial is not None:
-        assert told.refusal is not None
-        assert told.refusal.told.message == decision.denial.message
-        assert told.refusal.enforced
-    elif told.refusal is None and told.mode != "audit":
+        assert told.denial is not None
+        assert told.denial.finding.message == decision.denial.message
+        assert told.denial.enforced
+    elif told.denial is None and told.mode != "audit":
         findings = dict.fromkeys((*decision.warnings, *decision.notes))
-        assert [one.message for one in told.told] == [finding.message for finding in findings]
+        assert [one.message for one in told.findings] == [finding.message for finding in findings]
     accounts = decision.account.get("containers", {})
     assert accounts.keys() <= {one.name for one in told.containers}
     for one in told.containers:
@@ -103,7 +103,7 @@ def account_of(one: Any) -> dict[str, Any]:
     """The status of a container, made of its explanation."""
     entry: dict[str, Any] = {
         "vendor": one.vendor,
-        "asked": {word.key: word.value for word in one.asked},
+        "keys": {key.key: key.value for key in one.keys},
         "request": amounts_of(one.request),
     }
     if one.allocation != one.request:
@@ -111,7 +111,7 @@ def account_of(one: Any) -> dict[str, Any]:
     filled = {each.dimension: each.origin for each in one.meaning if each.origin in {"namespace", "mapping"}}
     written = {word.key: word.value for word in one.written}
     if filled:
-        entry["filled"] = filled
+        entry["defaults"] = filled
     if one.target != one.vendor:
         entry["target"] = one.target
     if written:
@@ -126,10 +126,10 @@ def test_corrections_are_not_refused() -> None:
     corrected = 0
     for folder in FOLDERS:
         told = explained(folder)
-        if told.refusal is None or told.refusal.instead is None or told.refusal.instead.without:
+        if told.denial is None or told.denial.correction is None or told.denial.correction.remove:
             continue
         manifest = yaml.safe_load((folder / "pod.yaml").read_text())
-        merge(manifest, told.refusal.instead.manifest)
+        merge(manifest, told.denial.correction.manifest)
         decision = decide(decode_pod(json.dumps(manifest).encode()), context_in(folder), policy_in(folder))
         assert decision.denial is None, folder.name
         corrected += 1
@@ -153,7 +153,7 @@ def merge(manifest: Any, part: Any) -> None:
     "case, expected",
     [
         ("aliyun-total-does-not-divide", {"aliyun.com/gpu-mem": 9}),
-        ("misspelt-word", {"nvidia.com/gpumem": "3k"}),
+        ("misspelled-key", {"nvidia.com/gpumem": "3k"}),
         ("zero-devices-with-memory", {"nvidia.com/gpu": 1}),
         ("vcuda-neither-share-nor-whole", {"tencent.com/vcuda-core": 200}),
         ("quantity-fraction", {"nvidia.com/gpu": 1}),
@@ -164,26 +164,26 @@ def merge(manifest: Any, part: Any) -> None:
 )
 def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
     """The least that is legal and no less than asked; one device where a count is missing; the key that was meant."""
-    refusal = explained(CASES / case).refusal
-    assert refusal is not None
-    assert refusal.instead is not None
-    (container,) = refusal.instead.manifest["spec"]["containers"]
+    denial = explained(CASES / case).denial
+    assert denial is not None
+    assert denial.correction is not None
+    (container,) = denial.correction.manifest["spec"]["containers"]
     assert expected.items() <= container["resources"]["limits"].items()
 
 
 @pytest.mark.parametrize("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])
 def test_nothing_is_guessed(case: str) -> None:
     """Where nobody can tell what was meant, nothing is offered."""
-    refusal = explained(CASES / case).refusal
-    assert refusal is not None
-    assert refusal.instead is None
+    denial = explained(CASES / case).denial
+    assert denial is not None
+    assert denial.correction is None
 
 
 def test_refused_with_a_snippet(run: Run) -> None:
     """Why, what it means, and YAML that can be pasted: with the GPU keys of the container, and no others."""
     result = run("explain", "-f", "-", stdin=DENIED)
     assert result.exit_code == 2
-    _, _, snippet = result.stdout.partition("with it the pod is not refused:\n")
+    _, _, snippet = result.stdout.partition("with it the pod is not denied:\n")
     assert yaml.safe_load(snippet) == {
         "spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": 9}}}]}
     }
@@ -197,11 +197,11 @@ def test_json(run: Run) -> None:
     (pod,) = pods_of(result.stdout)
     assert (pod["code"], pod["allowed"], pod["mode"], pod["namespace"]) == ("VGW009", True, "enforce", "default")
     (container,) = pod["containers"]
-    assert container["asked"][1] == {
+    assert container["keys"][1] == {
         "key": "tencent.com/vcuda-memory",
         "value": "16",
         "place": "resource",
-        "says": "16 x 256 MiB = 4096 MiB (4 GiB) of memory per device",
+        "meaning": "16 x 256 MiB = 4096 MiB (4 GiB) of memory per device",
     }
     assert [(one["amount"], one["origin"]) for one in container["meaning"]] == [
         ("1", "form"),
@@ -222,7 +222,7 @@ def test_json(run: Run) -> None:
     assert container["shim"]["delivery"] == "hostPath"
     assert container["shim"]["variables"][1]["name"] == "LD_PRELOAD"
     assert pod["placed"] == [{"field": "schedulerName", "before": "default-scheduler", "after": "hami-scheduler"}]
-    assert pod["refusal"] is None
+    assert pod["denial"] is None
 
 
 def test_json_of_a_refusal(run: Run) -> None:
@@ -230,18 +230,18 @@ def test_json_of_a_refusal(run: Run) -> None:
     result = run("explain", "-f", "-", "-o", "json", stdin=DENIED)
     assert result.exit_code == 2
     (pod,) = pods_of(result.stdout)
-    refusal = pod["refusal"]
-    assert (refusal["told"]["code"], refusal["status"], refusal["enforced"]) == ("VGW305", 422, True)
-    assert (refusal["told"]["field"], refusal["told"]["value"]) == ("aliyun.com/gpu-mem", "8")
-    assert refusal["instead"]["manifest"]["spec"]["containers"][0]["name"] == "main"
+    denial = pod["denial"]
+    assert (denial["finding"]["code"], denial["status"], denial["enforced"]) == ("VGW305", 422, True)
+    assert (denial["finding"]["field"], denial["finding"]["value"]) == ("aliyun.com/gpu-mem", "8")
+    assert denial["correction"]["manifest"]["spec"]["containers"][0]["name"] == "main"
 
 
 def test_colour_only_on_a_terminal(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     """Elsewhere, and with NO_COLOR, plain text of the same keys."""
     plain = run("explain", "-f", "-", stdin=DENIED).stdout
-    coloured = run("explain", "-f", "-", stdin=DENIED, color=True).stdout
+    colored = run("explain", "-f", "-", stdin=DENIED, color=True).stdout
     assert "\x1b[" not in plain
-    assert "\x1b[31m" in coloured
+    assert "\x1b[31m" in colored
     monkeypatch.setenv("NO_COLOR", "1")
     assert run("explain", "-f", "-", stdin=DENIED, color=True).stdout == plain
 
@@ -255,7 +255,7 @@ def test_nothing_in_a_manifest_commands_the_terminal(run: Run) -> None:
 
 
 def test_a_target_by_option(run: Run) -> None:
-    """``--to`` is named as what ordered it; roundings are told with their difference."""
+    """``--to`` is named as what ordered it; roundings are reported with their difference."""
     output = run("explain", "-f", str(ROOT / "examples/pods/02-sizes-given.yaml"), "--to", "vcuda").stdout
     assert "because: --to vcuda" in output
     assert "memory per device: 3000 MiB became 3072 MiB, +72 MiB  VGW201" in output
@@ -275,7 +275,7 @@ def test_other_kinds_and_templates(run: Run) -> None:
     """Kinds without pods are named, with what would have them treated."""
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: web}\n"
     result = run("explain", "-f", "-", stdin=service)
-    assert (result.exit_code, result.stdout) == (0, "service/web: holds no pod that is treated\n")
+    assert (result.exit_code, result.stdout) == (0, "service/web: contains no pod to process\n")
     job = "apiVersion: x/v1\nkind: Train\nmetadata: {name: t}\nspec: {podTemplate: {spec: "
     job += "{containers: [{name: a, resources: {limits: {nvidia.com/gpu: 1}}}]}}}\n"
     assert "--template-path spec.podTemplate" in " ".join(run("explain", "-f", "-", stdin=job).stdout.split())
@@ -322,7 +322,7 @@ def test_keys(run: Run, golden: Callable[[str, str], None], name: str) -> None:
     golden(f"explain/name-{name.replace('/', '-')}.txt", result.stdout)
 
 
-def test_who_owns_a_word(run: Run, tmp_path: Path) -> None:
+def test_who_owns_a_key(run: Run, tmp_path: Path) -> None:
     """The owner follows the settings."""
     (tmp_path / "settings.yaml").write_text("owners: {aliyun.com/gpu-mem: gpushare}\n")
     here = json.loads(run("explain", "--name", "aliyun.com/gpu-mem", "-o", "json").stdout)
@@ -335,12 +335,12 @@ def test_who_owns_a_word(run: Run, tmp_path: Path) -> None:
     assert (there["owner"], there["choice"]) == ("gpushare", "owners: {aliyun.com/gpu-mem: aliyun}")
     assert [(use["vendor"], use["in_force"], use["per"]) for use in here["uses"]] == [
         ("aliyun", True, "total"),
-        ("gpushare", False, "card"),
+        ("gpushare", False, "device"),
     ]
 
 
 def test_parts_of_one_card(run: Run) -> None:
-    """A count of what one device is cut into is told as that, never as devices."""
+    """A count of what one device is cut into is reported as such, never as devices."""
     pod = (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: main\n    image: i\n"
         "    resources: {limits: {enflame.com/drs-gcu: 2}}\n"
@@ -374,12 +374,12 @@ def test_what_was_probably_meant(run: Run, limits: dict[str, object], instead: d
     containers = [{"name": "main", "resources": {"limits": limits}}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
     text = run("explain", "-f", "-", stdin=yaml.safe_dump(pod)).stdout
-    snippet = yaml.safe_load(text.partition("is not refused:\n")[2])
+    snippet = yaml.safe_load(text.partition("is not denied:\n")[2])
     assert snippet["spec"]["containers"][0]["resources"]["limits"] == instead
 
 
 def test_a_retired_key(run: Run) -> None:
-    """A key that current versions no longer read is told as that."""
+    """A key that current versions no longer read is reported as such."""
     told = " ".join(run("explain", "--name", "gpu.intel.com/millicores").stdout.split())
     assert "Retired: Intel's GPU plugin offers it up to 0.33 only" in told
 
@@ -390,15 +390,15 @@ def test_a_row_without_sizes(run: Run) -> None:
     assert "1 is      a device called 310P\n" in run("explain", "--name", "huawei.com/Ascend310P").stdout
 
 
-def test_marks_of_a_name_are_told_apart(run: Run) -> None:
-    """What only a scheduler writes is an annotation or a label; somebody else's name is a resource."""
+def test_marks_of_a_name_are_distinguished(run: Run) -> None:
+    """What only a scheduler writes is an annotation or a label; another system's name is a resource."""
     told = run("explain", "--name", "huawei.com/Ascend910").stdout
     assert "as an annotation or label written by its scheduler only" in told
     assert "as a resource somebody else's name" in told
     assert "scheduler only" not in run("explain", "--name", "huawei.com/Ascend910B").stdout
 
 
-def test_one_word_or_several_beside(run: Run) -> None:
+def test_one_key_or_several_beside(run: Run) -> None:
     """The verb follows their number."""
     assert "if nvidia.com/gpumem is missing too" in " ".join(
         run("explain", "--name", "nvidia.com/gpumem-percentage").stdout.split()
@@ -422,7 +422,7 @@ def test_no_other_hardware_instead(run: Run) -> None:
 
 
 def test_a_refusal_names_every_way(run: Run) -> None:
-    """Where a text of the pod is misspelt, the text that was meant is in the refusal."""
+    """Where a text of the pod is misspelled, the text that was meant is in the refusal."""
     pod = (
         "apiVersion: v1\nkind: Pod\nmetadata:\n  name: p\n  annotations: {tke.cloud.tencent.com/app-class: onlin}\n"
         "spec:\n  containers:\n  - name: main\n    image: i\n"
@@ -448,7 +448,7 @@ def test_a_name_with_its_variables(run: Run) -> None:
         ("example.com/fpga", "`vgpu-webhook vendors` lists the keys"),
     ],
 )
-def test_unknown_words(run: Run, name: str, near: str) -> None:
+def test_unknown_keys(run: Run, name: str, near: str) -> None:
     """Exit 1, with what was probably meant."""
     result = run("explain", "--name", name)
     assert (result.exit_code, result.stdout) == (1, "")

@@ -191,7 +191,7 @@ def test_a_namespace_that_is_not_opted_in(run: Run) -> None:
     result = run("mutate", "-f", "-", "-n", "team", "-o", "patch", stdin=join(space, POD))
     assert (result.exit_code, result.stdout) == (0, "[]\n")
     assert result.stderr == (
-        "note: pod/demo: left alone: namespace team lacks the label vgpu-webhook.io/inject: enabled\n"
+        "note: pod/demo: unchanged: namespace team lacks the label vgpu-webhook.io/inject: enabled\n"
     )
 
 
@@ -231,7 +231,10 @@ def test_template_path(run: Run) -> None:
     result = run("mutate", "-f", "-", stdin=job)
     assert (result.exit_code, result.stdout) == (0, job)
     hint = "--template-path spec.pytorchReplicaSpecs.Worker.template"
-    assert result.stderr == f"note: pytorchjob/train: holds pod templates that were left alone; to treat them: {hint}\n"
+    assert (
+        result.stderr
+        == f"note: pytorchjob/train: contains pod templates that were not processed; to process them: {hint}\n"
+    )
     for path in ("spec.pytorchReplicaSpecs.*.template", "spec.pytorchReplicaSpecs.Worker.template"):
         treated = run("mutate", "-f", "-", "--template-path", "spec.other", "--template-path", path, stdin=job)
         template = yaml.safe_load(treated.stdout)["spec"]["pytorchReplicaSpecs"]["Worker"]["template"]
@@ -245,7 +248,7 @@ def test_template_path(run: Run) -> None:
     [
         ("a: [\n", "standard input:1: not YAML"),
         ("- a\n", "standard input:1: the document is no mapping of keys"),
-        ("a: 1\na: 2\n", "standard input:2: the key a stands twice"),
+        ("a: 1\na: 2\n", "standard input:2: the key a occurs twice"),
         ("replicas: 2\n", "standard input:1: no Kubernetes object: `apiVersion` is no text or missing"),
         (join(SERVICE, POD.replace("main", "5")), "standard input:17: spec.containers[0].name: text is expected here"),
         ("", "-: no document"),

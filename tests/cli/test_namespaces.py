@@ -64,7 +64,7 @@ def test_folder_of_namespaces(tmp_path: Path) -> None:
         ("metadata: {name: x}\n---\nkind: Namespace\n", "apiVersion"),
     ],
 )
-def test_mistakes_are_told_with_their_file(tmp_path: Path, text: str, message: str) -> None:
+def test_mistakes_are_reported_with_their_file(tmp_path: Path, text: str, message: str) -> None:
     """A document that says Namespace and is none stops the start."""
     path = tmp_path / "file.yaml"
     path.write_text(f"apiVersion: v1\nkind: Namespace\n{text}")

@@ -33,7 +33,7 @@ def test_the_same_policy_gives_the_same_bytes(run: Run) -> None:
 
 
 def test_the_own_namespace(run: Run) -> None:
-    """The Service's, unless another is said; by URL none is known."""
+    """The Service's, unless another is specified; with a URL it is unknown."""
     said = {
         ("--service", "gpu/webhook"): ["gpu"],
         ("--service", "gpu/webhook", "--release-namespace", "other"): ["other"],
@@ -78,7 +78,7 @@ def test_wrong_addresses(run: Run, arguments: tuple[str, ...]) -> None:
 
 
 @pytest.mark.parametrize("text", [None, "no certificate"])
-def test_wrong_authorities(run: Run, tmp_path: Path, text: str | None) -> None:
+def test_wrong_cas(run: Run, tmp_path: Path, text: str | None) -> None:
     """A file that is not there, or holds something else."""
     authority = tmp_path / "ca.crt"
     if text is not None:

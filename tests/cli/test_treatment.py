@@ -12,7 +12,7 @@ from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.cli.manifests.manifest import ManifestError
 from webhook.cli.manifests.read import read_manifests
-from webhook.cli.manifests.simulate import Simulated, SimulateOptions, treat
+from webhook.cli.manifests.simulate import Simulated, SimulateOptions, simulate
 from webhook.finding import Finding
 from webhook.patch import Operation, PodEdits
 from webhook.pod import Pod
@@ -41,7 +41,7 @@ class Decider:
 def treated(text: str, wishes: SimulateOptions | None = None) -> tuple[Simulated, Decider]:
     """The outcome for a manifest, and what was asked."""
     decider = Decider()
-    return treat(
+    return simulate(
         read_manifests(textwrap.dedent(text).encode(), "a.yaml"), decider, wishes or SimulateOptions()
     ), decider
 
@@ -81,7 +81,9 @@ def test_metadata_that_is_not_there(metadata: str, after: dict[str, Any] | None,
 def test_no_groundwork_without_a_patch() -> None:
     """A pod that needs nothing gets no empty maps."""
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c}]}\n", "a.yaml")
-    outcome = treat(manifests, lambda _pod, _context: untouched(Reason.NO_GPU_WORDS), SimulateOptions(target="nvidia"))
+    outcome = simulate(
+        manifests, lambda _pod, _context: untouched(Reason.NO_GPU_WORDS), SimulateOptions(target="nvidia")
+    )
     assert outcome.objects[0].patch == ()
     assert outcome.documents == [manifests[0].data]
 
@@ -213,12 +215,12 @@ RAY = """
 
 
 def test_other_kinds_with_templates() -> None:
-    """They pass unchanged with a note that says how to treat them; told how, all or nothing."""
+    """They pass unchanged with a note about the option; with the option, all are changed or none."""
     outcome, decider = treated(RAY)
     assert outcome.documents == [outcome.objects[0].before]
     assert decider.asked == []
     (note,) = outcome.objects[0].notes
-    assert note.startswith("holds pod templates that were left alone; to treat them: ")
+    assert note.startswith("contains pod templates that were not processed; to process them: ")
     assert note.endswith(": --template-path spec.head.template --template-path spec.workers.*.template")
     outcome, _ = treated(RAY, SimulateOptions(template_paths=("spec.head.template", "spec.workers.0.template")))
     assert outcome.objects[0].warnings == (
@@ -291,7 +293,7 @@ def test_pods_that_kubernetes_could_not_decode(text: str, message: str) -> None:
 
 
 def test_templates_that_kubernetes_could_not_decode() -> None:
-    """The place is told from the object's root, in lists from the document's."""
+    """The place is reported from the object's root, in lists from the document's."""
     item = "{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {labels: {a: 1}}}}}"
     with pytest.raises(ManifestError, match=r"^a\.yaml:4: items\[0\]\.spec\.template\.metadata\.labels\.a: text is"):
         treated(f"apiVersion: v1\nkind: List\nitems:\n- {item}\n")
@@ -310,7 +312,7 @@ def test_what_only_the_decision_decodes() -> None:
 
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec:\n  tolerations: 1\n", "a.yaml")
     with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec: Kubernetes could not decode this: Expected `array`"):
-        treat(manifests, decide, SimulateOptions())
+        simulate(manifests, decide, SimulateOptions())
 
 
 def test_a_namespace_that_is_not_opted_in_is_noted() -> None:
@@ -319,5 +321,5 @@ def test_a_namespace_that_is_not_opted_in_is_noted() -> None:
         "---\n    apiVersion: v1\n    kind: Namespace\n    metadata: {name: team}\n"
     )
     manifests = read_manifests(textwrap.dedent(text).encode(), "a.yaml")
-    outcome = treat(manifests, lambda _pod, _context: untouched(Reason.NOT_OPTED_IN), SimulateOptions())
-    assert outcome.objects[0].notes == ("left alone: namespace team lacks the label vgpu-webhook.io/inject: enabled",)
+    outcome = simulate(manifests, lambda _pod, _context: untouched(Reason.NOT_OPTED_IN), SimulateOptions())
+    assert outcome.objects[0].notes == ("unchanged: namespace team lacks the label vgpu-webhook.io/inject: enabled",)

@@ -16,13 +16,13 @@ ALL = 100
 """Requests per pair from which on nothing is left out."""
 
 
-def test_page_of_words_is_up_to_date(run: Run) -> None:
+def test_page_of_keys_is_up_to_date(run: Run) -> None:
     """`make docs` was run after the mappings were changed."""
     assert (DOCS / "keys.md").read_text() == run("vendors", "--markdown").stdout
 
 
 def test_the_page_of_sources_is_generated(run: Run) -> None:
-    """It is what the documents say, and each that describes somebody else's system says what it was held against."""
+    """It is what the documents say, and each that describes another system names the source that it was checked against."""
     page = (DOCS / "sources.md").read_text()
     assert page == run("vendors", "--sources", "--markdown").stdout
     assert {name for name in POLICY.vendors if f"\n| `{name}` |" not in page} == {"neutral"}
@@ -85,7 +85,7 @@ def test_one_cell_lists_its_intervals(run: Run) -> None:
     ],
 )
 def test_a_target_has_to_be_one(run: Run, arguments: tuple[str, ...], message: str) -> None:
-    """A mistake is told with what would do."""
+    """A mistake is reported with the valid values."""
     result = run("vendors", *arguments)
     assert result.exit_code == 1
     assert message in result.stderr

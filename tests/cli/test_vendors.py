@@ -54,16 +54,16 @@ def test_a_name_without_an_owner(run: Run, tmp_path: Path) -> None:
     """Where all who use it are inactive."""
     (tmp_path / "timeslicing.yaml").write_text("extends: timeslicing\ninactive: true\n")
     assert re.search(
-        "^nvidia.com/gpu.shared +nobody +mps, timeslicing$",
+        "^nvidia.com/gpu.shared +none +mps, timeslicing$",
         run("vendors", "--mappings", str(tmp_path)).stdout,
         re.MULTILINE,
     )
     text = run("vendors", "mps", "--mappings", str(tmp_path)).stdout
-    assert "inactive, the owner is nobody; to change it, owners: {nvidia.com/gpu.shared: mps}" in text
+    assert "inactive; active: none; to change it: owners: {nvidia.com/gpu.shared: mps}" in text
 
 
 def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
-    """Nothing is said where every name has one vendor."""
+    """Nothing is reported where every name has one vendor."""
     for vendor, key in {"gpushare": "gpu-mem", "mig-single": "slices", "mps": "gpu", "whole": "gpu"}.items():
         other = {"extends": vendor, "keys": {key: {"resource": f"own.example/{vendor}"}}}
         (tmp_path / f"{vendor}.yaml").write_text(json.dumps(other))
@@ -73,9 +73,9 @@ def test_no_names_of_several_vendors(run: Run, tmp_path: Path) -> None:
 
 def test_a_document_says_what_the_vendor_owns(run: Run) -> None:
     """In a comment: what it shares with others, and how to put it in force."""
-    assert run("vendors", "nvidia").stdout.splitlines()[1] == "# nvidia.com/gpu: owned here; inactive mig-single, whole"
+    assert run("vendors", "nvidia").stdout.splitlines()[1] == "# nvidia.com/gpu: active; inactive: mig-single, whole"
     assert run("vendors", "gpushare").stdout.splitlines()[1] == (
-        "# aliyun.com/gpu-mem: inactive, the owner is aliyun; to change it, owners: {aliyun.com/gpu-mem: gpushare}"
+        "# aliyun.com/gpu-mem: inactive; active: aliyun; to change it: owners: {aliyun.com/gpu-mem: gpushare}"
     )
     assert run("vendors", "cce").stdout.splitlines()[1].startswith("apiVersion: ")
 
@@ -134,7 +134,7 @@ def test_schema(run: Run) -> None:
     ],
 )
 def test_bad_configuration(run: Run, tmp_path: Path, option: str, content: str, messages: list[str]) -> None:
-    """Every problem is told with file and line; exit 1."""
+    """Every problem is reported with file and line; exit 1."""
     file = tmp_path / "settings.yaml"
     file.write_text(content)
     result = run("vendors", option, str(file if option == "--settings" else tmp_path))
@@ -177,7 +177,7 @@ def test_what_is_overridden_is_marked(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments, message",
     [
-        (["--cluster", "--settings", "x"], "--cluster shows what is there"),
+        (["--cluster", "--settings", "x"], "--cluster shows the mappings of the cluster"),
         (["--kubeconfig", "x"], "need --cluster"),
         (["--release-namespace", "x"], "need --cluster"),
     ],

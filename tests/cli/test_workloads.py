@@ -130,6 +130,6 @@ def test_what_is_no_object(data: object) -> None:
 
 
 def test_templates_that_are_none() -> None:
-    """A workload whose spec is a list is told."""
+    """A workload whose spec is a list is reported."""
     with pytest.raises(ManifestError, match="spec: a mapping is expected here"):
         pod_places(kube("apps/v1", "Deployment", spec=[]), ())

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 from webhook.cluster.client.api import Answer
 
 END: Final = object()
-"""In a watch: the server ends it in good order. Without it the watch goes on, silent."""
+"""In a watch: the server ends it in good order. Without it the watch continues, silent."""
 
 PLACE: Final = "place"
 """The namespace of the objects that are kept."""

@@ -219,7 +219,7 @@ async def test_every_way_to_say_who_we_are(tmp_path: Path, authority: Pair) -> N
 
 
 async def test_a_server_that_nobody_vouches_for(tmp_path: Path, authority: Pair) -> None:
-    """A certificate of another CA, or for another name, is nobody's answer; a name may be told."""
+    """A certificate of another CA, or for another name, is nobody's answer; a name may be reported."""
     stranger = make_ca("stranger", NOW)
     (tmp_path / "ca.crt").write_bytes(stranger.certificate_pem)
     async with served(authority, tmp_path) as (port, came, _):
@@ -262,7 +262,7 @@ async def test_a_service_account_whose_token_rotates(
     assert came == ["bearer one", "bearer one", "bearer one", "bearer two"]
 
 
-async def test_an_authority_that_is_replaced(tmp_path: Path, authority: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_ca_that_is_replaced(tmp_path: Path, authority: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the server has a certificate of a new CA, the file is read again, and the next try succeeds."""
     monkeypatch.setattr(connection, "RENEWAL_PAUSE", 0.0)
     (tmp_path / "ca.crt").write_bytes(make_ca("former", NOW).certificate_pem)

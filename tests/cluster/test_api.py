@@ -25,7 +25,7 @@ def test_accepted() -> None:
     "body", [b"", b"<html>" + b"x" * 10_000, b"\xff\xfe", b"[]", b'{"details": null, "message": "no"}']
 )
 def test_a_refusal_of_somebody_else(body: bytes) -> None:
-    """A body that is no Status is told too, but not all of it."""
+    """A body that is no Status is reported too, but not all of it."""
     with pytest.raises(StatusError) as raised:
         Answer(302, body, 3.0).accepted()
     assert raised.value.status == 302

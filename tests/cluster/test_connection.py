@@ -23,7 +23,7 @@ TLS = ssl.create_default_context()
 
 @asynccontextmanager
 async def served(handler: Handler, header: Callable[[], str | None] = lambda: None) -> AsyncIterator[Connection]:
-    """Serve every path with a handler, and connect to it; each reading of credentials asks for a header."""
+    """Serve every path with a handler, and connect to it; each read of the credentials returns a header."""
     app = web.Application(client_max_size=10_000_000)
     app.router.add_route("*", "/{path:.*}", handler)
     # A handler that waits must not outlive its client: it would outlive the test.
@@ -80,7 +80,7 @@ async def test_redirects_are_not_followed() -> None:
 
 
 async def test_no_answer() -> None:
-    """Silence, a connection that breaks, and nobody there: each is told in the time that was given."""
+    """Silence, a broken connection and no server: each is reported within the time limit."""
 
     async def silent(request: web.Request) -> web.Response:
         await asyncio.Event().wait()
@@ -157,7 +157,7 @@ async def test_lines() -> None:
 
 
 async def test_lines_that_do_not_end_well() -> None:
-    """Half a line, silence and a watch that goes on forever are all told."""
+    """Half a line, silence and a watch that continues forever are all reported."""
     async with served(says(b"{}\n{")) as api:
         with pytest.raises(UnreachableError, match="broke off"):
             await read(api)

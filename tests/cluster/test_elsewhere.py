@@ -37,7 +37,7 @@ def elsewhere(*resources: str, keys: tuple[str, ...] = (), there: Observed | Non
         ((), ("nvidia.com/gpu",), False),
     ],
 )
-def test_unknown_words_are_left_to_others(resources: tuple[str, ...], keys: tuple[str, ...], *, expected: bool) -> None:
+def test_unknown_keys_are_left_to_others(resources: tuple[str, ...], keys: tuple[str, ...], *, expected: bool) -> None:
     """Names that are let through and that mean nothing here; not those that mean something, nor anybody's."""
     assert elsewhere(*resources, keys=keys) is expected
 
@@ -54,7 +54,7 @@ def test_not_without_a_digest() -> None:
 
 
 def test_where_the_registration_cannot_be_read() -> None:
-    """Another version wrote it: a pod that would not have come by our own is somebody else's."""
+    """Another version wrote it: a pod that would not have come by our own is another system's."""
     there = Observed(Version("9"), "f" * 12)
     assert elsewhere("acme.com/gpu", there=there)
     assert not elsewhere("nvidia.com/gpu", "acme.com/gpu", there=there)

@@ -84,7 +84,7 @@ def test_a_bad_pattern_in_a_name(pattern: str) -> None:
 @pytest.mark.parametrize("error", [ZeroDivisionError, RecursionError, OverflowError, MemoryError, KeyError])
 @pytest.mark.parametrize("stage", ["_draft_of", "merge", "probe"])
 def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: type[Exception]) -> None:
-    """Of one document alone: it is that one which is told, with its line."""
+    """Of one document alone: it is that one which is reported, with its line."""
     real = getattr(draft, stage)
 
     def broken(*arguments: Any) -> Any:
@@ -107,7 +107,7 @@ def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: 
 
 @pytest.mark.parametrize("guilty", [{"bad"}, {"bad", "fine"}], ids=len)
 def test_a_bug_of_documents_together(monkeypatch: pytest.MonkeyPatch, guilty: set[str]) -> None:
-    """The youngest of those without which it does not come is told; all others are in force."""
+    """The youngest of those without which it does not come is reported; all others are in force."""
 
     def broken(vendors: Mapping[str, Vendor], chosen: Settings, digest: str) -> Policy:
         if guilty <= vendors.keys():
@@ -126,7 +126,7 @@ def test_a_bug_of_documents_together(monkeypatch: pytest.MonkeyPatch, guilty: se
 
 
 def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    """They are told, and those before are in force."""
+    """They are reported, and those before are in force."""
 
     def broken(vendors: Mapping[str, Vendor], chosen: Settings, digest: str) -> Policy:
         if chosen.timeout_seconds == 9:
@@ -142,7 +142,7 @@ def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest are in force, and what was accepted before; each of the others is told the number, in bounded time."""
+    """The oldest are in force, and what was accepted before; the others are reported with the number, in bounded time."""
     monkeypatch.setattr(draft, "probe", lambda made, largest: [])
     many = [mapping(f"m{number:04}", vendor(f"v{number:04}"), number) for number in range(1300)]
     compiled = 0

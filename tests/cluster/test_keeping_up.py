@@ -18,9 +18,9 @@ from webhook.cluster.configuration import live
 from webhook.cluster.configuration import reporter as telling
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.documents import DocumentCache
-from webhook.cluster.configuration.last_good import MOST, Accepted, LastGood, Record, fitted
-from webhook.cluster.configuration.live import FULL, NOT_COMPILED, UNSOUND, LivePolicy
-from webhook.cluster.configuration.mappings import unsound_in
+from webhook.cluster.configuration.last_good import MOST, Accepted, LastGood, Record, fitting
+from webhook.cluster.configuration.live import FULL, INVALID_RECORD, NOT_COMPILED, LivePolicy
+from webhook.cluster.configuration.mappings import invalid_in
 from webhook.mapping.model.policy import Policy
 
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
@@ -30,7 +30,7 @@ SUBJECT = Subject("v1", "ConfigMap", PLACE, "acme", "uid", "1")
 
 
 def asked(api: FakeApi, what: str) -> int:
-    """How often something was asked for."""
+    """How often something was requested."""
     return sum(one.what == what for one in api.asked)
 
 
@@ -71,7 +71,7 @@ async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
     assert record.texts == api.objects[RECORD]["data"] == {"bad": "new", "good": "1"}
 
 
-async def test_a_record_that_was_deleted_is_written_anew() -> None:
+async def test_a_record_that_was_deleted_is_written_again() -> None:
     """A PUT finds nothing, and an apply makes it again."""
     api = FakeApi()
     one = LastGood(api, PLACE)
@@ -99,9 +99,9 @@ async def test_a_record_that_cannot_be_read() -> None:
 def test_more_than_fits() -> None:
     """The settings and the smallest are kept; marks are left out before documents are."""
     half = "x" * (MOST // 2)
-    found = fitted({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
+    found = fitting({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
-    assert list(fitted({"é": "é" * (MOST // 2)})) == []
+    assert list(fitting({"é": "é" * (MOST // 2)})) == []
 
 
 async def test_marks_go_in_where_there_is_room() -> None:
@@ -112,7 +112,7 @@ async def test_marks_go_in_where_there_is_room() -> None:
 
 
 async def test_an_event_counts_versions() -> None:
-    """The same of the same version is said once, whoever says it; of the next version it is counted."""
+    """The same of the same version is reported once, whoever says it; of the next version it is counted."""
     api = FakeApi()
     for version in ("1", "1", "2"):
         await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
@@ -123,7 +123,7 @@ async def test_an_event_counts_versions() -> None:
 
 
 async def test_an_event_of_no_known_version_counts_each_time() -> None:
-    """What is said again an hour later is not what was said before: a Secret that is lost for the second time."""
+    """What is reported again an hour later is not what was reported before: a Secret that is lost for the second time."""
     api = FakeApi()
     for _ in range(3):
         await Events(api).tell(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
@@ -215,15 +215,15 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_record_that_nobody_may_read() -> None:
-    """It is told once, and the policy comes all the same; so do documents that are written later."""
+    """It is reported once, and the policy comes all the same; so do documents that are written later."""
     api = FakeApi()
     api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
     api.before = lambda method, path: Answer(403, b'{"message": "no"}') if path == RECORD or method == "POST" else None
     async with following(api) as one:
         await until(one.live.ready.is_set)
         assert one.policies[-1].vendors["acme"].document.about == "one"
-        await until(lambda: "last_good_not_kept" in one.told)
-    assert one.told.count("last_good_unread") == 1
+        await until(lambda: "last_good_not_written" in one.told)
+    assert one.told.count("last_good_not_read") == 1
 
 
 async def test_an_api_server_that_is_away_for_a_while() -> None:
@@ -239,7 +239,7 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
 
     api.before = before
     async with following(api) as one:
-        await until(lambda: "last_good_unread" in one.told)
+        await until(lambda: "last_good_not_read" in one.told)
         assert not one.live.ready.is_set()
         assert one.live.lines() == ["policy: none yet"]
         away = False
@@ -261,12 +261,12 @@ async def test_events_that_nobody_may_write() -> None:
     async with following(api) as one:
         await until(lambda: asked(api, "POST events") == 3)
         await asyncio.sleep(0.05)
-    assert one.told.count("events_refused") == 1
+    assert one.told.count("event_not_written") == 1
     assert asked(api, "POST events") == 3
 
 
 async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It is told, and the next change is tried again."""
+    """It is reported, and the next change is tried again."""
     from webhook.cluster.configuration import live
 
     api = FakeApi()
@@ -295,24 +295,24 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
         one.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
         await until(lambda: one.live.compilations == 2)
         assert [policy.vendors["acme"].document.about for policy in one.policies] == ["one"]
-        assert one.told.count("last_good_unsound") == 1
-        assert one.notices == [f"{LAST_GOOD_NAME} LastGoodUnsound: {UNSOUND}: acme"]
+        assert one.told.count("last_good_invalid") == 1
+        assert one.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
         one.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
         await until(lambda: one.live.compilations == 3)
     assert one.policies[-1].vendors["acme"].document.about == "two"
-    assert one.told.count("last_good_unsound") == 1
+    assert one.told.count("last_good_invalid") == 1
 
 
 def test_settings_in_the_record_are_looked_at_too() -> None:
-    """Of what is not remembered nothing is said: another version may know it."""
+    """Of what is not remembered nothing is reported: another version may know it."""
     good, bad = "timeoutSeconds: 7\n", "timeoutSeconds: never\n"
     memo = DocumentCache()
-    assert unsound_in({SETTINGS_NAME: bad, "acme": "["}, {SETTINGS_NAME: good}, memo) == {SETTINGS_NAME}
-    assert unsound_in({SETTINGS_NAME: good}, {SETTINGS_NAME: bad}, memo) == frozenset()
-    assert unsound_in({SETTINGS_NAME: bad}, {SETTINGS_NAME: bad}, memo) == frozenset()
+    assert invalid_in({SETTINGS_NAME: bad, "acme": "["}, {SETTINGS_NAME: good}, memo) == {SETTINGS_NAME}
+    assert invalid_in({SETTINGS_NAME: good}, {SETTINGS_NAME: bad}, memo) == frozenset()
+    assert invalid_in({SETTINGS_NAME: bad}, {SETTINGS_NAME: bad}, memo) == frozenset()
 
 
-async def test_what_is_not_kept_is_told() -> None:
+async def test_what_is_not_kept_is_reported() -> None:
     """The record is full: by an Event that names what is left out, beside the log."""
     api = FakeApi()
     for name in "ab":

@@ -1,4 +1,4 @@
-"""Two policies that would let through more than match conditions can say: writing goes on all the same."""
+"""Two policies that would let through more than match conditions can say: writing continues all the same."""
 
 from dataclasses import replace
 
@@ -57,7 +57,7 @@ def test_the_same_policy_is_narrowed_to_itself() -> None:
     assert read_observed(change.configuration, labels.INJECT).desired == NEW
 
 
-def test_a_refusal_is_told_with_its_reason() -> None:
+def test_a_refusal_is_reported_with_its_reason() -> None:
     """A Status quotes the whole expression before it says what is wrong; an Event has little room."""
     message = f"{'x' * 298_000}: exceeds 100000 code points"
     body = f'{{"kind": "Status", "code": 422, "reason": "Invalid", "message": "{message}"}}'

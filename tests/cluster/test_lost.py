@@ -29,7 +29,7 @@ class World:
         self.write(SETTINGS_NAME)
         self.write("acme")
         self.lost = Lost(
-            self.api, PLACE, lambda names: self.told.append(list(names)), clock=lambda: self.now, patience=0.0
+            self.api, PLACE, lambda names: self.told.append(list(names)), clock=lambda: self.now, delay=0.0
         )
 
     def namespace(self, uid: str | None, **metadata: Any) -> None:
@@ -109,7 +109,7 @@ LOSSES = [ends, gone, anew, emptied, emptied_and_written]
 
 @pytest.mark.parametrize("happens", LOSSES, ids=lambda one: one.__name__)
 async def test_a_loss(world: World, happens: Callable[[World], None]) -> None:
-    """Everything stays in force as it was accepted, through whatever comes, and is told once."""
+    """Everything stays in force as it was accepted, through whatever comes, and is reported once."""
     happens(world)
     world.remove(SETTINGS_NAME, "acme")
     for _ in range(3):

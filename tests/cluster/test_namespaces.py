@@ -1,4 +1,4 @@
-"""What is known of namespaces, and how one is asked for that is not known yet."""
+"""What is known of namespaces, and how one is requested that is not known yet."""
 
 import asyncio
 import json
@@ -109,7 +109,7 @@ async def test_many_wait_for_one_request() -> None:
 
 
 async def test_what_was_fetched_holds_for_a_moment() -> None:
-    """Until the watch brings it, what was fetched is looked up; then it is asked for again."""
+    """Until the watch brings it, what was fetched is looked up; then it is requested again."""
     api, clock, namespaces = made()
     assert await namespaces.fetch("new") is await namespaces.fetch("new")
     assert namespaces.lookup("new") is not None
@@ -142,7 +142,7 @@ async def test_no_such_namespace() -> None:
         (Answer(200, b"{}"), UnreachableError),
     ],
 )
-async def test_trouble_is_told_and_not_remembered(answer: Answer, error: type[Exception]) -> None:
+async def test_trouble_is_reported_and_not_remembered(answer: Answer, error: type[Exception]) -> None:
     """Any failure is raised to all who wait, and the next one asks again."""
     api, _, namespaces = made(lambda _: answer)
     waiting = [asyncio.create_task(namespaces.fetch("new")) for _ in range(3)]
@@ -183,7 +183,7 @@ async def test_close() -> None:
 
 
 async def test_a_name_is_only_a_name() -> None:
-    """Whatever stands in a review, no other path is asked for."""
+    """Whatever stands in a review, no other path is requested."""
     api, _, namespaces = made(lambda _: refusal(404, "NotFound"))
     with pytest.raises(StatusError):
         await namespaces.fetch("../secrets?x=y")
@@ -191,7 +191,7 @@ async def test_a_name_is_only_a_name() -> None:
 
 
 async def test_memory_of_what_was_fetched_is_bounded() -> None:
-    """What is over is forgotten, also if nobody asks for it again."""
+    """Expired entries are forgotten, even if they are never requested again."""
     _, clock, namespaces = made()
     for number in range(50):
         await namespaces.fetch(f"n{number}")

@@ -216,7 +216,7 @@ def test_settings_do_not_put_mappings_out_of_force() -> None:
 
 
 def test_a_vendor_that_settings_name_is_deleted() -> None:
-    """The settings are told to be wrong; what else they say stays in force."""
+    """The settings are reported as invalid; what else they say stays in force."""
     text = "target: acme\nneverTouched: [a]\n"
     before = outcome(mapping("acme", vendor("acme")), settings(text))
     found = outcome(settings(text), last_good=before.accepted)
@@ -261,7 +261,7 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_fifty_mappings_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth of a second of a quiet machine, with all of them read anew; probes of unseen documents come on top."""
+    """A fifth of a second of a quiet machine, with all of them read again; probes of unseen documents come on top."""
     monkeypatch.setattr(draft, "probe", lambda vendor, largest: [])
     whole = [mapping(f"m{number}", big(f"v{number}"), number) for number in range(50)]
     assert min(timed(lambda: outcome(*whole)) for _ in range(3)) < 1
@@ -409,7 +409,7 @@ def in_force(found: PolicyOutcome) -> list[object]:
 
 
 def everything(found: PolicyOutcome) -> Iterator[str]:
-    """What is told of all ConfigMaps."""
+    """What is reported about all ConfigMaps."""
     for verdict in found.verdicts:
         yield from verdict.lines()
 

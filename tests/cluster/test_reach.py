@@ -29,7 +29,7 @@ def test_ordinary_pods_stay_away(pod: Pod) -> None:
     assert let_through(REACH, pod) is (pod["metadata"]["name"] in NEVER)
 
 
-def test_every_word_in_every_spelling_comes() -> None:
+def test_every_key_in_every_spelling_comes() -> None:
     """Whatever a vendor in force reads, wherever it reads it, lets a pod through."""
     asking = list(asking_pods(MANY))
     assert len(asking) > 300
@@ -42,7 +42,7 @@ def test_whatever_is_decided_comes(folder: Path) -> None:
 
     Misspelt domains aside: to let these through, ordinary pods would have to be held back in an outage, too.
     """
-    if folder.name == "misspelt-domain":
+    if folder.name == "misspelled-domain":
         assert not let_through(REACH, yaml.safe_load((folder / "pod.yaml").read_text()))
         return
     pod = yaml.safe_load((folder / "pod.yaml").read_text())
@@ -51,14 +51,14 @@ def test_whatever_is_decided_comes(folder: Path) -> None:
         assert let_through(matched_names_of(policy_in(folder)), pod)
 
 
-def test_misspelt_words_come() -> None:
+def test_misspelled_keys_come() -> None:
     """Under the domains of keys, or where a mapping says."""
     for name in ("nvidia.com/gpumemm", "koordinator.sh/gpu-memmory", "tke.cloud.tencent.com/qgpu-kore"):
         assert REACH.has_resource(name)
         assert not REACH.has_key(name)
 
 
-def test_request_words_come_in_any_place() -> None:
+def test_request_keys_come_in_any_place() -> None:
     """A resource name as an annotation, an annotation as a resource: it has no effect there, and somebody has to say so."""
     assert REACH.has_key("nvidia.com/gpumem")
     assert REACH.has_key("koordinator.sh/gpu")
@@ -127,7 +127,7 @@ def test_nothing_stands_twice() -> None:
 
 
 def test_union_and_what_lacks() -> None:
-    """A union lets through what either does; what one lacks is told as people write it."""
+    """A union lets through what either does; what one lacks is reported as people write it."""
     one = names_set(prefixes=["a.com/gpu"], names=["b.com/x"], keys=["k"])
     two = names_set(prefixes=["a.com/", "b.com/g"], keys=["k", "m-*"])
     both = one | two
@@ -140,7 +140,7 @@ def test_union_and_what_lacks() -> None:
     assert one.lacks(one) == []
 
 
-def test_the_domains_are_those_of_the_words() -> None:
+def test_the_domains_are_those_of_the_keys() -> None:
     """Nothing else is a domain: not that of a mark, a hint or a label, nor one that is shared with CPU pods."""
     let = matched_names_of(load_policy())
     vendors = load_policy().vendors.values()

@@ -60,7 +60,7 @@ class Scene:
             ),
             changed=self._changed,
             query={"labelSelector": "a=b"},
-            pace=pace,
+            config=pace,
             chance=lambda: 1.0,
             sleep=self._sleep,
         )
@@ -141,7 +141,7 @@ async def test_pages() -> None:
 
 
 async def test_a_page_that_has_expired() -> None:
-    """When the server no longer knows the rest of a list, the list begins anew."""
+    """When the server no longer knows the rest of a list, the list starts again."""
     lists = [page(5, thing("a", 1), more="next"), refusal(410, "Expired"), page(9, thing("b", 2))]
     async with running(lists) as scene:
         assert scene.held == {"b": ""}
@@ -169,7 +169,7 @@ async def test_end_in_good_order() -> None:
     ],
 )
 async def test_a_new_list_replaces_everything(end: Exception | list[Any]) -> None:
-    """When a watch cannot go on from its version there is a new list, and what vanished meanwhile is gone."""
+    """When a watch cannot continue from its version there is a new list, and what vanished meanwhile is gone."""
     lists = [
         page(5, thing("a", 1, "one"), thing("b", 2, "two"), thing("c", 3)),
         page(9, thing("a", 1, "one"), thing("b", 8)),
@@ -193,7 +193,7 @@ async def test_a_new_list_replaces_everything(end: Exception | list[Any]) -> Non
     ],
 )
 async def test_trouble_that_passes(trouble: Exception) -> None:
-    """Trouble that says nothing about the version costs no list: the watch goes on where it stood."""
+    """Trouble that says nothing about the version costs no list: the watch continues where it stood."""
     async with running([page(5, thing("a", 1))], [[trouble], trouble]) as scene:
         assert scene.held == {"a": ""}
         assert [asked.get("resourceVersion") for asked in scene.queries] == [None, "5", "5", "5"]
@@ -209,7 +209,7 @@ async def test_what_was_known_stays() -> None:
 
 
 async def test_not_synced_before_the_first_list() -> None:
-    """Without a whole list nothing is held, and nobody is told otherwise."""
+    """Without a whole list nothing is held, and no reader notices."""
     async with running(
         [UnreachableError("refused"), refusal(403, "Forbidden"), page(5, thing("a", 1), more="n")]
     ) as scene:
@@ -219,7 +219,7 @@ async def test_not_synced_before_the_first_list() -> None:
 
 
 async def test_silence_is_no_trouble_yet() -> None:
-    """A watch from which nothing came is opened anew without a key; that nobody is there is told when it is so."""
+    """A watch from which nothing came is opened again without a key; that nobody is there is reported when it is so."""
     refused = UnreachableError("refused")
     async with running([page(5)], [[SilenceError("silent")], [SilenceError("silent")], refused]) as scene:
         assert scene.told == ["watch_silent", "watch_silent", "watch_failed"]
@@ -247,7 +247,7 @@ async def test_watches_that_end_at_once_are_not_hammered() -> None:
 
 
 async def test_a_watch_that_held_ends_the_growth() -> None:
-    """After a watch that has held for a while the next pause is the first again, and the end of trouble is told once."""
+    """After a watch that has held for a while the next pause is the first again, and the end of trouble is reported once."""
     slow = WatchConfig(settled=0.05)
     lists: list[Answer | Exception] = [*[UnreachableError("refused")] * 5, page(5)]
     async with running(lists, [], slow) as scene:
@@ -258,14 +258,14 @@ async def test_a_watch_that_held_ends_the_growth() -> None:
 
 
 async def test_the_server_says_when_to_come_again() -> None:
-    """A pause is at least what the server asks for, within the bound."""
+    """A pause is at least what the server requests, within the bound."""
     lists = [refusal(429, "TooManyRequests", 7.0), refusal(429, "TooManyRequests", math.inf), page(5)]
     async with running(lists) as scene:
         assert scene.pauses == [7.0, 15.0]
 
 
-async def test_trouble_is_told_once_for_each_change() -> None:
-    """A refusal is told when it begins, not at every try, and says what the server said."""
+async def test_trouble_is_reported_once_for_each_change() -> None:
+    """A refusal is reported when it begins, not at every try, and says what the server said."""
     forbidden = refusal(403, "Forbidden")
     lists: list[Answer | Exception] = [
         forbidden,
@@ -276,10 +276,10 @@ async def test_trouble_is_told_once_for_each_change() -> None:
         forbidden,
     ]
     async with running(lists) as scene:
-        assert scene.told == ["watch_refused", "watch_failed", "watch_refused"]
+        assert scene.told == ["watch_forbidden", "watch_failed", "watch_forbidden"]
         first = scene.key_values.calls[0]
         assert first.method_name == "error"
-        assert first.kwargs == {"event": "watch_refused", "resource": LIST_PATH, "status": 403, "error": "no"}
+        assert first.kwargs == {"event": "watch_forbidden", "resource": LIST_PATH, "status": 403, "error": "no"}
 
 
 async def test_the_same_again_is_no_change() -> None:

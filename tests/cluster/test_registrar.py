@@ -54,7 +54,7 @@ class Replica:
 
     @property
     def kinds(self) -> list[ReportKind]:
-        """What was told, without its keys."""
+        """What was reported, without its keys."""
         return [notice.kind for notice in self.told]
 
 
@@ -162,7 +162,7 @@ async def test_changed_by_hand(api: Keeping, clock: Clock, damage: Callable[[dic
 
 
 async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> None:
-    """Nothing is written for it; it survives the next write; it is told once."""
+    """Nothing is written for it; it survives the next write; it is reported once."""
     replica = Replica(api, clock)
     await replica.look()
     term = {"key": "control-plane", "operator": "DoesNotExist"}
@@ -221,7 +221,7 @@ async def test_two_replicas_with_policies_a_second_apart(api: Keeping, clock: Cl
     assert api.writes == 3
 
 
-async def test_a_replica_behind_does_not_take_words_away(api: Keeping, clock: Clock) -> None:
+async def test_a_replica_behind_does_not_take_keys_away(api: Keeping, clock: Clock) -> None:
     """One that has yet to learn of the policy adds what it misses, in the other's name, and nothing else."""
     ahead, behind = Replica(api, clock, NEW), Replica(api, clock, OLD)
     await behind.look()
@@ -259,7 +259,7 @@ async def test_a_policy_that_nobody_holds_any_more_is_taken_over(api: Keeping, c
     assert standing(api) == OLD
 
 
-async def test_replicas_that_disagree_for_ever_end_wide(api: Keeping, clock: Clock) -> None:
+async def test_replicas_that_disagree_forever_end_wide(api: Keeping, clock: Clock) -> None:
     """They never take each other's keys away for good, stop writing, and say so."""
     replicas = [Replica(api, clock, want) for want in (OLD, NEW)]
     for _ in range(40):
@@ -298,7 +298,7 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
 
 
 async def test_a_lost_race_is_thought_over(api: Keeping, clock: Clock) -> None:
-    """Somebody else wrote between reading and writing: what is written then is made from what stands there now."""
+    """Somebody else wrote between reading and writing: what is written then is made from the current value now."""
     replica = Replica(api, clock)
     await replica.look()
     term = {"key": "late", "operator": "DoesNotExist"}
@@ -340,9 +340,7 @@ async def test_races_that_are_lost_again_and_again_end(api: Keeping, clock: Cloc
 
 
 @pytest.mark.parametrize("deleted", [True, False])
-async def test_somebody_who_keeps_changing_it_never_has_the_last_word(
-    api: Keeping, clock: Clock, *, deleted: bool
-) -> None:
+async def test_somebody_who_keeps_changing_it_never_prevails(api: Keeping, clock: Clock, *, deleted: bool) -> None:
     """Repairs come slower and slower, and a minute apart at the longest; it is reported from the first, and as a fight."""
     replica = Replica(api, clock)
     await replica.look()
@@ -486,7 +484,7 @@ async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
     assert ReportKind.CONTESTED not in replica.kinds
 
 
-async def test_new_authorities_are_written(api: Keeping, clock: Clock) -> None:
+async def test_new_cas_are_written(api: Keeping, clock: Clock) -> None:
     """Like a new policy."""
     replica = Replica(api, clock)
     await replica.look()
@@ -498,7 +496,7 @@ async def test_new_authorities_are_written(api: Keeping, clock: Clock) -> None:
 
 
 async def test_the_owner_is_the_role_as_it_is_now(api: Keeping, clock: Clock) -> None:
-    """A role made anew has another uid: a reference to the old one would have the webhook configuration collected."""
+    """A role created again has another uid: a reference to the old one would have the webhook configuration collected."""
     replica = Replica(api, clock, owner="release")
     await replica.look()
     assert api.stored is not None
@@ -534,8 +532,8 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     assert api.stored["metadata"]["ownerReferences"][0]["uid"] == "uid-2"
 
 
-async def test_trouble_is_told_once_and_tried_again(api: Keeping, clock: Clock) -> None:
-    """Refused or unreachable: the pauses grow up to a bound, and it goes on when the trouble is over."""
+async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clock) -> None:
+    """Refused or unreachable: the pauses grow up to a bound, and it continues when the trouble is over."""
     replica = Replica(api, clock)
     body = json.dumps({"kind": "Status", "reason": "Forbidden", "message": "may not", "code": 403}).encode()
     api.trouble = Answer(403, body)
@@ -575,7 +573,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
 
 
 async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
-    """Whoever wants no webhook configuration is not asked for the right to read one."""
+    """Without a webhook configuration, the right to read one is not needed."""
     replica = Replica(api, clock, mode=Mode.OFF)
     await replica.look()
     assert api.calls == []
@@ -594,7 +592,7 @@ async def test_what_is_registered_is_known(api: Keeping, clock: Clock) -> None:
     assert replica.registrar.registered.digest == NEW.digest
 
 
-async def test_it_runs_and_looks_when_told(api: Keeping) -> None:
+async def test_it_runs_and_checks_on_request(api: Keeping) -> None:
     """At once, at every check, and not in between."""
     registrar = Reconciler(api, SITE, OLD, lambda _: None)
     async with asyncio.timeout(60):
@@ -645,7 +643,7 @@ def put_bundle(bundle: bytes) -> Callable[[dict[str, Any]], None]:
     return change
 
 
-async def test_a_new_authority_is_added_at_once_and_the_old_one_goes_after_quiet(api: Keeping, clock: Clock) -> None:
+async def test_a_new_ca_is_added_at_once_and_the_old_one_goes_after_quiet(api: Keeping, clock: Clock) -> None:
     """API servers learn of it at different moments, and so do replicas."""
     site = replace(SITE, ca_bundle=A)
     replica = Replica(api, clock, site=site)
@@ -732,7 +730,7 @@ async def test_bundles_of_cert_manager_are_left_to_it(api: Keeping, clock: Clock
     assert api.stored["webhooks"][0]["failurePolicy"] == "Fail"
 
 
-async def test_without_authorities_of_our_own_the_bundle_is_left_alone(api: Keeping, clock: Clock) -> None:
+async def test_without_cas_of_our_own_the_bundle_is_left_alone(api: Keeping, clock: Clock) -> None:
     """Somebody else keeps the certificate, and does not say under which CA."""
     replica = Replica(api, clock, site=replace(SITE, ca_bundle=b""))
     await replica.look()
@@ -743,8 +741,8 @@ async def test_without_authorities_of_our_own_the_bundle_is_left_alone(api: Keep
     assert api.writes == 1
 
 
-async def test_new_authorities_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clock) -> None:
-    """They are always written, in the name of whoever's policy stands there."""
+async def test_new_cas_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clock) -> None:
+    """They are always written, in the name of whoever's policy is there."""
     replica = Replica(api, clock, site=replace(SITE, ca_bundle=A))
     await replica.look()
     other = Replica(api, clock, NEW, site=replace(SITE, ca_bundle=A))

@@ -74,7 +74,7 @@ def test_what_both_webhooks_have() -> None:
 
 @pytest.mark.trap(number=32)
 def test_where_they_differ() -> None:
-    """Namespaces that enforce wait for an answer, those that want to be told do not."""
+    """Namespaces that enforce wait for an answer, those with mode warn or audit do not."""
     enforce, tell = made()["webhooks"]
     assert (enforce["name"], enforce["failurePolicy"]) == (ENFORCE, "Fail")
     assert (tell["name"], tell["failurePolicy"]) == (AUDIT, "Ignore")
@@ -99,7 +99,7 @@ def test_names_are_those_of_the_engine() -> None:
     assert set(AUDIT_MODES) == {mode.value for mode in eligibility.Mode} - {"enforce"}
 
 
-def test_by_url_without_authority() -> None:
+def test_by_url_without_ca() -> None:
     """The API server then trusts what its machine trusts; something else may fill the bundle in."""
     (webhook, _) = registration(WANT, Site("https://gpu.example/mutate"))["webhooks"]
     assert webhook["clientConfig"] == {"url": "https://gpu.example/mutate"}
@@ -196,7 +196,7 @@ def damaged(**changes: Any) -> dict[str, Any]:
         {**made(), "webhooks": []},
         {**made(), "webhooks": made()["webhooks"][:1]},
         damaged(matchConditions=None),
-        damaged(matchConditions=[{"name": "gpu-words", "expression": "true"}]),
+        damaged(matchConditions=[{"name": "gpu-keys", "expression": "true"}]),
         damaged(namespaceSelector={}),
         damaged(timeoutSeconds=7),
         damaged(timeoutSeconds=None),
@@ -255,7 +255,7 @@ def test_differences_that_keep_pods_out() -> None:
         "calls https://x/y, not gpu/webhook:443/mutate",
         "has a caBundle that does not hold this webhook's CA",
         "has a foreign match condition, mine",
-        f"has a match condition 'gpu-words' that is not made from the names in the annotation {MATCHED_NAMES}",
+        f"has a match condition 'gpu-keys' that is not made from the names in the annotation {MATCHED_NAMES}",
     ]
 
 

@@ -1,4 +1,4 @@
-"""No pod is made to wait for an answer that nobody can give; what is made to wait already goes on waiting."""
+"""No new pods wait for an answer that no replica can give; namespaces where pods already wait stay as they are."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Creates examples on a control plane that calls the webhook, and gives back what was stored and what was said."""
+"""Creates examples on a control plane that calls the webhook, and gives back what was stored and what was reported."""
 
 import json
 import re

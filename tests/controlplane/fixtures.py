@@ -1,4 +1,4 @@
-"""The one control plane of a test run, started when the first test asks for it; a plugin, for several folders share it."""
+"""The one control plane of a test run, started when the first test requests it; a plugin, for several folders share it."""
 
 from collections.abc import Iterator
 

@@ -75,7 +75,7 @@ class Site:
         """What `certs rotate` does."""
         found = self.plane.client.get("v1", "secrets", SECRET, OWN).accepted()["data"].get("state.json", "")
         state = json.loads(base64.b64decode(found)) if found else {}
-        self.change(state_json=json.dumps({**state, "asked": what}).encode())
+        self.change(state_json=json.dumps({**state, "requested": what}).encode())
 
     def registered(self) -> set[x509.Certificate] | None:
         """The CAs that API servers trust."""
@@ -156,7 +156,7 @@ def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
 
 
 def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
-    """Leaf and CA are renewed on demand, damage and deletion repaired, while pods go on being treated."""
+    """Leaf and CA are renewed on demand, damage and deletion repaired, while pods are still processed."""
     plane = site.plane
     with site.replica() as one, site.replica() as other:
         plane.wait_until(site.treated, "treated", 20)
@@ -167,15 +167,15 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         assert site.served() == kept.leaf.certificate
         assert site.registered() == {kept.ca.certificate}
 
-        site.ask("leaf")
+        site.ask("serving certificate")
         plane.wait_until(lambda: site.served() != kept.leaf.certificate, "another serving certificate")  # type: ignore[union-attr]
         assert site.treated()
         assert site.registered() == {kept.ca.certificate}
 
-        site.ask("authority")
+        site.ask("CA")
         plane.wait_until(lambda: len(site.registered() or ()) == 2, "another CA published")
         assert site.treated()
-        both = 'vgpu_webhook_certificate_rotations_total{kind="authority"}'
+        both = 'vgpu_webhook_certificate_rotations_total{kind="ca"}'
         plane.wait_until(lambda: one.metric(both) == other.metric(both) == 1, "under the new CA", 20)
         assert site.treated()
         new = site.kept
@@ -186,7 +186,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
 
         before = site.served()
         site.change(tls_crt=b"garbage")
-        plane.wait_until(lambda: (one.has_told('"refused"') and other.has_told('"refused"')) or None, "told", 10)
+        plane.wait_until(lambda: (one.has_told('"invalid"') and other.has_told('"invalid"')) or None, "told", 10)
         plane.wait_until(lambda: (found := site.kept) is not None and found.leaf is not None, "repaired", 10)
         assert site.served() == before
         assert site.treated()
@@ -199,7 +199,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         assert site.served() == before
 
         lines = one.get("/readyz?verbose")
-        assert "certificate: leaf" in lines
+        assert "certificate: serving" in lines
         assert "certificate: authority" in lines
 
 
@@ -216,13 +216,13 @@ def test_processes_that_start_together(site: Site, count: int) -> None:
         assert not kept.retired
         site.plane.wait_until(site.registered, "registered", 20)
         assert site.registered() == {kept.ca.certificate}
-        served = f"leaf {fingerprint(kept.leaf.certificate)[:16]}"
+        served = f"serving {fingerprint(kept.leaf.certificate)[:16]}"
         for replica in replicas:
             assert served in replica.get("/readyz?verbose")
 
 
-def test_static_registration_that_does_not_hold_the_authority(site: Site) -> None:
-    """Nothing is served, and it is said why; put in by hand it is served."""
+def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
+    """Nothing is served, and it is reported why; put in by hand it is served."""
     with site.replica() as first:
         site.plane.wait_until(site.treated, "treated", 20)
         assert first.ready()

@@ -52,7 +52,7 @@ def test_in_another_container_it_is_stored_as_it_was_written(cluster: Cluster) -
 
 @pytest.mark.parametrize("claimed", [CLAIM, CLASS], ids=["claim", "class"])
 def test_alone_it_is_none_of_ours(cluster: Cluster, claimed: dict[str, Any]) -> None:
-    """Stored as where no webhook is: no default, no shim, no scheduler, nothing said."""
+    """Stored as where no webhook is: no default, no shim, no scheduler, nothing reported."""
     pod = given(claimed, claims=claimed is CLAIM)
     answer = cluster.submit(pod)
     assert comparable(answer.accepted()) == cluster.untreated(pod)

@@ -76,7 +76,7 @@ def mapping(name: str, text: str) -> dict[str, Any]:
     }
 
 
-def test_dead_webhook_holds_back_only_pods_with_gpu_words(plane: ControlPlane, tmp_path: Path) -> None:
+def test_dead_webhook_holds_back_only_pods_with_gpu_keys(plane: ControlPlane, tmp_path: Path) -> None:
     """With the webhook gone, other pods are created at once; a GPU pod is refused and told why.
 
     It comes before the tests that have a webhook running, which would take the webhook configuration over.
@@ -162,7 +162,7 @@ def test_registration_deleted_by_hand_comes_back(plane: ControlPlane, webhook: P
 
 
 def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Process) -> None:
-    """The CA is put back, and calls go on."""
+    """The CA is put back, and calls continue."""
     configuration = plane.client.get(GROUP, KIND, NAME).accepted()
     for one in configuration["webhooks"]:
         one["clientConfig"].pop("caBundle")
@@ -184,9 +184,9 @@ def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Pro
         (["--kubeconfig", "{kubeconfig}", "--url", "https://x", "--service", "a/b"], "exclude each other"),
         (
             ["--kubeconfig", "{kubeconfig}", "--url", "https://x", "--settings", "s.yaml"],
-            "--settings cannot stand beside",
+            "--settings cannot be used with",
         ),
-        (["--standalone", "--url", "https://x"], "--url cannot stand beside --standalone"),
+        (["--standalone", "--url", "https://x"], "--url cannot be used with --standalone"),
         (["--kubeconfig", "/nowhere", "--url", "https://x"], "/nowhere"),
     ],
 )

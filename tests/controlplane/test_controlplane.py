@@ -157,7 +157,7 @@ def test_read_warnings() -> None:
     assert read_warnings([header, '299 - "more"']) == ('a "b" c\\d', "größer", "more")
 
 
-def test_an_ended_process_tells_why(tmp_path: Path) -> None:
+def test_an_ended_process_reports_why(tmp_path: Path) -> None:
     """A component that ended is not waited for: its exit status and the end of its log are the error."""
     why = r"component ended with 3\n(.|\n)*no such flag"
     with (

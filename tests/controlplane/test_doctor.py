@@ -167,7 +167,7 @@ def test_a_healthy_installation(plane: ControlPlane, webhook: Process) -> None:
 
 
 def test_a_rejected_config_map(plane: ControlPlane, webhook: Process) -> None:
-    """Its problems are told; everything else is in order."""
+    """Its problems are reported; everything else is in order."""
     metadata = {"name": "bad", "namespace": OWN, "labels": {"vgpu-webhook.io/mapping": "true"}}
     data = {"mapping.yaml": "extends: nvidia\nplaec: {}\n"}
     plane.client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data}).accepted()
@@ -186,7 +186,7 @@ def test_a_rejected_config_map(plane: ControlPlane, webhook: Process) -> None:
 def test_a_configuration_that_is_called_first(
     plane: ControlPlane, webhook: Process, service: str | None, level: str
 ) -> None:
-    """It is told, and is an error where a scheduler answers, which has to see what the webhook writes."""
+    """It is reported, and is an error where a scheduler answers, which has to see what the webhook writes."""
     where: Object = {"url": "https://127.0.0.1:1/"}
     if service is not None:
         where = {"service": {"namespace": "kube-system", "name": service}}
@@ -274,7 +274,7 @@ def test_device_classes_and_shared_nodes(plane: ControlPlane, webhook: Process) 
 def test_a_dead_webhook_then_an_emptied_bundle_then_no_registration(
     plane: ControlPlane, lease: None, tmp_path: Path
 ) -> None:
-    """Each is told where it shows, and by the dry run."""
+    """Each is reported where it shows, and by the dry run."""
     with serving(plane, tmp_path) as _:
         plane.wait_until(lambda: touched(plane), "called", 30)
     dead = examine(plane.kubeconfig)
@@ -282,7 +282,7 @@ def test_a_dead_webhook_then_an_emptied_bundle_then_no_registration(
     assert (dead.levels()["served"], dead.levels()["dry-run"]) == ("error", "error")
     assert "refused" in str(dead.checks["served"]["details"])
     assert "cannot call" in dead.checks["dry-run"]["message"]
-    assert {"registration", "selectors", "reach", "order", "bundle", "mappings"} & dead.bad().keys() == set()
+    assert {"registration", "selectors", "match-conditions", "order", "bundle", "mappings"} & dead.bad().keys() == set()
 
     plane.client.delete(GROUP, KIND, NAME).accepted()
     gone = examine(plane.kubeconfig)
@@ -333,7 +333,7 @@ def test_a_user_without_rights(plane: ControlPlane, webhook: Process, tmp_path: 
 
 
 def test_the_secret_of_the_certificates(plane: ControlPlane, webhook: Process, tmp_path: Path) -> None:
-    """An CA in it that the webhook configuration does not trust is told; a key that is no key disturbs nobody."""
+    """A CA in it that the webhook configuration does not trust is reported; an invalid private key changes nothing."""
     encoded = base64.b64encode((tmp_path / "state" / "ca.crt").read_bytes()).decode()
     nonsense = base64.b64encode(b"\xff").decode()
     metadata = {"name": "vgpu-webhook-certificates", "namespace": OWN}

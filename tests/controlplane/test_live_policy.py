@@ -90,7 +90,7 @@ class Replica:
             namespace,
             log,
             in_force=self.policies.append,
-            told=lambda verdicts: self.verdicts.append({one.config_map.name: one.accepted for one in verdicts}),
+            report=lambda verdicts: self.verdicts.append({one.config_map.name: one.accepted for one in verdicts}),
         )
 
     @property

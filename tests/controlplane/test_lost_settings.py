@@ -1,4 +1,4 @@
-"""The namespace of the ConfigMaps is deleted and made anew, or emptied: nobody has thought of policy, so it stays."""
+"""The namespace of the ConfigMaps is deleted and created again, or emptied: the policy stays in force."""
 
 import asyncio
 
@@ -53,7 +53,7 @@ def empty_one_by_one(place: Place) -> None:
 
 @pytest.mark.parametrize("loss", [end, empty, empty_one_by_one], ids=lambda one: one.__name__)
 async def test_what_was_in_force_stays(controllers: ControlPlane, loss: object) -> None:
-    """Through the loss and after it, in both replicas; it is told, and an end of it is an act of somebody's."""
+    """Through the loss and after it, in both replicas; it is reported, and only a deliberate change ends it."""
     assert callable(loss)
     place = Place(controllers)
     fill(place)

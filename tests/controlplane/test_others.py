@@ -39,7 +39,7 @@ LIMITS: dict[str, Object] = {
 
 
 def pod_of(name: str) -> Object:
-    """A pod that asks for a share, or, of that name, translated for HAMi."""
+    """A pod that requests a share, or, of that name, translated for HAMi."""
     orders = {"vgpu-webhook.io/target": "nvidia"} if name == "translated" else {}
     container = {"name": "main", "image": "registry.invalid/image", "resources": {"limits": LIMITS[name]}}
     metadata = {"name": name, "namespace": PLACE, "annotations": orders}

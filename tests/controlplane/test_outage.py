@@ -107,7 +107,7 @@ def test_all_stopped_and_started(
 
 
 def test_ignore_is_left_while_nobody_serves(site: Site) -> None:
-    """Whoever set it has pods go on until there is an answer; then all is as it should be, and it was said."""
+    """`Ignore` stays, so that pods are created, until a replica answers; then `Fail` is restored, and both are reported."""
     plane = site.plane
     with site.replica(*SETTLE):
         plane.wait_until(site.treated, "treated", 20)

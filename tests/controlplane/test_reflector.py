@@ -72,7 +72,7 @@ class Follower:
             log,
             changed=self._changed,
             query=SELECTOR,
-            pace=pace,
+            config=pace,
         )
 
     @property
@@ -200,7 +200,7 @@ async def test_the_api_server_restarts(plane: OwnPlane) -> None:
 
 
 async def test_history_is_compacted(plane: OwnPlane, tmp_path: Path) -> None:
-    """Cut off while the server forgot what happened, it lists anew: what was deleted meanwhile is gone."""
+    """Cut off while the server forgot what happened, it lists again: what was deleted meanwhile is gone."""
     write(plane, "stays", "1")
     write(plane, "goes", "1")
     async with relayed(plane) as relay, following(kubeconfig(plane, tmp_path / "relayed", port=relay.port)) as follower:
@@ -285,14 +285,14 @@ def forbid(plane: ControlPlane, name: str) -> None:
 
 
 async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path: Path) -> None:
-    """As a service account: refused it says so once, holds what it knew, and goes on when it may."""
+    """As a service account: refused it says so once, holds what it knew, and continues when it may."""
     write(plane, "stays", "1")
     token = account(plane, "reader")
     async with (
         relayed(plane) as relay,
         following(kubeconfig(plane, tmp_path / "account", token, relay.port)) as follower,
     ):
-        await until(lambda: "watch_refused" in follower.told, "refused without permission")
+        await until(lambda: "watch_forbidden" in follower.told, "refused without permission")
         assert not follower.reflector.synced.is_set()
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "1"}, "permitted")
@@ -300,24 +300,24 @@ async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path
         await asyncio.to_thread(forbid, plane, "reader")
         # An open watch is not asked for permission again.
         _mend(relay)
-        await until(lambda: follower.told[-1] == "watch_refused", "refused again")
+        await until(lambda: follower.told[-1] == "watch_forbidden", "refused again")
         await asyncio.to_thread(write, plane, "stays", "2")
         await asyncio.sleep(2)
         assert follower.held == {"stays": "1"}
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "2"}, "permitted again")
         await until(lambda: follower.told[-1] == "watch_restored", "told again")
-        assert follower.told.count("watch_refused") == 2
-        refused = next(call for call in follower.key_values.calls if call.kwargs["event"] == "watch_refused")
+        assert follower.told.count("watch_forbidden") == 2
+        refused = next(call for call in follower.key_values.calls if call.kwargs["event"] == "watch_forbidden")
         assert refused.kwargs["status"] == 403
         assert "cannot list resource" in refused.kwargs["error"]
     remove(plane, "stays")
 
 
 async def test_a_namespace_just_created(plane: OwnPlane) -> None:
-    """Before the watch brings it, it is fetched; labels are followed; one that does not exist is told."""
+    """Before the watch brings it, it is fetched; labels are followed; one that does not exist is reported."""
     api = await connect(plane.kubeconfig)
-    known = Namespaces(api, structlog.get_logger(), pace=PACE)
+    known = Namespaces(api, structlog.get_logger(), config=PACE)
     manifest: dict[str, Any] = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "fresh"}}
     manifest["metadata"]["annotations"] = {"vgpu-webhook.io/target": "x", "other": "y"}
     await asyncio.to_thread(plane.create_namespace, manifest)

@@ -53,7 +53,7 @@ class Cluster:
         self._client = plane.client
 
     def found(self) -> Object | None:
-        """What stands there; None too while it is made, for it is filled a moment later."""
+        """The current content; None too while it is made, for it is filled a moment later."""
         answer = self._client.get(API_VERSION, CONFIGURATIONS, NAME)
         found = None if answer.status == 404 else answer.accepted()
         return found if found is not None and found.get("webhooks") else None
@@ -222,7 +222,7 @@ async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) 
 
 
 def reported(replica: Replica) -> list[str]:
-    """What was said of repairs."""
+    """What was reported of repairs."""
     return [notice.message for notice in replica.told if notice.kind is ReportKind.REPAIRED]
 
 
@@ -280,7 +280,7 @@ async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers:
     await until(lambda: cluster.found() is None, "collected", 30)
 
 
-async def test_static_tells_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
+async def test_static_reports_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
     """A webhook configuration kept by hand is compared whenever it changes, and never written."""
     async with running(api, OLD, mode=Mode.STATIC) as replica:
         await until(lambda: [notice.message for notice in replica.told], "told that there is none")

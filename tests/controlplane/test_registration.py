@@ -94,7 +94,7 @@ def test_ordinary_pods_are_created(create: Create, ordinary: Object) -> None:
     assert answer.status == 201, answer.message
 
 
-def test_every_word_of_every_vendor_is_held_back(create: Create) -> None:
+def test_every_key_of_every_vendor_is_held_back(create: Create) -> None:
     """With the webhook dead, no spelling of any key gets past it."""
     pods = list(asking_pods(many_vendors()))
     assert len(pods) > 100
@@ -102,7 +102,7 @@ def test_every_word_of_every_vendor_is_held_back(create: Create) -> None:
     assert passed == []
 
 
-def test_misspelt_words_are_held_back(create: Create) -> None:
+def test_misspelled_keys_are_held_back(create: Create) -> None:
     """They need an answer as well."""
     for name in ("nvidia.com/gpumemm", "koordinator.sh/gpu-memmory", "tke.cloud.tencent.com/qgpu-kore"):
         assert refused_by(create(pod(limits={name: "1"}, requests={name: "1"}))) == ENFORCE
@@ -181,7 +181,7 @@ def test_namespaces_that_have_not_opted_in(create: Create, control_plane: Contro
 
 
 @pytest.mark.trap(number=30)
-def test_only_new_pods_are_asked_about(create: Create, control_plane: ControlPlane) -> None:
+def test_only_new_pods_reach_the_webhook(create: Create, control_plane: ControlPlane) -> None:
     """Pods that run already are changed, labelled and deleted whether or not the webhook lives."""
     client, where = control_plane.client, "dead-enforce"
     client.patch("v1", "namespaces", where, {"metadata": {"labels": {OWN_LABEL: "disabled"}}}).accepted()

@@ -42,7 +42,7 @@ KIND = "mutatingwebhookconfigurations"
 REGISTRATION = "00-vgpu-webhook"
 SETTLE = 1
 PODS = 40
-"""Created under each serving certificate and under each CA before the next one is asked for, however long a machine takes."""
+"""Created under each serving certificate and under each CA before the next one is requested, however long a machine takes."""
 RESTART_EVERY = 2.0
 RESTARTS = 3
 """After the first of them a replica is started that has seen the new CA only, after the third both are."""
@@ -50,7 +50,7 @@ RESTARTS = 3
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """How many serving certificates are asked for, and after which of them what else happens.
+    """How many serving certificates are requested, and after which of them what else happens.
 
     Attributes:
         leaves: how many.
@@ -110,7 +110,7 @@ class Place:
         return [base64.b64decode(one["clientConfig"].get("caBundle", "")) for one in webhooks]
 
     def create(self, name: str) -> Answer:
-        """Create a pod that asks for a GPU."""
+        """Create a pod that requests a GPU."""
         container = {
             "name": "main",
             "image": "registry.example/main:1",
@@ -239,7 +239,7 @@ def test_nobody_notices(place: Place, course: Course) -> None:
         with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
             for number in range(course.leaves):
                 before = len(seen.leaves)
-                ask(cluster, RotationRequest.LEAF)
+                ask(cluster, RotationRequest.SERVING_CERTIFICATE)
                 wait(lambda before=before: len(seen.leaves) > before, f"leaf {number}")
                 load.more()
                 if number in course.authorities:

@@ -79,7 +79,7 @@ class Secret:
         self._client = plane.client
 
     def found(self) -> Object | None:
-        """What stands there."""
+        """The current content."""
         answer = self._client.get("v1", "secrets", NAME, PLACE)
         return None if answer.status == 404 else answer.accepted()
 
@@ -105,7 +105,7 @@ def secret(control_plane: ControlPlane, kubeconfig: Path) -> Iterator[Secret]:
 
 def store(api: Api) -> SecretStore:
     """The Secret as a store."""
-    return SecretStore(api, PLACE, NAME, structlog.get_logger(), pace=PACE)
+    return SecretStore(api, PLACE, NAME, structlog.get_logger(), config=PACE)
 
 
 class Replica:
@@ -194,7 +194,7 @@ async def test_a_secret_that_somebody_prepared(api: Api, secret: Secret) -> None
     assert base64.b64decode(found["data"]["other"]) == b"x"
 
 
-async def test_ten_that_start_together_end_with_one_authority(api: Api, secret: Secret) -> None:
+async def test_ten_that_start_together_end_with_one_ca(api: Api, secret: Secret) -> None:
     """And all serve the serving certificate under it."""
     for _ in range(3):
         await asyncio.to_thread(secret.delete)
@@ -208,7 +208,7 @@ async def test_ten_that_start_together_end_with_one_authority(api: Api, secret: 
         assert {replica.serving.leaf for replica in replicas} == {found.state.leaf.certificate}
 
 
-async def test_deleted_and_asked_for(api: Api, secret: Secret) -> None:
+async def test_deleted_and_requested(api: Api, secret: Secret) -> None:
     """Running replicas write a deleted Secret again from memory, and do what they are asked to, at once."""
     replicas = [Replica(api) for _ in range(2)]
     async with replicas[0].running(), replicas[1].running(), asyncio.timeout(60):
@@ -220,7 +220,7 @@ async def test_deleted_and_asked_for(api: Api, secret: Secret) -> None:
         while (found := await asyncio.to_thread(secret.found)) is None or not found["data"]["tls.crt"]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
         assert {replica.serving.leaf for replica in replicas} == {first}
-        await ask(store(api), RotationRequest.LEAF)
+        await ask(store(api), RotationRequest.SERVING_CERTIFICATE)
         while {replica.serving.leaf for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
             await asyncio.sleep(0.02)
         assert replicas[0].serving.leaf == replicas[1].serving.leaf

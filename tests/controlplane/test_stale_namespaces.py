@@ -36,7 +36,7 @@ class Behind:
         """How often a doubt ended so."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}/metrics", timeout=10) as response:
             lines = response.read().decode().splitlines()
-        [line] = [one for one in lines if one.startswith(f'vgpu_webhook_namespace_doubts_total{{found="{found}"}}')]
+        [line] = [one for one in lines if one.startswith(f'vgpu_webhook_namespace_rechecks_total{{result="{found}"}}')]
         return float(line.rpartition(" ")[2])
 
 
@@ -64,7 +64,7 @@ def behind(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_each_pod_of_who_has_just_opted_in_is_treated(behind: Behind) -> None:
-    """Nothing is let through on the key of a watch that is behind, and it is said that it is."""
+    """Nothing is let through because of a stale watch, and the staleness is reported."""
     behind.held.through.clear()
     try:
         for name in PLACES:

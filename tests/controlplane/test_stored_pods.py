@@ -1,4 +1,4 @@
-"""The pods of `examples/` on a real control plane: what is stored, what is said, and that `mutate` says the same."""
+"""The pods of `examples/` on a real control plane: what is stored, what is reported, and that `mutate` says the same."""
 
 import re
 import time
@@ -137,7 +137,7 @@ def assert_stored_as(row: Row, pod: Object) -> None:
 
 @pytest.mark.parametrize("row", CHANGED, ids=lambda row: row.example)
 def test_changed(cluster: Cluster, row: Row) -> None:
-    """A pod that asks for a share is stored as the one that will really run, and whoever creates it is told."""
+    """A pod that requests a share is stored as the one that will really run, and its author is warned."""
     answer = cluster.submit(example(row.example))
     assert_stored_as(row, answer.accepted())
     assert codes(answer.warnings) - {SCHEDULER_SET} == set(row.warnings) - {SCHEDULER_SET}
@@ -147,7 +147,7 @@ def test_changed(cluster: Cluster, row: Row) -> None:
 
 @pytest.mark.parametrize("name", UNTOUCHED)
 def test_untouched(cluster: Cluster, name: str) -> None:
-    """A pod that is none of ours, or already right, is stored as where no webhook is, and nothing is said."""
+    """A pod that is none of ours, or already right, is stored as where no webhook is, and nothing is reported."""
     given = example(name)
     answer = cluster.submit(given)
     assert comparable(answer.accepted()) == cluster.untreated(given)
@@ -175,7 +175,7 @@ def test_absurd_quantity_is_denied_at_once(cluster: Cluster) -> None:
 
 @pytest.mark.parametrize("name", ["01", *(row.example for row in DENIED)])
 def test_mode_warn(cluster: Cluster, name: str) -> None:
-    """In a namespace of mode warn the same is said, denials as warnings too, and nothing is changed."""
+    """In a namespace of mode warn the same is reported, denials as warnings too, and nothing is changed."""
     given = example(name)
     warned = cluster.submit(given.moved("shares-warned"))
     assert comparable(warned.accepted()) == cluster.untreated(given)
@@ -254,7 +254,7 @@ def test_every_example_is_tested() -> None:
 
 
 def test_second_pass_changes_nothing(cluster: Cluster) -> None:
-    """A stored pod that is exported and created once more is stored as it was, and nothing is said."""
+    """A stored pod that is exported and created once more is stored as it was, and nothing is reported."""
     stored = cluster.submit(example("02")).accepted()
     spec = {key: value for key, value in stored["spec"].items() if key not in ("serviceAccount", "serviceAccountName")}
     again = {**stored, "spec": spec}

@@ -15,7 +15,7 @@ OURS = "vgpu-"
 
 
 def amounts(resources: Mapping[str, Any]) -> dict[str, Number | str]:
-    """Return resources as numbers, for `3000` is stored as `3k`; as text where no honest number stands there."""
+    """Return resources as numbers, for `3000` is stored as `3k`; as text where no honest number is there."""
     return {name: _amount(str(value)) for name, value in resources.items()}
 
 

@@ -89,7 +89,7 @@ class Release:
         return answer.body if answer.status == 200 else None
 
     def create(self, namespace: str, *, dry_run: bool = False) -> Answer:
-        """Create a pod that asks for a share of a GPU."""
+        """Create a pod that requests a share of a GPU."""
         limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
         container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
         metadata = {"name": f"share-{next(self.numbers)}"}

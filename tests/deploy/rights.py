@@ -69,7 +69,7 @@ def rights_of(role: Object, namespace: str) -> set[Right]:
 
 
 def used(audit_log: Path, namespace: str, account: str) -> Iterator[Used]:
-    """What a service account has asked for, so far."""
+    """What a service account has requested, so far."""
     user = f"system:serviceaccount:{namespace}:{account}"
     for line in audit_log.read_text().splitlines():
         event = json.loads(line)

@@ -99,7 +99,7 @@ def test_links_lead_where_the_pages_are(helm: Chart) -> None:
 
 
 def test_replicas_are_those_of_the_release(helm: Chart) -> None:
-    """Too few is fewer than were asked for, in the namespace of the release."""
+    """Too few is fewer than were requested, in the namespace of the release."""
     [group] = one(helm.render({"replicaCount": 5, "prometheusRule": {"enabled": True}}), "PrometheusRule")["spec"][
         "groups"
     ]

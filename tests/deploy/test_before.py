@@ -1,4 +1,4 @@
-"""The version before is found in whatever copy of the project there is; where it cannot be, the reason is told."""
+"""The version before is found in whatever copy of the project there is; where it cannot be, the reason is reported."""
 
 import subprocess
 from pathlib import Path

@@ -304,7 +304,7 @@ DAY = 86400
     [
         ({}, 90 * DAY, 14.1 * DAY, False),
         ({}, 90 * DAY, 13.9 * DAY, True),
-        # serve --leaf-days=7: made anew after two thirds.
+        # serve --certificate-days=7: made anew after two thirds.
         ({}, 7 * DAY, 7 / 3 * DAY, False),
         ({}, 7 * DAY, 7 / 5 * DAY, True),
         ({"prometheusRule": {"certificateDays": 30}}, 365 * DAY, 29.9 * DAY, True),
@@ -314,7 +314,7 @@ DAY = 86400
         ({"certificates": {"mode": "certManager", "certManager": {"renewBefore": "239h60m"}}}, 90 * DAY, 4.9 * DAY, True),
     ],
 )  # fmt: skip
-def test_certificates_that_are_renewed_in_time_are_not_told_of(
+def test_certificates_renewed_in_time_are_not_reported(
     helm: Chart, values: Object, life: float, left: float, *, told: bool
 ) -> None:
     """The alert knows how long a certificate lives, and when cert-manager renews it."""

@@ -71,7 +71,7 @@ def test_chart_has_the_version_of_the_program() -> None:
 
 
 def test_metrics_of_rules_and_dashboard_exist() -> None:
-    """Every metric that an alert or a panel asks for is one of the webhook's, or one of the API server's counts."""
+    """Every metric that an alert or a panel requests is one of the webhook's, or one of the API server's counts."""
     text = (ROOT / "docs/server.md").read_text()
     known = set(re.findall(r"^\| `(vgpu_webhook_\w+)` \|", text, re.MULTILINE))
     assert known >= set(

@@ -99,7 +99,7 @@ def test_another_version_leaves_what_is_in_use(node: Node) -> None:
 
 
 def test_running_program_is_replaced_under_its_feet(node: Node) -> None:
-    """A file that is being executed can't be written to; it is replaced all the same, and goes on running."""
+    """A file that is being executed can't be written to; it is replaced all the same, and continues running."""
     node.image("v1", Path("/bin/sleep").resolve().read_bytes())
     node.run("v1")
     with subprocess.Popen([str(node.library), "60"]) as running:
@@ -173,7 +173,7 @@ def test_many_at_once_end_with_one_whole_library(node: Node) -> None:
     assert not [name for name in node.names() if name.startswith(".")]
 
 
-def test_keeps_it_there_until_it_is_told_to_end(node: Node, tmp_path: Path) -> None:
+def test_keeps_it_there_until_it_is_stopped(node: Node, tmp_path: Path) -> None:
     """Removed by hand, the library comes back; SIGTERM ends the script at once."""
     with subprocess.Popen(
         ["/bin/sh", str(SCRIPT), "keep"], env=node.environment("v1"), stderr=subprocess.DEVNULL
@@ -197,7 +197,7 @@ def test_keeps_it_there_until_it_is_told_to_end(node: Node, tmp_path: Path) -> N
         ({"SOURCE": "{images}/*/libvgpu.so.*"}, "matches 2 files of the image"),
     ],
 )
-def test_what_cannot_be_meant_is_told(node: Node, more: dict[str, str], said: str) -> None:
+def test_impossible_options_are_reported(node: Node, more: dict[str, str], said: str) -> None:
     """A wrong path or version ends it with what to write instead, and touches nothing."""
     filled = {key: value.format(images=node.images) for key, value in more.items()}
     failed = node.run("v1", **filled)

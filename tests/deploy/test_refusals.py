@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 NO_NAME = "which no Service can be called: write at most 63 lower-case letters, digits and hyphens"
 NO_NETWORK = "is no network: write an address and how many bits of it count"
-FREE = {"--reuse-port", "--leaf-days", "--inject-ca-from", "--target", "--connections"}
+FREE = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--target", "--connections"}
 """Options of the server that the chart says nothing of, and that a pod may have."""
 
 
@@ -74,7 +74,7 @@ def policies(network: Any) -> dict[str, Object]:
 
 @pytest.mark.parametrize("network", NETWORKS[False])
 def test_what_is_no_network_is_refused(helm: Chart, network: str) -> None:
-    """The value is named, and what stands there."""
+    """The message names the value and its place."""
     for place, given in policies(network).items():
         said = refusal(helm, {"networkPolicy": given})
         assert f'networkPolicy.{place.partition(",")[0]}: "{network}" {NO_NETWORK}' in said
@@ -93,7 +93,7 @@ SERVE = [option for option in COMMAND.params if isinstance(option, click.Option)
 
 
 @pytest.mark.parametrize("option", SERVE, ids=lambda option: option.opts[0])
-def test_options_are_said_once(helm: Chart, option: click.Option) -> None:
+def test_options_are_reported_once(helm: Chart, option: click.Option) -> None:
     """What the chart has a value for, or gives a meaning, is no argument and no variable besides; all else is."""
     name = option.opts[0]
     variable = name.removeprefix("--").replace("-", "_").upper()

@@ -99,7 +99,7 @@ def test_break_glass(dead: Release) -> None:
     dead.plane.wait_until(lambda: dead.create(TEAM).status == 201, "pods created again")
 
 
-def test_installed_anew_after_all_that(any_release: Release, node_plane: NodePlane) -> None:
+def test_installed_again_after_all_that(any_release: Release, node_plane: NodePlane) -> None:
     """What is left of a removed release does not stand in the way of the next one."""
     any_release.remove()
     any_release.ensure()

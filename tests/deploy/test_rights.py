@@ -100,7 +100,7 @@ def registration_is_taken_over(scene: Scene) -> None:
     assert registration is not None
     registration["metadata"]["annotations"]["vgpu-webhook.io/written-by"] = "99.0 0123456789ab"
     for webhook in registration["webhooks"]:
-        webhook["matchConditions"] = [one for one in webhook["matchConditions"] if one["name"] != "gpu-words"]
+        webhook["matchConditions"] = [one for one in webhook["matchConditions"] if one["name"] != "gpu-keys"]
     path, query = f"/apis/{GROUP}/{KIND}/{REGISTRATION}", {"fieldManager": "vgpu-webhook"}
     scene.client.call("PUT", path, registration, query=query).accepted()
     # Every replica reports what it finds lacking: one makes the Event, another counts on it.

@@ -69,8 +69,8 @@ def drained(log: Path) -> bool:
     Whoever creates pods would not notice: an API server repeats a call that is cut off, and keeps a connection for the next.
     """
     lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    ends = [line for line in lines if line["event"] in {"draining", "refusing", "stopped"}]
-    if [line["event"] for line in ends] != ["draining", "refusing", "stopped"]:
+    ends = [line for line in lines if line["event"] in {"draining", "stopping", "stopped"}]
+    if [line["event"] for line in ends] != ["draining", "stopping", "stopped"]:
         return False
     begin, end = (dt.datetime.fromisoformat(line["timestamp"]) for line in ends[:2])
     # The log has the wall's clock, the grace another one.

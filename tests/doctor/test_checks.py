@@ -67,6 +67,7 @@ WHOLE = outcome(settings="target: whole")
 NO_TARGET = outcome(settings="{}\n")
 PLUGIN_MODE = outcome(nvidia="extends: nvidia\nshim: {mode: plugin}\n")
 MORE = outcome(acme=vendor("acme"))
+ANY_POD = [{"name": "gpu-keys", "expression": "true"}]
 EXCEPTED = outcome(settings="target: nvidia\nguardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}\n")
 DISABLED = Choice("configmap hami/device", "GPU_CORE_UTILIZATION_POLICY", "disable")
 DENIED = f'admission webhook "{ENFORCE}" denied the request: VGW301'
@@ -140,11 +141,11 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("selectors", ERROR, "does not concern", but(configurations=amended(without_term(2)))),
     ("selectors", ERROR, "does not concern", but(configurations=both(rules=[]))),
     ("selectors", ERROR, "does not concern", but(release="elsewhere")),
-    ("reach", OK, "every name", HEALTHY),
-    ("reach", WARNING, "could not be read", but(configurations=REFUSED)),
-    ("reach", WARNING, "more pods", but(configurations=both(matchConditions=[]))),
-    ("reach", WARNING, "more pods", but(configurations=[registered(MORE)])),
-    ("reach", ERROR, "are not sent", but(configurations=both(matchConditions=[{"name": "gpu-words", "expression": "true"}]))),
+    ("match-conditions", OK, "every name", HEALTHY),
+    ("match-conditions", WARNING, "could not be read", but(configurations=REFUSED)),
+    ("match-conditions", WARNING, "more pods", but(configurations=both(matchConditions=[]))),
+    ("match-conditions", WARNING, "more pods", but(configurations=[registered(MORE)])),
+    ("match-conditions", ERROR, "are not sent", but(configurations=both(matchConditions=ANY_POD))),
     ("order", OK, "before all others that change pods (1)", HEALTHY),
     ("order", OK, "called again", but(configurations=[configuration("00-a", reinvocationPolicy="IfNeeded")])),
     ("order", OK, "(0)", but(configurations=[configuration("00-a", namespaceSelector={"matchLabels": {"a": "b"}})])),
@@ -329,7 +330,7 @@ def test_nothing_is_known() -> None:
 
 
 def test_nobody_answers() -> None:
-    """Without an API server nothing else is told."""
+    """Without an API server nothing else is reported."""
     nobody = Facts(NOW, "gpu", Missing("connection refused"), reachable=False)
     ((check, result),) = examine(nobody)
     assert (check.name, result.level, result.details) == ("api-server", ERROR, ("connection refused",))
@@ -387,12 +388,12 @@ def test_untouched_names_few() -> None:
 
 def test_reach_names_what_is_lacking() -> None:
     """A key of the policy that the webhook configuration does not let through is named."""
-    result = told(but(outcome=MORE), "reach")
+    result = told(but(outcome=MORE), "match-conditions")
     assert result.level is ERROR
     assert any("acme" in detail for detail in result.details)
 
 
-def test_nodes_that_share_under_another_name_are_told_with_what_to_set() -> None:
+def test_nodes_that_share_under_another_name_are_reported_with_what_to_set() -> None:
     """Which nodes, in whose meaning, and the sentence of the mapping."""
     result = told(but(nodes=[SHARED, replace(SHARED, name="n2")]), "sharing")
     assert result.details == ("n1, n2: nvidia.com/gpu is timeslicing's there, and read as nvidia's",)

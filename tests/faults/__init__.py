@@ -1,1 +1,1 @@
-"""What becomes of pods, and who is told, when something around the webhook goes wrong."""
+"""What becomes of pods, and where it is reported, when something around the webhook goes wrong."""

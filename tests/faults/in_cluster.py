@@ -43,7 +43,7 @@ def way_cut(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def stale_label(scene: Scene) -> Iterator[None]:
-    """A namespace opts in while watches bring nothing; the pods are created there."""
+    """A namespace opts in while watches deliver nothing; the pods are created there."""
     labels = f"/api/v1/namespaces/{LATE}"
     merge = "application/merge-patch+json"
     scene.ways.relay(Relay.hush)
@@ -63,7 +63,7 @@ def stale_label(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def many_namespaces(scene: Scene) -> Iterator[None]:
-    """Thousands of namespaces come, and go on being there."""
+    """Thousands of namespaces are created, and stay."""
 
     def namespace(number: int) -> Object:
         metadata = {"name": f"many-{number}", "labels": OPTED_IN if number % 2 else {}}

@@ -43,7 +43,7 @@ def settings_and_controllers(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def namespace_lost(scene: Scene) -> Iterator[None]:
-    """The webhook's own namespace is deleted with all that is in it, and made anew."""
+    """The webhook's own namespace is deleted with all that is in it, and created again."""
     plane, client = scene.plane, scene.client
     client.delete("v1", "namespaces", OWN).accepted()
     plane.wait_until(lambda: client.get("v1", "namespaces", OWN).status == 404, "the namespace is gone", 120)
@@ -107,7 +107,7 @@ def state_folder_full(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def version_before(scene: Scene) -> Iterator[None]:
-    """A replica is one of the version before this one, as in the middle of a rollout."""
+    """A replica has the previous version, as in the middle of a rollout."""
     folder = scene.folder / "before"
     try:
         unpack(before.version_before(), folder)

@@ -38,7 +38,7 @@ def secret_corrupted(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def bundle_emptied(scene: Scene) -> Iterator[None]:
-    """The API server is told of no CA."""
+    """The webhook configuration has no CA."""
     scene.change_configuration(_without_bundle)
     yield
 

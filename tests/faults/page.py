@@ -9,26 +9,27 @@ from .table import FAULTS
 _HEAD: Final = """\
 # Reliability
 
-What becomes of pods when something around the webhook goes wrong, and who is told. `make test-faults` makes each of
-these faults happen on a real control plane, with two replicas behind a Service, while pods that request a GPU are
-created all the time. It fails if a pod is denied or created untreated where this page does not say so, if pods are
-not treated again in time, or if one of those who are named here is not told.
+How faults around the webhook affect pods, and where they are reported. `make test-faults` causes each of these faults on a
+real control plane, with two replicas behind a Service, while pods that request a GPU are created continuously. It fails if
+a pod is denied or created unchanged where this page does not say so, if recovery takes longer than stated, or if a report is
+missing.
 
-- **denied**, **untreated**: whether pods may be, and for how long. Pods without a GPU are never concerned.
-- **treated again**: seconds from the end of the fault, at most.
-- **who is told**: events of the [log](server.md#logs), reasons of Kubernetes Events, [metrics](server.md#metrics),
+- **denied**, **unchanged**: whether and for how long pods may be denied, or created without the changes of the webhook. Pods
+  without a GPU are never affected.
+- **recovery**: maximum seconds from the end of the fault until pods are processed again.
+- **reported by**: events of the [log](server.md#logs), reasons of Kubernetes Events, [metrics](server.md#metrics),
   alerts ([runbook](runbook.md)), [checks](doctor.md#what-it-looks-at) of `vgpu-webhook check`. An alert fires if the
-  fault goes on, or comes again every minute.
+  fault lasts, or recurs every minute.
 
 <!-- This table is written by `make docs`, from tests/faults/table.py. -->
 
-| fault | denied | untreated | treated again | who is told |
+| fault | denied | unchanged | recovery | reported by |
 |---|---|---|---|---|
 """
 
 
 def page() -> str:
-    """The whole page."""
+    """Format the page."""
     return _HEAD + "".join(_row(fault) for fault in FAULTS)
 
 
@@ -46,7 +47,7 @@ def _row(fault: Fault) -> str:
         for channel, names in channels.items()
         if names
     )
-    who = who or "nobody: nothing is wrong"
+    who = who or "not reported: nothing is wrong"
     cells = (fault.name, fault.denied or "none", fault.untreated or "none", f"{fault.recovers:g} s", who)
     return f"| {' | '.join(cells)} |\n"
 

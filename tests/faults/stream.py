@@ -16,7 +16,7 @@ from tests.controlplane.written import STATUS
 CLIENTS = 3
 PAUSE = 0.1
 LONGEST = "10s"
-"""After which the API server gives up a creation, be it for a webhook or for its store."""
+"""After which the API server gives up a creation, for a webhook or for its store."""
 
 STEADY = 10
 """Pods in a row that have to be treated for all to be well again."""

@@ -1,14 +1,14 @@
-"""The table of faults: what happens, what becomes of pods, and who is told."""
+"""The table of faults: their effect on pods, and where they are reported."""
 
 from typing import Final
 
 from . import in_cluster, in_installation, in_objects, in_replicas
 from .fault import Fault, Told
 
-AWAY: Final = "for as long as nobody answers"
-NOTICED: Final = "calls that were under way, or came before the Service left the replica out"
+AWAY: Final = "until a replica answers"
+NOTICED: Final = "calls in flight, and until the Service excludes the replica"
 STARTING: Final = "until replicas have started"
-OTHERS: Final = "between a change and its repair: nobody calls the webhook then"
+OTHERS: Final = "between a change and its repair, because the webhook is not called"
 
 REPAIRED: Final = Told(
     log=("registration",),
@@ -64,13 +64,13 @@ FAULTS: Final = (
         lasts=8,
     ),
     Fault(
-        "a namespace opts in while watches bring nothing",
+        "a namespace opts in while watches deliver nothing",
         in_cluster.stale_label,
         Told(
-            metrics=("vgpu_webhook_watch_age_seconds", "vgpu_webhook_namespace_doubts_total"),
+            metrics=("vgpu_webhook_watch_age_seconds", "vgpu_webhook_namespace_rechecks_total"),
             alerts=("VgpuWebhookWatchStale",),
         ),
-        denied="while the API server cannot be asked for the namespace",
+        denied="while the API server does not answer for the namespace",
         lasts=5,
     ),
     Fault(
@@ -149,12 +149,12 @@ FAULTS: Final = (
     Fault(
         "30 reviews with namespaces of 6.5 MB",
         in_replicas.huge_namespaces,
-        Told(metrics=("vgpu_webhook_refused_total",)),
+        Told(metrics=("vgpu_webhook_http_errors_total",)),
     ),
     Fault(
         "a flood of reviews that are denied",
         in_replicas.denials,
-        Told(log=("denials_left_out",), alerts=("VgpuWebhookDenials",)),
+        Told(log=("denials_suppressed",), alerts=("VgpuWebhookDenials",)),
     ),
     Fault(
         "the Secret is deleted",
@@ -171,7 +171,7 @@ FAULTS: Final = (
         in_objects.secret_corrupted,
         Told(
             log=("certificates",),
-            events=("CertificateRefused",),
+            events=("CertificateInvalid",),
             metrics=("vgpu_webhook_certificate_failures_total",),
             alerts=("VgpuWebhookCertificateFailures",),
         ),
@@ -180,7 +180,7 @@ FAULTS: Final = (
         "caBundle is emptied",
         in_objects.bundle_emptied,
         REPAIRED,
-        denied="between the change and its repair: the API server trusts nobody",
+        denied="between the change and its repair, because the API server trusts no certificate",
     ),
     Fault(
         "caBundle is emptied while all replicas start",
@@ -190,7 +190,7 @@ FAULTS: Final = (
         recovers=30,
     ),
     Fault(
-        "the Secret is lost and caBundle a stranger's while all replicas start",
+        "the Secret is lost and caBundle contains a foreign CA while all replicas start",
         in_installation.strangers_bundle,
         UNTRUSTED,
         denied=STARTING,
@@ -249,22 +249,22 @@ FAULTS: Final = (
     Fault(
         "the last good documents are corrupted",
         in_objects.last_good_corrupted,
-        Told(log=("last_good_unsound",), events=("LastGoodUnsound",)),
+        Told(log=("last_good_invalid",), events=("LastGoodInvalid",)),
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "1 MB of garbage instead of the last good documents",
         in_objects.last_good_huge,
-        Told(log=("last_good_unsound",), events=("LastGoodUnsound",)),
+        Told(log=("last_good_invalid",), events=("LastGoodInvalid",)),
         before=in_objects.in_force_by_record,
     ),
     Fault(
-        "more good documents than are kept for later",
+        "more last good documents than fit the record",
         in_objects.last_good_full,
         Told(log=("last_good_full",), events=("LastGoodFull",)),
     ),
     Fault(
-        "the webhook's namespace is lost, and made anew",
+        "the webhook's namespace is deleted and created again",
         in_installation.namespace_lost,
         Told(
             log=("config_maps_lost",),
@@ -275,7 +275,7 @@ FAULTS: Final = (
         before=in_installation.settings_and_controllers,
     ),
     Fault(
-        "a mapping comes while one replica is of the version before",
+        "a mapping is added while one replica has the previous version",
         in_objects.another_mapping,
         Told(),
         before=in_installation.version_before,

@@ -1,4 +1,4 @@
-"""Every fault of the table, under a stream of pods: what becomes of them, and who is told."""
+"""Every fault of the table, under a stream of pods: what becomes of them, and where it is reported."""
 
 import time
 from collections import Counter
@@ -48,7 +48,7 @@ class Outcome:
     ids=str,
 )
 def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.CaptureFixture[str]) -> None:
-    """Pods are treated, or denied where that is promised, and never let past; and somebody is told."""
+    """Pods are treated, or denied where that is promised, and never let through; and the fault is reported."""
     scene.settle()
     with fault.before(scene):
         outcome = happen(scene, alerts, fault)

@@ -12,7 +12,7 @@ def test_page_is_the_table() -> None:
     assert (ROOT / "docs/reliability.md").read_text() == page(), "run `make docs`"
 
 
-def test_somebody_is_told_of_each_fault() -> None:
+def test_each_fault_is_reported() -> None:
     """There is no fault of which nobody hears."""
     assert all(fault.told or fault.harmless for fault in FAULTS)
     assert len({fault.name for fault in FAULTS}) == len(FAULTS)

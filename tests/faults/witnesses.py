@@ -100,7 +100,7 @@ class Alerts:
     folder: Path
 
     def firing(self, before: Samples, during: Samples) -> set[str]:
-        """The alerts that fire if what happened goes on, or comes again every minute."""
+        """The alerts that fire if what happened continues, or comes again every minute."""
         (self.folder / "rules.yaml").write_text(yaml.safe_dump(self.rules))
         unit = {
             "interval": "1m",
@@ -169,7 +169,7 @@ class Logs:
         return {
             str(line.get("event"))
             for line in self.lines()
-            if line.get("level") in LEVELS or line.get("event") == "denials_left_out"
+            if line.get("level") in LEVELS or line.get("event") == "denials_suppressed"
         }
 
 

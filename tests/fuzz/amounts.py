@@ -184,7 +184,7 @@ def _left(trial: Trial, before: Read, target: str) -> list[str]:
 
 
 def target_of(trial: Trial, vendor: str) -> str:
-    """The vendor that a request has to be written for, by the order of ``docs/behaviour.md``, Translating."""
+    """The vendor that a request has to be written for, by the order of ``docs/behavior.md``, Translating."""
     for notes in (trial.case.pod["metadata"].get("annotations") or {}, trial.case.annotations):
         if f"{PREFIX}target" in notes:
             return str(notes[f"{PREFIX}target"])

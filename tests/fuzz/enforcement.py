@@ -145,12 +145,12 @@ def _lifts(name: str, value: str, vendor: str, got: Amounts) -> bool:
 
 
 def memory_limit(got: Amounts) -> str | None:
-    """What the shim is told of the memory of a share: MiB, rounded up; None where it is no size."""
+    """The memory limit that the shim gets: MiB, rounded up; None where it is no size."""
     return f"{-(-got.memory[1] // MIB)}m" if got.memory[0] == "size" else None
 
 
 def core_limit(got: Amounts) -> str | None:
-    """What the shim is told of the cores; None where they have no limit."""
+    """The limit of cores that the shim gets; None without a limit."""
     return str(-(-got.cores[1] // 1)) if got.cores[0] == "percent" else None
 
 

@@ -1,4 +1,4 @@
-"""Whether what a container gets is what it asked for, and no more than the units of the target explain."""
+"""Whether what a container gets is what it requested, and no more than the units of the target explain."""
 
 from tests.fuzz.oracle.meaning import ALL, FREE, Amount, Amounts, Number, at_least
 from tests.fuzz.oracle.steps import SETS, core_step, memory_step

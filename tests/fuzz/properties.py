@@ -1,4 +1,4 @@
-"""The properties of ``docs/behaviour.md``, What always holds: those that need no opinion on what a request means."""
+"""The properties of ``docs/behavior.md``, What always holds: those that need no opinion on what a request means."""
 
 from collections.abc import Iterator
 from typing import Any

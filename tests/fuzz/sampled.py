@@ -13,7 +13,7 @@ from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import Decision, decide
 from webhook.cli.manifests.manifest import Manifest
-from webhook.cli.manifests.simulate import SimulateOptions, Treated, treat
+from webhook.cli.manifests.simulate import SimulatedObject, SimulateOptions, simulate
 from webhook.explanation.model import ContainerExplained
 from webhook.explanation.pods import explain
 from webhook.pod import decode_pod
@@ -126,7 +126,7 @@ def _amounts(read: Read) -> Amounts | None:
 
 
 def _server(trial: Trial) -> Iterator[Finding]:
-    """A review's bytes in, an answer's bytes out: what the API server is told is what was decided."""
+    """The encoded answer to a review contains the decision."""
     kind = {"group": "", "version": "v1", "kind": "Pod"}
     request = {"uid": "u", "kind": kind, "operation": "CREATE", "namespace": NAMESPACE, "object": trial.case.pod}
     review = decode_review(encode({"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}))
@@ -155,7 +155,9 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         for data in ({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}, pod)
     ]
     try:
-        outcome = called(treat, manifests, lambda one, context: decide(one, context, trial.policy), SimulateOptions())
+        outcome = called(
+            simulate, manifests, lambda one, context: decide(one, context, trial.policy), SimulateOptions()
+        )
     except RaisedError as error:
         yield Finding("mutate prints what the server stores", str(error))
         return
@@ -164,7 +166,7 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
         yield Finding("mutate prints what the server stores", json.dumps([treated.patch, treated.denials])[:500])
 
 
-def _same(treated: Treated, trial: Trial) -> bool:
+def _same(treated: SimulatedObject, trial: Trial) -> bool:
     decision = trial.decision
     if bool(treated.denials) == decision.allowed or treated.warnings != tuple(one.text for one in decision.warnings):
         return False
@@ -181,8 +183,8 @@ def _explained(trial: Trial) -> Iterator[Finding]:
     told = called(explain, decode_pod(trial.raw), context_of(trial.case), trial.policy)
     if (told.code, told.allowed) != (decision.reason.code, decision.allowed):
         yield Finding("explain tells what was decided", f"{told.code} for {decision.reason.code}")
-    if decision.denial is not None and (told.refusal is None or told.refusal.told.message != decision.denial.message):
-        yield Finding("explain tells what was decided", f"{told.refusal} for {decision.denial.text}")
+    if decision.denial is not None and (told.denial is None or told.denial.finding.message != decision.denial.message):
+        yield Finding("explain tells what was decided", f"{told.denial} for {decision.denial.text}")
     if decision.patch_json:
         for one in told.containers:
             yield from _container_explained(trial, one)

@@ -23,7 +23,7 @@ def status_findings(trial: Trial, before: Read, candidates: list[Amounts], got: 
 
 
 def _shown(entry: Any) -> Amounts | None:
-    """The amounts that the status shows: ``4096Mi``, ``50%``, ``free``; None for anything else."""
+    """The amounts that the status shows: ``4096Mi``, ``50%``, ``unlimited``; None for anything else."""
     try:
         return Amounts(int(entry["devices"]), _amount(entry["memory"]), _amount(entry["cores"]))
     except (KeyError, TypeError, ValueError):
@@ -31,7 +31,7 @@ def _shown(entry: Any) -> Amounts | None:
 
 
 def _amount(text: str) -> Amount:
-    if text == "free":
+    if text == "unlimited":
         return FREE
     if text.endswith("Mi"):
         return ("size", Fraction(text.removesuffix("Mi")) * MIB)

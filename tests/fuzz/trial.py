@@ -80,7 +80,7 @@ class Trial:
 
     @property
     def skipped(self) -> bool:
-        """Whether the pod is none of the webhook's business, by the rules of ``docs/behaviour.md``, Which pods."""
+        """Whether the pod is none of the webhook's business, by the rules of ``docs/behavior.md``, Which pods."""
         labels, metadata = self.case.labels, self.case.pod["metadata"]
         if labels.get(f"{PREFIX}inject") != "enabled" or self.case.pod["spec"].get("os"):
             return True

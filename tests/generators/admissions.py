@@ -45,7 +45,7 @@ class Admitted:
         return None if size is None else Fraction(parse_quantity(str(size)))
 
     def read(self, pod: dict[str, Any], container: dict[str, Any]) -> Read:
-        """What the container asks for by the vendors' documentation."""
+        """What the container requests by the vendors' documentation."""
         gpushare = self.policy.vendors["gpushare"]
         unit = gpushare.keys["gpu-mem"].unit
         assert isinstance(unit, int)

@@ -150,7 +150,7 @@ DEVICE_CLASS = "deviceclass.resource.kubernetes.io/gpu.example.com"
 
 @st.composite
 def claimed(draw: st.DrawFn, found: Json) -> Json:
-    """Resources of a container, rarely with claims of Dynamic Resource Allocation beside whatever stands there."""
+    """Resources of a container, rarely with claims of Dynamic Resource Allocation beside whatever is there."""
     kind = draw(st.integers(0, 29))
     if kind == 0:
         return {**found, "claims": draw(st.one_of(st.none(), st.lists(st.sampled_from(CLAIMS), max_size=2)))}

@@ -137,7 +137,7 @@ def _resource(kind: str, kinds: set[str]) -> str:
 
 
 def known(given: Object, keys: set[str]) -> None:
-    """Fail if something was said that would be passed over."""
+    """Fail if something was reported that would be passed over."""
     more = given.keys() - keys
     if more:
         raise UnsupportedError(f"{', '.join(sorted(more))} in {given}")

@@ -1,4 +1,4 @@
-"""Every list, map, text and number of a document has a bound; one beyond it is told with the numbers, at its line."""
+"""Every list, map, text and number of a document has a bound; one beyond it is reported with the numbers, at its line."""
 
 import json
 import sys
@@ -169,7 +169,7 @@ def test_the_probes_of_many_forms() -> None:
     assert sum(1 for _ in combinations(many)) > 1500
 
 
-def test_documents_without_lines_are_told() -> None:
+def test_documents_without_lines_are_reported() -> None:
     """Data that was not read from a text has no lines: nothing breaks."""
     with pytest.raises(MappingError):
         build_policy([Document("data", {"extends": "nvidia", "keys": 5}, {})])

@@ -1,4 +1,4 @@
-"""What is wrong with a document is told with its line, its path and what to write instead."""
+"""What is wrong with a document is reported with its line, its path and what to write instead."""
 
 import pytest
 
@@ -195,7 +195,7 @@ def test_built_in_documents_pass_their_probes() -> None:
 @pytest.mark.parametrize(
     "mistake", [*SCHEMA, *WORDS, *VARIABLES, *IN_FORMS, *BESIDE], ids=lambda one: f"{one[3]}: {one[4]}"
 )
-def test_mistake_is_told_with_its_place(mistake: Mistake) -> None:
+def test_mistake_is_reported_with_its_place(mistake: Mistake) -> None:
     """The problem names the line and the path, and where there is one, what to write instead."""
     old, new, line, path, message, hint = mistake
     assert old in ACME
@@ -226,7 +226,7 @@ def test_mistakes_of_all_documents_at_once() -> None:
     ]
 
 
-def test_variables_are_said_by_words() -> None:
+def test_variables_are_in_keys() -> None:
     """What the device plugin sets is a key's number, or nothing that is known."""
     (problem,) = problems("extends: aliyun\nenvironment: {A: gpu-memory}\n")
     assert (problem.path, problem.message) == (("environment", "A"), "no key is called 'gpu-memory'")
@@ -255,6 +255,6 @@ def test_patterns_of_labels_of_nodes_are_checked() -> None:
     ],
 )
 def test_documents_that_would_deny_or_starve_every_pod_are_refused(text: str, message: str) -> None:
-    """A mistake in a mapping is told when it is loaded, not to every pod."""
+    """A mistake in a mapping is reported when it is loaded, not to every pod."""
     with pytest.raises(MappingError, match=message):
         build_policy(parse(f"extends: nvidia\n{text}\n", "nvidia.yaml"))

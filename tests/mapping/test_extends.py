@@ -86,7 +86,7 @@ def test_what_cannot_be_extended(text: str, message: str, hint: str) -> None:
     assert problem.line is not None
 
 
-def test_a_removed_word_is_gone() -> None:
+def test_a_removed_key_is_gone() -> None:
     """Under a name of its own a key may be renamed or removed."""
     text = (
         "extends: nvidia\nvendor: mine\nkeys: {gpu: {resource: a.b/g}, gpumem: {resource: a.b/m}, "
@@ -104,6 +104,6 @@ def test_built_in_documents_extend_nothing() -> None:
 
 
 def test_problems_are_placed_in_the_own_document() -> None:
-    """A mistake that shows in an inherited part is told at the line of the key under which it was written."""
+    """A mistake that shows in an inherited part is reported at the line of the key under which it was written."""
     (problem,) = problems("# mine\nextends: nvidia\nkeys:\n  gpumem:\n    unit: 1Zi\n")
     assert (problem.source, problem.line, problem.path) == ("0.yaml", 5, ("keys", "gpumem", "unit"))

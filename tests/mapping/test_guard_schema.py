@@ -139,7 +139,7 @@ def test_first_rule_that_catches_is_given() -> None:
         ({"label": "a.io/x"}, (), "exactly one"),
     ],
 )
-def test_mistake_is_told_with_its_place(rule: dict[str, Any], path: Path, words: str) -> None:
+def test_mistake_is_reported_with_its_place(rule: dict[str, Any], path: Path, words: str) -> None:
     """Every mistake is one problem; a rule may catch none of the values that the shim itself writes."""
     _, problems = compiled({"env": "FINE", "unless": []}, rule, with_shim=shim(SWITCH="True", COUNT="{devices}"))
     assert [problem.path for problem in problems] == [("guard", 1, *path)]
@@ -238,7 +238,7 @@ def test_owned_key_is_never_a_hint() -> None:
         ([], ("*/*",), ("hints", 0), "every key"),
     ],
 )
-def test_mistake_in_keys_is_told_with_its_place(
+def test_mistake_in_keys_is_reported_with_its_place(
     keys: list[Any], hints: tuple[str, ...], path: Path, words: str
 ) -> None:
     """Owned keys and hints are checked alike."""
@@ -247,7 +247,7 @@ def test_mistake_in_keys_is_told_with_its_place(
     assert words in problems[0].message
 
 
-def test_pattern_of_a_variable_that_cannot_be_read_is_told() -> None:
+def test_pattern_of_a_variable_that_cannot_be_read_is_reported() -> None:
     """Better when compiled than in the middle of an admission."""
     variables = {"bad": schema.Variable.model_validate({"values": "["})}
     _, problems = compile_owned(["a.io/{bad}"], [], variables, ("owned",))
@@ -349,7 +349,7 @@ def test_places_are_apart() -> None:
     assert made.catch("a.io/z", "on", place="label") is None
 
 
-def test_a_word_is_not_guarded() -> None:
+def test_a_key_is_not_guarded() -> None:
     """What a mapping reads or writes itself would be denied in the second pass."""
     for rule in ({"annotation": "acme.io/*", "unless": []}, {"label": "acme.io/on", "lifts": ["no"]}):
         document = {

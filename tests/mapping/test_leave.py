@@ -56,12 +56,12 @@ def decided(made: Any, by: Policy = POLICY) -> Decision:
 @pytest.mark.parametrize("target", [None, "nvidia", "volcano"])
 @pytest.mark.parametrize("key", ["cloud.example/sharing", "cloud.example/cut"])
 def test_left_alone(key: str, target: str | None) -> None:
-    """Nothing is filled in, translated, placed or told; the sentence is for who asks for an explanation."""
+    """Nothing is filled in, translated, placed or reported; the sentence is for `explain`."""
     made = pod({CARD: "1"}, selector={key: "by-time"}, target=target)
     decision = decided(made)
     assert (decision.allowed, decision.patch_json, decision.warnings) == (True, b"", ())
     (container,) = explain(decode_pod(json.dumps(made).encode()), CONTEXT, POLICY).containers
-    assert container.left == f"the cloud shares {CARD} by the nodeSelector {key}"
+    assert container.unchanged == f"the cloud shares {CARD} by the nodeSelector {key}"
 
 
 def test_both_keys_may_stand() -> None:
@@ -80,7 +80,7 @@ def test_by_the_nodes_that_are_selected() -> None:
         assert denial.message == f"leave {VRAM} out, or cloud.example/cut"
 
 
-def test_the_nodeselector_alone_asks_for_nothing() -> None:
+def test_the_nodeselector_alone_requests_nothing() -> None:
     """It says what other keys mean."""
     assert decided(pod({}, selector={"cloud.example/sharing": "by-time"})).reason.code == "VGW001"
 

@@ -61,7 +61,7 @@ def test_unreadable_files_are_the_callers_business(tmp_path: Path) -> None:
         load_policy(tmp_path / "nowhere")
 
 
-def test_an_unknown_target_of_the_command_line_is_told() -> None:
+def test_an_unknown_target_of_the_command_line_is_reported() -> None:
     """Even without a settings document."""
     with pytest.raises(MappingError, match="no vendor is called 'nobody'"):
         load_policy(target="nobody")

@@ -123,8 +123,8 @@ def became(target: Vendor, request: Request) -> Rendering:
     except NoEquivalent:
         if target.drop and request.cores is not FREE:
             without = became(target, msgspec.structs.replace(request, cores=FREE))
-            return Rendering.REFUSED if without is Rendering.REFUSED else Rendering.DROPS
-        return Rendering.REFUSED
+            return Rendering.DENIED if without is Rendering.DENIED else Rendering.DROPS
+        return Rendering.DENIED
     return Rendering.EXACT if got == request else Rendering.ROUNDS
 
 
@@ -168,9 +168,9 @@ def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
     for percent, least, most in ((25, 0, 24), (50, 24, 48), (100, 48, 96)):
         cores = Percent(percent)
         assert cell.of(form, Request(1, Size(most * GIB), cores)) is Rendering.ROUNDS
-        assert cell.of(form, Request(1, Size((most + 1) * GIB), cores)) is Rendering.REFUSED
-        assert least == 0 or cell.of(form, Request(1, Size(least * GIB), cores)) is Rendering.REFUSED
-    assert cell.of(form, Request(1, Size(GIB), Percent(30))) is Rendering.REFUSED
+        assert cell.of(form, Request(1, Size((most + 1) * GIB), cores)) is Rendering.DENIED
+        assert least == 0 or cell.of(form, Request(1, Size(least * GIB), cores)) is Rendering.DENIED
+    assert cell.of(form, Request(1, Size(GIB), Percent(30))) is Rendering.DENIED
     assert sign(cell) == "?"
 
 
@@ -185,10 +185,10 @@ def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
     ],
 )
 def test_mthreads_ends_at_48_gib(source: str, form: str, cores: Percent) -> None:
-    """A bound of the target stands in the cell; the first were said to be rounded, the last to be exact."""
+    """A bound of the target stands in the cell; the first were once shown as rounded, the last as exact."""
     cell = BUILT_IN.cell(source, "mthreads")
     assert cell.of(form, Request(1, Size(48 * GIB), cores)) is Rendering.ROUNDS
-    assert cell.of(form, Request(1, Size(49 * GIB), cores)) is Rendering.REFUSED
+    assert cell.of(form, Request(1, Size(49 * GIB), cores)) is Rendering.DENIED
     assert sign(cell) == "~ ≤ 48 GiB"
 
 
@@ -211,5 +211,5 @@ def test_of_two_that_share_a_name_one_is_active() -> None:
 def test_a_source_that_has_to_be_configured() -> None:
     """Nothing can be said of it."""
     assert BUILT_IN.cell("mig-single", "nvidia") == Cell(
-        Rendering.REFUSED, (), ("none of its keys can be read until it is configured",)
+        Rendering.DENIED, (), ("none of its keys can be read until it is configured",)
     )

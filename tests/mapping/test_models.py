@@ -91,7 +91,7 @@ def test_rows_are_of_the_models(variable: dict[str, Any], expected: dict[str, An
 
 
 def test_names_of_other_models_are_known() -> None:
-    """They are the vendor's still: refused where they have to be understood, and not taken for a misspelt key."""
+    """They are the vendor's still: refused where they have to be understood, and not taken for a misspelled key."""
     in_force = policy(json.dumps({"extends": "mig", "variables": {"profile": {"model": "A30"}}}))
     (owner,) = in_force.resources.owners("nvidia.com/mig-3g.71gb")
     assert owner.vendor == "mig"
@@ -184,7 +184,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
     ],
 )
 def test_mistakes_in_rows(old: str, new: str, path: str, message: str) -> None:
-    """Each is told at its place."""
+    """Each is reported at its place."""
     text = slices(write=["a", "c"])
     assert old in text
     found = [one for one in problems(text.replace(old, new)) if ".".join(map(str, one.path)) == path]
@@ -217,14 +217,14 @@ def test_a_model_is_never_taken_for_another(model: str, hint: str) -> None:
     assert (problem.message, problem.hint) == (f"no row knows the model {model!r}", hint)
 
 
-def test_a_misspelt_variable() -> None:
-    """It is told as that, and not as one that has no rows by model."""
+def test_a_misspelled_variable() -> None:
+    """It is reported as such, and not as one that has no rows by model."""
     (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": {"model": "H100-80"}}}))
     assert problem.path == ("variables", "profle")
     assert (problem.message, problem.hint) == ("needs `values` or `rows`", "did you mean `profile`?")
 
 
-def test_a_misspelt_variable_that_is_used() -> None:
+def test_a_misspelled_variable_that_is_used() -> None:
     """Nothing is extended: the name in the key is the one that was meant."""
     document = parse(SLICES, "")[0].data
     found = problems(json.dumps({**document, "variables": {"sise": {"model": "one"}}}))
@@ -232,13 +232,13 @@ def test_a_misspelt_variable_that_is_used() -> None:
 
 
 def test_a_variable_without_anything() -> None:
-    """One that resembles none is told without a guess."""
+    """One that resembles none is reported without a guess."""
     (problem,) = problems(json.dumps({"extends": "mig", "variables": {"xyz": {"model": "H100-80"}}}))
     assert (problem.message, problem.hint) == ("needs `values` or `rows`", None)
 
 
 def test_two_variables_for_every_device() -> None:
-    """Rows of one of them only would count: both are told."""
+    """Rows of one of them only would count: both are reported."""
     rows = {"rows": {"x": {"memory": "1Gi", "cores": 10}}, "write": "x"}
     found = problems(json.dumps({"extends": "mig-single", "variables": {"more": rows, "profile": {"write": "1g.5gb"}}}))
     assert [(one.path, one.message, one.hint) for one in found] == [
@@ -251,7 +251,7 @@ def test_two_variables_for_every_device() -> None:
     ]
 
 
-def test_a_misspelt_variable_with_rows() -> None:
+def test_a_misspelled_variable_with_rows() -> None:
     """Rows under it would never be read, for those of the variable in the key are."""
     rows = {"rows": {"1g.5gb": {"memory": "1Gi"}}}
     (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": rows}}))
@@ -385,7 +385,7 @@ def test_one_profile_for_every_device() -> None:
 
 
 def test_the_profile_of_every_device_has_to_be_configured() -> None:
-    """Until then nothing is guessed, and what to write is said."""
+    """Until then nothing is guessed, and what to write is reported."""
     vendor = load_policy().vendors["mig-single"]
     with pytest.raises(NoEquivalent, match=r"the size of its devices is not configured: .*`extends: mig-single`"):
         write(vendor, Request(1, Size(MIB), FREE), {}, LARGEST, "main")

@@ -47,7 +47,7 @@ from webhook.mapping.model.near_misses import NearMiss, distance
         ("gpumem", None, None),
     ],
 )
-def test_near_misses_of_built_in_words(name: str, meant: str | None, sure: bool | None) -> None:  # noqa: FBT001
+def test_near_misses_of_built_in_keys(name: str, meant: str | None, sure: bool | None) -> None:  # noqa: FBT001
     """Within two edits, or begun by a key and up to three letters longer; a domain likewise, before a name that is a key."""
     found = load_policy().near.look(name)
     assert found == (None if meant is None or sure is None else NearMiss(meant, sure))

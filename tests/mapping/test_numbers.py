@@ -1,4 +1,4 @@
-"""Sets of legal numbers: read as documents write them, asked for the nearest member."""
+"""Sets of legal numbers: parsed from documents, and their nearest members."""
 
 from fractions import Fraction
 

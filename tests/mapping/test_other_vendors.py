@@ -31,13 +31,13 @@ Sample = tuple[str, dict[str, str], dict[str, str], Meaning]
 """Vendor, resources, annotations (and labels), and what is meant: devices, memory and cores of each."""
 
 SAMPLES: list[Sample] = [
-    ("kai", {}, {"gpu-fraction": "0.25"}, (1, "25%", "free")),
-    ("kai", {}, {"gpu-fraction": "0.12345"}, (1, "12.345%", "free")),
-    ("kai", {}, {"gpu-fraction": ".5", "gpu-fraction-num-devices": "2"}, (2, "50%", "free")),
-    ("kai", {}, {"gpu-memory": "4096", "gpu-fraction-num-devices": "2"}, (2, "4096Mi", "free")),
-    ("kai", {}, {"gpu-memory": "4096", "gpu-fraction-container-name": "main"}, (1, "4096Mi", "free")),
+    ("kai", {}, {"gpu-fraction": "0.25"}, (1, "25%", "unlimited")),
+    ("kai", {}, {"gpu-fraction": "0.12345"}, (1, "12.345%", "unlimited")),
+    ("kai", {}, {"gpu-fraction": ".5", "gpu-fraction-num-devices": "2"}, (2, "50%", "unlimited")),
+    ("kai", {}, {"gpu-memory": "4096", "gpu-fraction-num-devices": "2"}, (2, "4096Mi", "unlimited")),
+    ("kai", {}, {"gpu-memory": "4096", "gpu-fraction-container-name": "main"}, (1, "4096Mi", "unlimited")),
     ("koordinator", {"gpu.shared": "2", "gpu-core": "60", "gpu-memory": "8Gi"}, {}, (2, "4096Mi", "30%")),
-    ("koordinator", {"gpu-memory": "4Gi"}, {}, (1, "4096Mi", "free")),
+    ("koordinator", {"gpu-memory": "4Gi"}, {}, (1, "4096Mi", "unlimited")),
     ("koordinator", {"gpu-memory-ratio": "50", "gpu-core": "20"}, {}, (1, "50%", "20%")),
     ("koordinator", {"gpu-memory-ratio": "200"}, {}, (2, "100%", "100%")),
     ("koordinator", {"gpu": "50"}, {}, (1, "50%", "50%")),
@@ -58,25 +58,25 @@ SAMPLES: list[Sample] = [
     ("mig", {"mig-3g.40gb": "1"}, {}, (1, "40448Mi", "42%")),
     ("baidu", {"a10_24g_cgpu": "1"}, {}, (1, "100%", "100%")),
     ("baidu", {"a10_24g_cgpu": "2", "a10_24g_cgpu_core": "50", "a10_24g_cgpu_memory": "10"}, {}, (2, "5120Mi", "25%")),
-    ("baidu", {"t4_16g_cgpu": "1", "t4_16g_cgpu_memory_percent": "50"}, {}, (1, "50%", "free")),
+    ("baidu", {"t4_16g_cgpu": "1", "t4_16g_cgpu_memory_percent": "50"}, {}, (1, "50%", "unlimited")),
     ("mthreads", {"vgpu": "1", "sgpu-memory": "4", "sgpu-core": "8"}, {}, (1, "2048Mi", "50%")),
     ("mthreads", {"vgpu": "1"}, {}, (1, "100%", "100%")),
     ("mthreads", {"vgpu": "2", "sgpu-core": "8"}, {}, (2, "100%", "100%")),
-    ("nvfractions", {}, {f"{CONTAINER}.limit": "7680Mi"}, (1, "7680Mi", "free")),
-    ("nvfractions", {}, {f"{CONTAINER}.request": "7680Mi", f"{CONTAINER}.limit": "7680Mi"}, (1, "7680Mi", "free")),
-    ("nvfractions", {}, {f"{CONTAINER}.limit": "4Gi", "gpu-fraction-num-devices": "2"}, (2, "4096Mi", "free")),
+    ("nvfractions", {}, {f"{CONTAINER}.limit": "7680Mi"}, (1, "7680Mi", "unlimited")),
+    ("nvfractions", {}, {f"{CONTAINER}.request": "7680Mi", f"{CONTAINER}.limit": "7680Mi"}, (1, "7680Mi", "unlimited")),
+    ("nvfractions", {}, {f"{CONTAINER}.limit": "4Gi", "gpu-fraction-num-devices": "2"}, (2, "4096Mi", "unlimited")),
     ("neutral", {}, {**NEUTRAL, f"{OURS}.profile": "small"}, (1, "4096Mi", "25%")),
     ("neutral", {}, {**NEUTRAL, f"{OURS}.profile": "whole", f"{OURS}.devices": "3"}, (3, "100%", "100%")),
     ("neutral", {}, {**NEUTRAL, f"{OURS}.memory": "5Gi", f"{OURS}.cores": "30"}, (1, "5120Mi", "30%")),
     ("elastic-gpu", {"gpu-core": "25", "gpu-memory": "1024"}, {}, (1, "1024Mi", "25%")),
-    ("elastic-gpu", {"gpu-memory": "1024"}, {}, (1, "1024Mi", "free")),
-    ("elastic-gpu", {"gpu-core": "25"}, {}, (1, "free", "25%")),
+    ("elastic-gpu", {"gpu-memory": "1024"}, {}, (1, "1024Mi", "unlimited")),
+    ("elastic-gpu", {"gpu-core": "25"}, {}, (1, "unlimited", "25%")),
     ("elastic-gpu", {"gpu-core": "250"}, {}, (2, "100%", "100%")),
-    ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "16384"}, {}, (1, "16384Mi", "free")),
-    ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "10000"}, {}, (1, "16384Mi", "free")),
+    ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "16384"}, {}, (1, "16384Mi", "unlimited")),
+    ("ascend", {"Ascend910B2": "1", "Ascend910B2-memory": "10000"}, {}, (1, "16384Mi", "unlimited")),
     ("ascend", {"Ascend910B2": "2"}, {}, (2, "100%", "100%")),
-    ("timeslicing", {"gpu.shared": "1"}, {}, (1, "free", "free")),
-    ("timeslicing", {"gpu.shared": "2"}, {}, (2, "free", "free")),
+    ("timeslicing", {"gpu.shared": "1"}, {}, (1, "unlimited", "unlimited")),
+    ("timeslicing", {"gpu.shared": "2"}, {}, (2, "unlimited", "unlimited")),
     (
         "ascend",
         {"Ascend910B2": "1", "Ascend910B2-memory": "10000", "Ascend910B2-core": "20"},
@@ -179,8 +179,8 @@ SEVERAL: list[tuple[str, list[dict[str, str]], dict[str, str], list[Meaning | No
         {"vke.volcengine.com/container-multiple-gpu": "2,1,0"},
         [(2, "4096Mi", "30%"), (1, "4096Mi", "50%"), None],
     ),
-    ("kai", [{}, {}], {"gpu-fraction": "0.5"}, [(1, "50%", "free"), None]),
-    ("kai", [{}, {}], {"gpu-fraction": "0.5", "gpu-fraction-container-name": "c1"}, [None, (1, "50%", "free")]),
+    ("kai", [{}, {}], {"gpu-fraction": "0.5"}, [(1, "50%", "unlimited"), None]),
+    ("kai", [{}, {}], {"gpu-fraction": "0.5", "gpu-fraction-container-name": "c1"}, [None, (1, "50%", "unlimited")]),
     (
         "nvfractions",
         [{}, {}],
@@ -195,7 +195,7 @@ SEVERAL: list[tuple[str, list[dict[str, str]], dict[str, str], list[Meaning | No
             "vgpu-webhook.io/container.c2.profile": "small",
             "vgpu-webhook.io/container.c0.memory": "1Gi",
         },
-        [(1, "1024Mi", "free"), None, (1, "4096Mi", "25%")],
+        [(1, "1024Mi", "unlimited"), None, (1, "4096Mi", "25%")],
     ),
     ("mig", [{"mig-1g.10gb": "1"}, {"mig-3g.40gb": "1"}], {}, [(1, "9984Mi", "14%"), (1, "40448Mi", "42%")]),
     ("mig", [{"mig-1g.10gb": "1", "mig-3g.40gb": "1"}, {}], {}, [None, None]),
@@ -248,7 +248,7 @@ def test_who_asks_is_named(asking: int) -> None:
     stored, decision = translated(pod, "kai")
     assert decision.denial is None
     assert stored["metadata"]["annotations"].get("gpu-fraction-container-name") == (None, "c1")[asking]
-    assert meant(decided(stored), f"c{asking}") == (1, "4096Mi", "free")
+    assert meant(decided(stored), f"c{asking}") == (1, "4096Mi", "unlimited")
 
 
 def test_nearly_all_of_a_card_may_become_all_of_it() -> None:
@@ -300,7 +300,7 @@ def check(pod: Any, asked: Meaning, target: str) -> Any | None:
     assert got[0] == asked[0]
     added = any(finding.reason is Reason.LIMIT_ADDED for finding in decision.warnings)
     assert at_least(got[1], asked[1])
-    assert at_least(got[2], asked[2]) or (added and asked[2] == "free")
+    assert at_least(got[2], asked[2]) or (added and asked[2] == "unlimited")
     again = decided(stored)
     assert (again.denial, again.patch, meant(again)) == (None, (), got)
     assert stored["metadata"]["labels"].items() >= {"app": "a"}.items()
@@ -312,7 +312,7 @@ def check(pod: Any, asked: Meaning, target: str) -> Any | None:
 
 def at_least(got: str, asked: str) -> bool:
     """Whether an amount of the status is not less than another; a size never becomes a part of a device but all of it."""
-    if asked == "free" or got == "free":
+    if asked == "unlimited" or got == "unlimited":
         return got == asked
     if got == "100%":
         return True

@@ -102,7 +102,7 @@ FAMILY = OTHER.replace("family: acme", "family: nvidia")
     ],
     ids=lambda one: f"{one[1].strip()} {one[4]}",
 )
-def test_contradictions_are_told(contradiction: tuple[tuple[str, ...], str, str, str, str, str]) -> None:
+def test_contradictions_are_reported(contradiction: tuple[tuple[str, ...], str, str, str, str, str]) -> None:
     """Vendors against each other and against the settings, with the line where it is written."""
     texts, settings, source, path, message, hint = contradiction
     found = [one for one in problems(*texts, settings=settings) if message in one.message]
@@ -132,7 +132,7 @@ def test_names_that_two_patterns_match_are_refused() -> None:
     }
 
 
-def test_two_documents_for_one_vendor_are_told() -> None:
+def test_two_documents_for_one_vendor_are_reported() -> None:
     """The second one does not silently win."""
     (problem,) = problems(ACME, ACME)
     assert "already described by 0.yaml" in problem.message

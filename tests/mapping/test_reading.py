@@ -144,7 +144,7 @@ def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], rea
     ],
     ids=str,
 )
-def test_defaults_fill_what_is_not_said(
+def test_defaults_fill_unset_dimensions(
     name: str, keys: dict[str, str | int], defaults: dict[Any, Any], expected: Request, filled: str
 ) -> None:
     """Only what is missing, never what makes a whole device smaller; and they come before a refusal for what is missing."""
@@ -187,7 +187,7 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
     ],
     ids=str,
 )
-def test_what_a_vendor_rounds_is_told(
+def test_what_a_vendor_rounds_is_reported(
     text: str, keys: dict[str, str | int], expected: Request, corrections: dict[str, int], reasons: list[Reason]
 ) -> None:
     """Up is a correction that is written, down is what was asked; a key without effect is named."""

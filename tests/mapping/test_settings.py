@@ -65,7 +65,7 @@ def test_what_kubernetes_would_refuse(settings: str, path: str) -> None:
     ],
 )
 def test_memory_of_a_card(written: str, message: str, hint: str) -> None:
-    """A size with its suffix, at most that of the largest device; the problem is told at its place."""
+    """A size with its suffix, at most that of the largest device; the problem is reported at its place."""
     (problem,) = problems(settings=f"target: nvidia\ncards:\n  A: 40Gi\n  B: {written}\n")
     assert problem.path == ("cards", "B")
     assert (problem.source, problem.line) == ("settings.yaml", 4)

@@ -166,14 +166,14 @@ def test_forms_say_who_is_served() -> None:
         ({("limit",): "plugin", ("delivery",): ["none"]}, ("state",), "no effect"),
     ],
 )
-def test_mistake_is_told_with_its_place(changes: dict[Path, Any], path: Path, keys: str) -> None:
+def test_mistake_is_reported_with_its_place(changes: dict[Path, Any], path: Path, keys: str) -> None:
     """Every rule that types cannot express is one problem at its place in the document."""
     _, problems = compiled(changes)
     assert [problem.path for problem in problems] == [("shim", *path)]
     assert keys in problems[0].message
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     """A document is not corrected one mistake at a time."""
     _, problems = compiled({("limit",): None, ("forms",): ["x"], ("env", "X"): "{y}"})
     assert len(problems) == 3

@@ -67,7 +67,7 @@ def test_scalars_are_what_they_look_like(written: str, read: object) -> None:
 
 
 @pytest.mark.parametrize("word", ["yes", "no", "on", "off", "y", "n", "YES", "Off", "True", "FALSE", "Null", "N"])
-def test_mistakable_words_are_errors(word: str) -> None:
+def test_ambiguous_scalars_are_errors(word: str) -> None:
     """What some parsers take for a boolean or null has to be quoted or written plainly."""
     (problem,) = problems(f"a:\n- x\n- {word}\n")
     assert (problem.line, problem.path) == (3, ("a", 1))
@@ -152,7 +152,7 @@ def test_json_is_read_too() -> None:
     ],
 )
 def test_what_is_refused(text: str, line: int, part: str) -> None:
-    """Everything that could be misread, or is not YAML, is told with its line."""
+    """Everything that could be misread, or is not YAML, is reported with its line."""
     problem = problems(text)[0]
     assert problem.source == "a.yaml"
     assert problem.line == line
@@ -160,13 +160,13 @@ def test_what_is_refused(text: str, line: int, part: str) -> None:
 
 
 def test_several_problems_at_once_but_not_endlessly() -> None:
-    """All mistakes are told together, up to a bound."""
+    """All mistakes are reported together, up to a bound."""
     assert [problem.line for problem in problems("a: yes\nb: 1\nc: off\nb: 2\n")] == [1, 3, 4]
     assert len(problems("a:\n" + "- yes\n" * 1000)) == MAX_PROBLEMS
 
 
 def test_values_of_a_list_as_key_do_not_hide_what_follows() -> None:
-    """A list as a key is told, and so is what comes after it."""
+    """A list as a key is reported, and so is what comes after it."""
     assert [problem.line for problem in problems("? [a, [b]]\n: c\nd: off\n")] == [1, 3]
 
 

@@ -73,7 +73,7 @@ def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
     ],
     ids=str,
 )
-def test_written_in_built_in_words(target: str, request_: Request, defaults: Any, expected: dict[str, str]) -> None:
+def test_written_in_built_in_keys(target: str, request_: Request, defaults: Any, expected: dict[str, str]) -> None:
     """Rounded up per device to what the target can say, then multiplied; whole devices explicit where a default waits."""
     assert keys(target, request_, **defaults) == expected
 

@@ -63,7 +63,7 @@ def hami(pod: Json, configured: Configured = Configured()) -> Json:
 
 
 def shown(container: Json, pod: Json, configured: Configured) -> bool:
-    """Every kind of device; whether one of them is asked for."""
+    """Every kind of device; whether one of them is requested."""
     if configured.overwrite_env:
         ascend_hidden(container)
     return any(

@@ -41,7 +41,7 @@ def ascend(container: Json, pod: Json, runtime_class: str) -> bool:
 
 
 def ascend_hidden(container: Json) -> None:
-    """The same where `overwriteEnv` is set: once for each chip that is not asked for, beside one that is, too."""
+    """The same where `overwriteEnv` is set: once for each chip that is not requested, beside one that is, too."""
     for chip in ASCEND:
         if not found_only(container, [f"huawei.com/Ascend{chip}"]):
             append_env(container, "ASCEND_VISIBLE_DEVICES", "")

@@ -90,7 +90,7 @@ def native_pods(vendor: str) -> Iterator[tuple[Json, Ours]]:
 
 
 def set_apart(pod: Json) -> Json:
-    """The pod with the label that keeps HAMi's webhook from it: where nvidia.com/gpu is another's, it is told so."""
+    """The pod with the label that excludes it from HAMi's webhook."""
     metadata = {**pod["metadata"], "labels": {**pod["metadata"]["labels"], "hami.io/webhook": "ignore"}}
     return {**pod, "metadata": metadata}
 

@@ -1,4 +1,4 @@
-"""What is told of a server's certificate, and whom it takes its callers to trust."""
+"""What is reported about a server's certificate, and whom it takes its callers to trust."""
 
 import asyncio
 import datetime as dt
@@ -57,17 +57,17 @@ async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path
     await told.certificates.served()
     assert told.certificates.failure() is None
     assert told.certificates.bundle == (tmp_path / "ca.crt").read_bytes()
-    assert [line.split(" ")[1] for line in told.certificates.lines()] == ["leaf", "authority"]
+    assert [line.split(" ")[1] for line in told.certificates.lines()] == ["serving", "ca"]
     samples = told.samples()
-    assert samples["vgpu_webhook_certificate_rotations_total", "leaf"] == 0
+    assert samples["vgpu_webhook_certificate_rotations_total", "serving"] == 0
     leaf = told.certificates.tls.leaf
     assert leaf is not None
-    assert samples["vgpu_webhook_certificate_not_after_seconds", "leaf"] == leaf.not_valid_after_utc.timestamp()
-    assert samples["vgpu_webhook_certificate_not_before_seconds", "leaf"] == leaf.not_valid_before_utc.timestamp()
+    assert samples["vgpu_webhook_certificate_not_after_seconds", "serving"] == leaf.not_valid_after_utc.timestamp()
+    assert samples["vgpu_webhook_certificate_not_before_seconds", "serving"] == leaf.not_valid_before_utc.timestamp()
 
 
 async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read() -> None:
-    """And it is said so; then it is served, and changes are counted."""
+    """And it is reported; then it is served, and changes are counted."""
     told = Told(watched=True)
     published: list[bytes] = []
     told.certificates.republished = published.append
@@ -82,18 +82,18 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
             told.certificates.observe(None)
             await told.certificates.served()
             told.certificates.observe([[der(one) for one in x509.load_pem_x509_certificates(published[-1])]])
-            store.put({**(store.files or {}), "state.json": b'{"asked": "leaf"}'})
-            key = "vgpu_webhook_certificate_rotations_total", "leaf"
+            store.put({**(store.files or {}), "state.json": b'{"requested": "serving certificate"}'})
+            key = "vgpu_webhook_certificate_rotations_total", "serving"
             while told.samples()[key] != 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        assert told.samples()["vgpu_webhook_certificate_rotations_total", "authority"] == 0
+        assert told.samples()["vgpu_webhook_certificate_rotations_total", "ca"] == 0
         assert await told.certificates.sure() in {True, False}
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
 
-async def test_what_was_deleted_is_told_though_it_is_restored() -> None:
+async def test_what_was_deleted_is_reported_though_it_is_restored() -> None:
     """Somebody deletes what is kept: nothing fails, and somebody hears of it."""
     told = Told()
     troubles: list[ReportKind] = []
@@ -135,7 +135,7 @@ async def test_trouble_is_counted_logged_and_handed_on() -> None:
     await asyncio.gather(running, return_exceptions=True)
     assert troubles == ["the store: is on fire"]
     assert told.samples()["vgpu_webhook_certificate_failures_total", "store"] == 1
-    assert told.samples()["vgpu_webhook_certificate_failures_total", "refused"] == 0
+    assert told.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 0
     [line] = told.log
     assert (line["event"], line["level"], line["kind"]) == ("certificates", "error", "store")
     assert told.certificates.failure() == "no certificate is served yet; the store: is on fire"
@@ -153,7 +153,7 @@ async def test_the_end_is_warned_of(tmp_path: Path, days: int, *, warned: bool) 
         told.certificates.remind(moment + dt.timedelta(hours=hours))
     warnings = [line for line in told.log if line["event"] == "certificate_ending"]
     assert len(warnings) == (2 if warned else 0)
-    assert all(line["level"] == "warning" and line["kind"] == "leaf" for line in warnings)
+    assert all(line["level"] == "warning" and line["kind"] == "serving" for line in warnings)
 
 
 async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
@@ -178,13 +178,13 @@ async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
         await outside.reconcile()
         if hours == 0:
             assert warned_after(5) == []
-            assert warned_after(6.5) == ["leaf", "authority"]
+            assert warned_after(6.5) == ["serving", "ca"]
             assert warned_after(7) == []
-    assert warned_after(7.1) == ["leaf"]
-    assert warned_after(7.6) == ["authority"]
+    assert warned_after(7.1) == ["serving"]
+    assert warned_after(7.6) == ["ca"]
 
 
-async def test_trouble_with_authorities_of_clients_stands_for_itself(tmp_path: Path) -> None:
+async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path) -> None:
     """It is counted and shown beside that of the pair, and takes nobody's certificate for bad."""
     file, first = tmp_path / "clients.pem", make_ca("clients", dt.datetime.now(dt.UTC)).certificate_pem
     file.write_bytes(first)
@@ -199,11 +199,11 @@ async def test_trouble_with_authorities_of_clients_stands_for_itself(tmp_path: P
             [line] = told.certificates.lines()
             assert line.startswith("certificates of clients: the CAs of clients are no PEM in")
             assert told.certificates.failure() == "no certificate is served yet"
-            assert told.samples()["vgpu_webhook_certificate_failures_total", "refused"] == 1
+            assert told.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 1
             file.write_bytes(first)
             while told.certificates.lines():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        assert [line["kind"] for line in told.log] == ["refused", "recovered"]
+        assert [line["kind"] for line in told.log] == ["invalid", "recovered"]
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

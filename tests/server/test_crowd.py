@@ -168,7 +168,7 @@ async def test_headers_that_never_end_are_bounded_together() -> None:
         assert not await crowd[-1].closed(0.05)
 
 
-async def test_a_failing_accept_is_told_once(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_failing_accept_is_reported_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Without descriptors nothing spins and nothing floods the log; who was waited for makes room."""
     monkeypatch.setattr(listener, "PAUSE", 0.005)
     loop = asyncio.get_running_loop()
@@ -189,7 +189,7 @@ async def test_a_failing_accept_is_told_once(monkeypatch: pytest.MonkeyPatch) ->
         assert await first.closed(5)
         assert (await call(server, request(review()))).status == 200
         lines = [line for line in server.log if line["event"] == "no_connection_accepted"]
-    assert [(line["error"], line["before"]) for line in lines] == [("EMFILE", 0)]
+    assert [(line["error"], line["suppressed"]) for line in lines] == [("EMFILE", 0)]
 
 
 def test_connections_fit_the_descriptors() -> None:
@@ -253,5 +253,5 @@ async def test_callers_without_a_certificate_are_counted_apart() -> None:
         with pytest.raises((OSError, EOFError)):
             await call(server, request(review()))
         metrics = (await get(server, "/metrics")).body
-    assert b'vgpu_webhook_handshakes_refused_total{reason="no_client_certificate"} 1.0' in metrics
+    assert b'vgpu_webhook_handshake_failures_total{reason="no_client_certificate"} 1.0' in metrics
     assert b"vgpu_webhook_reviews_total{" not in metrics

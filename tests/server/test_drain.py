@@ -29,7 +29,7 @@ async def test_drain(tmp_path: Path) -> None:
             answer = await server.call()
             assert (answer.status, answer.closes, answer.json["response"]["allowed"]) == (200, True, True)
 
-            await server.logged("refusing")
+            await server.logged("stopping")
             answer = await idle.call(request(review()))
             assert (answer.status, answer.headers["retry-after"], answer.closes) == (503, "1", True)
             answer = await server.call()
@@ -46,7 +46,7 @@ async def test_review_in_flight_is_finished(tmp_path: Path) -> None:
         await slow.send(request(body[:20], length=len(body)))
         await server.call()
         server.signal(signal.SIGTERM)
-        assert (await server.logged("refusing"))["in_flight"] == 1
+        assert (await server.logged("stopping"))["in_flight"] == 1
         with pytest.raises(TimeoutError):
             await server.ended(1)
         answer = await slow.call(body[20:])
@@ -61,7 +61,7 @@ async def test_hurry(tmp_path: Path, signals: list[signal.Signals]) -> None:
     """A second signal ends the grace, and Ctrl-C needs none."""
     async with started(tmp_path, "--drain-grace", "60") as server:
         start = time.monotonic()
-        for number, event in zip(signals, ["draining", "refusing"], strict=False):
+        for number, event in zip(signals, ["draining", "stopping"], strict=False):
             server.signal(number)
             await server.logged(event)
         assert await server.ended(30) == 0

@@ -51,7 +51,7 @@ async def test_too_many_reviews() -> None:
         assert (await call(server, request(body))).status == 200
         metrics = (await get(server, "/metrics")).body
         assert server.service.in_flight.bodies == 0
-    assert b'vgpu_webhook_refused_total{status="503"} 1.0' in metrics
+    assert b'vgpu_webhook_http_errors_total{status="503"} 1.0' in metrics
     assert b"vgpu_webhook_in_flight 0.0" in metrics
 
 

@@ -21,7 +21,7 @@ from webhook.server.logs import (
 )
 
 
-async def test_denial_is_told_at_info() -> None:
+async def test_denial_is_logged_at_info() -> None:
     """Whoever reads the log finds what was denied, why and where, and not what stood there."""
     async with serving() as server:
         await call(server, request(review(obj=pod("deny"))))
@@ -37,13 +37,13 @@ async def test_denial_is_told_at_info() -> None:
     assert "s3cr3t" not in json.dumps(line)
 
 
-async def test_other_reviews_are_told_at_debug() -> None:
-    """A review that passes is told to whoever asks for it."""
+async def test_other_reviews_are_logged_at_debug() -> None:
+    """A review that passes is logged at level debug."""
     async with serving() as server:
         await call(server, request(review(dryRun=True)))
         await call(server, request(b"{"))
         told = [line for line in server.log if line["level"] == "debug"]
-    assert [(line["event"], line.get("reason")) for line in told] == [("review", "changed"), ("refused", None)]
+    assert [(line["event"], line.get("reason")) for line in told] == [("review", "changed"), ("http_error", None)]
     assert told[0]["dry_run"] is True
     assert told[0]["warnings"] == ["VGW101"]
 
@@ -68,7 +68,7 @@ def test_level_decides() -> None:
 
 
 def test_a_line_that_cannot_be_written_is_counted() -> None:
-    """A full disk: whoever logs goes on, at every level, and what is written again is whole."""
+    """A full disk: whoever logs continues, at every level, and what is written again is whole."""
     before = Lines.lost
     with Path("/dev/full").open("wb", buffering=0) as file:
         log = make_logger("debug", file)
@@ -78,7 +78,7 @@ def test_a_line_that_cannot_be_written_is_counted() -> None:
     assert Lines.lost - before == 7
 
 
-def test_error_is_told_by_type_and_place() -> None:
+def test_error_is_reported_by_type_and_place() -> None:
     """An error's own text stays out; a deep one is bounded."""
 
     def deep(left: int) -> None:
@@ -90,7 +90,7 @@ def test_error_is_told_by_type_and_place() -> None:
         deep(100)
     fields = error_fields(caught.value)
     assert fields["error"] == "ValueError"
-    assert len(fields["where"]) == MAX_FRAMES
+    assert len(fields["traceback"]) == MAX_FRAMES
     assert "s3cr3t" not in json.dumps(fields)
 
 
@@ -124,7 +124,7 @@ def test_libraries_are_taken_over() -> None:
 
 
 @pytest.mark.usefixtures("root_logger")
-def test_the_same_line_of_a_library_is_told_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_line_of_a_library_is_reported_once_a_minute(monkeypatch: pytest.MonkeyPatch) -> None:
     """With the number of those that were not; another line has a minute of its own."""
     now = 0.0
     monkeypatch.setattr(Throttle, "_now", staticmethod(lambda: now))
@@ -138,7 +138,7 @@ def test_the_same_line_of_a_library_is_told_once_a_minute(monkeypatch: pytest.Mo
     library.error("socket.accept() out of system resource\nsocket: 8")
     library.error("x" * 100_000)
     lines = [json.loads(line) for line in file.getvalue().splitlines()]
-    assert [line.get("before") for line in lines] == [None, None, 999, None]
+    assert [line.get("suppressed") for line in lines] == [None, None, 999, None]
     assert len(lines[-1]["message"]) == MAX_MESSAGE
 
 
@@ -150,15 +150,15 @@ def test_a_throttle_forgets() -> None:
     assert len(throttle) <= MAX_KINDS
 
 
-async def test_denials_are_told_up_to_a_number_a_second() -> None:
+async def test_denials_are_logged_up_to_a_number_per_second() -> None:
     """Anybody who can reach the port can have pods denied; the log has some of them, and how many more there were."""
     data = request(review(obj=pod("deny")))
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
         for _ in range(3 * MAX_DENIALS):
             assert (await connection.call(data)).status == 200
-        await until(lambda: any(line["event"] == "denials_left_out" for line in server.log))
+        await until(lambda: any(line["event"] == "denials_suppressed" for line in server.log))
         told = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
-        left_out = sum(line["count"] for line in server.log if line["event"] == "denials_left_out")
+        left_out = sum(line["count"] for line in server.log if line["event"] == "denials_suppressed")
         metrics = (await get(server, "/metrics")).body
     assert MAX_DENIALS <= len(told) < 3 * MAX_DENIALS
     assert len(told) + left_out == 3 * MAX_DENIALS

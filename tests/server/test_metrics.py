@@ -49,18 +49,18 @@ async def test_reviews_are_counted_by_outcome_reason_and_vendor() -> None:
     assert found[reviews("failed", Reason.INTERNAL_ERROR, "none")] == 1
     assert found["vgpu_webhook_notes_total", (("reason", "image_path_assumed"),)] == 2
     assert found["vgpu_webhook_bugs_total", ()] == 1
-    assert found["vgpu_webhook_refused_total", (("status", "400"),)] == 1
+    assert found["vgpu_webhook_http_errors_total", (("status", "400"),)] == 1
     assert found["vgpu_webhook_review_seconds_count", ()] == 6
     assert found["vgpu_webhook_body_bytes_count", ()] == 6
     assert found["vgpu_webhook_body_bytes_sum", ()] > 5 * len(body)
     assert found["vgpu_webhook_in_flight", ()] == 0
 
 
-async def test_certificates_end_is_told() -> None:
+async def test_certificates_end_is_reported() -> None:
     """An alert can be set on the end of what is served."""
     async with serving() as server:
         found = await samples(server)
-    not_after = found["vgpu_webhook_certificate_not_after_seconds", (("kind", "leaf"),)]
+    not_after = found["vgpu_webhook_certificate_not_after_seconds", (("kind", "serving"),)]
     assert not_after == pytest.approx(LEAF.not_after.timestamp())
 
 

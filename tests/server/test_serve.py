@@ -1,4 +1,4 @@
-"""The command ``serve``: arguments, environment, files, and what is said when something is wrong with them."""
+"""The command ``serve``: arguments, environment, files, and what is reported when something is wrong with them."""
 
 import asyncio
 import datetime as dt
@@ -34,7 +34,7 @@ OPTIONS = [
     "state-dir",
     "certificate-dir",
     "ca-settle",
-    "leaf-days",
+    "certificate-days",
     "extra-name",
     "cluster-domain",
     "client-ca-file",
@@ -91,7 +91,7 @@ def test_file_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_mapping_with_a_mistake(tmp_path: Path) -> None:
-    """Every mistake is told with its file."""
+    """Every mistake is reported with its file."""
     (tmp_path / "acme.yaml").write_text("vendor: acme\nfamly: x\n")
     result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--mappings", str(tmp_path))
     assert result.exit_code == 1
@@ -99,7 +99,7 @@ def test_mapping_with_a_mistake(tmp_path: Path) -> None:
     assert "famly" in result.stderr
 
 
-def test_broken_authority(tmp_path: Path) -> None:
+def test_broken_ca(tmp_path: Path) -> None:
     """A state directory that can't be used is not overwritten."""
     (tmp_path / "ca.crt").write_text("broken")
     result = run("--standalone", "--state-dir", str(tmp_path))
@@ -117,12 +117,12 @@ def test_broken_authority(tmp_path: Path) -> None:
         (["--client-ca-file", "missing.pem"], "--client-ca-file missing.pem: No such file"),
         (["--client-ca-file", "README.md"], "--client-ca-file README.md: the CAs of clients are no PEM"),
         (["--certificate-dir", "tests"], "the serving certificate is not there: tests has to hold tls.crt and tls.key"),
-        (["--inject-ca-from", "a/b"], "--inject-ca-from cannot stand beside --standalone"),
-        (["--leaf-days", "0"], "0 is not in the range"),
+        (["--inject-ca-from", "a/b"], "--inject-ca-from cannot be used with --standalone"),
+        (["--certificate-days", "0"], "0 is not in the range"),
     ],
 )
 def test_certificates_that_cannot_be(monkeypatch: pytest.MonkeyPatch, arguments: list[str], message: str) -> None:
-    """What cannot be meant, or served, is told before anything is served."""
+    """What cannot be meant, or served, is reported before anything is served."""
     monkeypatch.chdir(Path(__file__).parents[2])
     result = run("--standalone", *arguments)
     assert result.exit_code != 0
@@ -171,7 +171,7 @@ async def test_pair_from_outside_with_client_certificates(tmp_path: Path) -> Non
 
 
 def test_port_that_is_taken(tmp_path: Path) -> None:
-    """A port that somebody else has is told in a line."""
+    """A port that somebody else has is reported in a line."""
     with socket.create_server(("127.0.0.1", 0)) as other:
         taken = f"127.0.0.1:{other.getsockname()[1]}"
         command = [sys.executable, "-m", "webhook", "serve", "--standalone", "--state-dir", str(tmp_path)]
@@ -234,7 +234,7 @@ async def test_target_and_settings(tmp_path: Path) -> None:
     assert "nobody" in result.stderr
 
 
-async def test_clients_must_trust_the_authority(tmp_path: Path) -> None:
+async def test_clients_must_trust_the_ca(tmp_path: Path) -> None:
     """A client that trusts only the public CAs is right not to connect."""
     async with started(tmp_path) as server:
         with pytest.raises(ssl.SSLCertVerificationError):
@@ -263,4 +263,4 @@ def test_log_lines_are_json(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
     told = [json.loads(line)["event"] for line in errors.splitlines()]
-    assert told == ["certificates", "certificates", "ready", "draining", "refusing", "stopped"]
+    assert told == ["certificates", "certificates", "ready", "draining", "stopping", "stopped"]

@@ -134,7 +134,7 @@ async def test_body_that_breaks_off_is_nobodys_bug() -> None:
 
 
 async def test_expectation_is_met() -> None:
-    """A client that asks before it sends its body is told to go on."""
+    """A client that asks before it sends its body is told to continue."""
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
         body = review()
         await connection.send(request(length=len(body), extra="Expect: 100-continue"))
@@ -155,7 +155,7 @@ async def test_part_of_a_pod_that_is_decoded_late() -> None:
         assert not [line for line in server.log if line["level"] == "error"]
 
 
-async def test_bug_is_told_without_what_caused_it() -> None:
+async def test_bug_is_reported_without_what_caused_it() -> None:
     """A bug is a 500 that can be found in the log, and neither quotes what was in the pod."""
     async with serving() as server:
         answer = await call(server, request(review(obj=pod("bug"))))
@@ -166,7 +166,7 @@ async def test_bug_is_told_without_what_caused_it() -> None:
     assert line["correlation"].startswith(UID)
     assert line["correlation"] in answer.json["message"]
     assert (line["level"], line["code"], line["error"]) == ("error", "VGW901", "KeyError")
-    assert "engine" in line["where"][-1]
+    assert "engine" in line["traceback"][-1]
     assert "s3cr3t" not in json.dumps([answer.json, line])
     assert b"vgpu_webhook_bugs_total 1.0" in metrics
 

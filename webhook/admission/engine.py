@@ -130,7 +130,7 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
     findings = tuple(plan.findings)
     text = status_text(status_of(plan, resolution))
     operations = plan.edits.operations(lambda: (labels.STATUS, text))
-    audit = {"account": text} if len(text) <= MAX_AUDITED else {}
+    audit = {"status": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,
         reason=_outcome(plan, changed=bool(operations)),

@@ -47,13 +47,13 @@ def _container(one: Settled, delivery: str | None, notes: list[str] | None) -> d
     requested, allocated = _amounts(one.reading.request), _amounts(one.request)
     entry: dict[str, Any] = {
         "vendor": one.requested.vendor.name,
-        "asked": {said.key: said.text for said in one.requested.all_key_values.values()},
+        "keys": {said.key: said.text for said in one.requested.all_key_values.values()},
         "request": requested,
     }
     if allocated != requested:
         entry["allocation"] = allocated
     if one.filled:
-        entry["filled"] = {dimension: default.origin for dimension, default in one.filled.items()}
+        entry["defaults"] = {dimension: default.origin for dimension, default in one.filled.items()}
     if one.translated:
         entry["target"] = one.target.name
     written = {name: format_value(number) for name, number in one.resources.items() if number is not None}

@@ -1,4 +1,4 @@
-"""The command line, ``vgpu-webhook``: a group whose commands are imported when they are asked for, and only then.
+"""The command line, ``vgpu-webhook``: a group that imports a command only when it is used.
 
 Exit codes of every command: 0 done, 1 usage or unreadable input; `mutate` and `explain` add 2, denied, and `check` 2,
 broken.
@@ -15,12 +15,12 @@ from webhook import __version__
 
 PROGRAM: Final = "vgpu-webhook"
 USAGE: Final = 1
-"""Exit code for usage errors. Click's own 2 means denied here."""
+"""Exit code for usage errors; click's own is 2, which here means denied."""
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """A command of the group: where it lives, and its line in the overview (which must not import it)."""
+    """A command of the group: where it is defined, and its line in the overview, which must not import it."""
 
     module: str
     attribute: str
@@ -30,13 +30,15 @@ class Entry:
 COMMANDS: Final[Mapping[str, Entry]] = {
     "serve": Entry("webhook.cli.commands.serve", "serve", "Serve admission reviews over TLS."),
     "mutate": Entry("webhook.cli.commands.mutate", "mutate", "Print manifests as the cluster would store them."),
-    "explain": Entry("webhook.cli.commands.explain", "explain", "Explain what becomes of manifests and why, or a key."),
+    "explain": Entry(
+        "webhook.cli.commands.explain", "explain", "Explain how manifests are changed and why, or what a key means."
+    ),
     "vendors": Entry("webhook.cli.commands.vendors", "vendors", "Show the mappings in force: keys, units, targets."),
     "check": Entry("webhook.cli.commands.check", "check", "Check an installation, or mapping and settings documents."),
     "registration": Entry(
         "webhook.cli.commands.registration", "registration", "Print the webhook configuration of a policy, for GitOps."
     ),
-    "certs": Entry("webhook.cli.commands.certs", "certs", "Show the certificates, or ask for new ones."),
+    "certs": Entry("webhook.cli.commands.certs", "certs", "Show the certificates, or request new ones."),
     "codes": Entry("webhook.cli.commands.codes", "codes", "Explain the reason codes (VGW###)."),
 }
 
@@ -82,7 +84,7 @@ _version = click.version_option(__version__, prog_name=PROGRAM)
 @click.command(cls=Program, context_settings={"help_option_names": ["-h", "--help"]})
 @_version
 def main() -> None:
-    """Rewrite a pod's GPU share into what its node really runs.
+    """Translate GPU share requests of pods into the keys that the cluster's vendor reads.
 
-    The same decision is taken by the webhook in a cluster (serve) and offline on manifests (mutate).
+    The webhook makes the same decision in a cluster (serve) as offline on manifests (mutate).
     """

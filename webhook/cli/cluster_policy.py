@@ -1,4 +1,4 @@
-"""What is in force in a cluster, read there once."""
+"""The policy in force in a cluster, read once."""
 
 import asyncio
 from pathlib import Path
@@ -14,11 +14,11 @@ from webhook.mapping.model.policy import Policy
 
 
 def policy_in_cluster(kubeconfig: Path | None, release_namespace: str | None) -> Policy:
-    """The policy of a cluster's ConfigMaps; those that are not in force are told on stderr.
+    """Read the policy of a cluster's ConfigMaps; print a warning on stderr for each that is not in force.
 
     Args:
-        kubeconfig: how to reach it; without it as `connect` finds out.
-        release_namespace: the webhook's own; None: as `release_namespace_of` finds it.
+        kubeconfig: for the API server; None: as for `connect`.
+        release_namespace: the webhook's own namespace; None: as for `release_namespace_of`.
 
     Raises:
         Failure: the cluster cannot be read.

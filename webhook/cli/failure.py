@@ -1,4 +1,4 @@
-"""Input that cannot be used: told on stderr, line by line, with exit code 1."""
+"""The error for unusable input: one line per problem on stderr, exit code 1."""
 
 from collections.abc import Iterable
 
@@ -6,10 +6,10 @@ import click
 
 
 class Failure(click.ClickException):
-    """What is wrong with a file, a mapping or an argument; nothing was printed to stdout.
+    """Problems of a file, a mapping or an argument; nothing was printed to stdout.
 
     Args:
-        messages: one line each, naming file and line where they are known.
+        messages: one line each, with file and line as far as they are known.
     """
 
     exit_code = 1

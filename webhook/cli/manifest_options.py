@@ -1,4 +1,4 @@
-"""Options of the commands on manifests, and the documents that they name."""
+"""Options of the commands that read manifests, and the manifests that they name."""
 
 import sys
 from collections.abc import Callable, Iterable
@@ -52,17 +52,17 @@ def manifest_options(*, required: bool) -> Callable[[Command], Command]:
         help="Path of pod templates in other kinds, * for any key: spec.pytorchReplicaSpecs.*.template. Repeatable.",
     )
 
-    def all_of_them(command: Command) -> Command:
+    def add(command: Command) -> Command:
         return files(namespace(configured(target(template_paths(command)))))
 
-    return all_of_them
+    return add
 
 
 def policy_for(mappings: Path | None, settings: Path | None, target: str | None) -> "Policy":
-    """The policy of these options.
+    """Load the policy of these options.
 
     Raises:
-        Failure: a document cannot be read, or is wrong.
+        Failure: a document cannot be read, or is invalid.
         click.BadParameter: the target is not a vendor.
     """
     policy = configured_policy(mappings, settings)
@@ -75,7 +75,7 @@ def policy_for(mappings: Path | None, settings: Path | None, target: str | None)
 
 
 def manifests_in(files: Iterable[str]) -> "list[Manifest]":
-    """The documents of these files, and of the files in these folders; ``-`` is standard input.
+    """Read the documents of these files, and of the files in these folders; ``-`` is standard input.
 
     Raises:
         Failure: a file cannot be read, or there is no document.

@@ -51,17 +51,17 @@ def of_cluster(only_with: str = "") -> Callable[[Command], Command]:
         "vgpu-webhook.",
     )
 
-    def both(command: Command) -> Command:
+    def add(command: Command) -> Command:
         return kubeconfig(release_namespace(command))
 
-    return both
+    return add
 
 
 def configured_policy(mappings: Path | None, settings: Path | None, target: str | None = None) -> "Policy":
-    """The policy of these options; `target` overrides that of the settings.
+    """Load the policy of these options; `target` overrides that of the settings.
 
     Raises:
-        Failure: a document cannot be read, or is wrong.
+        Failure: a document cannot be read, or is invalid.
     """
     from webhook.mapping.document.problem import MappingError
     from webhook.mapping.load import load_policy

@@ -60,7 +60,7 @@ class Namespaces:
     Args:
         api: the API server.
         log: for failures of the watch.
-        pace: the times of the watch.
+        config: the times of the watch.
         clock: monotonic seconds.
         changed: called whenever any namespace changed.
 
@@ -73,12 +73,12 @@ class Namespaces:
         api: Api,
         log: FilteringBoundLogger,
         *,
-        pace: WatchConfig | None = None,
+        config: WatchConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
         changed: Callable[[], None] = lambda: None,
     ) -> None:
         self.reflector: Reflector[_Namespace, NamespaceView] = Reflector(
-            api, PATH, _Namespace, _view, log, pace=pace, clock=clock, changed=lambda _: changed()
+            api, PATH, _Namespace, _view, log, config=config, clock=clock, changed=lambda _: changed()
         )
         self._api = api
         self._clock = clock

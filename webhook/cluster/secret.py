@@ -50,7 +50,7 @@ class SecretStore:
         name: its name.
         log: for failures of the watch.
         owner: the ClusterRole that owns it, if there is one.
-        pace: the times of the watch.
+        config: the times of the watch.
     """
 
     def __init__(
@@ -61,7 +61,7 @@ class SecretStore:
         log: FilteringBoundLogger,
         *,
         owner: str | None = None,
-        pace: WatchConfig | None = None,
+        config: WatchConfig | None = None,
     ) -> None:
         self._api = api
         self._owner = owner
@@ -80,7 +80,7 @@ class SecretStore:
             log,
             changed=self._noticed,
             query={"fieldSelector": f"metadata.name={name}"},
-            pace=pace,
+            config=config,
         )
 
     @property

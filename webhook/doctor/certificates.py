@@ -18,7 +18,7 @@ from webhook.doctor.result import Missing, Result, counted, error, ok, unread, w
 LATE: Final = 1 / 4
 """Part of a serving certificate's life that is left when its renewal, due after two thirds, is overdue."""
 
-AUTHORITY_LEFT: Final = dt.timedelta(days=30)
+CA_LEFT: Final = dt.timedelta(days=30)
 """A CA that expires sooner should have had a successor for long."""
 
 
@@ -41,11 +41,11 @@ def bundle(facts: Facts) -> Result:
         except (ValueError, x509.InvalidVersion):
             return error(f"the caBundle of {name} holds something other than certificates", hint=logs)
     bundles = {bundle_of(webhook) for webhook in ours.values()}
-    good = [one for one in held if one.not_valid_before_utc <= facts.now <= one.not_valid_after_utc]
+    good = [ca for ca in held if ca.not_valid_before_utc <= facts.now <= ca.not_valid_after_utc]
     if not good:
         return error("no CA of the caBundle is valid now", hint=logs)
     stored = facts.stored.authorities if not isinstance(facts.stored, Missing | None) else ()
-    strange = [one for one in stored if one not in held]
+    strange = [ca for ca in stored if ca not in held]
     if strange:
         return warning(
             f"the caBundle lacks {counted(len(strange), 'CA', 'CAs')} of the Secret {SECRET}",
@@ -53,8 +53,8 @@ def bundle(facts: Facts) -> Result:
         )
     if len(bundles) > 1:
         return warning(f"the two webhooks of {NAME} trust different CAs", hint=logs)
-    last = max(one.not_valid_after_utc for one in good)
-    if last - facts.now < AUTHORITY_LEFT:
+    last = max(ca.not_valid_after_utc for ca in good)
+    if last - facts.now < CA_LEFT:
         return warning(f"the last CA of the caBundle expires in {_days(last - facts.now)}", hint=logs)
     return ok(f"trusts {counted(len(set(held)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
 
@@ -75,7 +75,9 @@ def served(facts: Facts) -> Result:
         )
     if isinstance(facts.shown, Missing):
         return warning("no connection could be made", facts.shown.why, hint="see the dry run below")
-    by_end = {end: [one for one in facts.shown if one.handshake == end] for end in ("untrusted", "no TLS", "refused")}
+    by_end = {
+        end: [shown for shown in facts.shown if shown.handshake == end] for end in ("untrusted", "no TLS", "refused")
+    }
     if by_end["untrusted"]:
         return error(
             "the caBundle does not verify what is served", *map(_line, by_end["untrusted"]), hint=f"see why: {logs}"
@@ -86,7 +88,7 @@ def served(facts: Facts) -> Result:
             *map(_line, by_end["no TLS"]),
             hint=f"see why: {logs}",
         )
-    verified = [one.address for one in facts.shown if one.handshake == "verified"]
+    verified = [shown.address for shown in facts.shown if shown.handshake == "verified"]
     if by_end["refused"] and (facts.backend is None or verified):
         return error("nothing answers", *map(_line, by_end["refused"]), hint=f"is the webhook running? {logs}")
     if not verified:
@@ -121,7 +123,7 @@ def age(facts: Facts) -> Result:
 
 def _without(name: str, webhook: Object, facts: Facts, hint: str) -> Result:
     """Judge an empty bundle: API servers then trust what their machines trust."""
-    verified = not isinstance(facts.shown, Missing) and any(one.handshake == "verified" for one in facts.shown)
+    verified = not isinstance(facts.shown, Missing) and any(shown.handshake == "verified" for shown in facts.shown)
     if isinstance(address_of(webhook), Service) or not verified:
         return error(f"{name} has no caBundle: no API server can trust the webhook", hint=hint)
     return warning(

@@ -52,7 +52,7 @@ CHECKS: Final = (
         registration.selectors,
     ),
     Check(
-        "reach",
+        "match-conditions",
         "registration",
         "does every name of the policy let a pod through",
         "`list` `mutatingwebhookconfigurations`",

@@ -44,10 +44,12 @@ async def choices(api: Api, policy: Policy, nodes: Iterable[Node] | Missing) -> 
 async def _chosen_at(api: Api, place: ListChoice) -> list[Choice]:
     maps = await list_objects(api, "/api/v1/configmaps", ConfigMapObject, {"labelSelector": place.config_maps})
     found = []
-    for one in maps:
-        value = await asyncio.to_thread(_value, (one.data or {}).get(place.key, ""), place.path)
+    for config_map in maps:
+        value = await asyncio.to_thread(_value, (config_map.data or {}).get(place.key, ""), place.path)
         if value is not None:
-            found.append(Choice(f"configmap {one.metadata.namespace}/{one.metadata.name}", place.env, value))
+            found.append(
+                Choice(f"configmap {config_map.metadata.namespace}/{config_map.metadata.name}", place.env, value)
+            )
     return found
 
 
@@ -91,4 +93,4 @@ def _denied(choice: Choice, facts: Facts) -> Iterator[bool]:
 
 def _vendors(policy: Policy, nodes: Iterable[Node] | Missing) -> list[Vendor]:
     """The vendors of this cluster's pods, or all target vendors if none is known."""
-    return targets(policy, nodes) or [one for one in policy.in_force if one.target]
+    return targets(policy, nodes) or [vendor for vendor in policy.in_force if vendor.target]

@@ -21,12 +21,18 @@ def claims(facts: Facts) -> Result:
         return unread("the DeviceClasses", classes, "list deviceclasses.resource.k8s.io")
     nodes = [] if isinstance(facts.nodes, Missing) else facts.nodes
     taken = [
-        _served(one, facts.policy, nodes) for one in classes if one.resource and key_owner(one.resource, facts.policy)
+        _served(device_class, facts.policy, nodes)
+        for device_class in classes
+        if device_class.resource and key_owner(device_class.resource, facts.policy)
     ]
-    other = {one.resource for one in classes if one.resource and not key_owner(one.resource, facts.policy)}
+    other = {
+        device_class.resource
+        for device_class in classes
+        if device_class.resource and not key_owner(device_class.resource, facts.policy)
+    }
     both = [
-        f"{space}/{line}"
-        for space, pods in facts.pods.items()
+        f"{namespace}/{line}"
+        for namespace, pods in facts.pods.items()
         if not isinstance(pods, Missing)
         for pod in pods
         for line in _beside(pod, facts.policy, other)
@@ -55,11 +61,11 @@ def key_owner(name: str, policy: Policy) -> str | None:
     return owners[0].vendor if owners else None
 
 
-def _served(one: DeviceClass, policy: Policy, nodes: Collection[Node]) -> str:
-    resource = one.resource or ""
+def _served(device_class: DeviceClass, policy: Policy, nodes: Collection[Node]) -> str:
+    resource = device_class.resource or ""
     having = sum(resource in node.resources for node in nodes)
     plugins = f"; {having} of {counted(len(nodes), 'node')} have it from a device plugin" if having else ""
-    return f"{one.name} serves {resource}, which is read as a key of {key_owner(resource, policy)}{plugins}"
+    return f"{device_class.name} serves {resource}, which is read as a key of {key_owner(resource, policy)}{plugins}"
 
 
 def _beside(pod: Pod, policy: Policy, served: Collection[str]) -> Iterator[str]:

@@ -205,7 +205,14 @@ class Facts:
         """This webhook's configuration; None if there is none, or it could not be read."""
         if isinstance(self.configurations, Missing):
             return None
-        return next((one for one in self.configurations if one.get("metadata", {}).get("name") == NAME), None)
+        return next(
+            (
+                configuration
+                for configuration in self.configurations
+                if configuration.get("metadata", {}).get("name") == NAME
+            ),
+            None,
+        )
 
     @property
     def nothing_installed(self) -> bool:
@@ -215,7 +222,9 @@ class Facts:
         """
         if isinstance(self.configurations, Missing) or self.registered is not None:
             return False
-        if not isinstance(self.namespaces, Missing) and self.release not in {one.name for one in self.namespaces}:
+        if not isinstance(self.namespaces, Missing) and self.release not in {
+            namespace.name for namespace in self.namespaces
+        }:
             return True
         documents = isinstance(self.outcome, Missing) or bool(self.outcome.verdicts)
         return self.stored is None and self.deployed is False and not documents

@@ -85,7 +85,7 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
         tried(_daemon_sets(api)),
         asyncio.gather(tried(_stored(api, release)), tried(_deployed(api, release))),
     )
-    return await _look_closer(
+    return await _read_dependent(
         api,
         Facts(
             now,
@@ -102,7 +102,7 @@ async def look(api: Api, release: str, now: dt.datetime) -> Facts:
     )
 
 
-async def _look_closer(api: Api, seen: Facts) -> Facts:
+async def _read_dependent(api: Api, seen: Facts) -> Facts:
     """Read what depends on the webhook configuration, the policy and the namespaces."""
     spaces = [] if isinstance(seen.namespaces, Missing) else treated(seen.namespaces, seen.policy, seen.release)
     if seen.nothing_installed:
@@ -110,7 +110,7 @@ async def _look_closer(api: Api, seen: Facts) -> Facts:
     awaited = await tried(_awaited(api, seen.policy))
     names = schedulers_of(targets(seen.policy, seen.nodes))
     names += [] if isinstance(awaited, Missing) else [name for name in awaited if name not in names]
-    there, pods, schedulers, trial, chosen, classes = await asyncio.gather(
+    connections, pods, schedulers, trial, chosen, classes = await asyncio.gather(
         look_there(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space.name)) for space in spaces)),
         asyncio.gather(*(tried(_scheduler(api, name, seen.now)) for name in names)),
@@ -120,8 +120,8 @@ async def _look_closer(api: Api, seen: Facts) -> Facts:
     )
     return dataclasses.replace(
         seen,
-        backend=there[0],
-        shown=there[1],
+        backend=connections[0],
+        shown=connections[1],
         pods=dict(zip((space.name for space in spaces), pods, strict=True)),
         schedulers=dict(zip(names, schedulers, strict=True)),
         awaited=awaited,
@@ -133,16 +133,19 @@ async def _look_closer(api: Api, seen: Facts) -> Facts:
 
 async def _namespaces(api: Api) -> list[Namespace]:
     found = await list_objects(api, "/api/v1/namespaces", NamespaceObject)
-    return [Namespace(one.metadata.name, one.metadata.labels or {}, one.metadata.annotations or {}) for one in found]
+    return [
+        Namespace(namespace.metadata.name, namespace.metadata.labels or {}, namespace.metadata.annotations or {})
+        for namespace in found
+    ]
 
 
 async def _nodes(api: Api) -> list[Node]:
     found = await list_objects(api, "/api/v1/nodes", NodeObject)
-    return [Node(one.metadata.name, _given(one), one.metadata.labels or {}) for one in found]
+    return [Node(node.metadata.name, _allocatable(node), node.metadata.labels or {}) for node in found]
 
 
-def _given(one: NodeObject) -> frozenset[str]:
-    return frozenset(name for name, size in (one.status.allocatable or {}).items() if size != "0")
+def _allocatable(node: NodeObject) -> frozenset[str]:
+    return frozenset(name for name, size in (node.status.allocatable or {}).items() if size != "0")
 
 
 async def _device_classes(api: Api) -> list[DeviceClass]:
@@ -154,7 +157,10 @@ async def _device_classes(api: Api) -> list[DeviceClass]:
             if error.status != HTTPStatus.NOT_FOUND:
                 raise
         else:
-            return [DeviceClass(one.metadata.name, one.spec.extended_resource_name) for one in found]
+            return [
+                DeviceClass(device_class.metadata.name, device_class.spec.extended_resource_name)
+                for device_class in found
+            ]
     return []
 
 
@@ -179,7 +185,7 @@ def _certificates(encoded: str) -> tuple[x509.Certificate, ...]:
 
 async def _pods(api: Api, namespace: str) -> list[Pod]:
     found = await list_objects(api, f"/api/v1/namespaces/{namespace}/pods", PodObject)
-    return [Pod(one.metadata, one.spec) for one in found if one.status.phase not in _ENDED]
+    return [Pod(pod.metadata, pod.spec) for pod in found if pod.status.phase not in _ENDED]
 
 
 async def _trial(api: Api, seen: Facts, spaces: Sequence[Namespace]) -> Trial | Missing:
@@ -195,14 +201,14 @@ async def _trial(api: Api, seen: Facts, spaces: Sequence[Namespace]) -> Trial | 
         body=msgspec.json.encode(chosen.pod),
         seconds=LIST_SECONDS,
     )
-    asked = in_words(chosen.resources)
+    requested = in_words(chosen.resources)
     try:
         made = msgspec.json.decode(answer.accepted(), type=PodObject)
     except StatusError as error:
-        return Trial(chosen.namespace, asked, error.status, error.message or str(error))
+        return Trial(chosen.namespace, requested, error.status, error.message or str(error))
     except msgspec.DecodeError as error:
         raise UnreachableError(f"the answer to a dry run cannot be read: {error}") from error
-    return Trial(chosen.namespace, asked, answer.status, touched=STATUS in (made.metadata.annotations or {}))
+    return Trial(chosen.namespace, requested, answer.status, touched=STATUS in (made.metadata.annotations or {}))
 
 
 async def _awaited(api: Api, policy: Policy) -> list[str]:
@@ -239,43 +245,43 @@ async def _lease(api: Api, name: str, now: dt.datetime) -> float | None:
     found = await list_objects(
         api, "/apis/coordination.k8s.io/v1/leases", LeaseObject, {"fieldSelector": f"metadata.name={name}"}
     )
-    ages = [(now - _moment(one.spec.renew_time, now)).total_seconds() for one in found if one.spec.renew_time]
+    ages = [(now - _moment(lease.spec.renew_time, now)).total_seconds() for lease in found if lease.spec.renew_time]
     return min(ages, default=None)
 
 
-def _moment(text: str, otherwise: dt.datetime) -> dt.datetime:
+def _moment(text: str, default: dt.datetime) -> dt.datetime:
     try:
         return dt.datetime.fromisoformat(text)
     except ValueError:
-        return otherwise
+        return default
 
 
 async def _daemon_sets(api: Api) -> list[DaemonSet]:
     found = await list_objects(api, "/apis/apps/v1/daemonsets", DaemonSetObject)
-    return await asyncio.gather(*(_daemon_set(api, one) for one in found if _matters(one)))
+    return await asyncio.gather(*(_daemon_set(api, daemon_set) for daemon_set in found if _is_relevant(daemon_set)))
 
 
-def _matters(one: DaemonSetObject) -> bool:
-    return _installs(one) or any(path.rstrip("/").startswith(DEVICE_PLUGINS) for path in one.host_paths)
+def _is_relevant(daemon_set: DaemonSetObject) -> bool:
+    return _installs(daemon_set) or any(path.rstrip("/").startswith(DEVICE_PLUGINS) for path in daemon_set.host_paths)
 
 
-def _installs(one: DaemonSetObject) -> bool:
+def _installs(daemon_set: DaemonSetObject) -> bool:
     key, value = INSTALLER
-    return (one.metadata.labels or {}).get(key) == value
+    return (daemon_set.metadata.labels or {}).get(key) == value
 
 
-async def _daemon_set(api: Api, one: DaemonSetObject) -> DaemonSet:
+async def _daemon_set(api: Api, daemon_set: DaemonSetObject) -> DaemonSet:
     """A DaemonSet with the nodes of its pods; expressions in its selector are ignored, so that it may match more pods."""
-    labels = ",".join(f"{key}={value}" for key, value in (one.spec.selector.match_labels or {}).items())
-    path = f"/api/v1/namespaces/{one.metadata.namespace}/pods"
+    labels = ",".join(f"{key}={value}" for key, value in (daemon_set.spec.selector.match_labels or {}).items())
+    path = f"/api/v1/namespaces/{daemon_set.metadata.namespace}/pods"
     pods = await tried(list_objects(api, path, PlacedPod, {"labelSelector": labels}))
     nodes = pods if isinstance(pods, Missing) else frozenset(pod.spec.node_name for pod in pods if pod.spec.node_name)
     return DaemonSet(
-        f"{one.metadata.namespace}/{one.metadata.name}",
-        _installs(one),
-        one.host_paths,
+        f"{daemon_set.metadata.namespace}/{daemon_set.metadata.name}",
+        _installs(daemon_set),
+        daemon_set.host_paths,
         nodes,
-        one.status.desired_number_scheduled,
-        one.status.number_ready,
-        one.metadata.labels or {},
+        daemon_set.status.desired_number_scheduled,
+        daemon_set.status.number_ready,
+        daemon_set.metadata.labels or {},
     )

@@ -76,7 +76,7 @@ def scheduler(facts: Facts) -> Result:
     names = schedulers_of(chosen)
     awaited = [] if isinstance(facts.awaited, Missing) else [name for name in facts.awaited if name not in names]
     seen = {name: facts.schedulers.get(name, NOT_TRIED) for name in (*awaited, *names)}
-    judged = {name: _seen_of(name, one) for name, one in seen.items()}
+    judged = {name: _seen_of(name, scheduler) for name, scheduler in seen.items()}
     late = [name for name in awaited if judged[name][0] is not Level.OK and _waited_for(seen[name])]
     names = [*late, *names]
     ends = [judged[name] for name in names]
@@ -113,25 +113,27 @@ def shim(facts: Facts) -> Result:
     injecting = _injecting(facts)
     if isinstance(facts.daemon_sets, Missing):
         return unread("the DaemonSets", facts.daemon_sets, "list daemonsets.apps")
-    installers = [one for one in facts.daemon_sets if one.installer]
+    installers = [daemon_set for daemon_set in facts.daemon_sets if daemon_set.installer]
     if not injecting:
         if installers:
             return warning(
                 "an installer installs the shim on nodes, but no mapping injects it",
-                *(one.name for one in installers),
+                *(daemon_set.name for daemon_set in installers),
                 hint="set shim.mode: inject in the mapping, or remove the installer",
             )
         return ok("no shim is injected: if there is one, the device plugin mounts it")
-    plugins = [one for one in facts.daemon_sets if not one.installer]
-    twice = [line for one in plugins if _mounts_it(one, injecting) for line in _meeting(one, installers)]
+    plugins = [daemon_set for daemon_set in facts.daemon_sets if not daemon_set.installer]
+    twice = [
+        line for daemon_set in plugins if _mounts_it(daemon_set, injecting) for line in _meeting(daemon_set, installers)
+    ]
     if twice:
         return error(
             "the shim is injected where a device plugin mounts the same library: two copies in one process",
             *twice,
             hint="set shim.mode: plugin in the mapping (--set shim.mode=plugin of the chart)",
         )
-    others = [one for one in plugins if _brings_libraries(one, injecting)]
-    both = [line for one in others for line in _meeting(one, installers)]
+    others = [daemon_set for daemon_set in plugins if _brings_libraries(daemon_set, injecting)]
+    both = [line for daemon_set in others for line in _meeting(daemon_set, installers)]
     if both:
         return warning(
             "the shim is injected where a device plugin may mount one of its own",
@@ -139,7 +141,9 @@ def shim(facts: Facts) -> Result:
             hint="if it does: set shim.mode: plugin in the mapping, or run the plugin on other nodes (node selector)",
         )
     late = [
-        f"{one.name}: on {one.ready} of {counted(one.wanted, 'node')}" for one in installers if one.ready < one.wanted
+        f"{daemon_set.name}: on {daemon_set.ready} of {counted(daemon_set.wanted, 'node')}"
+        for daemon_set in installers
+        if daemon_set.ready < daemon_set.wanted
     ]
     if late:
         return warning("the shim is not on every node yet", *late, hint="kubectl rollout status daemonset …")
@@ -149,9 +153,8 @@ def shim(facts: Facts) -> Result:
             f"the shim may be missing on nodes: there is no installer, and pods need {listed(paths)}",
             hint="install the chart with shim.mode: inject, or add the shim to the node image",
         )
-    return ok(
-        f"the shim is on {counted(sum(one.ready for one in installers), 'node')}, and no device plugin mounts another"
-    )
+    ready = sum(daemon_set.ready for daemon_set in installers)
+    return ok(f"the shim is on {counted(ready, 'node')}, and no device plugin mounts another")
 
 
 def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:
@@ -203,28 +206,28 @@ def _pods_of(names: Sequence[str]) -> str:
 
 def _injecting(facts: Facts) -> list[Shim]:
     """The shims that are injected from a folder of the node: of the targets, or of all vendors if none is known."""
-    chosen = targets(facts.policy, facts.nodes) or [one for one in facts.policy.in_force if one.target]
+    chosen = targets(facts.policy, facts.nodes) or [vendor for vendor in facts.policy.in_force if vendor.target]
     shims = [vendor.shim for vendor in chosen if vendor.shim is not None]
-    return [one for one in shims if one.mode == "inject" and _paths([one])]
+    return [shim for shim in shims if shim.mode == "inject" and _paths([shim])]
 
 
 def _paths(shims: Iterable[Shim]) -> set[str]:
     """The folders of the node that hold shims."""
-    volumes = (volume for one in shims for delivery in one.deliveries for volume in delivery.volumes)
+    volumes = (volume for shim in shims for delivery in shim.deliveries for volume in delivery.volumes)
     return {str(volume["hostPath"]["path"]) for volume in volumes if "hostPath" in volume}
 
 
-def _mounts_it(one: DaemonSet, injecting: Iterable[Shim]) -> bool:
+def _mounts_it(daemon_set: DaemonSet, injecting: Iterable[Shim]) -> bool:
     """Whether a mapping names it as a device plugin that mounts the same library."""
-    labels = one.labels.items()
+    labels = daemon_set.labels.items()
     return any(shim.mounted_by is not None and shim.mounted_by in labels for shim in injecting)
 
 
-def _brings_libraries(one: DaemonSet, injecting: Iterable[Shim]) -> bool:
-    if not any(path.rstrip("/").startswith(DEVICE_PLUGINS) for path in one.host_paths):
+def _brings_libraries(daemon_set: DaemonSet, injecting: Iterable[Shim]) -> bool:
+    if not any(path.rstrip("/").startswith(DEVICE_PLUGINS) for path in daemon_set.host_paths):
         return False
     ours = _paths(injecting)
-    return any(path.startswith(LIBRARY_FOLDERS) or path in ours for path in one.host_paths)
+    return any(path.startswith(LIBRARY_FOLDERS) or path in ours for path in daemon_set.host_paths)
 
 
 def _meeting(plugin: DaemonSet, installers: Sequence[DaemonSet]) -> list[str]:
@@ -233,7 +236,7 @@ def _meeting(plugin: DaemonSet, installers: Sequence[DaemonSet]) -> list[str]:
     if isinstance(plugin.nodes, Missing):
         return [f"{plugin.name} mounts {folders}; its nodes could not be read: {plugin.nodes.why}"]
     nodes = set(plugin.nodes)
-    known = [one.nodes for one in installers if not isinstance(one.nodes, Missing)]
+    known = [daemon_set.nodes for daemon_set in installers if not isinstance(daemon_set.nodes, Missing)]
     if known and len(known) == len(installers):
         nodes &= set().union(*known)
     return [f"{plugin.name} mounts {folders}, on {listed(sorted(nodes))}"] if nodes else []

@@ -34,9 +34,9 @@ def namespaces(facts: Facts) -> Result:
         return unread("the namespaces", missing, "list namespaces")
     key = facts.policy.settings.opt_in_label
     odd = [
-        f"{one.name}: {finding.message}"
-        for one in facts.namespaces
-        for finding in unread_keys("namespace", one.labels, one.annotations, facts.policy)
+        f"{namespace.name}: {finding.message}"
+        for namespace in facts.namespaces
+        for finding in unread_keys("namespace", namespace.labels, namespace.annotations, facts.policy)
     ]
     of_pods = [
         f"{name}/{pod.metadata.name}: {finding.message}"
@@ -46,14 +46,14 @@ def namespaces(facts: Facts) -> Result:
     ]
     odd += [*of_pods[:_SHOWN], *([f"and {len(of_pods) - _SHOWN} more"] if of_pods[_SHOWN:] else [])]
     odd += [
-        f"{one.name}: {MODE}={one.labels[MODE]} is not a mode: treated as warn; write {', '.join(sorted(_MODES))}"
-        for one in chosen
-        if one.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
+        f"{namespace.name}: {MODE}={namespace.labels[MODE]} is not a mode: treated as warn; write {', '.join(sorted(_MODES))}"
+        for namespace in chosen
+        if namespace.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
     ]
     odd += [
-        f"{one.name}: has opted in, but is never touched"
-        for one in facts.namespaces
-        if one.labels.get(key) == "enabled" and one not in chosen
+        f"{namespace.name}: has opted in, but is never touched"
+        for namespace in facts.namespaces
+        if namespace.labels.get(key) == "enabled" and namespace not in chosen
     ]
     if odd:
         return warning(
@@ -135,7 +135,7 @@ def dry_run(facts: Facts) -> Result:
             f"{what} is created unchanged: the webhook is not called",
             hint=f"see the webhook configuration above; {logs}",
         )
-    # All refusals have the same status; only their text shows who refuses.
+    # All denials have the same status; only their text shows who denies.
     if any(f'failed calling webhook "{name}"' in trial.message for name in (ENFORCE, AUDIT)):
         return error(
             "the API server cannot call the webhook", trial.message, hint=f"is it running, and reachable? {logs}"
@@ -148,12 +148,12 @@ def dry_run(facts: Facts) -> Result:
         return error(f"{what} is denied by the webhook", trial.message, hint=hint)
     if "hostPath" in trial.message:
         return error(
-            f"{what} is refused because of the shim's volume",
+            f"{what} is denied because of the shim's volume",
             trial.message,
             hint="set podSecurityDefault in the settings to the default of this cluster",
         )
     return warning(
-        f"{what} is refused, but not by the webhook",
+        f"{what} is denied, but not by the webhook",
         trial.message,
         hint="needed for this check: create pods there (dry run)",
     )
@@ -189,7 +189,12 @@ def _noted(pod: Pod) -> set[Reason]:
 
 def _carries(pod: Pod, let_through: MatchedNames) -> bool:
     containers = (*pod.spec.containers, *(pod.spec.init_containers or ()))
-    sides = [side for one in containers if one.resources for side in (one.resources.limits, one.resources.requests)]
+    sides = [
+        side
+        for container in containers
+        if container.resources
+        for side in (container.resources.limits, container.resources.requests)
+    ]
     names = (name for side in sides for name in side or ())
     return let_through.has_pod(names, (*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())))
 
@@ -204,8 +209,8 @@ def _missed(pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         pod,
         metadata=msgspec.structs.replace(
             metadata,
-            annotations=_without(metadata.annotations, [one.annotations for one in owned]),
-            labels=_without(metadata.labels, [one.labels for one in owned]),
+            annotations=_without(metadata.annotations, [marks.annotations for marks in owned]),
+            labels=_without(metadata.labels, [marks.labels for marks in owned]),
         ),
         spec=msgspec.structs.replace(spec, node_name=None),
     )

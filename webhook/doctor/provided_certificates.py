@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from certs.state import AUTHORITY_KEY, CERTIFICATE, COMING_KEY, STATE
+from certs.state import CA_KEY, CERTIFICATE, COMING_KEY, STATE
 from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.read import list_objects
 
@@ -80,7 +80,7 @@ async def provided_by(api: Api, namespace: str) -> str | None:
                 if secret is None:
                     return f"{place} serves what is in {folder} ({OPTION}): {_by_hand(namespace)}"
                 keepers = await _all(api, f"/apis/cert-manager.io/v1/namespaces/{namespace}/certificates", _Certificate)
-                keeper = next((one.metadata.name for one in keepers if one.spec.secret_name == secret), None)
+                keeper = next((each.metadata.name for each in keepers if each.spec.secret_name == secret), None)
                 return f"{place} serves the Secret {secret} ({OPTION}): {_by_hand(namespace, keeper)}"
     return None
 
@@ -88,7 +88,7 @@ async def provided_by(api: Api, namespace: str) -> str | None:
 def provided_in_folder(files: Mapping[str, bytes] | None) -> bool:
     """Whether files hold a provided pair: none of them is a file that only the webhook writes."""
     held = {name for name, content in (files or {}).items() if content.strip()}
-    return CERTIFICATE in held and not held & {AUTHORITY_KEY, COMING_KEY, STATE}
+    return CERTIFICATE in held and not held & {CA_KEY, COMING_KEY, STATE}
 
 
 def renewed_there(place: str) -> str:
@@ -129,9 +129,9 @@ def _folder(keys: Iterable[str]) -> str | None:
 
 def _mounted(folder: str, container: _Container, pod: _Pod) -> str | None:
     """The Secret that is mounted as a folder."""
-    names = {one.name for one in container.volume_mounts or () if one.mount_path.rstrip("/") == folder.rstrip("/")}
+    names = {each.name for each in container.volume_mounts or () if each.mount_path.rstrip("/") == folder.rstrip("/")}
     found: Iterator[str] = (
-        one.secret.secret_name for one in pod.volumes or () if one.name in names and one.secret is not None
+        each.secret.secret_name for each in pod.volumes or () if each.name in names and each.secret is not None
     )
     return next(found, None)
 

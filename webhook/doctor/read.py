@@ -36,7 +36,14 @@ class PodStatus(msgspec.Struct):
     def scheduling(self) -> str:
         """The scheduler's reason why it has no node; empty if no scheduler has tried."""
         conditions = self.conditions or ()
-        return next((one.reason for one in conditions if (one.type, one.status) == ("PodScheduled", "False")), "")
+        return next(
+            (
+                condition.reason
+                for condition in conditions
+                if (condition.type, condition.status) == ("PodScheduled", "False")
+            ),
+            "",
+        )
 
 
 class PodObject(msgspec.Struct):
@@ -140,7 +147,7 @@ class DaemonSetObject(msgspec.Struct):
     def host_paths(self) -> tuple[str, ...]:
         """The folders of the node that its pods mount."""
         volumes = self.spec.template.spec.volumes or ()
-        return tuple(one.host_path.path for one in volumes if one.host_path is not None)
+        return tuple(volume.host_path.path for volume in volumes if volume.host_path is not None)
 
 
 class _Conditions(msgspec.Struct):
@@ -170,7 +177,7 @@ class EndpointSlice(msgspec.Struct):
 
     def number(self, name: str | None) -> int | None:
         """The target port of the Service's port of this name."""
-        return next((one.port for one in self.ports or () if (one.name or "") == (name or "")), None)
+        return next((port.port for port in self.ports or () if (port.name or "") == (name or "")), None)
 
 
 class _ServicePort(msgspec.Struct):

@@ -76,7 +76,7 @@ def read_kept(where: Location) -> Found:
     return asyncio.run(_read(where))
 
 
-def ask(where: Location, wanted: RotationRequest) -> str:
+def ask(where: Location, request: RotationRequest) -> str:
     """Leave a rotation request; a sentence about what happens next.
 
     Raises:
@@ -84,7 +84,7 @@ def ask(where: Location, wanted: RotationRequest) -> str:
         CertificateError: the store is empty, or cannot be read or written.
         ProvidedError: the webhook does not renew this certificate.
     """
-    return asyncio.run(_ask(where, wanted))
+    return asyncio.run(_ask(where, request))
 
 
 async def _read(where: Location) -> Found:
@@ -115,24 +115,24 @@ async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) 
         )
     if theirs is None and decoded.state is None:
         notes = (perhaps_provided(place, REGISTRATION, namespace),)
-    webhooks = [one for one in registration.get("webhooks") or () if isinstance(one, dict)]
-    trusted = {str(one.get("name")): frozenset(by_der(bundle_of(one))) for one in webhooks}
-    addresses = [_address(one.get("clientConfig") or {}) for one in webhooks]
+    webhooks = [webhook for webhook in registration.get("webhooks") or () if isinstance(webhook, dict)]
+    trusted = {str(webhook.get("name")): frozenset(by_der(bundle_of(webhook))) for webhook in webhooks}
+    addresses = [_address(webhook.get("clientConfig") or {}) for webhook in webhooks]
     return Found(place, decoded, trusted, next(iter(addresses), None), notes)
 
 
-async def _ask(where: Location, wanted: RotationRequest) -> str:
+async def _ask(where: Location, request: RotationRequest) -> str:
     async with _store(where) as (store, place, installed):
         foreign = await _foreign(store, place, installed)
         if foreign is not None:
             raise ProvidedError(foreign)
-        state = await leave_request(store, wanted)
-    if state.coming is not None and wanted is RotationRequest.AUTHORITY:
+        state = await leave_request(store, request)
+    if state.coming is not None and request is RotationRequest.CA:
         return (
             f"{place} has a coming CA already: serving certificates under it come into force once every API server has had "
             "the time to learn of it (certs show)"
         )
-    return _promise(place, wanted)
+    return _promise(place, request)
 
 
 async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) -> str | None:
@@ -150,8 +150,8 @@ async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) 
     return None if registration is None else perhaps_provided(place, REGISTRATION, namespace)
 
 
-def _promise(place: str, asked: RotationRequest) -> str:
-    if asked is RotationRequest.LEAF:
+def _promise(place: str, request: RotationRequest) -> str:
+    if request is RotationRequest.SERVING_CERTIFICATE:
         return (
             f"requested a new serving certificate in {place}: the running replicas make one and serve it within seconds"
         )

@@ -41,7 +41,7 @@ def opted_in_namespaces(facts: Facts) -> list[Namespace] | Missing:
 def treated(namespaces: Iterable[Namespace], policy: Policy, release: str) -> list[Namespace]:
     """The namespaces that have opted in, except for the cluster's, the webhook's, and those that the settings exempt."""
     spared = policy.never_touched | {release}
-    return [one for one in namespaces if opted_in(one, policy) and one.name not in spared]
+    return [namespace for namespace in namespaces if opted_in(namespace, policy) and namespace.name not in spared]
 
 
 def _target(vendor: Vendor, policy: Policy) -> Vendor | None:

@@ -32,7 +32,7 @@ class Use:
         key_name: the mapping's name of the key.
         keys: all its spellings; the first is written.
         container: the container that this key is meant for, where the key names one.
-        says: the dimensions, or ``other``, ``text``, ``container``.
+        kinds: the dimensions, or ``other``, ``text``, ``container``.
         unit: what 1 is worth, in keys.
         per: ``card`` or ``total``; None where neither makes sense.
         legal: the numbers that are taken, in keys.
@@ -49,9 +49,9 @@ class Use:
     key_name: str
     keys: tuple[str, ...]
     container: str | None
-    says: tuple[str, ...]
+    kinds: tuple[str, ...]
     unit: str
-    per: Literal["card", "total"] | None
+    per: Literal["device", "total"] | None
     legal: str
     missing: tuple[str, ...]
     rules: tuple[str, ...]
@@ -128,9 +128,9 @@ def _use(vendor: Vendor, word: Key, owner: Owner) -> Use:
         key_name=word.name,
         keys=tuple(template.text for template in (*word.spellings, word.twin) if template is not None),
         container=owner.container,
-        says=word.dimensions or (word.kind,),
+        kinds=word.dimensions or (word.kind,),
         unit=_unit(vendor, word, owner),
-        per=None if not sizes else "total" if word.total else "card",
+        per=None if not sizes else "total" if word.total else "device",
         legal=_legal(word),
         missing=tuple(_missing(vendor, word)),
         rules=tuple(_rules(vendor)),

@@ -11,7 +11,7 @@ from webhook.explanation.model import (
     Rounding,
     Share,
     ShownKey,
-    WordWritten,
+    WrittenKey,
 )
 from webhook.explanation.worth import worth
 from webhook.mapping.model.names import index
@@ -68,19 +68,19 @@ def _counted(one: ContainerRequest, form: Form, dimension: Dimension) -> KeyValu
     return next((one.key_values[name] for name in one.vendor.by_dimension[dimension] if name in one.key_values), None)
 
 
-def written(settled: Settled) -> Iterator[WordWritten]:
+def written(settled: Settled) -> Iterator[WrittenKey]:
     """The keys that are written, in the order of the status."""
     vendor, form = settled.target, next(form for form in settled.target.forms if form.name == settled.form)
     names = index([vendor], "resource")
     for key, number in settled.resources.items():
         if number is not None:
             word = form.keys[names.owners(key)[0].key_name]
-            yield WordWritten(
+            yield WrittenKey(
                 key, format_value(number), "resource", worth(vendor, word, number), _why(settled, key, word)
             )
     for word, key, text in settled.keys:
         shown = form.keys[word.name]
-        yield WordWritten(key, text, word.place, _text_worth(vendor, shown, text), _why(settled, key, word))
+        yield WrittenKey(key, text, word.place, _text_worth(vendor, shown, text), _why(settled, key, word))
 
 
 def _why(settled: Settled, key: str, word: Key) -> str:

@@ -1,6 +1,6 @@
 """What became of a pod and why, as plain values for people: the text and the JSON of ``explain`` are made of these.
 
-Amounts are spelled as in the status (`webhook.request.amount_text`): ``4096Mi``, ``50%``, ``free``.
+Amounts are spelled as in the status (`webhook.request.amount_text`): ``4096Mi``, ``50%``, ``unlimited``.
 """
 
 from collections.abc import Mapping
@@ -35,17 +35,17 @@ class ShownKey:
 
     Attributes:
         place: where it stands; a resource in limits and requests.
-        says: what the value is worth, in keys.
+        meaning: what the value means, as text.
     """
 
     key: str
     value: str
     place: KeyPlace
-    says: str
+    meaning: str
 
 
 @dataclass(frozen=True, slots=True)
-class WordWritten:
+class WrittenKey:
     """A key that is written, as in `ShownKey`.
 
     Attributes:
@@ -55,7 +55,7 @@ class WordWritten:
     key: str
     value: str
     place: KeyPlace
-    says: str
+    meaning: str
     why: str
 
 
@@ -81,19 +81,19 @@ class Rounding:
     Attributes:
         what: a key, or a dimension per device.
         before, after: the numbers with their units.
-        by: the difference, with its sign.
+        difference: with its sign.
         code: of the reason under which it is told.
     """
 
     what: str
     before: str
     after: str
-    by: str
+    difference: str
     code: str
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class FindingExplained:
     """A finding.
 
     Attributes:
@@ -146,7 +146,7 @@ class ContainerExplained:
     Attributes:
         vendor: in whose keys; several, where they are mixed.
         form: the mapping's name for the combination of keys.
-        asked: the keys as they stand.
+        keys: the keys as they are in the pod.
         meaning: what they mean, dimension by dimension; empty where they mean nothing.
         request: what was read, defaults included; None where it is refused or left as it stands.
         allocation: what the container will hold, as the target's keys say it.
@@ -154,24 +154,24 @@ class ContainerExplained:
         written: the keys that are written; `removed` the keys that are taken away.
         rounded: numbers that became others.
         shim: None where it was not reached.
-        left: why the keys are left as they stand; None where they are not.
+        unchanged: why the keys stay unchanged; None if they do not.
     """
 
     name: str
     init: bool
     vendor: str
-    asked: tuple[ShownKey, ...]
+    keys: tuple[ShownKey, ...]
     form: str | None = None
     meaning: tuple[Amount, ...] = ()
     request: Share | None = None
     allocation: Share | None = None
     target: str | None = None
     because: str | None = None
-    written: tuple[WordWritten, ...] = ()
+    written: tuple[WrittenKey, ...] = ()
     removed: tuple[str, ...] = ()
     rounded: tuple[Rounding, ...] = ()
     shim: ShimShown | None = None
-    left: str | None = None
+    unchanged: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,26 +189,26 @@ class Correction:
 
     Attributes:
         manifest: the parts of the pod that differ, as they should be.
-        without: what has to go, in keys.
+        remove: the keys to remove, as text.
     """
 
     manifest: Mapping[str, Any]
-    without: tuple[str, ...] = ()
+    remove: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class DenialExplained:
     """Why a pod is refused, and what to do.
 
     Attributes:
         enforced: it is denied; else its namespace only has it told.
     """
 
-    told: Told
+    finding: FindingExplained
     status: int
     remedy: str
     enforced: bool
-    instead: Correction | None
+    correction: Correction | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,8 +223,8 @@ class PodExplained:
         policy: the digest of the documents that this follows from.
         containers: those that ask.
         placed: what changes of where it runs.
-        told: what is noticed, in order, the refusal left out.
-        refusal: why it is refused.
+        findings: all findings except the denial, in order.
+        denial: why it is denied.
     """
 
     namespace: str
@@ -236,5 +236,5 @@ class PodExplained:
     policy: str
     containers: tuple[ContainerExplained, ...] = ()
     placed: tuple[Placed, ...] = ()
-    told: tuple[Told, ...] = ()
-    refusal: Refusal | None = None
+    findings: tuple[FindingExplained, ...] = ()
+    denial: DenialExplained | None = None

@@ -19,10 +19,10 @@ from webhook.explanation.edits import placed, shim_shown
 from webhook.explanation.keys import meaning, rounded, share_of, word_shown, written
 from webhook.explanation.model import (
     ContainerExplained,
+    DenialExplained,
+    FindingExplained,
     PodExplained,
-    Refusal,
     ShownKey,
-    Told,
 )
 from webhook.explanation.worth import worth
 from webhook.finding import Finding
@@ -92,23 +92,23 @@ def explain(pod: Pod, context: Context, policy: Policy, ordered: str = POD_TARGE
         explained,
         containers=tuple(_containers(traced, plan, policy, ordered)),
         placed=placed(plan) if plan is not None else (),
-        told=tuple(_told(finding) for finding in dict.fromkeys((*firm.findings, *would.warnings, *would.notes))),
-        refusal=_refusal(pod, context, policy, would, decision),
+        findings=tuple(_finding(finding) for finding in dict.fromkeys((*firm.findings, *would.warnings, *would.notes))),
+        denial=_denial(pod, context, policy, would, decision),
     )
 
 
-def _refusal(pod: Pod, context: Context, policy: Policy, would: Decision, decision: Decision) -> Refusal | None:
+def _denial(pod: Pod, context: Context, policy: Policy, would: Decision, decision: Decision) -> DenialExplained | None:
     if would.denial is None:
         return None
     reason = would.denial.reason.value
     labels = {key: value for key, value in context.namespace.labels.items() if key not in {MODE, ROLLOUT}}
     enforced = replace(context, namespace=replace(context.namespace, labels=labels))
     instead = correction(pod, enforced, policy, would.denial)
-    return Refusal(_told(would.denial), reason.status, reason.remedy, not decision.allowed, instead)
+    return DenialExplained(_finding(would.denial), reason.status, reason.remedy, not decision.allowed, instead)
 
 
-def _told(finding: Finding) -> Told:
-    return Told(
+def _finding(finding: Finding) -> FindingExplained:
+    return FindingExplained(
         code=finding.reason.code,
         title=finding.reason.value.title,
         message=finding.message,
@@ -164,7 +164,7 @@ def _container(container: ContainerTrace, plan: Plan | None, because: str) -> Co
         requested.keys.init,
         vendor.name,
         tuple(word_shown(vendor, keys[value.key_name], value) for value in requested.all_key_values.values()),
-        left=None if left is None else left.why,
+        unchanged=None if left is None else left.why,
     )
     if reading is None:
         return explained

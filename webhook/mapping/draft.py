@@ -10,7 +10,7 @@ from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.compile.probes import probe
 from webhook.mapping.document import schema
 from webhook.mapping.document.extends import EXTENDS, Merged, inherited_names, merge, resolve
-from webhook.mapping.document.problem import MappingError, Problem, held_against
+from webhook.mapping.document.problem import MappingError, Problem, problems_of
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import follows_from, placed, remainder, validated
 from webhook.mapping.model.vendor import BUILT_IN, Vendor
@@ -60,7 +60,7 @@ def prepare(document: Document) -> Prepared:
 def drafted(document: Document) -> Draft:
     """Prepare a document as far as possible, and collect all its problems; see `prepare`."""
     try:
-        with held_against(document.source, document.lines.get((), 1)):
+        with problems_of(document.source, document.lines.get((), 1)):
             merged = merge(document, builtin())
             inherited = inherited_names(merged, builtin())
             vendor, problems = _draft_of(merged)
@@ -112,7 +112,7 @@ def probed(prepared: Prepared, vendor: Vendor, largest_card: int) -> tuple[Probl
     """Probe a document; `vendor` is its vendor in the policy, where it may be inactive."""
     document = prepared.merged.document
     try:
-        with held_against(document.source, document.lines.get((), 1)):
+        with problems_of(document.source, document.lines.get((), 1)):
             return tuple(placed(problem, document) for problem in probe(vendor, largest_card))
     except MappingError as error:
         return error.problems

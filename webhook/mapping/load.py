@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from webhook.mapping.document.guard_lists import guard_lists
-from webhook.mapping.document.problem import MappingError, Problem, bug, held_against
+from webhook.mapping.document.problem import MappingError, Problem, bug, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import placed, remainder, validated
@@ -163,7 +163,7 @@ def settings_of(document: Document | None, target: str | None) -> Settings:
     if target is not None:
         data["target"] = target
     document = document or Document(SETTINGS, data, {})
-    with held_against(document.source):
+    with problems_of(document.source):
         return validated(Settings, data, document)
 
 

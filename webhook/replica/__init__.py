@@ -1,4 +1,4 @@
 """One replica: combines server, cluster and certificates, from the options to the end of the process.
 
-Belongs here: wiring. The server below knows no cluster, the cluster no server. The `serve` command imports it.
+Wiring belongs here: the server does not know the cluster, nor the cluster the server. The `serve` command imports it.
 """

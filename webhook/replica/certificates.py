@@ -90,7 +90,7 @@ class Certificates:
         self._log = log
         self._trust = Trust(settle)
         self.watched = watched
-        self._rotations = {"leaf": 0, "authority": 0}
+        self._rotations = {"serving": 0, "ca": 0}
         self._failures = dict.fromkeys(COUNTED, 0)
         self._state = ""
         self._clients: ClientCAs | None = None
@@ -152,9 +152,10 @@ class Certificates:
         """The certificates in use, and current problems, for people."""
         now = _now()
         lines = [
-            f"certificate: {kind} {fingerprint(one)[:SHOWN]}, valid until {one.not_valid_after_utc:%Y-%m-%d %H:%M} UTC, "
-            f"for {(one.not_valid_after_utc - now).days} days more"
-            for kind, one in self._shown()
+            f"certificate: {kind} {fingerprint(certificate)[:SHOWN]}, valid until {end:%Y-%m-%d %H:%M} UTC, "
+            f"for {(end - now).days} days more"
+            for kind, certificate in self._shown()
+            for end in (certificate.not_valid_after_utc,)
         ]
         states = {"certificate": self._state, "certificates of clients": self._clients_state}
         return [*lines, *(f"{about}: {state}" for about, state in states.items() if state)]
@@ -171,9 +172,9 @@ class Certificates:
             "From when on a certificate is valid, as Unix time.",
             labels=("kind",),
         )
-        for kind, one in self._shown():
-            not_after.add_metric((kind,), one.not_valid_after_utc.timestamp())
-            not_before.add_metric((kind,), one.not_valid_before_utc.timestamp())
+        for kind, certificate in self._shown():
+            not_after.add_metric((kind,), certificate.not_valid_after_utc.timestamp())
+            not_before.add_metric((kind,), certificate.not_valid_before_utc.timestamp())
         yield not_after
         yield not_before
         rotations = CounterMetricFamily(
@@ -186,18 +187,18 @@ class Certificates:
         yield rotations
         failures = CounterMetricFamily(
             "vgpu_webhook_certificate_failures",
-            "Pairs that were refused, stores that could not be read or written, or were found deleted.",
+            "Invalid pairs, and stores that could not be read or written, or were deleted.",
             labels=("reason",),
         )
-        for reason, count in sorted(self._failures.items(), key=lambda one: one[0].value):
+        for reason, count in sorted(self._failures.items(), key=lambda item: item[0].value):
             failures.add_metric((reason.value,), count)
         yield failures
 
     def _shown(self) -> Iterator[tuple[str, x509.Certificate]]:
         if self.tls.leaf is not None:
-            yield "leaf", self.tls.leaf
+            yield "serving", self.tls.leaf
         if self.upkeep is not None and self.upkeep.ca is not None:
-            yield "authority", self.upkeep.ca
+            yield "ca", self.upkeep.ca
 
     def _publish(self, bundle: bytes) -> None:
         if not self.watched:
@@ -207,29 +208,29 @@ class Certificates:
             self.published.set()
             self.republished(bundle)
 
-    def _report_clients(self, notice: Report) -> None:
-        self._clients_state = notice.message if notice.failure else ""
-        self._log_and_count(notice)
+    def _report_clients(self, report: Report) -> None:
+        self._clients_state = report.message if report.failure else ""
+        self._log_and_count(report)
 
-    def _report(self, notice: Report) -> None:
-        if notice.kind is ReportKind.SERVED:
+    def _report(self, report: Report) -> None:
+        if report.kind is ReportKind.SERVED:
             if self._served_before:
-                self._rotations["leaf"] += 1
-                self._rotations["authority"] += notice.ca
+                self._rotations["serving"] += 1
+                self._rotations["ca"] += report.ca
             self._served_before, self._state = True, ""
-        elif notice.kind is ReportKind.RECOVERED:
+        elif report.kind is ReportKind.RECOVERED:
             self._state = ""
-        elif notice.failure or notice.kind is ReportKind.WAITING:
-            self._state = notice.message
-        self._log_and_count(notice)
+        elif report.failure or report.kind is ReportKind.WAITING:
+            self._state = report.message
+        self._log_and_count(report)
 
-    def _log_and_count(self, notice: Report) -> None:
-        counted = notice.kind in COUNTED
-        log = self._log.error if notice.failure else self._log.warning if counted else self._log.info
-        log("certificates", kind=notice.kind.value, message=notice.message)
+    def _log_and_count(self, report: Report) -> None:
+        counted = report.kind in COUNTED
+        log = self._log.error if report.failure else self._log.warning if counted else self._log.info
+        log("certificates", kind=report.kind.value, message=report.message)
         if counted:
-            self._failures[notice.kind] += 1
-            self.troubled(notice)
+            self._failures[report.kind] += 1
+            self.troubled(report)
 
     async def _remind(self) -> None:
         while True:
@@ -239,12 +240,17 @@ class Certificates:
     def remind(self, now: dt.datetime) -> None:
         """Warn once a day of each certificate that expires soon."""
         shown = list(self._shown())
-        self._reminded = {one: self._reminded[one] for _, one in shown if one in self._reminded}
-        for kind, one in shown:
-            begin, end = one.not_valid_before_utc, one.not_valid_after_utc
+        certificates = [certificate for _, certificate in shown]
+        self._reminded = {
+            certificate: when for certificate, when in self._reminded.items() if certificate in certificates
+        }
+        for kind, certificate in shown:
+            begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
             near = now > end - min(WARNED, (end - begin) * WARNED_LIFE)
-            if near and (one not in self._reminded or now - self._reminded[one] >= dt.timedelta(days=1)):
-                self._reminded[one] = now
+            if near and (
+                certificate not in self._reminded or now - self._reminded[certificate] >= dt.timedelta(days=1)
+            ):
+                self._reminded[certificate] = now
                 self._log.warning("certificate_ending", kind=kind, until=end.isoformat(), days=(end - now).days)
 
 

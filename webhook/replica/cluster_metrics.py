@@ -24,7 +24,7 @@ def policy_metrics(verdicts: Iterable[Verdict], lost: int) -> Iterator[Metric]:
     """The ConfigMaps whose documents are in force, and the number of those that vanished."""
     accepted = GaugeMetricFamily(
         "vgpu_webhook_config_map_accepted",
-        "1 where the document in a ConfigMap is in force, 0 where it was rejected.",
+        "1 if the document in a ConfigMap is in force, 0 if it was rejected.",
         labels=("config_map",),
     )
     for verdict in verdicts:
@@ -32,17 +32,17 @@ def policy_metrics(verdicts: Iterable[Verdict], lost: int) -> Iterator[Metric]:
     yield accepted
     yield GaugeMetricFamily(
         "vgpu_webhook_config_maps_lost",
-        "ConfigMaps that vanished without anybody's act, of which the last good document is still in force.",
+        "ConfigMaps that vanished without a deletion; their last good documents stay in force.",
         value=lost,
     )
 
 
-def doubt_metric(doubts: Doubts) -> Metric:
-    """The calls that contradicted what was known of their namespace."""
+def recheck_metric(doubts: Doubts) -> Metric:
+    """The calls for namespaces that were known as not opted in."""
     metric = CounterMetricFamily(
-        "vgpu_webhook_namespace_doubts",
-        "Calls for namespaces that were known as not opted in, by what the API server said then.",
-        labels=("found",),
+        "vgpu_webhook_namespace_rechecks",
+        "Calls for namespaces that were known as not opted in, by what the API server reported then.",
+        labels=("result",),
     )
     metric.add_metric(("stale",), doubts.stale)
     metric.add_metric(("confirmed",), doubts.confirmed)
@@ -62,7 +62,7 @@ def registration_metrics(reconciler: Reconciler) -> Iterator[Metric]:
     yield repairs
     desired = GaugeMetricFamily(
         "vgpu_webhook_configuration_as_desired",
-        "1 where the webhook configuration in the cluster has every pod treated that the policy is for.",
+        "1 if the webhook configuration sends every pod here that the policy is for.",
     )
     if reconciler.as_desired is not None:
         desired.add_metric((), float(reconciler.as_desired))

@@ -28,7 +28,7 @@ from webhook.replica.start import (
     started,
 )
 
-AUTHORITY: Final = "vgpu-webhook CA"
+CA_NAME: Final = "vgpu-webhook CA"
 NAME: Final = "vgpu-webhook"
 """The default name of a release's Service and ClusterRole."""
 
@@ -45,7 +45,7 @@ class ClusterOptions:
 
 
 def serve_clustered(
-    options: Options, where: ClusterOptions, material: CertificateOptions, log_level: str, announce: Announce
+    options: Options, where: ClusterOptions, certificate_options: CertificateOptions, log_level: str, announce: Announce
 ) -> None:
     """Serve until the process is to end.
 
@@ -56,22 +56,24 @@ def serve_clustered(
     release_namespace = where.release_namespace or own or RELEASE_NAMESPACE
     address = _address(where, own)
     mode = Mode(where.registration)
-    place = Place(release_namespace, Site(address, b"", release_namespace, material.inject_ca_from), mode, NAME)
+    place = Place(
+        release_namespace, Site(address, b"", release_namespace, certificate_options.inject_ca_from), mode, NAME
+    )
     # With a provided pair and no webhook configuration to maintain, whoever provides them has to make them match.
-    watched = material.certificate_dir is None or mode is not Mode.OFF
+    watched = certificate_options.certificate_dir is None or mode is not Mode.OFF
     log = logger(log_level)
-    certificates = certificates_of(material, log, watched=watched)
+    certificates = certificates_of(certificate_options, log, watched=watched)
 
     async def work() -> None:
         secret, trusted = None, ""
-        if material.certificate_dir is not None:
-            directory = Directory(material.certificate_dir)
-            certificates.follow(directory, [_called(address), *material.extra_names], trusting=not watched)
+        if certificate_options.certificate_dir is not None:
+            directory = Directory(certificate_options.certificate_dir)
+            certificates.follow(directory, [_called(address), *certificate_options.extra_names], trusting=not watched)
             trusted = str(directory.path / BUNDLE)
-        elif material.state_dir is not None:
-            directory = Directory(material.state_dir)
-            names = [*_names(address, material.cluster_domain), *names_of(options.listen)]
-            certificates.keep(directory, material.rules(AUTHORITY, names))
+        elif certificate_options.state_dir is not None:
+            directory = Directory(certificate_options.state_dir)
+            names = [*_names(address, certificate_options.cluster_domain), *names_of(options.listen)]
+            certificates.keep(directory, certificate_options.rules(CA_NAME, names))
             await started(certificates)
             trusted = str(directory.path / BUNDLE)
         try:
@@ -82,8 +84,8 @@ def serve_clustered(
             if certificates.upkeep is None:
                 secret = SecretStore(api, release_namespace, SECRET, log, owner=NAME)
                 # The same on all replicas: with the name of a machine, each would make a certificate of its own.
-                names = [*_names(address, material.cluster_domain), *LOOPBACK]
-                certificates.keep(secret, material.rules(AUTHORITY, names))
+                names = [*_names(address, certificate_options.cluster_domain), *LOOPBACK]
+                certificates.keep(secret, certificate_options.rules(CA_NAME, names))
                 trusted = f"{BUNDLE} of the {secret.place}"
             cluster = InCluster(api, place, log, certificates, secret)
             service = Service(decide, cluster.current, cluster, "baseline", certificates, log, cluster=cluster)

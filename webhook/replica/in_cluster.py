@@ -1,6 +1,6 @@
-"""The cluster around a server: what it follows there, and the webhook configuration that it reconciles.
+"""The cluster around a server: the objects that it follows, and the webhook configuration that it reconciles.
 
-After the first complete read, no review depends on the cluster's availability: what was last known stays in force.
+After the first complete read, no review depends on the cluster's availability: the last known state stays in force.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.patch import slots
 from webhook.pod import Pod
 from webhook.replica.certificates import Certificates
-from webhook.replica.cluster_metrics import doubt_metric, policy_metrics, registration_metrics, watch_metrics
+from webhook.replica.cluster_metrics import policy_metrics, recheck_metric, registration_metrics, watch_metrics
 from webhook.server.logs import Throttle
 from webhook.server.mutate import Current, NotNowError
 
@@ -43,11 +43,11 @@ REGISTRATION: Final = Subject("admissionregistration.k8s.io/v1", "MutatingWebhoo
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where this replica is, and what it maintains there.
+    """The installation that a replica belongs to.
 
     Attributes:
-        release_namespace: the webhook's own, with the ConfigMaps of the policy.
-        site: how API servers reach it.
+        release_namespace: the webhook's own namespace, with the ConfigMaps of the policy.
+        site: how API servers reach the webhook.
         registration: who maintains the webhook configuration.
         owner: the ClusterRole of the release, if there is one: it owns the webhook configuration.
     """
@@ -74,14 +74,14 @@ class InCluster:
         self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
         self._doubts = Doubts(self._namespaces.ask)
         self._stale_lines = Throttle(1, 60.0)
-        # Only selectors that we keep ourselves are known to choose by labels.
-        self._chosen = place.registration is Mode.MANAGED
+        # Selectors that another system maintains may not select by labels.
+        self._managed = place.registration is Mode.MANAGED
         self._live = LivePolicy(
             api,
             place.release_namespace,
             log,
             in_force=self._in_force,
-            told=self._told,
+            report=self._report_verdicts,
             notice=lambda subject, reason, message: self._notices.put_nowait((subject, reason, message)),
             owner=place.owner,
         )
@@ -91,7 +91,7 @@ class InCluster:
             api,
             self._site,
             desired_from(builtin),
-            self._tell,
+            self._report_registration,
             mode=place.registration,
             owner=place.owner,
             sure=certificates.sure,
@@ -99,7 +99,7 @@ class InCluster:
             serving=lambda: certificates.failure() is None,
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
-        self._keeps_none = place.registration is Mode.OFF
+        self._off = place.registration is Mode.OFF
         self._certificates = certificates
         self._secret = secret
         certificates.republished = self._republished
@@ -127,7 +127,7 @@ class InCluster:
             tasks.create_task(self._write_events())
             await self.synced()
             await self._certificates.published.wait()
-            if not self._keeps_none:
+            if not self._off:
                 tasks.create_task(self._registrar.run())
                 await self._certificates.served()
                 self._registrar.check()
@@ -173,11 +173,11 @@ class InCluster:
         try:
             found = _namespace(await self._doubts.ask(namespace.name, lambda view: not self.doubted(_namespace(view))))
         except DoubtsError as error:
-            if self._chosen:
+            if self._managed:
                 raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
             return namespace
-        if not self.doubted(found) and (left_out := self._stale_lines.passes(namespace.name)) is not None:
-            self._log.warning("namespace_stale", namespace=namespace.name, left_out=left_out)
+        if not self.doubted(found) and (suppressed := self._stale_lines.passes(namespace.name)) is not None:
+            self._log.warning("namespace_stale", namespace=namespace.name, suppressed=suppressed)
         return found
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
@@ -204,13 +204,13 @@ class InCluster:
         """What is followed, for Prometheus."""
         yield from watch_metrics(self._ages())
         yield from policy_metrics(self._verdicts, len(self._live.lost))
-        yield doubt_metric(self._doubts)
-        if not self._keeps_none:
+        yield recheck_metric(self._doubts)
+        if not self._off:
             yield from registration_metrics(self._registrar)
 
     @property
     def _watches_registration(self) -> bool:
-        return not self._keeps_none or self._certificates.watched
+        return not self._off or self._certificates.watched
 
     def _namespaces_changed(self) -> None:
         self._registrar.namespaces_changed()
@@ -220,7 +220,7 @@ class InCluster:
         self._registrar.check()
 
     async def _first_look(self) -> None:
-        """That there is no webhook configuration is no change that anybody would be told of."""
+        """Note the webhook configuration at first: the watch reports no change if there is none."""
         await self._registrations.synced.wait()
         self._certificates.observe(bundles_in(self._registrations))
 
@@ -242,10 +242,10 @@ class InCluster:
         self._reach = matched_names_of(policy)
         self._registrar.adopt(desired_from(policy))
 
-    def _told(self, verdicts: Sequence[Verdict]) -> None:
+    def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:
         self._verdicts = tuple(verdicts)
 
-    def _tell(self, notice: Report) -> None:
+    def _report_registration(self, notice: Report) -> None:
         log = self._log.warning if notice.warning else self._log.info
         log("registration", kind=notice.kind.value, message=notice.message)
         if notice.warning:

@@ -1,4 +1,4 @@
-"""A server from its parts, from the first socket to the end of the process."""
+"""Assembles a server, and runs it from the first socket to the end of the process."""
 
 import asyncio
 import signal
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
     from webhook.replica.in_cluster import InCluster
 
 DRAIN_GRACE: Final = 10.0
-"""Seconds for which a stopping replica goes on answering: what endpoints usually need to reach every node."""
+"""Seconds for which a stopping replica still answers: endpoint changes need that long to reach every node."""
 
 SWITCH_INTERVAL: Final = 0.0005
-"""Seconds after which a thread that compiles mappings lets the loop have its turn, a tenth of Python's default: a review
-has to wait for several turns (``benchmarks/compiling.py``)."""
+"""Seconds after which a thread that compiles mappings yields to the loop, a tenth of Python's default: a review waits for
+several of these intervals (``benchmarks/compiling.py``)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What may be set about a server."""
+    """The options of a server."""
 
     listen: Endpoint
     plain_listen: Endpoint
@@ -47,7 +47,7 @@ class Options:
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """What a server serves: the engine, what it decides by, and what it shows and tells."""
+    """The parts of a server: the engine and its input, certificates, and the log."""
 
     decide: Decide
     current: Current
@@ -62,7 +62,7 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Addresses:
-    """Where a server listens."""
+    """The endpoints of a server."""
 
     mutate: Endpoint
     plain: Endpoint
@@ -72,15 +72,15 @@ class Addresses:
 
 
 Announce: TypeAlias = Callable[[Addresses, str], None]
-"""Told once reviews are answered: where, and the place of what clients have to trust."""
+"""Called once reviews are answered, with the addresses and the place of the CAs that clients have to trust."""
 
 
 @asynccontextmanager
 async def running(service: Service, options: Options) -> AsyncIterator[Addresses]:
-    """A server that listens, without signals or drain: for `serve`, and for tests.
+    """Run a listening server, without signals or drain: for `serve`, and for tests.
 
     Raises:
-        OSError: an endpoint is not to be had.
+        OSError: an endpoint is not available.
     """
     metrics = Metrics(service.in_flight)
     certificates = service.certificates
@@ -116,7 +116,7 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
     callers = {"reviews": Watchdog(limits, limits.connections), "plain": Watchdog(limits, limits.plain_connections)}
     metrics.also(lambda: connection_metrics(callers))
     metrics.also(log_metric)
-    # Reviews first: whoever finds the plain port open finds the other one open, too.
+    # Reviews first: once the plain port is open, the other one is open, too.
     async with (
         listening(
             reviews,
@@ -134,11 +134,11 @@ async def running(service: Service, options: Options) -> AsyncIterator[Addresses
 async def serve(service: Service, options: Options, announce: Callable[[Addresses], None]) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
-    SIGTERM comes from a kubelet: other replicas take over within the grace. SIGINT comes from a keyboard, where nobody
-    takes over and somebody waits: no grace. Nor is there one for the second signal, whichever it is.
+    SIGTERM comes from a kubelet: other replicas take over within the grace period. SIGINT comes from a keyboard, where
+    no replica takes over and a person waits: it skips the grace period, and so does any second signal.
 
     Raises:
-        OSError: an endpoint is not to be had.
+        OSError: an endpoint is not available.
     """
     loop = asyncio.get_running_loop()
     sys.setswitchinterval(SWITCH_INTERVAL)
@@ -161,7 +161,7 @@ async def serve(service: Service, options: Options, announce: Callable[[Addresse
 
 @asynccontextmanager
 async def _following(service: Service) -> AsyncIterator[None]:
-    """Keeps up with the cluster and the certificate in the meantime; an error of ours is told, and ends the server."""
+    """Follow the cluster and renew the certificate meanwhile; an unexpected error is logged, and ends the server."""
 
     def ended(task: asyncio.Task[None]) -> None:
         error = None if task.cancelled() else task.exception()
@@ -170,7 +170,7 @@ async def _following(service: Service) -> AsyncIterator[None]:
             service.lifecycle.stop()
 
     work = [service.certificates.run(), *([] if service.cluster is None else [service.cluster.run()])]
-    tasks = [asyncio.create_task(one) for one in work]
+    tasks = [asyncio.create_task(coroutine) for coroutine in work]
     for task in tasks:
         task.add_done_callback(ended)
     try:
@@ -182,7 +182,7 @@ async def _following(service: Service) -> AsyncIterator[None]:
 
 
 async def _ready(service: Service) -> bool:
-    """Returns once reviews can be answered, or (False) once somebody wants the server to end."""
+    """Return once reviews can be answered, or (False) once the server is to end."""
 
     async def answered() -> None:
         await service.certificates.served()

@@ -1,4 +1,4 @@
-"""``serve --standalone``: without a cluster, from files."""
+"""``serve --standalone``: serves without a cluster, from files."""
 
 from pathlib import Path
 from typing import Final
@@ -12,7 +12,7 @@ from webhook.replica.start import CertificateOptions, certificates_of, logger, n
 from webhook.server.mutate import Current
 from webhook.server.namespaces import Described
 
-AUTHORITY: Final = "vgpu-webhook standalone CA"
+CA_NAME: Final = "vgpu-webhook standalone CA"
 STATE_DIR: Final = ".vgpu-webhook"
 """The default folder of the CA and the certificate."""
 
@@ -21,7 +21,7 @@ def serve_standalone(
     options: Options,
     policy: Policy,
     namespaces: Described,
-    material: CertificateOptions,
+    certificate_options: CertificateOptions,
     log_level: str,
     *,
     announce: Announce,
@@ -30,24 +30,24 @@ def serve_standalone(
 
     Args:
         options: of the server.
-        policy: by which pods are decided.
-        namespaces: that are known.
-        material: what is shown to callers.
-        log_level: of the log.
+        policy: decides about pods.
+        namespaces: the known ones.
+        certificate_options: the options about certificates.
+        log_level: a key of `webhook.server.logs.LEVELS`.
         announce: called once reviews are answered.
 
     Raises:
-        StartError: the certificate cannot be used, or an endpoint is not to be had.
+        StartError: the certificate cannot be used, or an endpoint is not available.
     """
-    directory = Directory(material.certificate_dir or material.state_dir or Path(STATE_DIR))
+    directory = Directory(certificate_options.certificate_dir or certificate_options.state_dir or Path(STATE_DIR))
     log = logger(log_level)
-    certificates = certificates_of(material, log)
+    certificates = certificates_of(certificate_options, log)
 
     async def work() -> None:
-        if material.certificate_dir is not None:
-            certificates.follow(directory, material.extra_names, trusting=True)
+        if certificate_options.certificate_dir is not None:
+            certificates.follow(directory, certificate_options.extra_names, trusting=True)
         else:
-            certificates.keep(directory, material.rules(AUTHORITY, names_of(options.listen)))
+            certificates.keep(directory, certificate_options.rules(CA_NAME, names_of(options.listen)))
         await started(certificates)
         service = Service(
             decide=decide,

@@ -1,4 +1,4 @@
-"""What serving with and without a cluster have in common: certificates, log, and the main loop."""
+"""The common part of serving with and without a cluster: certificates, log, and the main loop."""
 
 import asyncio
 import datetime as dt
@@ -36,38 +36,38 @@ _HOST_NAME: Final = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,6
 
 @dataclass(frozen=True, slots=True)
 class CertificateOptions:
-    """The options that say what is shown to callers.
+    """The options about certificates.
 
     Attributes:
-        state_dir: where a CA of its own and serving certificate are kept; None: where they usually are.
-        certificate_dir: where somebody else keeps a pair.
-        settle: seconds in which all callers have learnt of a CA.
-        leaf_days: for how long a serving certificate is valid.
-        extra_names: DNS names and IP addresses, besides those that are known.
-        cluster_domain: of the cluster's Services.
-        client_ca_file: the CAs of callers, who then have to show a certificate.
-        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose CAs it fills in itself.
+        state_dir: the folder of the server's own CA and serving certificate; None: the default place.
+        certificate_dir: the folder of a provided pair.
+        settle: seconds within which all callers have learned of a CA.
+        certificate_days: how long a serving certificate is valid.
+        extra_names: additional DNS names and IP addresses.
+        cluster_domain: the domain of the cluster's Services.
+        client_ca_file: the CAs of client certificates, which callers then have to present.
+        inject_ca_from: ``NAMESPACE/NAME`` of cert-manager's Certificate, whose CAs cert-manager itself injects.
     """
 
     state_dir: Path | None = None
     certificate_dir: Path | None = None
     settle: float = SETTLE
-    leaf_days: int = LEAF_LIFE.days
+    certificate_days: int = LEAF_LIFE.days
     extra_names: tuple[str, ...] = ()
     cluster_domain: str = CLUSTER_DOMAIN
     client_ca_file: Path | None = None
     inject_ca_from: str | None = None
 
-    def rules(self, authority: str, names: Iterable[str]) -> Rules:
-        """What our own certificates are made like."""
-        life = dt.timedelta(days=self.leaf_days)
-        return Rules(authority, tuple(dict.fromkeys([*names, *self.extra_names])), life)
+    def rules(self, ca: str, names: Iterable[str]) -> Rules:
+        """Return the rules for the server's own certificates, under a CA of this name."""
+        life = dt.timedelta(days=self.certificate_days)
+        return Rules(ca, tuple(dict.fromkeys([*names, *self.extra_names])), life)
 
-    def checked(self) -> None:
+    def check(self) -> None:
         """Check that the options are valid.
 
         Raises:
-            StartError: options that exclude each other, a name that is none, a number of that kind.
+            StartError: options exclude each other, or a value is invalid.
         """
         if self.state_dir is not None and self.certificate_dir is not None:
             raise StartError("--state-dir and --certificate-dir exclude each other: use one of them")
@@ -80,34 +80,32 @@ class CertificateOptions:
             raise StartError(f"--inject-ca-from {self.inject_ca_from}: write NAMESPACE/NAME of a Certificate")
 
 
-def certificates_of(
-    material: CertificateOptions, log: "FilteringBoundLogger", *, watched: bool = False
-) -> Certificates:
-    """Certificates that nobody keeps up yet, but for the CAs of callers; `watched` as for `Certificates`.
+def certificates_of(options: CertificateOptions, log: "FilteringBoundLogger", *, watched: bool = False) -> Certificates:
+    """Make certificates without a source yet, except for client CAs; `watched` as for `Certificates`.
 
     Raises:
-        StartError: the file of the CAs of callers cannot be used.
+        StartError: the file of client CAs cannot be used.
     """
-    file = material.client_ca_file
+    file = options.client_ca_file
     try:
         tls = Serving(None if file is None else file.read_bytes())
     except OSError as error:
         raise StartError(f"--client-ca-file {file}: {error.strerror}") from error
     except CertificateError as error:
         raise StartError(f"--client-ca-file {file}: {error}") from error
-    certificates = Certificates(tls, log, settle=material.settle, watched=watched)
+    certificates = Certificates(tls, log, settle=options.settle, watched=watched)
     if file is not None:
         certificates.follow_clients(file)
     return certificates
 
 
 async def started(certificates: Certificates) -> None:
-    """Read a directory for the first time, so that its problems end the start.
+    """Read a directory for the first time, so that its problems end the program.
 
     Raises:
-        StartError: it cannot be used, or what is in it.
+        StartError: the directory or its content cannot be used.
     """
-    assert certificates.upkeep is not None  # noqa: S101  (it has just been told what to keep)
+    assert certificates.upkeep is not None  # noqa: S101  (set by the caller)
     try:
         await certificates.upkeep.start()
     except CertificateError as error:
@@ -115,7 +113,7 @@ async def started(certificates: Certificates) -> None:
 
 
 def logger(level: str) -> "FilteringBoundLogger":
-    """JSON lines on stderr, for this program and for the libraries under it."""
+    """Make a logger of JSON lines on stderr, for this program and its libraries."""
     log = logs.make_logger(level, sys.stderr.buffer)
     logs.take_over(log)
     return log
@@ -125,7 +123,7 @@ def run_to_end(work: Awaitable[None]) -> None:
     """Run until the work ends.
 
     Raises:
-        StartError: an endpoint is not to be had.
+        StartError: an endpoint is not available.
     """
 
     async def main() -> None:
@@ -138,7 +136,7 @@ def run_to_end(work: Awaitable[None]) -> None:
 
 
 def names_of(listen: "Endpoint") -> list[str]:
-    """The names under which a server on this machine can be called."""
+    """The names by which clients can call a server on this machine."""
     names = [*LOOPBACK, socket.gethostname(), listen.host or ""]
     return list(dict.fromkeys(filter(can_be_called, names)))
 

@@ -14,19 +14,18 @@ async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFligh
     """Read the whole body of a JSON request; it then counts among those in flight.
 
     Raises:
-        HttpError: not JSON (415), too large (413), too slow (408), broken off (400), or more than fits beside the other
-            bodies (503).
+        HttpError: not JSON (415), too large (413), too slow (408), incomplete (400), or too many bodies at once (503).
     """
     headers = request.headers
     media_type = headers.get("Content-Type", "")
     if media_type != JSON and media_type.partition(";")[0].strip().lower() != JSON:
         raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, f"the content type must be {JSON}")
     if "Content-Encoding" in headers:
-        # The API server never compresses, and what is small on the wire need not be small here.
-        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "a compressed body is not taken")
+        # The API server never compresses, and a small compressed body may need much memory.
+        raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported")
     content = request.content
     if content.is_eof():
-        # Nearly always: it came together with the headers.
+        # Nearly always: the body arrived together with the headers.
         body = content.read_nowait()
         if len(body) > limits.body:
             raise _too_large(limits)
@@ -58,7 +57,7 @@ async def _read_slowly(request: web.BaseRequest, limits: Limits, in_flight: InFl
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many large requests at once", RETRY_AFTER) from None
         raise HttpError(HTTPStatus.REQUEST_TIMEOUT, f"the body took longer than {limits.body_time:g} s") from None
     except (web.RequestPayloadError, ConnectionError):
-        raise HttpError(HTTPStatus.BAD_REQUEST, "the body broke off") from None
+        raise HttpError(HTTPStatus.BAD_REQUEST, "the body is incomplete") from None
     finally:
         in_flight.end(reading)
         if watch is not None:

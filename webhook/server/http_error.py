@@ -16,8 +16,8 @@ JSON: Final = "application/json"
 NO_HEADERS: Final[Mapping[str, str]] = MappingProxyType({})
 
 RETRY_AFTER: Final = MappingProxyType({"Retry-After": "1"})
-"""The API server repeats a call that is refused with this header, within the time it has for the call, and with the
-connection closed it comes out at a sibling. Only for what a sibling would do better: it repeats a 500 with it, too."""
+"""The API server repeats a call that is answered with this header, within the time limit of the call, and, because the
+connection is closed, at another replica. Only for errors that another replica may not have: it repeats a 500 with it, too."""
 
 _REASONS: Final = {
     HTTPStatus.BAD_REQUEST: "BadRequest",
@@ -41,9 +41,9 @@ class HttpError(Exception):
         super().__init__(message)
 
 
-def error_response(refusal: HttpError) -> web.Response:
+def error_response(error: HttpError) -> web.Response:
     """The response for an error."""
-    status = refusal.status
+    status = error.status
     body = msgspec.json.encode(
         {
             "apiVersion": "v1",
@@ -51,10 +51,10 @@ def error_response(refusal: HttpError) -> web.Response:
             "status": "Failure",
             "code": status.value,
             "reason": _REASONS[status],
-            "message": refusal.message,
+            "message": error.message,
         }
     )
-    response = web.Response(status=status, body=body, headers={"Content-Type": JSON, **refusal.headers})
+    response = web.Response(status=status, body=body, headers={"Content-Type": JSON, **error.headers})
     if status is HTTPStatus.SERVICE_UNAVAILABLE:
         response.force_close()
     return response

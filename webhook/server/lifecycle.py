@@ -15,8 +15,8 @@ class Phase(enum.Enum):
 
     SERVING = "serving"
     DRAINING = "draining"
-    """Not ready anymore. Reviews are answered, but each answer closes its connection, until endpoints have caught up."""
-    REFUSING = "refusing"
+    """Not ready. Reviews are answered, and each answer closes its connection, until endpoints are updated."""
+    STOPPING = "stopping"
     """Reviews are answered with a 503, after which the API server retries elsewhere."""
 
 
@@ -25,18 +25,18 @@ class Lifecycle:
     """The phase of a server, and requests to end it."""
 
     phase: Phase = Phase.SERVING
-    _asked: asyncio.Event = field(default_factory=asyncio.Event)
+    _requested: asyncio.Event = field(default_factory=asyncio.Event)
     _hurried: asyncio.Event = field(default_factory=asyncio.Event)
 
     def stop(self, *, hurry: bool = False) -> None:
         """Request the end of the server; the second request, or one in a hurry, skips the grace period."""
-        if hurry or self._asked.is_set():
+        if hurry or self._requested.is_set():
             self._hurried.set()
-        self._asked.set()
+        self._requested.set()
 
     async def wait(self) -> None:
         """Return once the end was requested."""
-        await self._asked.wait()
+        await self._requested.wait()
 
     async def drain(self, *, grace: float, in_flight: InFlight, limits: Limits, log: FilteringBoundLogger) -> None:
         """Go through the phases; return when nothing is in flight, or the time for it is over."""
@@ -45,8 +45,8 @@ class Lifecycle:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(grace):
                 await self._hurried.wait()
-        self.phase = Phase.REFUSING
-        log.info("refusing", in_flight=in_flight.reviews)
+        self.phase = Phase.STOPPING
+        log.info("stopping", in_flight=in_flight.reviews)
         await asyncio.sleep(limits.refuse_time)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limits.shutdown_time):

@@ -1,4 +1,4 @@
-"""A listening socket with aiohttp behind it, and everything aiohttp's own sites have no setting for."""
+"""Listening sockets for aiohttp, with what aiohttp's own sites have no settings for."""
 
 import asyncio
 import contextlib
@@ -18,24 +18,24 @@ from webhook.server.protocol import Protocol
 from webhook.server.watchdog import Watch, Watchdog
 
 TLS_BUFFER: Final = 64 * 1024
-"""Bytes that a connection keeps to decrypt into. asyncio takes 256 KiB and has no setting; an API server opens a connection
-for each review in flight, and hundreds of them would fill a replica's memory with buffers."""
+"""Bytes of a connection's decryption buffer. asyncio uses 256 KiB and has no setting; an API server opens a connection for
+each review in flight, and the buffers of hundreds of them would fill a replica's memory."""
 
 BACKLOG: Final = 1024
-"""Connections that the kernel holds for us; beyond it it drops them, and a client tries again a second later."""
+"""Connections that the kernel queues; it drops further ones, and their clients try again a second later."""
 
 EXHAUSTED: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""What an accept fails with for want of something; until there is some it fails again at once."""
+"""The errors of an accept without resources; until there are some, every accept fails at once."""
 
 PAUSE: Final = 0.1
-"""Seconds until then; meanwhile a connection that was waited for is closed."""
+"""Seconds between such accepts; meanwhile a connection that kept the server waiting is closed."""
 
 Handler: TypeAlias = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 @dataclass(frozen=True, slots=True)
 class Endpoint:
-    """Where to listen: an address, or None for all of them, and a port, or 0 for a free one."""
+    """An address to listen on, or None for all of them, and a port, or 0 for a free one."""
 
     host: str | None
     port: int
@@ -70,22 +70,22 @@ async def listening(
     server = web.Server(handler)
     runner = web.ServerRunner(server, shutdown_timeout=watchdog.limits.shutdown_time)
     await runner.setup()
-    door = _Door(server, watchdog, log, context)
-    work = [asyncio.create_task(one) for one in (watchdog.run(), *map(door.accept, sockets))]
+    acceptor = _Acceptor(server, watchdog, log, context)
+    work = [asyncio.create_task(coroutine) for coroutine in (watchdog.run(), *map(acceptor.accept, sockets))]
     try:
         yield Endpoint(endpoint.host, sockets[0].getsockname()[1])
     finally:
         for task in work:
             task.cancel()
         await asyncio.gather(*work, return_exceptions=True)
-        for one in sockets:
-            one.close()
+        for listener in sockets:
+            listener.close()
         await runner.cleanup()
         watchdog.abort()
 
 
 def _bound(endpoint: Endpoint, *, reuse_port: bool) -> list[socket.socket]:
-    """Sockets that listen, one for each address; one for all of them if the system has such."""
+    """Open a listening socket for each address, or a single dual-stack one if the system supports it."""
     if endpoint.host is None and socket.has_dualstack_ipv6():
         addresses = [(socket.AF_INET6, ("", endpoint.port))]
     else:
@@ -101,14 +101,14 @@ def _bound(endpoint: Endpoint, *, reuse_port: bool) -> list[socket.socket]:
             made.settimeout(0)
             sockets.append(made)
     except OSError:
-        for one in sockets:
-            one.close()
+        for listener in sockets:
+            listener.close()
         raise
     return sockets
 
 
-class _Door:
-    """Accepts connections. asyncio's own servers accept all of them, and log every one that lacks a descriptor."""
+class _Acceptor:
+    """Accepts connections; asyncio's own servers have no limit, and log each failure for lack of a descriptor."""
 
     def __init__(
         self, server: web.Server, watchdog: Watchdog, log: FilteringBoundLogger, context: ssl.SSLContext | None
@@ -126,9 +126,9 @@ class _Door:
             try:
                 connection, _ = await loop.sock_accept(listener)
             except OSError as error:
-                # Any other is of a connection that has ended before it was let in.
+                # Other errors concern a connection that ended before it was accepted.
                 if error.errno in EXHAUSTED:
-                    self._tell(error)
+                    self._log_exhaustion(error)
                     self._watchdog.make_room()
                     await asyncio.sleep(PAUSE)
                 continue
@@ -137,7 +137,7 @@ class _Door:
                 connection.close()
             else:
                 watch.handshake = loop.create_task(self._open(connection, watch))
-            # The next one may be there already: those that are in get their turn between.
+            # The next connection may already be waiting: let the accepted ones run in between.
             await asyncio.sleep(0)
 
     async def _open(self, connection: socket.socket, watch: Watch) -> None:
@@ -152,25 +152,27 @@ class _Door:
             )
         except (OSError, asyncio.CancelledError) as error:
             if isinstance(error, OSError):
-                self._watchdog.refuse(_why(error))
-            # Its frames hold what holds it: a tenth of a MiB that would wait for the collector, with few objects to call it.
+                self._watchdog.count_failure(_why(error))
+            # Breaks a reference cycle of 0.1 MiB, which would stay until the garbage collector runs.
             error.__traceback__ = None
         finally:
             watch.handshake = None
             if not watch.is_open:
                 self._watchdog.forget(watch)
 
-    def _tell(self, error: OSError) -> None:
-        left_out = self._throttle.passes(error.errno)
-        if left_out is not None:
+    def _log_exhaustion(self, error: OSError) -> None:
+        suppressed = self._throttle.passes(error.errno)
+        if suppressed is not None:
             name = errno.errorcode.get(error.errno or 0, "")
-            self._log.warning("no_connection_accepted", error=name, connections=len(self._watchdog), before=left_out)
+            self._log.warning(
+                "no_connection_accepted", error=name, connections=len(self._watchdog), suppressed=suppressed
+            )
 
 
 def _why(error: OSError) -> str:
     """Why a handshake failed: one of a few known values."""
     if not isinstance(error, ssl.SSLError):
-        return "broken_off"
+        return "aborted"
     match error.reason:
         case "PEER_DID_NOT_RETURN_A_CERTIFICATE":
             return "no_client_certificate"

@@ -19,24 +19,24 @@ LEVELS: Final = {"debug": logging.DEBUG, "info": logging.INFO, "warning": loggin
 
 MINUTE: Final = 60.0
 MAX_KINDS: Final = 256
-"""Kinds of lines that are counted: libraries have few, and a text that varies is to fill nothing."""
+"""Maximum kinds of lines to count: libraries have few, and varying texts must not fill the memory."""
 MAX_MESSAGE: Final = 256
-"""Characters of a library's line."""
+"""Maximum characters of a library's message."""
 
 MAX_DENIALS: Final = 20
 """Denials that get a line of their own, each second; `vgpu_webhook_reviews_total` counts them all."""
 
 MAX_FRAMES: Final = 12
-"""Innermost places of an error that are told: enough to find it, bounded for an endless recursion."""
+"""Innermost frames of an error that are logged: enough to find it, bounded against endless recursion."""
 
 
 class Lines:
-    """Writes lines to a file. A line that cannot be written is only counted: pods are treated without a log, too.
+    """Writes lines to a file. A line that cannot be written is only counted, so that reviews continue without a log.
 
     The disk may be full, or the pipe closed.
 
     Attributes:
-        lost: lines that could not be written, of the whole process, which has one log.
+        lost: lines that could not be written, in the whole process, which has one log.
     """
 
     lost: ClassVar[int] = 0
@@ -45,7 +45,7 @@ class Lines:
         self._file = file
 
     def msg(self, line: bytes) -> None:
-        """Write a line, whatever its level."""
+        """Write a line of any level."""
         try:
             self._file.write(line + b"\n")
             self._file.flush()
@@ -56,7 +56,7 @@ class Lines:
 
 
 def make_logger(level: str, file: BinaryIO) -> FilteringBoundLogger:
-    """A logger that writes lines from `level` (a key of `LEVELS`) up to `file`."""
+    """Make a logger that writes lines of `level` (a key of `LEVELS`) and above to `file`."""
     logger: FilteringBoundLogger = structlog.wrap_logger(
         Lines(file),
         processors=[
@@ -66,7 +66,7 @@ def make_logger(level: str, file: BinaryIO) -> FilteringBoundLogger:
         ],
         wrapper_class=structlog.make_filtering_bound_logger(LEVELS[level]),
     )
-    # Bound: until then it is a stand-in that makes a new logger for each line, and for each that is not written.
+    # An unbound one is a proxy that makes a new logger for each line, also for those below the level.
     bound: FilteringBoundLogger = logger.bind()
     return bound
 
@@ -76,18 +76,18 @@ def _encode(event: dict[str, Any], **_: Any) -> bytes:
 
 
 def error_fields(error: BaseException) -> dict[str, Any]:
-    """What may be logged about an unforeseen error: its type, and where it happened, innermost last."""
+    """The fields to log about an unexpected error: its type and its traceback, innermost last."""
     frames = traceback.extract_tb(error.__traceback__)[-MAX_FRAMES:]
-    return {"error": type(error).__name__, "where": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
+    return {"error": type(error).__name__, "traceback": [f"{f.filename}:{f.lineno} {f.name}" for f in frames]}
 
 
 @dataclass(slots=True)
 class Throttle:
-    """Lets `most` of one kind through in `seconds`, and counts the others.
+    """Passes at most `most` lines of one kind in `seconds`, and counts the others.
 
     Attributes:
-        most: of one kind.
-        seconds: from the first of them.
+        most: the maximum number of one kind.
+        seconds: the time from the first of them.
     """
 
     most: int
@@ -100,13 +100,13 @@ class Throttle:
         return len(self._kinds)
 
     def passes(self, kind: Hashable) -> int | None:
-        """None if this one is left out; else how many of its kind were, before it."""
+        """Count a line; None to suppress it, otherwise the number of its kind that were suppressed before."""
         now = self._now()
         since, count = self._kinds.get(kind, (now, 0))
         if now - since >= self.seconds:
-            left_out = max(0, count - self.most)
+            suppressed = max(0, count - self.most)
             self._kinds[kind] = (now, 1)
-            return left_out
+            return suppressed
         if len(self._kinds) >= MAX_KINDS and kind not in self._kinds:
             self._kinds.clear()
         self._kinds[kind] = (since, count + 1)
@@ -114,25 +114,25 @@ class Throttle:
 
 
 class Denials:
-    """Selects the denials that get a line, some a second; the number of the others is logged once a second."""
+    """Limits the lines about denials per second; the number of the others is logged once per second."""
 
     def __init__(self, log: FilteringBoundLogger) -> None:
         self._log = log
         self._throttle = Throttle(MAX_DENIALS, 1)
-        self._left_out = 0
+        self._suppressed = 0
 
     def passes(self) -> bool:
-        """Whether the next one gets a line."""
+        """Whether the next denial gets a line."""
         if self._throttle.passes(None) is not None:
             return True
-        if not self._left_out:
-            asyncio.get_running_loop().call_later(1, self._tell)
-        self._left_out += 1
+        if not self._suppressed:
+            asyncio.get_running_loop().call_later(1, self._log_suppressed)
+        self._suppressed += 1
         return False
 
-    def _tell(self) -> None:
-        self._log.info("denials_left_out", count=self._left_out)
-        self._left_out = 0
+    def _log_suppressed(self) -> None:
+        self._log.info("denials_suppressed", count=self._suppressed)
+        self._suppressed = 0
 
 
 class Standard(logging.Handler):
@@ -146,22 +146,22 @@ class Standard(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Write one record: its template without the arguments, which can be anything.
 
-        The event loop puts what it has to say into the first line, and into the others what it was about. The same line
-        is written once a minute, with the number of those that were not.
+        The event loop writes its message into the first line, and the objects concerned into the others. The same line is
+        written at most once a minute, with the number of suppressed ones.
         """
         message = str(record.msg).partition("\n")[0]
-        left_out = self._throttle.passes((record.name, record.levelno, message))
-        if left_out is None:
+        suppressed = self._throttle.passes((record.name, record.levelno, message))
+        if suppressed is None:
             return
         error = record.exc_info[1] if record.exc_info else None
         fields = {} if error is None else error_fields(error)
-        if left_out:
-            fields["before"] = left_out
+        if suppressed:
+            fields["suppressed"] = suppressed
         self._log.log(record.levelno, "library", logger=record.name, message=message[:MAX_MESSAGE], **fields)
 
 
 def take_over(log: FilteringBoundLogger) -> None:
-    """Send the warnings and errors of libraries to `log`; once, in a process of our own."""
+    """Send the warnings and errors of libraries to `log`; changes the root logger of the process."""
     root = logging.getLogger()
     root.handlers[:] = [Standard(log)]
     root.setLevel(logging.WARNING)

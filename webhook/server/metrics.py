@@ -1,4 +1,4 @@
-"""What is counted, for whoever is on call. Every label has few values, known beforehand; names are kept for good."""
+"""The metrics. Every label has few values, known beforehand; names never change."""
 
 import bisect
 import itertools
@@ -22,13 +22,13 @@ from webhook.server.logs import Lines
 from webhook.server.watchdog import Watchdog
 
 SECONDS: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5)
-"""A usual review takes a tenth of a millisecond; what is beyond 5 ms should not happen."""
+"""A usual review takes a tenth of a millisecond; more than 5 ms should not occur."""
 
 BYTES: Final = (2**10, 2**12, 2**13, 2**14, 2**15, 2**16, 2**18, 2**20, 2**22, 2**23)
-"""A usual review has 4 to 64 KiB; the limit lies below the last."""
+"""A usual review has 4 to 64 KiB; the limit is below the last bound."""
 
 Outcome: TypeAlias = Literal["patched", "untouched", "denied", "failed"]
-"""What became of a review."""
+"""The outcome of a review."""
 
 
 @dataclass(slots=True)
@@ -52,7 +52,7 @@ class _Distribution:
 
 @dataclass(slots=True)
 class _Count:
-    """Counted in place: to look a key up twice costs more, for enumerations hash in Python."""
+    """A counter that is changed in place: looking a key up twice costs more, since enumerations hash in Python."""
 
     reviews: int = 0
 
@@ -60,8 +60,8 @@ class _Count:
 class Metrics(Collector):
     """The metrics of one server, in a registry of their own.
 
-    They are plain numbers that are put into Prometheus' form when it asks. The library's counters take locks, and its
-    histograms search bucket by bucket: together 4 µs of a review that takes 60, and all of this is on one thread.
+    They are plain numbers, converted to Prometheus' format on request. The library's counters take locks, and its
+    histograms search bucket by bucket: together 4 µs of a review that takes 60, although everything runs in one thread.
     """
 
     def __init__(self, in_flight: InFlight) -> None:
@@ -71,7 +71,7 @@ class Metrics(Collector):
         self._seconds = _Distribution(SECONDS)
         self._bytes = _Distribution(BYTES)
         self._bugs = 0
-        self._refused: dict[int, int] = {}
+        self._http_errors: dict[int, int] = {}
         self._others: list[Callable[[], Iterator[Metric]]] = []
         self._registry = CollectorRegistry()
         self._registry.register(self)
@@ -92,26 +92,26 @@ class Metrics(Collector):
             self._notes[reason] = self._notes.get(reason, 0) + 1
 
     def bug(self) -> None:
-        """Count a failure of our own."""
+        """Count a review that failed because of a bug."""
         self._bugs += 1
 
-    def refused(self, status: int) -> None:
-        """Count a request that got no review for an answer."""
-        self._refused[status] = self._refused.get(status, 0) + 1
+    def http_error(self, status: int) -> None:
+        """Count a request that was answered with an HTTP error."""
+        self._http_errors[status] = self._http_errors.get(status, 0) + 1
 
     def also(self, others: Callable[[], Iterator[Metric]]) -> None:
-        """Show what somebody else counts, too."""
+        """Add metrics that another module counts."""
         self._others.append(others)
 
     def text(self) -> bytes:
-        """All of them in Prometheus' text format."""
+        """Format all metrics in Prometheus' text format."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:
-        """All of them, as the library wants them."""
+        """Yield all metrics, as the library requires."""
         reviews = CounterMetricFamily(
             "vgpu_webhook_reviews",
-            "Reviews by outcome, its reason (docs/codes.md) and the vendor in whose keys was asked.",
+            "Reviews by outcome, reason (docs/codes.md) and the vendor of the request.",
             labels=("outcome", "reason", "vendor"),
         )
         for (outcome, reason, vendor), count in self._reviews.items():
@@ -125,60 +125,58 @@ class Metrics(Collector):
         yield notes
         yield self._seconds.family("vgpu_webhook_review_seconds", "From the last byte of a review to its answer.")
         yield self._bytes.family("vgpu_webhook_body_bytes", "Sizes of reviews.")
-        yield CounterMetricFamily("vgpu_webhook_bugs", "Reviews that failed by our own fault.", value=self._bugs)
-        refused = CounterMetricFamily(
-            "vgpu_webhook_refused", "Requests that got no review for an answer.", labels=("status",)
+        yield CounterMetricFamily("vgpu_webhook_bugs", "Reviews that failed because of a bug.", value=self._bugs)
+        http_errors = CounterMetricFamily(
+            "vgpu_webhook_http_errors", "Requests that were answered with an HTTP error.", labels=("status",)
         )
-        for status, times in self._refused.items():
-            refused.add_metric((str(int(status)),), times)
-        yield refused
+        for status, times in self._http_errors.items():
+            http_errors.add_metric((str(int(status)),), times)
+        yield http_errors
         for others in self._others:
             yield from others()
         yield GaugeMetricFamily(
-            "vgpu_webhook_in_flight", "Reviews whose answer is not ready yet.", value=self._in_flight.reviews
+            "vgpu_webhook_in_flight", "Reviews that are not answered yet.", value=self._in_flight.reviews
         )
 
 
 def connection_metrics(callers: Mapping[str, Watchdog]) -> Iterator[Metric]:
-    """The connections of each listener, by its name."""
-    there = GaugeMetricFamily("vgpu_webhook_connections", "Connections that are open.", labels=("listener",))
-    most = GaugeMetricFamily("vgpu_webhook_connections_max", "Connections that there may be.", labels=("listener",))
+    """Yield the metrics of the connections, by the name of the listener."""
+    open_connections = GaugeMetricFamily("vgpu_webhook_connections", "Open connections.", labels=("listener",))
+    most = GaugeMetricFamily("vgpu_webhook_connections_max", "Maximum number of connections.", labels=("listener",))
     evicted = CounterMetricFamily(
-        "vgpu_webhook_connections_evicted", "Connections that were closed to make room.", labels=("listener",)
+        "vgpu_webhook_connections_evicted", "Connections that were closed in favor of new ones.", labels=("listener",)
     )
-    refused = CounterMetricFamily(
-        "vgpu_webhook_handshakes_refused", "Connections that never came to a request.", labels=("reason",)
-    )
+    failures = CounterMetricFamily("vgpu_webhook_handshake_failures", "Failed TLS handshakes.", labels=("reason",))
     for name, watchdog in callers.items():
-        there.add_metric((name,), len(watchdog))
+        open_connections.add_metric((name,), len(watchdog))
         most.add_metric((name,), watchdog.most)
         evicted.add_metric((name,), watchdog.evicted)
-        for why, times in watchdog.refused.items():
-            refused.add_metric((why,), times)
-    yield from (there, most, evicted, refused)
+        for why, times in watchdog.failures.items():
+            failures.add_metric((why,), times)
+    yield from (open_connections, most, evicted, failures)
 
 
 def ready_metric(*, ready: bool) -> Iterator[Metric]:
-    """Whether a server is ready, as ``/readyz`` says: a replica that runs, and refuses, is none to count on."""
-    yield GaugeMetricFamily("vgpu_webhook_ready", "1 where /readyz is 200, 0 elsewhere.", value=float(ready))
+    """Yield whether a server is ready, as ``/readyz`` reports: a process may run and answer nothing but 503."""
+    yield GaugeMetricFamily("vgpu_webhook_ready", "1 if /readyz is 200, otherwise 0.", value=float(ready))
 
 
 def outcome_of(decision: Decision) -> Outcome:
-    """The outcome that a decision counts as."""
+    """The outcome of a decision."""
     if not decision.allowed:
         return "denied"
     return "patched" if decision.patch_json else "untouched"
 
 
 def vendor_label(vendors: tuple[str, ...]) -> str:
-    """The one vendor, ``several``, or ``none``."""
+    """The label for vendors: the vendor, ``several``, or ``none``."""
     if len(vendors) == 1:
         return vendors[0]
     return "several" if vendors else "none"
 
 
 def log_metric() -> Iterator[Metric]:
-    """What the log lacks, which it cannot say itself."""
+    """Yield the number of lines missing in the log."""
     yield CounterMetricFamily(
         "vgpu_webhook_log_lines_lost",
         "Log lines that could not be written: a full disk, a closed pipe.",

@@ -1,6 +1,6 @@
-"""``POST /mutate``: a review goes in, its answer comes out.
+"""``POST /mutate``: answers a review.
 
-A bug of ours is a 500 and never a denial, so that the API server's ``failurePolicy`` decides what it means.
+A bug of the webhook is a 500 and never a denial, so that the API server's ``failurePolicy`` decides about the pod.
 """
 
 import secrets
@@ -30,52 +30,52 @@ from webhook.server.metrics import Metrics, Outcome, outcome_of, vendor_label
 Decide: TypeAlias = Callable[[Pod, Context, Policy], Decision]
 
 MAX_LOGGED: Final = 64
-"""Characters of a name from a review in a log line; a uid has 36."""
+"""Maximum characters of a name from a review in a log line; a uid has 36."""
 
 
 @dataclass(slots=True)
 class Current:
-    """The policy in force. It is replaced by one assignment, and a review looks at it once."""
+    """The policy in force. It is replaced by one assignment, and a review reads it once."""
 
     policy: Policy
 
 
 class NotNowError(Exception):
-    """A review cannot be answered now, but soon, or elsewhere: the API server should retry."""
+    """A review cannot be answered now, but soon or by another replica: the API server should retry."""
 
 
 class Namespaces(Protocol):
-    """Where namespaces are looked up; called for every pod, so it answers from memory."""
+    """Looks up namespaces; called for every pod, so it answers from memory."""
 
     def lookup(self, name: str) -> Namespace | None:
-        """The namespace of that name, None if it is not known."""
+        """Return a namespace, or None if it is unknown."""
         ...
 
     async def fetch(self, name: str) -> Namespace:
-        """A namespace that is not known.
+        """Request an unknown namespace.
 
         Raises:
-            NotNowError: it cannot be had now.
+            NotNowError: it is not available now.
         """
         ...
 
 
 class Peers(Protocol):
-    """What a replica in a cluster may have to wait for, or to leave to others."""
+    """The reasons for which a replica in a cluster has to wait, or to leave a review to other replicas."""
 
     def closed(self) -> str | None:
-        """Why no review can be answered yet, or None."""
+        """Why no review can be answered yet; None if reviews can be."""
         ...
 
     def doubted(self, namespace: Namespace) -> bool:
-        """Whether a call contradicts what is known of its namespace; called for every pod."""
+        """Whether a call contradicts the known state of its namespace; called for every pod."""
         ...
 
     async def ask_again(self, namespace: Namespace) -> Namespace:
         """Request a doubted namespace from the API server.
 
         Raises:
-            NotNowError: there is no answer, and what is known cannot be right.
+            NotNowError: there is no answer, and the known state cannot be right.
         """
         ...
 
@@ -98,7 +98,7 @@ _FAILED: Final = _Answer("failed", Reason.INTERNAL_ERROR, (), b"")
 
 @dataclass(frozen=True, slots=True)
 class Mutate:
-    """The handler, and everything it needs."""
+    """The handler, with everything it needs."""
 
     decide: Decide
     current: Current
@@ -123,10 +123,10 @@ class Mutate:
             held = len(body)
             self._check_count()
             response = await self._review(body)
-        except HttpError as refusal:
-            self.metrics.refused(refusal.status)
-            self.log.debug("refused", status=refusal.status, why=refusal.message)
-            response = error_response(refusal)
+        except HttpError as error:
+            self.metrics.http_error(error.status)
+            self.log.debug("http_error", status=error.status, error=error.message)
+            response = error_response(error)
         finally:
             in_flight.leave(held)
         if self.lifecycle.phase is not Phase.SERVING:
@@ -134,14 +134,14 @@ class Mutate:
         return response
 
     def _admit(self) -> None:
-        if self.lifecycle.phase is Phase.REFUSING:
+        if self.lifecycle.phase is Phase.STOPPING:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "this replica is stopping", RETRY_AFTER)
         closed = None if self.peers is None else self.peers.closed()
         if closed is not None:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, closed, RETRY_AFTER)
 
     def _check_count(self) -> None:
-        # Bodies on their way are left out: whoever sends one slowly is to hold up nobody else.
+        # Incomplete bodies do not count: a slow client must not hold up others.
         if self.in_flight.reviews - len(self.in_flight.readings) > self.limits.reviews:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", RETRY_AFTER)
 
@@ -177,12 +177,12 @@ class Mutate:
     def _answer(self, review: Review, pod: Pod, namespace: Namespace) -> _Answer:
         policy = self.current.policy
         if self.peers is not None and self.peers.behind(pod, namespace, policy):
-            raise NotNowError("another replica knows keys of this pod that this one has yet to learn")
+            raise NotNowError("another replica knows keys of this pod that this one does not know yet")
         context = Context(namespace, self.pod_security_default, review.user_info.username)
         decision = self.decide(pod, context, policy)
         body = encode_answer(review.uid, decision)
         answer = _Answer(outcome_of(decision), decision.reason, decision.vendors, body, decision.noted)
-        self._tell(review, pod, decision, answer.outcome)
+        self._log_review(review, pod, decision, answer.outcome)
         return answer
 
     def _count(self, answer: _Answer, started: float, size: int) -> None:
@@ -198,18 +198,18 @@ class Mutate:
         self.log.error("bug", code=reason.code, reason=reason.slug, correlation=correlation, **error_fields(error))
         return HttpError(
             HTTPStatus.INTERNAL_SERVER_ERROR,
-            f"{reason.code}: an error of the webhook itself, nothing was decided; its log has it as {correlation}",
+            f"{reason.code}: an error of the webhook itself, nothing was decided; search its log for {correlation}",
         )
 
-    def _tell(self, review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> None:
+    def _log_review(self, review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> None:
         if outcome == "denied":
             if not self.denials.passes():
                 return
             denial = decision.denial
             where = {} if denial is None else {"container": _cut(denial.container), "field": _cut(denial.field)}
-            self.log.info("review", **_facts(review, pod, decision, outcome), **where)
+            self.log.info("review", **_fields(review, pod, decision, outcome), **where)
         elif self.log.is_enabled_for(_DEBUG):
-            self.log.debug("review", **_facts(review, pod, decision, outcome))
+            self.log.debug("review", **_fields(review, pod, decision, outcome))
 
 
 def _cut(text: str | None) -> str | None:
@@ -219,7 +219,7 @@ def _cut(text: str | None) -> str | None:
 _DEBUG: Final = 10
 
 
-def _facts(review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> dict[str, Any]:
+def _fields(review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> dict[str, Any]:
     return {
         "uid": review.uid[:MAX_LOGGED],
         "namespace": (review.namespace or "")[:MAX_LOGGED],

@@ -15,7 +15,7 @@ class Described:
     opt_in: str = INJECT
 
     def lookup(self, name: str) -> Namespace:
-        """The namespace as described, else an opted-in one: who sends its pods wants them treated."""
+        """Return the namespace as described, otherwise one that has opted in: its pods are sent here deliberately."""
         return self.known.get(name) or Namespace(name, {self.opt_in: ENABLED})
 
     async def fetch(self, name: str) -> Namespace:

@@ -52,13 +52,13 @@ class Protocol(web.RequestHandler):
         """Answer what is no HTTP, and errors that no handler has caught: aiohttp would quote what was sent."""
         del message
         if status == HTTPStatus.BAD_REQUEST:
-            self._log.debug("refused", status=status, why=type(exc).__name__)
-            refusal = HttpError(HTTPStatus.BAD_REQUEST, "no HTTP/1.1 request")
+            self._log.debug("http_error", status=status, error=type(exc).__name__)
+            error = HttpError(HTTPStatus.BAD_REQUEST, "no HTTP/1.1 request")
         else:
             self._log.error("bug", **({} if exc is None else error_fields(exc)))
-            refusal = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the webhook itself")
+            error = HttpError(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the webhook itself")
         if request.writer.output_size > 0:
             raise ConnectionError("the answer has already begun")
-        response = error_response(refusal)
+        response = error_response(error)
         response.force_close()
         return response

@@ -1,7 +1,7 @@
-"""The routes: ``POST /mutate`` behind TLS; ``GET /healthz``, ``/readyz`` and ``/metrics`` in plain.
+"""The routes: ``POST /mutate`` over TLS; ``GET /healthz``, ``/readyz`` and ``/metrics`` over plain HTTP.
 
-There are four of them, each with one method, so they are a dictionary and not an application with a router: that would
-cost a review a tenth of its time.
+There are four of them, each with one method, so they are a dictionary and not an application with a router, which would
+take a tenth of the time of a review.
 """
 
 import asyncio
@@ -22,15 +22,15 @@ from webhook.server.mutate import Mutate
 from webhook.server.protocol import Protocol
 
 Routes: TypeAlias = Mapping[str, tuple[str, Handler]]
-"""By path: the one method, and who handles it."""
+"""Path → method and handler."""
 Check: TypeAlias = Callable[[], str | None]
-"""Something that readiness depends on: None, or why it is not given."""
+"""A condition of readiness: returns None, or why it is not met."""
 
 MUTATE: Final = "/mutate"
 
 
 def mutate_routes(mutate: Mutate) -> Routes:
-    """What is behind TLS."""
+    """The routes over TLS."""
     return {MUTATE: (hdrs.METH_POST, mutate.handle)}
 
 
@@ -45,12 +45,12 @@ def failures(lifecycle: Lifecycle, checks: Mapping[str, Check]) -> list[str]:
 def plain_routes(
     lifecycle: Lifecycle, metrics: Metrics, checks: Mapping[str, Check], details: Callable[[], list[str]] = list
 ) -> Routes:
-    """What is there for probes and for Prometheus.
+    """The routes for probes and Prometheus.
 
     Args:
-        lifecycle: whether the server is about to end.
-        metrics: what is counted.
-        checks: what readiness depends on, by name.
+        lifecycle: the server is not ready once it is about to end.
+        metrics: the metrics to show.
+        checks: the conditions of readiness, by name.
         details: lines for people, shown by ``/readyz?verbose``.
     """
 
@@ -71,7 +71,7 @@ def plain_routes(
 
 
 def dispatcher(routes: Routes, limits: Limits) -> Handler:
-    """The handler of every request: finds the one that it is for, and sees to what holds for all of them."""
+    """Make the handler of every request, which finds its route and does what all routes have in common."""
 
     async def dispatch(request: web.BaseRequest) -> web.StreamResponse:
         protocol = request.protocol
@@ -93,27 +93,27 @@ def dispatcher(routes: Routes, limits: Limits) -> Handler:
 
 
 async def _route(request: web.BaseRequest, routes: Routes) -> web.StreamResponse:
-    # The path is decoded only if it is none of ours as it stands.
+    # The path is decoded only if the raw one has no route.
     route = routes.get(request.raw_path.partition("?")[0]) or routes.get(request.path)
     if route is None:
-        return error_response(HttpError(HTTPStatus.NOT_FOUND, "there is nothing here"))
+        return error_response(HttpError(HTTPStatus.NOT_FOUND, "not found"))
     method, handler = route
     if request.method != method:
         return error_response(
-            HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is known here", {hdrs.ALLOW: method})
+            HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is allowed", {hdrs.ALLOW: method})
         )
     return await handler(request)
 
 
 async def _meet_expectation(request: web.BaseRequest) -> None:
-    # Any other expectation may be passed over (RFC 9110 §10.1.1).
+    # Any other expectation may be ignored (RFC 9110 §10.1.1).
     if request.version >= HttpVersion11 and request.headers[hdrs.EXPECT].lower() == "100-continue":
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
-        request.writer.output_size = 0  # the answer proper has not begun
+        request.writer.output_size = 0  # the final answer has not begun
 
 
 async def _linger(request: web.BaseRequest, response: web.StreamResponse, limits: Limits) -> None:
-    """Answer a request whose body is still coming, and let the client read that before its connection is reset."""
+    """Answer a request with an incomplete body, and let the client read the answer before its connection is reset."""
     response.force_close()
     with contextlib.suppress(TimeoutError, ConnectionError, web.RequestPayloadError):
         await response.prepare(request)

@@ -54,7 +54,7 @@ class Amounts(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Meaning:
-    """What one container asks for in the keys of a vendor; None: the pod does not specify it.
+    """What one container requests in the keys of a vendor; None: the pod does not specify it.
 
     Attributes:
         absent: what an unspecified dimension means to the vendor; where it is missing here, too, the request is none.

@@ -1,7 +1,7 @@
 """Kubernetes quantities, read a second time: nothing is shared with the engine, so that one mistake is not made twice.
 
 Source: the `Quantity` grammar of k8s.io/apimachinery (``resource/quantity.go``). The bounds are the product's promise
-(``docs/behaviour.md``, Reading): 40 characters, exponents to 20, 2^63 - 1.
+(``docs/behavior.md``, Reading): 40 characters, exponents to 20, 2^63 - 1.
 """
 
 from fractions import Fraction

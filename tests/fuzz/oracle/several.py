@@ -1,4 +1,4 @@
-"""What vendors make of several containers of a pod, and of one request that stands there twice. Sources with each."""
+"""What vendors make of several containers of a pod, and of one request that is there twice. Sources with each."""
 
 from dataclasses import replace
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""``vgpu-webhook certs``: what certificates are kept and served, and asking for new ones."""
+"""``vgpu-webhook certs``: shows the stored and the served certificates, and requests new ones."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def _place(command: Callable[..., None]) -> Callable[..., None]:
-    """The options that say where certificates are kept."""
+    """Add the options for where certificates are stored."""
     state_dir = click.option(
         "--state-dir",
         metavar="DIR",
         type=click.Path(path_type=Path, file_okay=False),
-        help="The folder in which a server keeps its certificates, instead of a cluster.",
+        help="The folder in which a server stores its certificates, instead of a cluster.",
     )
     return of_cluster()(state_dir(command))
 
@@ -51,8 +51,8 @@ def show(
 
     with _failures():
         found = read_kept(_where(kubeconfig, release_namespace, state_dir))
-    told = report(found, served_at(found, address))
-    click.echo(json.dumps(told, indent=2) if output == "json" else text(told), nl=output == "json")
+    data = report(found, served_at(found, address))
+    click.echo(json.dumps(data, indent=2) if output == "json" else text(data), nl=output == "json")
 
 
 @certs.command()
@@ -72,9 +72,9 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     from certs.state import RotationRequest
     from webhook.doctor.stored_certificates import ask
 
-    wanted = RotationRequest.AUTHORITY if ca else RotationRequest.LEAF
+    request = RotationRequest.CA if ca else RotationRequest.SERVING_CERTIFICATE
     with _failures():
-        message = ask(_where(kubeconfig, release_namespace, state_dir), wanted)
+        message = ask(_where(kubeconfig, release_namespace, state_dir), request)
     click.echo(message)
 
 

@@ -1,6 +1,6 @@
-"""``vgpu-webhook check``: are these documents in order, or, without any, is the installation?
+"""``vgpu-webhook check``: checks mapping and settings documents, or without files an installation.
 
-The first is for a pipeline, and for a hook before a commit; the second for whoever looks after a cluster.
+The former is for pipelines and pre-commit hooks, the latter for operators of a cluster.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 BROKEN: Final = 2
-"""Exit code where something of an installation does not work."""
+"""Exit code if a check of an installation failed."""
 
 
 @click.command()
@@ -87,7 +87,7 @@ def check(files: tuple[str, ...], kubeconfig: Path | None, release_namespace: st
     problems += together
     if problems or policy is None:
         raise Failure(map(str, problems))
-    mappings = sum(one.kind == "mapping" for one in found)
+    mappings = sum(document.kind == "mapping" for document in found)
     click.echo(f"in order: {mappings} mapping{'' if mappings == 1 else 's'}, {len(found) - mappings} settings")
     keys = own_key_warnings(objects, policy)
     for warning in (
@@ -131,15 +131,22 @@ def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str
 
 
 def _together(found: "Sequence[Found]", *, partial: bool) -> "tuple[Policy | None, Sequence[Problem]]":
-    """The policy of documents, or all that is wrong with each and with them together; `partial`: some are unreadable."""
+    """Build the policy of documents, or list every problem, of each alone and of all together.
+
+    Args:
+        found: the documents that could be read.
+        partial: others could not be read.
+    """
     from webhook.mapping.document.problem import MappingError, Problem
     from webhook.mapping.load import build_policy
 
-    mappings = [one.document for one in found if one.kind == "mapping"]
-    settings = [one.document for one in found if one.kind == "settings"]
+    mappings = [each.document for each in found if each.kind == "mapping"]
+    settings = [each.document for each in found if each.kind == "settings"]
     problems = [
-        Problem(f"the settings are in {settings[0].source} already", source=one.source, line=one.lines.get(()))
-        for one in settings[1:]
+        Problem(
+            f"a second settings document, after {settings[0].source}", source=extra.source, line=extra.lines.get(())
+        )
+        for extra in settings[1:]
     ]
     try:
         policy = build_policy(mappings, settings[0] if settings else None, partial=partial)
@@ -155,7 +162,7 @@ def _bodies(files: Sequence[str]) -> Iterator[tuple[str, bytes]]:
             continue
         paths = files_in(Path(file))
         if not paths:
-            raise Failure([f"{file}: nothing found: no YAML or JSON file is in it"])
+            raise Failure([f"{file}: nothing found: the folder contains no YAML or JSON file"])
         for path in paths:
             try:
                 yield str(path), path.read_bytes()

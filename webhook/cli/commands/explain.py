@@ -1,4 +1,4 @@
-"""``vgpu-webhook explain``: what becomes of manifests and why, or what a key means, for people."""
+"""``vgpu-webhook explain``: explains how manifests are changed and why, or what a key means."""
 
 import json
 import os
@@ -13,14 +13,14 @@ from webhook.cli.manifest_options import DENIED, manifest_options, manifests_in,
 
 if TYPE_CHECKING:
     from webhook.cli.manifests.allocations import Allocations
-    from webhook.cli.manifests.simulate import Treated
+    from webhook.cli.manifests.simulate import SimulatedObject
     from webhook.cli.output.explained_pods import Explanation
     from webhook.mapping.model.policy import Policy
 
 
 @click.command()
 @manifest_options(required=False)
-@click.option("--name", metavar="WORD", help="Explain this resource name, label or annotation instead of manifests.")
+@click.option("--name", metavar="KEY", help="Explain this resource name, label or annotation instead of manifests.")
 @click.option("-o", "--output", type=click.Choice(["text", "json"]), default="text", show_default=True)
 def explain(
     *,
@@ -48,14 +48,14 @@ def explain(
     Examples:
       vgpu-webhook explain -f pod.yaml --to nvidia
       vgpu-webhook explain --name aliyun.com/gpu-mem
-    """  # noqa: D301  (click's mark for a paragraph that is not to be filled)
+    """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     if (name is None) == (not files):
         raise click.UsageError("nothing to explain: name manifests with -f, or a key with --name")
     if name is not None and (namespace, target, template_paths) != (None, None, ()):
         raise click.UsageError("--namespace, --to and --template-path apply to manifests only: remove them, or --name")
     policy = policy_for(mappings, settings, target)
     if name is not None:
-        _word(name, policy, output)
+        _explain_key(name, policy, output)
         return
     from webhook.cli.output.explained_pods import as_text
 
@@ -71,30 +71,30 @@ def _explained(
     from webhook.admission import decide
     from webhook.cli.manifests.allocations import allocations
     from webhook.cli.manifests.manifest import ManifestError
-    from webhook.cli.manifests.simulate import SimulateOptions, treat
+    from webhook.cli.manifests.simulate import SimulateOptions, simulate
     from webhook.cli.output.explained_pods import Explanation
 
-    wishes = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
+    options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
         manifests = manifests_in(files)
-        outcome = treat(manifests, lambda pod, context: decide(pod, context, policy), wishes)
+        outcome = simulate(manifests, lambda pod, context: decide(pod, context, policy), options)
     except ManifestError as error:
         raise Failure([str(error)]) from error
     known = allocations(manifests)
     return Explanation(tuple(_object(treated, policy, target, known) for treated in outcome.objects))
 
 
-def _object(treated: "Treated", policy: "Policy", target: str | None, known: "Allocations") -> Any:
+def _object(treated: "SimulatedObject", policy: "Policy", target: str | None, known: "Allocations") -> Any:
     from webhook.cli.output.explained_pods import ObjectExplained, PodPart
     from webhook.explanation.pods import POD_TARGET
     from webhook.explanation.pods import explain as explained
 
     ordered = POD_TARGET if target is None else f"--to {target}"
-    parts = (PodPart(one.path, explained(one.pod, one.context, policy, ordered)) for one in treated.pods)
+    parts = (PodPart(pod.path, explained(pod.pod, pod.context, policy, ordered)) for pod in treated.pods)
     return ObjectExplained(treated.title, (*treated.notes, *known.notes(treated.pods)), tuple(parts))
 
 
-def _word(name: str, policy: "Policy", output: str) -> None:
+def _explain_key(name: str, policy: "Policy", output: str) -> None:
     from webhook.cli.output.explained_names import as_text, unknown
     from webhook.explanation.glossary import look_up
 

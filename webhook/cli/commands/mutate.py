@@ -1,4 +1,4 @@
-"""``vgpu-webhook mutate``: manifests in, what the cluster would store out. No cluster, no network."""
+"""``vgpu-webhook mutate``: prints manifests as the cluster would store them, without a cluster or network."""
 
 import os
 import sys
@@ -51,26 +51,26 @@ def mutate(
     Examples:
       vgpu-webhook mutate -f pod.yaml -o diff
       helm template ./chart | vgpu-webhook mutate -f - --to nvidia | kubectl apply -f -
-    """  # noqa: D301  (click's mark for a paragraph that is not to be filled)
+    """  # noqa: D301  (click's mark for a paragraph that is not wrapped)
     from webhook.cli.manifests.manifest import ManifestError
-    from webhook.cli.manifests.simulate import SimulateOptions, treat
+    from webhook.cli.manifests.simulate import SimulateOptions, simulate
     from webhook.cli.output.outcomes import FORMATS
 
     policy = policy_for(mappings, settings, target)
     from webhook.admission import decide
 
-    wishes = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
+    options = SimulateOptions(namespace, target, template_paths, policy.settings.opt_in_label)
     try:
-        outcome = treat(manifests_in(files), lambda pod, context: decide(pod, context, policy), wishes)
+        outcome = simulate(manifests_in(files), lambda pod, context: decide(pod, context, policy), options)
     except ManifestError as error:
         raise Failure([str(error)]) from error
     click.echo(FORMATS[output](outcome), nl=False, color=False if os.environ.get("NO_COLOR") else None)
-    _tell(outcome)
+    _print_messages(outcome)
     if outcome.denied:
         sys.exit(DENIED)
 
 
-def _tell(outcome: "Simulated") -> None:
+def _print_messages(outcome: "Simulated") -> None:
     for treated in outcome.objects:
         for kind, messages in (("note", treated.notes), ("warning", treated.warnings), ("error", treated.denials)):
             for message in messages:

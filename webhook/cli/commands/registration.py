@@ -1,4 +1,4 @@
-"""``vgpu-webhook registration``: the webhook configuration of a policy, for those who keep their cluster in files."""
+"""``vgpu-webhook registration``: prints the webhook configuration of a policy, for GitOps."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
@@ -63,9 +63,9 @@ def _address(service: str | None, url: str | None) -> "Service | str":
         if not (namespace and slash and name) or "/" in name:
             raise click.BadParameter(f"{service!r} is not NS/NAME", param_hint="--service")
         return Service(namespace, name)
-    assert url is not None  # noqa: S101  (one of them is given)
+    assert url is not None  # noqa: S101  (checked above)
     parts = urlsplit(url)
-    # The API server refuses anything else, a query and a user among it.
+    # The API server rejects anything else, such as a query or a user.
     if parts.scheme != "https" or not parts.hostname or parts.query or parts.fragment or parts.username is not None:
         raise click.BadParameter(f"{url!r} is not an https URL without query, fragment and user", param_hint="--url")
     return url

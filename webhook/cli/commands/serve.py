@@ -1,4 +1,4 @@
-"""``vgpu-webhook serve``: the server, from arguments and environment variables."""
+"""``vgpu-webhook serve``: starts the server from arguments and environment variables."""
 
 import contextlib
 import re
@@ -19,12 +19,12 @@ MAX_PORT: Final = 65535
 
 
 class EndpointType(click.ParamType["Endpoint"]):
-    """``ADDR:PORT``; ``:PORT`` listens on all addresses, port 0 on one that is free."""
+    """``ADDR:PORT``; ``:PORT`` means all addresses, port 0 a free port."""
 
     name = "ADDR:PORT"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> "Endpoint":
-        """Read the text of an option."""
+        """Parse the text of an option."""
         from webhook.server.listener import Endpoint
 
         if isinstance(value, Endpoint):
@@ -44,14 +44,14 @@ ENDPOINT: Final = EndpointType()
     epilog="""\b
 Endpoints:
   https://LISTEN/mutate            AdmissionReview v1, for the API server
-  http://PLAIN-LISTEN/healthz      alive
+  http://PLAIN-LISTEN/healthz      liveness
   http://PLAIN-LISTEN/readyz       ready for reviews
   http://PLAIN-LISTEN/metrics      for Prometheus
 
-SIGTERM ends the server after the drain grace, during which it still answers. Ctrl-C, or a second SIGTERM, ends it as
+SIGTERM ends the server after --drain-grace, during which it still answers. Ctrl-C, or a second SIGTERM, ends it as
 soon as the requests in flight are answered.
 
-Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, such as VGPU_WEBHOOK_STATE_DIR.""",
+Each option can also be an environment variable: VGPU_WEBHOOK_ and its name, such as VGPU_WEBHOOK_STATE_DIR.""",
 )
 @click.option(
     "--standalone",
@@ -79,7 +79,8 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
     "--registration",
     type=click.Choice(["managed", "static", "off"]),
     default="managed",
-    help="The webhook configuration: kept by the webhook (managed), only compared and reported (static), or ignored (off).",
+    help="Whether the webhook maintains its webhook configuration (managed), only reports differences (static), or does "
+    "neither (off).",
 )
 @click.option("--reuse-port", is_flag=True, help="Share the port with other processes on this machine.")
 @click.option(
@@ -101,11 +102,10 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
     metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=120,
-    help="Time between publishing a new CA and serving a certificate that it signed: API servers need it to learn the "
-    "CA.",
+    help="Time between publishing a new CA and serving a certificate that it signed, so that API servers can read the CA.",
 )
 @click.option(
-    "--leaf-days",
+    "--certificate-days",
     metavar="DAYS",
     type=click.IntRange(1, 825),
     default=90,
@@ -116,46 +116,46 @@ Each option can be an environment variable, too: VGPU_WEBHOOK_ and its name, suc
     "extra_names",
     metavar="NAME",
     multiple=True,
-    help="A DNS name or IP address by which the server is called, too; may be repeated.",
+    help="An additional DNS name or IP address of the server. Repeatable.",
 )
-@click.option("--cluster-domain", metavar="DOMAIN", default="cluster.local", help="What the names of Services end in.")
+@click.option("--cluster-domain", metavar="DOMAIN", default="cluster.local", help="The domain of Service names.")
 @click.option(
     "--client-ca-file",
     metavar="FILE",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Authorities (PEM) of the certificates that callers have to show; without it nobody is asked for one. The file is "
-    "followed.",
+    help="CAs (PEM) of the client certificates that callers must present; without it none is required. It is reloaded when "
+    "it changes.",
 )
 @click.option(
     "--inject-ca-from",
     metavar="NS/NAME",
-    help="cert-manager's Certificate whose CAs it is to write into the webhook configuration itself.",
+    help="The Certificate whose CAs cert-manager itself writes into the webhook configuration.",
 )
 @click.option(
     "--target",
     metavar="VENDOR",
-    help="What this cluster speaks: requests of its hardware family are translated to it. Beats the settings.",
+    help="The vendor that this cluster runs: requests of its hardware family are translated to it. Overrides the settings.",
 )
 @click.option(
     "--drain-grace",
     metavar="SECONDS",
     type=click.FloatRange(min=0),
     default=10,
-    help="For how long reviews are still answered after SIGTERM, while the cluster's endpoints catch up.",
+    help="How long reviews are still answered after SIGTERM, while the Service's endpoints are updated.",
 )
 @click.option(
     "--connections",
     metavar="COUNT",
     type=click.IntRange(min=16),
     default=512,
-    help="How many callers may be connected for reviews: the next one takes the place of the one that was idle for the "
-    "longest. Each takes about 0.1 MiB. Never more than there are file descriptors.",
+    help="Maximum number of connections for reviews: a further one replaces the one that has been idle for the longest. "
+    "Each takes about 0.13 MiB. The file descriptors of the process limit it, too.",
 )
 @click.option(
     "--log-level",
     type=click.Choice(["debug", "info", "warning", "error"]),
     default="info",
-    help="Of the JSON lines on stderr: denials and errors are info, every other review debug.",
+    help="Level of the JSON log on stderr: denials are logged as info, other reviews as debug.",
 )
 def serve(  # noqa: PLR0917  (click passes them by name)
     standalone: bool,
@@ -173,7 +173,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
     state_dir: Path | None,
     certificate_dir: Path | None,
     ca_settle: float,
-    leaf_days: int,
+    certificate_days: int,
     extra_names: tuple[str, ...],
     cluster_domain: str,
     client_ca_file: Path | None,
@@ -185,9 +185,9 @@ def serve(  # noqa: PLR0917  (click passes them by name)
 ) -> None:
     """Answer admission reviews over HTTPS.
 
-    In a cluster it follows ConfigMaps and Namespaces and registers itself: in a pod without any option, outside one with a
-    kubeconfig and --url. With --standalone nothing else is needed. Either way the server makes its own certificate unless
-    it is given one (--certificate-dir), keeps it up, and prints a line once it is ready.
+    In a cluster, it watches ConfigMaps and Namespaces, and maintains its webhook configuration: in a pod without any
+    option, outside a pod with a kubeconfig and --url. With --standalone, nothing else is needed. The server creates and
+    renews its own certificate unless one is provided (--certificate-dir), and prints a line once it is ready.
     """
     from webhook.replica.run import Options
     from webhook.replica.start import CertificateOptions
@@ -195,54 +195,54 @@ def serve(  # noqa: PLR0917  (click passes them by name)
 
     limits = Limits(connections=connections)
     options = Options(listen, plain_listen, drain_grace, reuse_port=reuse_port, limits=limits)
-    material = CertificateOptions(
+    certificate_options = CertificateOptions(
         state_dir,
         certificate_dir,
         ca_settle,
-        leaf_days,
+        certificate_days,
         extra_names,
         cluster_domain,
         client_ca_file,
         inject_ca_from,
     )
     with _failures():
-        material.checked()
+        certificate_options.check()
     if standalone:
         from webhook.cli.manifests.namespaces import load_namespaces
         from webhook.replica.standalone import serve_standalone
 
-        given = {
+        cluster_options = {
             "--kubeconfig": kubeconfig,
             "--release-namespace": release_namespace,
             "--url": url,
             "--service": service,
             "--inject-ca-from": inject_ca_from,
         }
-        _refuse_beside(given, "--standalone, which needs no cluster")
+        _reject(cluster_options, "--standalone, which needs no cluster")
         policy = configured_policy(mappings, settings, target)
         known = load_namespaces(namespaces, policy.settings.opt_in_label)
         with _failures():
-            serve_standalone(options, policy, known, material, log_level, announce=_announce)
+            serve_standalone(options, policy, known, certificate_options, log_level, announce=_announce)
         return
     from webhook.replica.clustered import ClusterOptions, serve_clustered
 
-    given = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
-    _refuse_beside(given, "a cluster, whose ConfigMaps and Namespaces say that (or add --standalone)")
+    file_options = {"--mappings": mappings, "--settings": settings, "--target": target, "--namespaces": namespaces}
+    _reject(file_options, "a cluster: ConfigMaps and Namespaces are used instead (or add --standalone)")
     where = ClusterOptions(kubeconfig, release_namespace, url, service, registration)
     with _failures():
-        serve_clustered(options, where, material, log_level, _announce)
+        serve_clustered(options, where, certificate_options, log_level, _announce)
 
 
 def _announce(addresses: "Addresses", trusted: str) -> None:
-    """One readable line, once reviews are answered; it ends with what clients have to trust."""
-    # It is for whoever looks, and the log says the same: nobody has to be able to read it.
+    """Print one line for people, once reviews are answered; it ends with what clients have to trust."""
+    # The log says the same, so a closed stdout is no reason to end.
     with contextlib.suppress(OSError):
         click.echo(f"ready: {addresses} (clients trust {trusted})")
 
 
 @contextlib.contextmanager
 def _failures() -> Iterator[None]:
-    """Why a replica cannot start, told as other commands do."""
+    """Report errors as other commands do."""
     from webhook.replica.start import StartError
 
     try:
@@ -251,7 +251,8 @@ def _failures() -> Iterator[None]:
         raise Failure([str(error)]) from error
 
 
-def _refuse_beside(given: Mapping[str, object], what: str) -> None:
-    for option, value in given.items():
+def _reject(options: Mapping[str, object], context: str) -> None:
+    """Report an option that has a value."""
+    for option, value in options.items():
         if value is not None:
-            raise Failure([f"{option} cannot stand beside {what}"])
+            raise Failure([f"{option} cannot be used with {context}"])

@@ -1,4 +1,4 @@
-"""``vgpu-webhook vendors``: the mappings in force, one of them whole, or the schema that they follow."""
+"""``vgpu-webhook vendors``: prints the mappings in force, a whole one, or the schema of mappings."""
 
 import json
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _INACTIVE = " (inactive)"
 _TO_BE_SET = "to be set"
-_HEADINGS = ("VENDOR", "FAMILY", "KEY", "SAYS", "UNIT", "PER", "TARGET", "SCHEDULER")
+_HEADINGS = ("VENDOR", "FAMILY", "KEY", "KIND", "UNIT", "PER", "TARGET", "SCHEDULER")
 _SHARED = ("NAME OF SEVERAL VENDORS", "ACTIVE", "INACTIVE")
 
 
@@ -58,12 +58,12 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     kubeconfig: Path | None,
     release_namespace: str | None,
 ) -> None:
-    """Show the mappings in force: the keys of each vendor, what they count in, and where its requests go.
+    """Show the mappings in force: the keys of each vendor, their units, and the target of its requests.
 
-    Below: the names that several vendors use, who owns each, and who is inactive.
+    The second table has the names that several vendors use, with the active and the inactive vendors of each.
 
-    With NAME: that vendor's whole document as YAML, a good start for one of your own. What it overrides of the built-in one
-    that it extends is marked. With NAME and --matrix: which of its requests each other can express, and why not the rest.
+    With NAME: that vendor's whole document as YAML, to start your own from. What it overrides of a built-in one is marked.
+    With NAME and --matrix: which of its requests each other vendor can express, and why not the others.
     """
     if schema:
         from webhook.mapping.document.json_schema import mapping_json_schema
@@ -74,7 +74,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         from webhook.cli.cluster_policy import policy_in_cluster
 
         if mappings is not None or settings is not None:
-            raise click.UsageError("--cluster shows what is there: leave --mappings and --settings out")
+            raise click.UsageError("--cluster shows the mappings of the cluster: remove --mappings and --settings")
         policy = policy_in_cluster(kubeconfig, release_namespace)
     elif kubeconfig is not None or release_namespace is not None:
         raise click.UsageError("--kubeconfig and --release-namespace need --cluster")
@@ -83,7 +83,7 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
     if to is not None and not (name and matrix):
         raise click.UsageError("--to needs NAME and --matrix")
     if sources and (name or matrix):
-        raise click.UsageError("--sources is for all vendors: the document of one has its own under `sources`")
+        raise click.UsageError("--sources applies to all vendors: for one, see `sources` in its document")
     if name is None:
         what = "sources" if sources else "matrix" if matrix else "vendors"
         click.echo(_of_all(policy, what, markdown=markdown, origin=cluster), nl=False)
@@ -99,11 +99,11 @@ def vendors(  # noqa: PLR0917  (click passes them by name)
         return
     from webhook.cli.output.overrides import as_document
 
-    click.echo(as_document(vendor, list(_standing(policy, name))), nl=False)
+    click.echo(as_document(vendor, list(_shared_by(policy, name))), nl=False)
 
 
 def _of_all(policy: "Policy", what: str, *, markdown: bool, origin: bool) -> str:
-    """What is printed of all vendors: the page of the documentation, or the table for a terminal."""
+    """Format all vendors: a page of the documentation, or a table for a terminal."""
     from webhook.cli.output import matrix_pages, source_pages, vendor_pages
 
     if what == "sources":
@@ -111,12 +111,12 @@ def _of_all(policy: "Policy", what: str, *, markdown: bool, origin: bool) -> str
     if what == "matrix":
         return matrix_pages.matrix_page(policy) if markdown else matrix_pages.matrix_table(policy)
     return (
-        vendor_pages.words_page(policy) if markdown else columns(list(_table(policy, origin=origin))) + _shared(policy)
+        vendor_pages.keys_page(policy) if markdown else columns(list(_table(policy, origin=origin))) + _shared(policy)
     )
 
 
 def _pairs(policy: "Policy", source: str, to: str | None) -> str:
-    """What becomes of a vendor's requests in the terms of all others, or of one of them."""
+    """Format how a vendor's requests translate to all others, or to one of them."""
     from webhook.cli.output.matrix_pages import cell_table, row_table
     from webhook.mapping.document.problem import nearest_known
 
@@ -130,7 +130,7 @@ def _pairs(policy: "Policy", source: str, to: str | None) -> str:
 
 
 def _table(policy: "Policy", *, origin: bool) -> Iterator[tuple[str, ...]]:
-    """The whole table; with a column for where a vendor comes from, if asked for."""
+    """Return the whole table; `origin` adds a column for the source of each mapping."""
     sources = {vendor.name: vendor.source.replace("/mapping.yaml", "") for vendor in policy.vendors.values()}
     yield (*_HEADINGS, "FROM") if origin else _HEADINGS
     for row in rows(policy):
@@ -138,57 +138,57 @@ def _table(policy: "Policy", *, origin: bool) -> Iterator[tuple[str, ...]]:
 
 
 def rows(policy: "Policy") -> Iterator[tuple[str, ...]]:
-    """The table: a row for each spelling of each key; what holds for the vendor stands in its first."""
+    """Return the table: a row for each spelling of each key; the first of a vendor has the vendor's own columns."""
     for vendor in policy.vendors.values():
         about = (f"{vendor.name}{_INACTIVE}" if vendor.inactive else vendor.name, vendor.family)
         where = (_target(vendor, policy), vendor.place.scheduler or "any")
-        for word in _words(vendor):
-            yield (*about, *word, *where)
+        for columns_of_key in _keys(vendor):
+            yield (*about, *columns_of_key, *where)
             about, where = ("", ""), ("", "")
 
 
 def _shared(policy: "Policy") -> str:
-    """The names that several vendors use, each with its owner, and how another becomes it; nothing where there are none."""
+    """Format the names that several vendors use, and how to make another vendor active; empty if there are none."""
     from webhook.mapping.model.shared_names import shared_names
 
     names = list(shared_names(policy))
     if not names:
         return ""
-    rows = [(one.name, one.owner or "nobody", ", ".join(one.others)) for one in names]
-    how = f"The setting `owners` puts another in force, for instance {names[0].choice(names[0].others[0])}"
+    rows = [(shared.name, shared.owner or "none", ", ".join(shared.others)) for shared in names]
+    how = f"The setting `owners` makes another one active, for instance {names[0].choice(names[0].others[0])}"
     return f"\n{columns([_SHARED, *rows])}\n{how}\n"
 
 
-def _standing(policy: "Policy", vendor: str) -> Iterator[str]:
-    """What a vendor is to the names that it shares with others."""
+def _shared_by(policy: "Policy", vendor: str) -> Iterator[str]:
+    """Describe the names that a vendor shares with others."""
     from webhook.mapping.model.shared_names import shared_names
 
-    for one in shared_names(policy):
-        if one.owner == vendor:
-            yield f"{one.name}: owned here; inactive {', '.join(one.others)}"
-        elif vendor in one.others:
-            yield f"{one.name}: inactive, the owner is {one.owner or 'nobody'}; to change it, {one.choice(vendor)}"
+    for shared in shared_names(policy):
+        if shared.owner == vendor:
+            yield f"{shared.name}: active; inactive: {', '.join(shared.others)}"
+        elif vendor in shared.others:
+            yield f"{shared.name}: inactive; active: {shared.owner or 'none'}; to change it: {shared.choice(vendor)}"
 
 
-def _words(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
+def _keys(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
     from webhook.mapping.requests.key_values import unset
 
     document = vendor.document
-    for key, word in document.keys.items():
-        first, *others = _spellings(word)
-        kinds = [word.kind] if isinstance(word.kind, str) else word.kind
-        unit = _TO_BE_SET if "devices" in kinds and unset(vendor) is not None else _unit(word, kinds)
-        yield first, " and ".join(kinds), unit, _per(key, word, kinds, document)
+    for name, key in document.keys.items():
+        first, *others = _spellings(key)
+        kinds = [key.kind] if isinstance(key.kind, str) else key.kind
+        unit = _TO_BE_SET if "devices" in kinds and unset(vendor) is not None else _unit(key, kinds)
+        yield first, " and ".join(kinds), unit, _per(name, key, kinds, document)
         for other in others:
             yield f"or {other}", "", "", ""
 
 
-def _spellings(word: "Key") -> list[str]:
+def _spellings(key: "Key") -> list[str]:
     places: list[tuple[str, Texts | None]] = [
-        ("", word.resource),
-        ("label ", word.label),
-        ("annotation ", word.annotation),
-        ("nodeSelector ", word.node_selector),
+        ("", key.resource),
+        ("label ", key.label),
+        ("annotation ", key.annotation),
+        ("nodeSelector ", key.node_selector),
     ]
     return [
         f"{place}{text}"
@@ -198,28 +198,28 @@ def _spellings(word: "Key") -> list[str]:
     ]
 
 
-def _unit(word: "Key", kinds: list[Any]) -> str:
-    if word.unit is not None:
-        return f"{word.unit} B" if str(word.unit).isdigit() else str(word.unit)
-    if "unit" in word.model_fields_set:
+def _unit(key: "Key", kinds: list[Any]) -> str:
+    if key.unit is not None:
+        return f"{key.unit} B" if str(key.unit).isdigit() else str(key.unit)
+    if "unit" in key.model_fields_set:
         return _TO_BE_SET
     if "cores" in kinds:
         return "1%"
     return "1" if "devices" in kinds else ""
 
 
-def _per(key: str, word: "Key", kinds: list[Any], document: "Document") -> str:
+def _per(name: str, key: "Key", kinds: list[Any], document: "Document") -> str:
     """Whether the number is for each device or over all, and the forms in which that differs."""
     if not {"memory", "cores"} & set(kinds):
         return ""
-    total = bool(word.total)
+    total = bool(key.total)
     other = [
         form.name or "a form"
         for form in document.forms
-        if key in form.keys and form.keys[key].total not in {None, total}
+        if name in form.keys and form.keys[name].total not in {None, total}
     ]
-    names = ["device", "total"]
-    return names[total] + (f" ({names[not total]}: {', '.join(other)})" if other else "")
+    per = ["device", "total"]
+    return per[total] + (f" ({per[not total]}: {', '.join(other)})" if other else "")
 
 
 def _target(vendor: "Vendor", policy: "Policy") -> str:

@@ -1,4 +1,4 @@
-"""Manifest files: reading them, finding pods in them, and what the cluster would make of these.
+"""Reading manifest files, finding pods in them, and simulating what the cluster would store.
 
-Belongs here: what the commands have in common on their way in. Nothing here prints.
+Code that several commands need for their input belongs here. Nothing here prints.
 """

@@ -1,4 +1,4 @@
-"""ConfigMaps in manifests, and the documents in them, with lines of the file."""
+"""ConfigMaps in manifests, and the documents in them, with the lines of the file."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,12 +13,12 @@ from webhook.mapping.document.problem import MappingError, Problem
 from webhook.mapping.document.strict_yaml import Document, parse
 
 _LITERAL: Final = re.compile(r"[|][-+0-9]*\s*(?:#.*)?$")
-"""How a line ends below which a block of text begins, line by line as it is."""
+"""The end of a line before a literal block, whose lines are those of the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """A document, and what it is."""
+    """A document and its kind."""
 
     kind: Kind
     document: Document
@@ -26,7 +26,7 @@ class Found:
 
 @dataclass(frozen=True, slots=True)
 class _ConfigMap:
-    """One in a manifest: itself, and where it is."""
+    """A ConfigMap in a manifest."""
 
     manifest: Manifest
     text: str
@@ -34,7 +34,7 @@ class _ConfigMap:
     data: Mapping[str, Any]
 
     def line(self, path: Path) -> int:
-        """The line of what is at a path in it, or of the nearest above."""
+        """The line of the value at a path in it, or of the nearest known parent."""
         whole = (*self.path, *path)
         return next(
             self.manifest.lines[whole[:end]] for end in range(len(whole), -1, -1) if whole[:end] in self.manifest.lines
@@ -45,11 +45,11 @@ class _ConfigMap:
 
 
 def in_manifest(manifest: Manifest, text: str) -> tuple[list[Found], list[Problem]]:
-    """The documents in the ConfigMaps of a manifest, and what is wrong with these.
+    """Decode the documents in the ConfigMaps of a manifest; return them and their problems.
 
     Args:
-        manifest: one of a file.
-        text: the whole file.
+        manifest: a manifest of a file.
+        text: the text of the whole file.
     """
     found: list[Found] = []
     problems: list[Problem] = []
@@ -57,9 +57,9 @@ def in_manifest(manifest: Manifest, text: str) -> tuple[list[Found], list[Proble
     if plain or "kind" not in manifest.data:
         message = "a plain document among Kubernetes objects: put it into a file of its own, or into a ConfigMap"
         problems.append(Problem(message, source=manifest.source, line=manifest.lines[()]))
-    for one in _config_maps(manifest, text):
+    for config_map in _config_maps(manifest, text):
         try:
-            found += _documents(one)
+            found += _documents(config_map)
         except MappingError as error:
             problems += error.problems
     return found, problems
@@ -75,42 +75,42 @@ def _config_maps(manifest: Manifest, text: str) -> Iterator[_ConfigMap]:
                 yield _ConfigMap(manifest, text, ("items", index), item)
 
 
-def _documents(one: _ConfigMap) -> Iterator[Found]:
-    metadata, texts = _mapping(one.data.get("metadata")), _mapping(one.data.get("data"))
+def _documents(config_map: _ConfigMap) -> Iterator[Found]:
+    metadata, texts = _mapping(config_map.data.get("metadata")), _mapping(config_map.data.get("data"))
     label = _mapping(metadata.get("labels")).get(MAPPING)
     if metadata.get("name") == SETTINGS_NAME:
-        yield _embedded(one, "settings", SETTINGS_KEY, texts.get(SETTINGS_KEY))
+        yield _embedded(config_map, "settings", SETTINGS_KEY, texts.get(SETTINGS_KEY))
     elif label == "true":
-        yield _embedded(one, "mapping", MAPPING_KEY, texts.get(MAPPING_KEY))
+        yield _embedded(config_map, "mapping", MAPPING_KEY, texts.get(MAPPING_KEY))
     elif MAPPING_KEY in texts:
-        hint = f'write `{MAPPING}: "true"` into its labels'
+        hint = f'add the label `{MAPPING}: "true"`'
         raise MappingError(
-            [one.problem(("metadata", "labels"), "without its label the webhook does not read it", hint)]
+            [config_map.problem(("metadata", "labels"), "without its label the webhook does not read it", hint)]
         )
 
 
-def _embedded(one: _ConfigMap, kind: Kind, key: str, written: object) -> Found:
-    where: Path = ("data", key)
-    if not isinstance(written, str):
-        raise MappingError([one.problem(where, f"there has to be a text {key}")])
-    line = one.line(where)
-    # Only of such a block are the lines those of the file.
-    literal = _LITERAL.search(one.text.splitlines()[line - 1]) is not None
+def _embedded(config_map: _ConfigMap, kind: Kind, key: str, value: object) -> Found:
+    path: Path = ("data", key)
+    if not isinstance(value, str):
+        raise MappingError([config_map.problem(path, f"a text {key} is required")])
+    line = config_map.line(path)
+    # The lines of other scalars are not those of the file.
+    literal = _LITERAL.search(config_map.text.splitlines()[line - 1]) is not None
 
     def moved(inner: int | None) -> int:
         return line + inner if literal and inner is not None else line
 
-    source = one.manifest.source
+    source = config_map.manifest.source
     try:
-        documents = parse(written, source)
+        documents = parse(value, source)
     except MappingError as error:
         raise MappingError([replace(each, line=moved(each.line)) for each in error.problems]) from None
     if not documents and kind == "settings":
         documents = [Document(source, {}, {})]
     if len(documents) != 1:
-        raise MappingError([one.problem(where, f"{len(documents)} documents: a ConfigMap holds one")])
+        raise MappingError([config_map.problem(path, f"{len(documents)} documents: a ConfigMap contains exactly one")])
     (document,) = documents
-    return Found(kind, replace(document, lines={path: moved(inner) for path, inner in document.lines.items()}))
+    return Found(kind, replace(document, lines={place: moved(inner) for place, inner in document.lines.items()}))
 
 
 def _mapping(value: object) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Why a pod cannot be decoded, and where: msgspec's message, made into a place in the manifest and a sentence."""
+"""Converts msgspec's message about a pod that cannot be decoded into a path in the manifest and a sentence."""
 
 import re
 from collections.abc import Mapping
@@ -30,15 +30,15 @@ _TYPES: Final[Mapping[str, type]] = {
 
 
 def decode_error(message: str, data: Any, base: Path) -> tuple[Path, str]:
-    """Where data does not fit, and how.
+    """Locate and describe a mismatch.
 
     Args:
-        message: what ``msgspec`` says.
-        data: what was decoded.
-        base: where in `data` the part is that the message speaks of.
+        message: the message of ``msgspec``.
+        data: the decoded data.
+        base: the path in `data` that the message is relative to.
 
     Returns:
-        The path in `data`, and a sentence without a full stop.
+        The path in `data`, and a sentence without a period.
     """
     match = _MESSAGE.fullmatch(message)
     if match is None:
@@ -59,7 +59,7 @@ def _path(text: str, data: Any, base: Path, got: str | None) -> Path:
     for part in base:
         value = _child(value, part)
     for step in _STEP.finditer(text):
-        key = int(step["index"]) if step["index"] else step["key"] or _odd_one(value, got)
+        key = int(step["index"]) if step["index"] else step["key"] or _key_of_type(value, got)
         if key is None:
             break
         path.append(key)
@@ -67,12 +67,12 @@ def _path(text: str, data: Any, base: Path, got: str | None) -> Path:
     return tuple(path)
 
 
-def _odd_one(value: Any, got: str | None) -> str | None:
-    """The key whose value is of the type that did not fit: msgspec does not name the keys of maps."""
-    wanted = _TYPES.get(got or "")
-    if not isinstance(value, dict) or wanted is None:
+def _key_of_type(value: Any, got: str | None) -> str | None:
+    """The first key whose value has the mismatched type: msgspec does not name the keys of maps."""
+    mismatched = _TYPES.get(got or "")
+    if not isinstance(value, dict) or mismatched is None:
         return None
-    return next((str(key) for key, child in value.items() if type(child) is wanted), None)
+    return next((str(key) for key, child in value.items() if type(child) is mismatched), None)
 
 
 def _child(value: Any, part: str | int) -> Any:

@@ -1,4 +1,4 @@
-"""Files → mapping and settings documents: plain ones, and those in ConfigMaps."""
+"""Reads mapping and settings documents from files: plain ones, and those in ConfigMaps."""
 
 import difflib
 import itertools
@@ -18,21 +18,21 @@ from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
 
 LIKE: Final = 0.8
-"""How much a misspelt key has to resemble a known one to count as it (`difflib`)."""
+"""Similarity from which a key counts as a misspelled known one (`difflib`)."""
 
 MOST_KEYS: Final = 100
-"""Keys of a document by which it is told what it is."""
+"""Keys of a document that are compared to determine its kind."""
 
 _HAS_KIND: Final = re.compile(r'^(?:kind|"kind"| +"kind") *:(?! *["\']?(?:Mapping|Settings)\b)', re.MULTILINE)
-"""A kind of Kubernetes' own; those of our documents are none."""
+"""A line with the kind of a Kubernetes object, not of a mapping or settings document."""
 
 
 def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
-    """The documents in a file, and what is wrong with it; objects of other kinds are passed over.
+    """Read the documents in a file; return them and the problems. Other objects are skipped.
 
     Args:
-        body: the file's bytes.
-        source: how messages name it.
+        body: the content of the file.
+        source: its name in messages.
     """
     try:
         text = body.decode("utf-8-sig")
@@ -55,31 +55,31 @@ def documents_of(body: bytes, source: str) -> tuple[list[Found], list[Problem]]:
 
 
 def header_warnings(found: Iterable[Found]) -> Iterator[str]:
-    """What to write into documents that do not say which schema they follow."""
+    """Warn of documents that do not specify their schema."""
     for each in found:
         header = {"apiVersion": API_VERSION, "kind": each.kind.capitalize()}
         missing = [f"{key}: {text}" for key, text in header.items() if key not in each.document.data]
         if missing:
-            yield f"{each.document.source}: read as {API_VERSION}: write {' and '.join(missing)} into it"
+            yield f"{each.document.source}: read as {API_VERSION}: add {' and '.join(missing)}"
 
 
 def objects_in(body: bytes, source: str) -> list[Manifest]:
-    """The Kubernetes objects in a file whose documents are in order; none where it holds plain documents."""
+    """Read the Kubernetes objects in a file without problems; empty if it has plain documents."""
     return read_manifests(body, source) if _HAS_KIND.search(body.decode("utf-8-sig")) else []
 
 
 def _kind_of(data: Mapping[str, Any]) -> Kind:
-    """What a document is: as it says, else by its keys."""
+    """The kind of a document: as specified, otherwise by its keys."""
     if data.get("kind") in {"Mapping", "Settings"}:
         return "mapping" if data["kind"] == "Mapping" else "settings"
     settings, mapping = _likeness(data, _keys(Settings)), _likeness(data, [EXTENDS, *_keys(schema.Mapping)])
-    # A mapping has keys that settings cannot have; those that both have say nothing.
+    # Keys that both kinds have do not distinguish them.
     return "settings" if settings and settings >= mapping else "mapping"
 
 
 def _likeness(data: Iterable[str], keys: Collection[str]) -> int:
-    looked_at = itertools.islice(data, MOST_KEYS)
-    return sum(bool(difflib.get_close_matches(key[:64], keys, n=1, cutoff=LIKE)) for key in looked_at)
+    compared = itertools.islice(data, MOST_KEYS)
+    return sum(bool(difflib.get_close_matches(key[:64], keys, n=1, cutoff=LIKE)) for key in compared)
 
 
 def _keys(model: type[Strict]) -> list[str]:

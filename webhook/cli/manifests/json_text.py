@@ -1,4 +1,4 @@
-"""JSON manifests: several documents one after the other, each key once."""
+"""JSON manifests: any number of documents in a text, with unique keys."""
 
 import json
 import math
@@ -9,15 +9,15 @@ from webhook.cli.manifests.manifest import MAX_DEPTH, WHOLE, Manifest, ManifestE
 
 
 class _Misread(Exception):  # noqa: N818  (internal: becomes a ManifestError where the line is known)
-    """Something inside a JSON document, whose line is not known there."""
+    """A problem inside a JSON document, whose line is unknown inside the decoder."""
 
 
 def read_json(text: str, source: str) -> Iterator[Manifest]:
-    """The documents of a text.
+    """Decode the documents of a text.
 
     Raises:
-        json.JSONDecodeError: it is no JSON; it may be YAML still.
-        ManifestError: it is, but no manifest; the line is that of the document.
+        json.JSONDecodeError: it is not JSON; it may be YAML.
+        ManifestError: it is JSON, but not a manifest; the line is that of the document.
     """
     decoder = json.JSONDecoder(
         object_pairs_hook=_unique, parse_int=_json_int, parse_float=_json_float, parse_constant=_json_float
@@ -49,7 +49,7 @@ def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(data) != len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise _Misread(f"the key {twice} stands twice in one mapping")
+        raise _Misread(f"the key {twice} occurs twice in one mapping")
     return data
 
 
@@ -66,7 +66,7 @@ def _json_float(text: str) -> float:
 
 
 def _deeper(data: object, depth: int) -> bool:
-    """Whether data is nested deeper; one level at a time, not by recursion."""
+    """Whether data is nested deeper; checked level by level, without recursion."""
     level = [data]
     for _ in range(depth):
         level = [

@@ -1,4 +1,4 @@
-"""One document of a manifest file, and the error that names a place in it."""
+"""A document of a manifest file, and the error for a place in it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any, Final, TypeAlias
 Path: TypeAlias = tuple[str | int, ...]
 
 MAX_DEPTH: Final = 150
-"""Deepest nesting that is read; schemas in CustomResourceDefinitions need some sixty levels."""
+"""Maximum depth of nesting; schemas in CustomResourceDefinitions have about sixty levels."""
 
 
 WHOLE: Final = range(-(2**63), 2**64)
@@ -45,11 +45,11 @@ class Manifest:
     lines: Mapping[Path, int]
 
     def error(self, path: Path, message: str) -> ManifestError:
-        """The error to raise for something at a path; the line is that of the nearest known place above it."""
+        """Make the error for a path; its line is that of the path or of the nearest known parent."""
         line = next(self.lines[path[:end]] for end in range(len(path), -1, -1) if path[:end] in self.lines)
         return ManifestError(self.source, line, f"{path_text(path)}: {message}" if path else message)
 
 
 def path_text(path: Path) -> str:
-    """A path for people: ``spec.containers[0].name``."""
+    """Format a path: ``spec.containers[0].name``."""
     return "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")

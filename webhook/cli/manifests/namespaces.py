@@ -1,4 +1,4 @@
-"""Namespace manifests for a server without a cluster, read as ``mutate`` reads them."""
+"""Namespace manifests for a standalone server, read as by ``mutate``."""
 
 from pathlib import Path
 
@@ -13,14 +13,14 @@ from webhook.server.namespaces import Described
 
 
 def load_namespaces(place: Path | None, opt_in: str) -> Described:
-    """The Namespaces in a file, or in the YAML and JSON files of a folder; other kinds are passed over.
+    """Read the Namespaces in a file, or in the YAML and JSON files of a folder; other kinds are skipped.
 
     Args:
-        place: the file or folder; None: nothing is described.
+        place: the file or folder; None: no namespaces.
         opt_in: the label by which a namespace opts in.
 
     Raises:
-        Failure: files cannot be read, or hold no objects; each with its place.
+        Failure: files cannot be read, or contain something other than objects; with all problems.
     """
     known: dict[str, Namespace] = {}
     problems: list[str] = []

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from webhook.admission import Context, Decision, decide
 from webhook.cli.manifests.manifest import Manifest, ManifestError
-from webhook.cli.manifests.simulate import SimulateOptions, treat
+from webhook.cli.manifests.simulate import SimulateOptions, simulate
 from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
@@ -24,7 +24,7 @@ def pod_notes(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
             return decision
 
         try:
-            treat([manifest], decided, options)
+            simulate([manifest], decided, options)
         except ManifestError:
             continue  # other commands report it: `check` examines documents
     for source, reasons in found.items():

@@ -1,4 +1,4 @@
-"""Keys of our own in manifests that nobody reads where they stand."""
+"""Labels and annotations of the webhook that have no effect where they are in manifests."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +12,7 @@ from webhook.mapping.model.policy import Policy
 
 
 def own_key_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[str]:
-    """What is wrong with labels and annotations of ours on the namespaces, pods and templates of pods in manifests.
+    """Warn of the webhook's labels and annotations without effect on namespaces, pods and pod templates.
 
     Args:
         manifests: of any kind.
@@ -20,16 +20,16 @@ def own_key_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[str]
     """
     for manifest in manifests:
         try:
-            one = kube_object(manifest, manifest.data)
-            for item in list_items(one) or [one]:
+            obj = kube_object(manifest, manifest.data)
+            for item in list_items(obj) or [obj]:
                 yield from (f"{manifest.source}: {item.title}: {finding.message}" for finding in _of(item, policy))
         except ManifestError:
-            continue  # it is documents that are checked, and this is none
+            continue  # not an object: only documents are checked for errors
 
 
 def _of(item: KubeObject, policy: Policy) -> Iterator[Finding]:
-    for space in namespaces_in(item):
-        yield from unread_keys("namespace", space.labels, space.annotations, policy)
+    for namespace in namespaces_in(item):
+        yield from unread_keys("namespace", namespace.labels, namespace.annotations, policy)
     for place in pod_places(item, ()):
         template: Any = item.data
         for part in place.path:

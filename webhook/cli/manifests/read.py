@@ -1,4 +1,4 @@
-"""Manifest files: YAML or JSON, many documents in each."""
+"""Reads manifest files: YAML or JSON, with any number of documents."""
 
 import json
 
@@ -10,14 +10,14 @@ from webhook.cli.manifests.yaml_text import read_yaml
 
 
 def read_manifests(body: bytes, source: str) -> list[Manifest]:
-    """The documents of a file, empty ones left out.
+    """Read the documents of a file, except empty ones.
 
     Args:
-        body: the file's bytes, UTF-8.
-        source: how messages name it.
+        body: the content of the file, UTF-8.
+        source: its name in messages.
 
     Raises:
-        ManifestError: neither YAML nor JSON, a document that is no mapping, or a key that stands twice.
+        ManifestError: neither YAML nor JSON, a document that is no mapping, or a key that occurs twice.
     """
     try:
         text = body.decode("utf-8-sig")
@@ -25,7 +25,7 @@ def read_manifests(body: bytes, source: str) -> list[Manifest]:
         raise ManifestError(source, body.count(b"\n", 0, error.start) + 1, "not UTF-8 text") from error
     try:
         if text.lstrip()[:1] == "{":
-            # JSON is nearly YAML: tabs, surrogate pairs and a missing document mark are what would fail below
+            # JSON is nearly YAML, except for tabs, surrogate pairs and documents without a marker between them.
             try:
                 return list(read_json(text, source))
             except json.JSONDecodeError:
@@ -36,6 +36,8 @@ def read_manifests(body: bytes, source: str) -> list[Manifest]:
         raise ManifestError(source, line, f"a character that YAML does not permit: {error.reason}") from error
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        said = ", ".join(part for part in (error.problem, error.context) if part)
-        last = text.rstrip("\n").count("\n")  # libyaml finds the end of a text one line below it
-        raise ManifestError(source, None if mark is None else min(mark.line, last) + 1, f"not YAML: {said}") from error
+        reason = ", ".join(part for part in (error.problem, error.context) if part)
+        last = text.rstrip("\n").count("\n")  # libyaml reports the end of a text one line too late
+        raise ManifestError(
+            source, None if mark is None else min(mark.line, last) + 1, f"not YAML: {reason}"
+        ) from error

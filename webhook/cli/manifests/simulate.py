@@ -1,4 +1,4 @@
-"""Manifests → what the cluster would store: every pod in them goes through the same `decide` as in the webhook."""
+"""Simulates what the cluster would store of manifests: every pod goes through the same `decide` as in the webhook."""
 
 import copy
 import itertools
@@ -34,13 +34,13 @@ Decide: TypeAlias = Callable[[Pod, Context], Decision]
 
 @dataclass(frozen=True, slots=True)
 class SimulateOptions:
-    """What the command line says about all documents.
+    """Options for all documents.
 
     Attributes:
-        namespace: of objects that name none.
-        target: stands in for the pods' target annotation.
-        template_paths: where pod templates are in kinds that are not known.
-        opt_in: the label by which a namespace opts in; one that nobody described has.
+        namespace: the namespace of objects without one.
+        target: replaces the pods' target annotation.
+        template_paths: paths of pod templates in unknown kinds.
+        opt_in: the label by which a namespace opts in; a namespace that is not among the documents has it.
     """
 
     namespace: str | None = None
@@ -50,13 +50,13 @@ class SimulateOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class TreatedPod:
-    """A pod of an object, as it was decided on.
+class SimulatedPod:
+    """A pod of an object, with the input of its decision.
 
     Attributes:
-        path: where it is in the object, for people; empty for the object itself.
+        path: its path in the object, for people; empty for the object itself.
         pod: as a controller would create it.
-        context: the circumstances of the decision.
+        context: the context of the decision.
     """
 
     path: str
@@ -65,17 +65,17 @@ class TreatedPod:
 
 
 @dataclass(frozen=True, slots=True)
-class Treated:
-    """What became of one object.
+class SimulatedObject:
+    """The result for one object.
 
     Attributes:
-        title: how messages name it.
+        title: its name in messages.
         before: the object as it was read.
-        after: as it would be stored; None where it was denied.
+        after: as it would be stored; None if it was denied.
         patch: the operations between them.
-        warnings: what whoever applies it would be told.
-        denials: why it was denied; empty where it was not.
-        notes: what only concerns this command.
+        warnings: the warnings that applying it would show.
+        denials: why it was denied; empty if it was not.
+        notes: messages of this command only.
         pods: the pods in it, in order.
     """
 
@@ -86,55 +86,55 @@ class Treated:
     warnings: tuple[str, ...] = ()
     denials: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
-    pods: tuple[TreatedPod, ...] = ()
+    pods: tuple[SimulatedPod, ...] = ()
 
 
 @dataclass(slots=True)
 class Simulated:
-    """What became of all documents.
+    """The result for all documents.
 
     Attributes:
-        objects: every object but Namespaces, items of lists one by one, in order.
-        documents: the documents to print; lists hold what became of their items.
-        single: whether there was one document (Namespaces do not count), whatever became of it.
+        objects: every object except Namespaces, in order; items of lists separately.
+        documents: the documents to print; lists contain their simulated items.
+        single: whether there was one document, denied or not; Namespaces do not count.
     """
 
-    objects: list[Treated] = field(default_factory=list)
+    objects: list[SimulatedObject] = field(default_factory=list)
     documents: list[dict[str, Any]] = field(default_factory=list)
     single: bool = True
 
     @property
     def denied(self) -> bool:
         """Whether any object was denied."""
-        return any(treated.denials for treated in self.objects)
+        return any(result.denials for result in self.objects)
 
 
-def treat(manifests: Sequence[Manifest], decide: Decide, wishes: SimulateOptions) -> Simulated:
-    """What the cluster would store of these documents.
+def simulate(manifests: Sequence[Manifest], decide: Decide, options: SimulateOptions) -> Simulated:
+    """Simulate what the cluster would store of these documents.
 
     Raises:
-        ManifestError: a document is no object, or holds a pod that Kubernetes could not decode.
+        ManifestError: a document is no object, or contains a pod that Kubernetes could not decode.
     """
     objects = [kube_object(manifest, manifest.data) for manifest in manifests]
-    spaces = {space.name: space for obj in objects for space in namespaces_in(obj)}
+    namespaces = {namespace.name: namespace for obj in objects for namespace in namespaces_in(obj)}
     documents = [obj for obj in objects if not _is_namespace(obj)]
     outcome = Simulated(single=len(documents) == 1)
     for obj in documents:
-        printed = _document(obj, outcome, decide, wishes, spaces)
+        printed = _document(obj, outcome, decide, options, namespaces)
         if printed is not None:
             outcome.documents.append(printed)
     return outcome
 
 
 def _document(
-    obj: KubeObject, outcome: Simulated, decide: Decide, wishes: SimulateOptions, spaces: Mapping[str, Namespace]
+    obj: KubeObject, outcome: Simulated, decide: Decide, options: SimulateOptions, namespaces: Mapping[str, Namespace]
 ) -> dict[str, Any] | None:
     items = list_items(obj)
     if items is None:
-        treated = _object(obj, decide, wishes, spaces)
-        outcome.objects.append(treated)
-        return treated.after
-    printed = [_document(item, outcome, decide, wishes, spaces) for item in items if not _is_namespace(item)]
+        simulated = _object(obj, decide, options, namespaces)
+        outcome.objects.append(simulated)
+        return simulated.after
+    printed = [_document(item, outcome, decide, options, namespaces) for item in items if not _is_namespace(item)]
     return {**obj.data, "items": [item for item in printed if item is not None]}
 
 
@@ -143,10 +143,10 @@ def _is_namespace(obj: KubeObject) -> bool:
 
 
 def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
-    """The Namespaces that an object is, or has as its items.
+    """Yield the Namespaces among an object and its items.
 
     Raises:
-        ManifestError: one of them could not be decoded by Kubernetes.
+        ManifestError: Kubernetes could not decode one of them.
     """
     items = list_items(obj)
     if items is not None:
@@ -156,32 +156,35 @@ def namespaces_in(obj: KubeObject) -> Iterator[Namespace]:
         yield Namespace(pod.metadata.name or "", pod.metadata.labels or {}, pod.metadata.annotations or {})
 
 
-def _object(obj: KubeObject, decide: Decide, wishes: SimulateOptions, spaces: Mapping[str, Namespace]) -> Treated:
-    places = pod_places(obj, wishes.template_paths)
+def _object(
+    obj: KubeObject, decide: Decide, options: SimulateOptions, namespaces: Mapping[str, Namespace]
+) -> SimulatedObject:
+    places = pod_places(obj, options.template_paths)
     if not places:
-        return Treated(obj.title, obj.data, obj.data, notes=_untreated(obj))
-    name = obj.metadata.get("namespace") or wishes.namespace or DEFAULT_NAMESPACE
+        return SimulatedObject(obj.title, obj.data, obj.data, notes=_untreated(obj))
+    name = obj.metadata.get("namespace") or options.namespace or DEFAULT_NAMESPACE
     if not isinstance(name, str):
         raise obj.manifest.error((*obj.path, "metadata", "namespace"), "a namespace is text")
-    space = spaces.get(name)
-    context = Context(space or Namespace(name, {wishes.opt_in: "enabled"}), pod_security_default="privileged")
+    context = Context(
+        namespaces.get(name) or Namespace(name, {options.opt_in: "enabled"}), pod_security_default="privileged"
+    )
     patch: list[Operation] = []
     warnings: list[str] = []
     denials: list[str] = []
     notes: list[str] = []
-    pods: list[TreatedPod] = []
+    pods: list[SimulatedPod] = []
     for place in places:
-        pod, decision, operations = _place(obj, place, context, decide, wishes.target)
-        pods.append(TreatedPod(path_text(place.path), pod, context))
+        pod, decision, operations = _place(obj, place, context, decide, options.target)
+        pods.append(SimulatedPod(path_text(place.path), pod, context))
         where = f"{path_text(place.path)}: " if len(places) > 1 else ""
         patch.extend(operations)
         warnings.extend(where + finding.text for finding in decision.warnings)
         if decision.denial is not None and not decision.allowed:
             denials.append(f"{where}{decision.denial.reason.code}: {decision.denial.sentence}")
         if decision.reason is Reason.NOT_OPTED_IN:
-            notes.append(f"{where}left alone: namespace {name} lacks the label {wishes.opt_in}: enabled")
+            notes.append(f"{where}unchanged: namespace {name} lacks the label {options.opt_in}: enabled")
     after = None if denials else _applied(obj.data, patch)
-    return Treated(
+    return SimulatedObject(
         obj.title,
         obj.data,
         after,
@@ -197,15 +200,14 @@ def _untreated(obj: KubeObject) -> tuple[str, ...]:
     paths = untreated_templates(obj)
     if not paths:
         return ()
-    return (
-        f"holds pod templates that were left alone; to treat them: {' '.join(f'--template-path {p}' for p in paths)}",
-    )
+    options = " ".join(f"--template-path {path}" for path in paths)
+    return (f"contains pod templates that were not processed; to process them: {options}",)
 
 
 def _place(
     obj: KubeObject, place: PodPlace, context: Context, decide: Decide, target: str | None
 ) -> tuple[Pod, Decision, list[Operation]]:
-    """One pod, the decision on it, and its patch with paths from the object's root."""
+    """Decide on one pod; return it, the decision, and the patch with paths from the object's root."""
     template: Any = obj.data
     for part in place.path:
         template = template[part]
@@ -214,22 +216,22 @@ def _place(
     pod = _decoded(obj, template, place.path, _as_created(template, place, context.namespace.name, target))
     try:
         decision = decide(pod, context)
-    except msgspec.DecodeError as error:  # of a part that is decoded only where it matters: tolerations, affinity
+    except msgspec.DecodeError as error:  # in a part that is decoded on demand: tolerations, affinity
         raise obj.manifest.error(
             (*obj.path, *place.path, "spec"), f"Kubernetes could not decode this: {error}"
         ) from error
     prefix = pointer(place.path)
     operations = [{**operation, "path": prefix + operation["path"]} for operation in decision.patch]
-    return pod, decision, [*_groundwork(template, prefix, operations), *operations]
+    return pod, decision, [*_missing_parents(template, prefix, operations), *operations]
 
 
 def _as_created(template: Mapping[str, Any], place: PodPlace, namespace: str, target: str | None) -> dict[str, Any]:
-    """What a controller and the API server would put into the pod's metadata, over the manifest's."""
+    """The metadata that a controller and the API server would add to the pod's."""
     metadata: dict[str, Any] = {"namespace": namespace}
-    said = template.get("metadata")
-    said = said if isinstance(said, dict) else {}
-    if target is not None and isinstance(said.get("annotations"), dict | None):
-        metadata["annotations"] = {**(said.get("annotations") or {}), labels.TARGET: target}
+    own = template.get("metadata")
+    own = own if isinstance(own, dict) else {}
+    if target is not None and isinstance(own.get("annotations"), dict | None):
+        metadata["annotations"] = {**(own.get("annotations") or {}), labels.TARGET: target}
     if place.owner is not None:
         owner = {"kind": place.owner.kind, "name": place.owner.name, "controller": True}
         metadata |= {"name": None, "generateName": f"{place.owner.name}-", "ownerReferences": [owner]}
@@ -237,9 +239,9 @@ def _as_created(template: Mapping[str, Any], place: PodPlace, namespace: str, ta
 
 
 def _decoded(obj: KubeObject, data: Mapping[str, Any], path: Path, metadata: Mapping[str, Any]) -> Pod:
-    """The view of a pod in an object, with `metadata` over its own; also what stays undecoded in it is checked."""
-    said = data.get("metadata")
-    whole = {**data, "metadata": {**said, **metadata} if isinstance(said, dict) else metadata if said is None else said}
+    """Decode a pod in an object, with `metadata` added to its own; also check the parts that stay undecoded in it."""
+    own = data.get("metadata")
+    whole = {**data, "metadata": {**own, **metadata} if isinstance(own, dict) else metadata if own is None else own}
     checked: Path = ()
     try:
         pod = decode_pod(msgspec.json.encode(whole))
@@ -252,19 +254,19 @@ def _decoded(obj: KubeObject, data: Mapping[str, Any], path: Path, metadata: Map
                 checked = ("spec", kind, index, "volumeMounts")
                 decode_mounts(container.volume_mounts)
     except msgspec.DecodeError as error:
-        where, what = decode_error(str(error), whole, checked)
-        raise obj.manifest.error((*obj.path, *path, *where), what) from error
+        inner, message = decode_error(str(error), whole, checked)
+        raise obj.manifest.error((*obj.path, *path, *inner), message) from error
     return pod
 
 
-def _groundwork(template: Mapping[str, Any], prefix: str, operations: Iterable[Operation]) -> Iterator[Operation]:
-    """Adds what only the view of the pod had, where an operation stands on it: metadata, and its annotations."""
+def _missing_parents(template: Mapping[str, Any], prefix: str, operations: Iterable[Operation]) -> Iterator[Operation]:
+    """Add the metadata and the annotations if operations need them and the template has none."""
     metadata = template.get("metadata")
-    for path, there in (
+    for path, exists in (
         ("/metadata", metadata is not None),
         ("/metadata/annotations", isinstance(metadata, dict) and metadata.get("annotations") is not None),
     ):
-        if not there and any(operation["path"].startswith(f"{prefix}{path}/") for operation in operations):
+        if not exists and any(operation["path"].startswith(f"{prefix}{path}/") for operation in operations):
             yield {"op": "add", "path": prefix + path, "value": {}}
 
 

@@ -1,4 +1,4 @@
-"""Where pods stand in Kubernetes objects: pods themselves, templates of workloads, items of lists."""
+"""Finds pods in Kubernetes objects: pods themselves, pod templates of workloads, items of lists."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -18,7 +18,7 @@ _WORKLOADS: Final[Mapping[tuple[str, str], Path]] = {
     ("batch", "Job"): _TEMPLATE,
     ("batch", "CronJob"): ("spec", "jobTemplate", "spec", "template"),
 }
-"""API group and kind: where the pod template is."""
+"""API group and kind → path of the pod template."""
 
 _NAME_PARTS: Final = re.compile(r"(?:\\.|[^.\\])+")
 
@@ -29,9 +29,9 @@ class KubeObject:
 
     Attributes:
         manifest: the document.
-        path: where the object is in it.
+        path: the path of the object in it.
         data: the object.
-        kind: its kind; for items of typed lists, which may leave it out, the list's tells.
+        kind: its kind; that of the list for items of typed lists, which may omit it.
         group: API group, "" for the core.
     """
 
@@ -43,25 +43,25 @@ class KubeObject:
 
     @property
     def metadata(self) -> Mapping[str, Any]:
-        """Its metadata; empty where there is none."""
+        """Its metadata; empty if there is none."""
         metadata = self.data.get("metadata")
         return metadata if isinstance(metadata, dict) else {}
 
     @property
     def name(self) -> str:
-        """Its name as far as it is known yet: ``demo``, or ``demo-*`` where only the beginning is."""
+        """Its name as far as it is known: ``demo``, or ``demo-*`` for a generated one."""
         name, prefix = self.metadata.get("name"), self.metadata.get("generateName")
         return str(name) if name else f"{prefix}*" if prefix else "?"
 
     @property
     def title(self) -> str:
-        """How messages name it: ``deployment/demo``."""
+        """Its name in messages: ``deployment/demo``."""
         return f"{self.kind.lower()}/{self.name}"
 
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """What a controller would write as the owner of the pods that it creates.
+    """The owner that a controller would write into the pods that it creates.
 
     Attributes:
         kind: kind of the owner.
@@ -74,11 +74,11 @@ class Owner:
 
 @dataclass(frozen=True, slots=True)
 class PodPlace:
-    """A pod, or the template of pods, in an object.
+    """A pod, or a pod template, in an object.
 
     Attributes:
-        path: where it is in the object; ``()`` is the object itself.
-        owner: who would own the pods of a template; None for a pod.
+        path: its path in the object; ``()`` for the object itself.
+        owner: the owner of the pods of a template; None for a pod.
     """
 
     path: Path
@@ -86,23 +86,23 @@ class PodPlace:
 
 
 def kube_object(manifest: Manifest, data: object, path: Path = (), kind: str = "", version: str = "") -> KubeObject:
-    """An object of a manifest.
+    """Make an object of a manifest.
 
     Args:
         manifest: the document.
         data: the object.
-        path: where it is in the document.
-        kind: what it is if it does not say so itself.
-        version: its apiVersion if it does not say so itself.
+        path: its path in the document.
+        kind: its kind if it does not specify one.
+        version: its apiVersion if it does not specify one.
 
     Raises:
-        ManifestError: it is no mapping, or does not say what it is.
+        ManifestError: it is no mapping, or its apiVersion or kind is missing.
     """
     if not isinstance(data, dict):
         raise manifest.error(path, "an object is no mapping of keys")
     identity: dict[str, str] = {}
-    for key, otherwise in (("apiVersion", version), ("kind", kind)):
-        value = data.get(key) or otherwise
+    for key, default in (("apiVersion", version), ("kind", kind)):
+        value = data.get(key) or default
         if not isinstance(value, str) or not value:
             raise manifest.error(
                 (*path, key) if key in data else path, f"no Kubernetes object: `{key}` is no text or missing"
@@ -127,15 +127,15 @@ def list_items(obj: KubeObject) -> list[KubeObject] | None:
 
 
 def pod_places(obj: KubeObject, template_paths: Sequence[str]) -> list[PodPlace]:
-    """The pods that an object holds: itself, the template of a workload, and what `template_paths` point at.
+    """Find the pods in an object: itself, the template of a workload, and those at `template_paths`.
 
     Args:
         obj: the object.
-        template_paths: further paths, with `*` for any key or element: ``spec.pytorchReplicaSpecs.*.template``. Where
-            one points at something that holds no containers, it is passed over.
+        template_paths: further paths, with `*` for any key or element: ``spec.pytorchReplicaSpecs.*.template``. Values
+            without containers are skipped.
 
     Raises:
-        ManifestError: what stands where a template belongs is no mapping.
+        ManifestError: a parent of the template is no mapping.
     """
     if (obj.group, obj.kind) == ("", "Pod"):
         return [PodPlace((), None)]
@@ -154,22 +154,22 @@ def pod_places(obj: KubeObject, template_paths: Sequence[str]) -> list[PodPlace]
 
 
 def untreated_templates(obj: KubeObject) -> list[str]:
-    """Paths of what looks like a pod template in an object, as `pod_places` takes them."""
+    """List the paths of what looks like a pod template in an object, in the notation of `pod_places`."""
     return list(dict.fromkeys(_written(path) for path in _templates(obj.data, ())))
 
 
 def parse_path(text: str) -> tuple[str, ...]:
-    """The parts of a dotted path; a dot inside a key has a backslash before it."""
+    """Split a dotted path; a dot inside a key is escaped by a backslash."""
     return tuple(part.replace("\\.", ".") for part in _NAME_PARTS.findall(text))
 
 
 def pointer(path: Path) -> str:
-    """A path as a JSON pointer."""
+    """Format a path as a JSON pointer."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
 def _owner(obj: KubeObject) -> Owner:
-    """As the controllers name it; the letters and digits stand for what only they know."""
+    """The owner as the controllers name it, with an arbitrary hash or time."""
     if obj.kind == "Deployment":
         return Owner("ReplicaSet", f"{obj.name}-5d4f8c7b9")
     if obj.kind == "CronJob":

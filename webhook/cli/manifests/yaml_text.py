@@ -1,7 +1,7 @@
-"""YAML manifests as Kubernetes reads them (``sigs.k8s.io/yaml``, ``goyaml.v2/resolve.go``), with line numbers.
+"""Reads YAML manifests as Kubernetes does (``sigs.k8s.io/yaml``, ``goyaml.v2/resolve.go``), with line numbers.
 
-That is YAML 1.1 with its booleans (``yes``, ``on``, ``y``) and octal numbers, but without base 60 and without dates,
-which stay text. Unlike there, a key that stands twice in one mapping is always an error.
+That is YAML 1.1 with its booleans (``yes``, ``on``, ``y``) and octal numbers, but without base 60 and dates, which stay
+text. Unlike in Kubernetes, a key that occurs twice in one mapping is always an error.
 """
 
 import copy
@@ -16,10 +16,10 @@ from yaml import events
 from webhook.cli.manifests.manifest import MAX_DEPTH, WHOLE, Manifest, ManifestError, Path
 
 MAX_NODES: Final = 1_000_000
-"""Most values in one document once aliases are written out (a billion laughs are nine lines)."""
+"""Most values in one document with its aliases expanded (against the "billion laughs" attack)."""
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-_WORDS: Final[Mapping[str, bool | None]] = {
+_CONSTANTS: Final[Mapping[str, bool | None]] = {
     **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
     **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
     **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
@@ -37,11 +37,11 @@ _TYPES: Final[Mapping[str, tuple[type, ...]]] = {
 
 
 def read_yaml(text: str, source: str) -> Iterator[Manifest]:
-    """The documents of a text, empty ones left out.
+    """Read the documents of a text, except empty ones.
 
     Raises:
-        yaml.YAMLError: it is no YAML.
-        ManifestError: it is, but no manifest.
+        yaml.YAMLError: it is not YAML.
+        ManifestError: it is YAML, but not a manifest.
     """
     stream = yaml.parse(text, Loader=_LOADER)
     for event in stream:
@@ -69,7 +69,7 @@ class _Reader:
         self._nodes = 0
 
     def node(self, event: events.Event, path: Path, depth: int) -> Any:
-        """The value that begins with an event."""
+        """Build the value that begins with an event."""
         self.lines.setdefault(path, _line(event))
         before = self._nodes
         self._nodes += 1
@@ -96,7 +96,7 @@ class _Reader:
         value, nodes = self._anchors[event.anchor]
         self._nodes += nodes
         if self._nodes > MAX_NODES:
-            raise self._error(event, f"more than {MAX_NODES} values once aliases are written out")
+            raise self._error(event, f"more than {MAX_NODES} values with aliases expanded")
         return copy.deepcopy(value)
 
     def _list(self, path: Path, depth: int) -> list[Any]:
@@ -115,7 +115,7 @@ class _Reader:
             key = self._key(event)
             if key in values:
                 first = self.lines[*path, key]
-                raise self._error(event, f"the key {key} stands twice in one mapping, first in line {first}")
+                raise self._error(event, f"the key {key} occurs twice in one mapping, first in line {first}")
             self.lines[*path, key] = _line(event)
             values[key] = self.node(next(self._stream), (*path, key), depth + 1)
         for more in merged:
@@ -127,11 +127,11 @@ class _Reader:
         value = self.node(next(self._stream), (*path, "<<"), depth + 1)
         merged = value if isinstance(value, list) else [value]
         if not all(isinstance(each, dict) for each in merged):
-            raise self._error(event, "what is merged is no mapping")
+            raise self._error(event, "only mappings can be merged with <<")
         return merged
 
     def _key(self, event: events.Event) -> str:
-        """A key, as text: what looks like a number or boolean is turned back into text, as Kubernetes does."""
+        """Read a key as text: numbers and booleans are converted back to text, as in Kubernetes."""
         value = self._anchors.get(event.anchor or "", (None, 0))[0] if isinstance(event, events.AliasEvent) else None
         if isinstance(event, events.ScalarEvent):
             value = self._scalar(event)
@@ -160,8 +160,8 @@ class _Reader:
 
     def _resolve(self, event: events.ScalarEvent) -> str | int | float | bool | None:
         text: str = event.value
-        if text in _WORDS:
-            return _WORDS[text]
+        if text in _CONSTANTS:
+            return _CONSTANTS[text]
         if text[0] not in "+-.0123456789":
             return text
         if _NO_NUMBER.fullmatch(text):

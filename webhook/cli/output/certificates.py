@@ -1,4 +1,4 @@
-"""What `certs show` prints: one report, as JSON or as text for people."""
+"""The output of `certs show`: one report, as JSON or as text."""
 
 import asyncio
 from typing import Any, Final
@@ -13,14 +13,14 @@ from webhook.doctor.handshake import shown_at
 from webhook.doctor.stored_certificates import Found
 
 SHORT: Final = 16
-"""Digits of a fingerprint that tell certificates apart; the JSON has all."""
+"""Digits of a fingerprint in the text, enough to distinguish certificates; the JSON has all."""
 
 
 def served_at(found: Found, address: str | None) -> Shown | None:
-    """What a server shows.
+    """Connect to a server, and return the certificate that it presents; None without an address.
 
     Args:
-        found: names the address in the webhook configuration, and what its callers trust.
+        found: has the address in the webhook configuration, and the CAs that its callers trust.
         address: HOST:PORT, instead of that address.
     """
     host, _, port = (address or found.address or "").rpartition(":")
@@ -31,72 +31,72 @@ def served_at(found: Found, address: str | None) -> Shown | None:
 
 
 def report(found: Found, shown: Shown | None) -> dict[str, Any]:
-    """What is known, ready for JSON; fingerprints are SHA-256 of the DER, times ISO 8601 in UTC.
+    """Build the report, ready for JSON; fingerprints are SHA-256 of the DER, times ISO 8601 in UTC.
 
     Args:
-        found: what is kept, and who trusts it.
-        shown: what the server shows; None: nobody was asked.
+        found: the stored certificates, and who trusts them.
+        shown: the certificate that the server presents; None if no server was contacted.
     """
-    kept = found.decoded.state
-    asked = None if kept is None or kept.requested is None else kept.requested.value
+    state = found.decoded.state
     return {
         "place": found.place,
-        "authorities": [] if kept is None else _authorities(kept, found),
-        "leaf": None if kept is None or kept.leaf is None else _leaf(kept),
-        "served": _served(kept, shown),
-        "asked": asked,
+        "cas": [] if state is None else _cas(state, found),
+        "servingCertificate": None if state is None else _serving_certificate(state),
+        "served": _served(state, shown),
+        "rotationRequest": None if state is None or state.requested is None else state.requested.value,
         "problems": [str(problem) for problem in found.decoded.problems],
         "notes": list(found.notes),
     }
 
 
-def text(told: dict[str, Any]) -> str:
-    """The same for people."""
-    rows = [["CA", one["state"], one["fingerprint"][:SHORT], _life(one), _trust(one)] for one in told["authorities"]]
-    leaf = told["leaf"]
-    if leaf is not None:
-        names = f"under {leaf['authority'][:SHORT]}, for {', '.join(leaf['names'])}"
-        rows.append(["certificate", "", leaf["fingerprint"][:SHORT], _life(leaf), names])
-    lines = [told["place"] + (":" if rows else ": nothing is kept")]
+def text(data: dict[str, Any]) -> str:
+    """Format a report as text."""
+    rows = [["CA", ca["state"], ca["fingerprint"][:SHORT], _life(ca), _trust(ca)] for ca in data["cas"]]
+    serving = data["servingCertificate"]
+    if serving is not None:
+        names = f"issued by {serving['issuer'][:SHORT]}, for {', '.join(serving['names'])}"
+        rows.append(["certificate", "", serving["fingerprint"][:SHORT], _life(serving), names])
+    lines = [data["place"] + (":" if rows else ": nothing is stored")]
     if rows:
         lines += [f"  {line}" for line in columns(rows).splitlines()]
-    served = told["served"]
+    served = data["served"]
     if served is not None:
-        lines.append(f"{served['address']} serves {_what_is_served(served, stored=leaf is not None)}")
-    if told["asked"] is not None:
-        lines.append(f"a new {told['asked']} was asked for: the running replicas make it")
-    lines += [f"problem: {problem}" for problem in told["problems"]]
-    lines += told["notes"]
+        lines.append(f"{served['address']} {_what_is_served(served, stored=serving is not None)}")
+    if data["rotationRequest"] is not None:
+        lines.append(f"a new {data['rotationRequest']} was requested: the running replicas create it")
+    lines += [f"problem: {problem}" for problem in data["problems"]]
+    lines += data["notes"]
     return "".join(f"{line}\n" for line in lines)
 
 
-def _authorities(kept: State, found: Found) -> list[dict[str, Any]]:
-    until = {one.certificate: one.until for one in kept.retired}
-    told = []
-    for one in kept.cas:
-        if one in until:
-            state = "retired"
-        elif kept.coming is not None and one == kept.coming.certificate:
-            state = "coming"
+def _cas(state: State, found: Found) -> list[dict[str, Any]]:
+    until = {retired.certificate: retired.until for retired in state.retired}
+    entries = []
+    for ca in state.cas:
+        if ca in until:
+            phase = "retired"
+        elif state.coming is not None and ca == state.coming.certificate:
+            phase = "next"
         else:
-            state = "current"
-        entry = {"state": state, **_dates(one)}
-        if one in until:
-            entry["trustedUntil"] = f"{until[one]:%Y-%m-%dT%H:%M:%SZ}"
+            phase = "current"
+        entry = {"state": phase, **_dates(ca)}
+        if ca in until:
+            entry["trustedUntil"] = f"{until[ca]:%Y-%m-%dT%H:%M:%SZ}"
         if found.trusted is not None:
-            entry["trustedBy"] = sorted(name for name, bundle in found.trusted.items() if der(one) in bundle)
-        told.append(entry)
-    return told
+            entry["trustedBy"] = sorted(name for name, bundle in found.trusted.items() if der(ca) in bundle)
+        entries.append(entry)
+    return entries
 
 
-def _leaf(kept: State) -> dict[str, Any]:
-    assert kept.leaf is not None  # noqa: S101  (the caller looked)
-    issuer = kept.issuer(kept.leaf.certificate)
-    names = names_of(kept.leaf.certificate)
+def _serving_certificate(state: State) -> dict[str, Any] | None:
+    if state.leaf is None:
+        return None
+    certificate = state.leaf.certificate
+    issuer = state.issuer(certificate)
     return {
-        **_dates(kept.leaf.certificate),
-        "authority": "" if issuer is None else fingerprint(issuer),
-        "names": list(names),
+        **_dates(certificate),
+        "issuer": "" if issuer is None else fingerprint(issuer),
+        "names": list(names_of(certificate)),
     }
 
 
@@ -108,31 +108,31 @@ def _dates(certificate: x509.Certificate) -> dict[str, Any]:
     }
 
 
-def _served(kept: State | None, shown: Shown | None) -> dict[str, Any] | None:
+def _served(state: State | None, shown: Shown | None) -> dict[str, Any] | None:
     if shown is None:
         return None
     if shown.certificate is None:
         return {"address": shown.address, "error": shown.why}
-    stored = kept is not None and kept.leaf is not None and kept.leaf.certificate == shown.certificate
+    stored = state is not None and state.leaf is not None and state.leaf.certificate == shown.certificate
     return {"address": shown.address, **_dates(shown.certificate), "stored": stored}
 
 
-def _life(one: dict[str, Any]) -> str:
-    return f"{one['notBefore'][:10]} to {one['notAfter'][:10]}"
+def _life(entry: dict[str, Any]) -> str:
+    return f"{entry['notBefore'][:10]} to {entry['notAfter'][:10]}"
 
 
-def _trust(one: dict[str, Any]) -> str:
-    by = one.get("trustedBy")
-    parts = [] if by is None else ["trusted by " + ", ".join(by) if by else "trusted by nobody yet"]
-    if "trustedUntil" in one:
-        parts.append(f"kept until {one['trustedUntil'][:10]}")
+def _trust(ca: dict[str, Any]) -> str:
+    by = ca.get("trustedBy")
+    parts = [] if by is None else ["trusted by " + ", ".join(by) if by else "not trusted by any webhook yet"]
+    if "trustedUntil" in ca:
+        parts.append(f"remains until {ca['trustedUntil'][:10]}")
     return ", ".join(parts)
 
 
 def _what_is_served(served: dict[str, Any], *, stored: bool) -> str:
     if "error" in served:
-        return f"what cannot be seen from here: {served['error']}"
+        return f"cannot be reached from here: {served['error']}"
     if served["stored"]:
-        return "this serving certificate"
+        return "serves this certificate"
     other = "another certificate" if stored else "a certificate"
-    return f"{other}, {served['fingerprint'][:SHORT]}, until {served['notAfter'][:10]}"
+    return f"serves {other}, {served['fingerprint'][:SHORT]}, until {served['notAfter'][:10]}"

@@ -1,4 +1,4 @@
-"""What the doctor found, as lines for a terminal or as JSON."""
+"""The results of the doctor's checks, as text for a terminal or as JSON."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -12,14 +12,14 @@ if TYPE_CHECKING:
     from webhook.doctor.checks import Check
 
 WIDTH: Final = 100
-"""Columns: what fits a terminal beside something else."""
+"""Maximum columns of a line."""
 
 _MARKS: Final = {Level.OK: "✓", Level.WARNING: "‼", Level.ERROR: "×"}  # noqa: RUF001  (a cross)
-_COLOURS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
+_COLORS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"}
 
 
 def as_text(found: "Sequence[tuple[Check, Result]]") -> str:
-    """Sections with a line for each check; with colours: `click.echo` strips them where no terminal is."""
+    """Format sections with a line for each check; `click.echo` strips the colors if stdout is no terminal."""
     lines: list[str] = []
     section = ""
     for check, result in found:
@@ -31,7 +31,7 @@ def as_text(found: "Sequence[tuple[Check, Result]]") -> str:
 
 
 def as_data(found: "Sequence[tuple[Check, Result]]") -> dict[str, Any]:
-    """The same as plain data."""
+    """Return the same as data for JSON."""
     return {
         "ok": all(result.level is not Level.ERROR for _, result in found),
         "checks": [
@@ -49,7 +49,7 @@ def as_data(found: "Sequence[tuple[Check, Result]]") -> dict[str, Any]:
 
 
 def _lines(name: str, result: Result) -> Iterator[str]:
-    mark = click.style(_MARKS[result.level], fg=_COLOURS[result.level])
+    mark = click.style(_MARKS[result.level], fg=_COLORS[result.level])
     first, *rest = _wrapped(f"{name}: {result.message}", "  ")
     yield f"{mark} {first.lstrip()}"
     yield from rest
@@ -60,7 +60,7 @@ def _lines(name: str, result: Result) -> Iterator[str]:
 
 
 def _wrapped(text: str, indent: str, first: str | None = None) -> list[str]:
-    # A command or a name is copied whole, even where it is too long.
+    # A command or a name is to be copied, even if it is too long for a line.
     return textwrap.wrap(
         text,
         WIDTH,

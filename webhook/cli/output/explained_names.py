@@ -9,12 +9,12 @@ from webhook.explanation.glossary import Entry, Mark, Use
 _MARKS: Final[Mapping[Mark, str]] = {
     "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",
     "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
-    "known": "as a resource somebody else's name under its prefix: never read, and never taken for a misspelt key",
+    "known": "as a resource somebody else's name under its prefix: never read, and never taken for a misspelled key",
 }
 
 
 def as_text(entry: Entry) -> str:
-    """For a terminal; colours are in it, and for the caller to strip where there is no terminal."""
+    """For a terminal; colors are in it, and for the caller to strip where there is no terminal."""
     return "".join(_lines(entry))
 
 
@@ -40,9 +40,9 @@ def _lines(entry: Entry) -> Iterator[str]:
 
 
 def _use(use: Use) -> Iterator[str]:
-    standby = "" if use.in_force else ", on standby: not read here"
+    inactive = "" if use.in_force else ", inactive: not read here"
     about = f": {use.about}" if use.about else ""
-    yield heading(f"{use.vendor}{standby}{about}", indent=2)
+    yield heading(f"{use.vendor}{inactive}{about}", indent=2)
     place = {"resource": "resource, in limits", "label": "label of the pod", "annotation": "annotation of the pod"}
     place["nodeSelector"] = "nodeSelector of the pod; read only"
     yield from labelled("place", [place[use.place]], 4)
@@ -51,12 +51,12 @@ def _use(use: Use) -> Iterator[str]:
         yield from labelled("spelled", [" or ".join(others)], 4)
     if use.container is not None:
         yield from labelled("for", [f"container {use.container}"], 4)
-    if use.says[0] in {"devices", "memory", "cores"}:
-        yield from labelled("says", [" and ".join(use.says)], 4)
-        per = {"card": ", per device", "total": ", over all devices together", None: ""}[use.per]
+    if use.kinds[0] in {"devices", "memory", "cores"}:
+        yield from labelled("specifies", [" and ".join(use.kinds)], 4)
+        per = {"device": ", per device", "total": ", over all devices together", None: ""}[use.per]
         yield from labelled("1 is", [f"{use.unit}{per}"], 4)
     else:
-        yield from labelled("says", [use.unit], 4)
+        yield from labelled("specifies", [use.unit], 4)
     yield from labelled("legal", [use.legal], 4)
     yield from labelled("missing", use.missing, 4)
     yield from labelled("rules", use.rules, 4)

@@ -1,4 +1,4 @@
-"""What `explain` prints of objects: one model, as text for a terminal or as JSON."""
+"""The output of `explain` for objects, as text for a terminal."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -10,18 +10,18 @@ from webhook.explanation.model import (
     Amount,
     ContainerExplained,
     Correction,
+    DenialExplained,
+    FindingExplained,
     PodExplained,
-    Refusal,
     Rounding,
     Share,
     ShimShown,
     ShownKey,
-    Told,
-    WordWritten,
+    WrittenKey,
 )
 
 _STEP: Final = 4
-"""Columns that a container's lines stand further right than the pod's."""
+"""Columns by which a container's lines are indented more than the pod's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,8 +29,8 @@ class PodPart:
     """A pod of an object.
 
     Attributes:
-        path: where it is in the object; empty for the object itself.
-        pod: what became of it.
+        path: its path in the object; empty for the object itself.
+        pod: its explanation.
     """
 
     path: str
@@ -42,9 +42,9 @@ class ObjectExplained:
     """One object of the input.
 
     Attributes:
-        title: how messages name it: ``deployment/demo``.
-        notes: what only concerns the command.
-        pods: the pods in it; none for a kind that holds none.
+        title: its name in messages: ``deployment/demo``.
+        notes: messages of the command itself.
+        pods: the pods in it; empty for a kind without pods.
     """
 
     title: str
@@ -61,113 +61,113 @@ class Explanation:
     @property
     def denied(self) -> bool:
         """Whether any pod is denied."""
-        return any(not part.pod.allowed for one in self.objects for part in one.pods)
+        return any(not part.pod.allowed for obj in self.objects for part in obj.pods)
 
 
 def as_text(explanation: Explanation) -> str:
-    """For a terminal; colours are in it, and for the caller to strip where there is no terminal."""
-    return "\n".join("".join(_object(one)) for one in explanation.objects)
+    """Format for a terminal, with colors, which the caller strips if stdout is no terminal."""
+    return "\n".join("".join(_object(obj)) for obj in explanation.objects)
 
 
-def _object(one: ObjectExplained) -> Iterator[str]:
-    if not one.pods:
-        yield heading(f"{one.title}: holds no pod that is treated")
-    for number, part in enumerate(one.pods):
+def _object(obj: ObjectExplained) -> Iterator[str]:
+    if not obj.pods:
+        yield heading(f"{obj.title}: contains no pod to process")
+    for number, part in enumerate(obj.pods):
         if number:
             yield "\n"
-        yield from _pod(f"{one.title}, {part.path}" if part.path else one.title, part.pod)
-    yield from labelled("note", one.notes)
+        yield from _pod(f"{obj.title}, {part.path}" if part.path else obj.title, part.pod)
+    yield from labelled("note", obj.notes)
 
 
 def _pod(title: str, pod: PodExplained) -> Iterator[str]:
-    colour = "red" if not pod.allowed else None
+    color = "red" if not pod.allowed else None
     verdict = "denied" if not pod.allowed else "allowed"
     mode = "" if pod.mode == "enforce" else f" (mode {pod.mode})"
-    yield heading(f"{title} in namespace {pod.namespace}{mode}: {verdict}, {pod.outcome} ({pod.code})", colour)
-    if not pod.containers and pod.refusal is None:
+    yield heading(f"{title} in namespace {pod.namespace}{mode}: {verdict}, {pod.outcome} ({pod.code})", color)
+    if not pod.containers and pod.denial is None:
         yield from labelled("because", [pod.meaning])
     for container in pod.containers:
-        yield from _container(container, [told for told in pod.told if told.container == container.name])
-    yield from labelled("pod", [_placed(one.field, one.before, one.after) for one in pod.placed])
+        yield from _container(container, [finding for finding in pod.findings if finding.container == container.name])
+    yield from labelled("pod", [_placed(placed.field, placed.before, placed.after) for placed in pod.placed])
     named = {container.name for container in pod.containers}
-    others = [told for told in pod.told if told.container not in named]
-    yield from labelled("lost", [_told(told) for told in others if told.lost], colour="yellow")
-    yield from labelled("told", [_told(told) for told in others if not told.lost and not told.shown], colour="yellow")
-    if pod.refusal is not None:
-        yield from _refusal(pod.refusal)
+    others = [finding for finding in pod.findings if finding.container not in named]
+    yield from labelled("lost", map(_finding, filter(_is_lost, others)), color="yellow")
+    yield from labelled("warnings", map(_finding, filter(_is_warning, others)), color="yellow")
+    if pod.denial is not None:
+        yield from _denial(pod.denial)
 
 
 def _placed(field: str, before: str | None, after: str | None) -> Row:
     if before == after:
-        return f"{field}: {after}", "as it is"
+        return f"{field}: {after}", "unchanged"
     if after is None:
         return f"{field}: {before}", "is removed"
     return f"{field}: {after}", "is added" if before is None else f"instead of {before}"
 
 
-def _container(one: ContainerExplained, told: list[Told]) -> Iterator[str]:
-    kind = "init container" if one.init else "container"
-    yield from _title(kind, one)
-    yield from _rows("asked", map(_word, one.asked))
-    if one.left is not None:
-        yield from _rows("means", [f"left as it stands: {one.left}"])
-    elif one.meaning:
-        yield from _rows("means", _meaning(one))
-    if one.target is not None and one.target != one.vendor:
-        yield from _rows("target", [(one.target, f"because: {one.because}")])
-    if one.request is not None:
-        yield from _rows("written", map(_word_written, one.written) if one.written else ["nothing: it is all there"])
-    yield from _rows("removed", one.removed)
-    yield from _rows("rounded", map(_rounding, one.rounded))
-    yield from _rows("lost", [_told(each) for each in told if each.lost], "yellow")
-    if one.allocation is not None and one.allocation != one.request:
-        yield from _rows("gets", [_share(one.allocation)])
-    if one.shim is not None:
-        yield from _shim(one.shim)
-    others = [each for each in told if not each.lost and not each.shown]
-    yield from _rows("told", [_told(each) for each in others if not each.note], "yellow")
-    yield from _rows("noted", [_told(each) for each in others if each.note])
+def _container(container: ContainerExplained, findings: list[FindingExplained]) -> Iterator[str]:
+    yield from _title(container)
+    yield from _rows("keys", map(_shown_key, container.keys))
+    if container.unchanged is not None:
+        yield from _rows("means", [f"stays unchanged: {container.unchanged}"])
+    elif container.meaning:
+        yield from _rows("means", _meaning(container))
+    if container.target is not None and container.target != container.vendor:
+        yield from _rows("target", [(container.target, f"because: {container.because}")])
+    if container.request is not None:
+        yield from _rows("written", map(_written_key, container.written) if container.written else ["nothing"])
+    yield from _rows("removed", container.removed)
+    yield from _rows("rounded", map(_rounding, container.rounded))
+    yield from _rows("lost", map(_finding, filter(_is_lost, findings)), "yellow")
+    if container.allocation is not None and container.allocation != container.request:
+        yield from _rows("gets", [_share(container.allocation)])
+    if container.shim is not None:
+        yield from _shim(container.shim)
+    yield from _rows("warnings", map(_finding, filter(_is_warning, findings)), "yellow")
+    yield from _rows("notes", [_finding(finding) for finding in findings if finding.note])
 
 
-def _title(kind: str, one: ContainerExplained) -> Iterator[str]:
-    form = f" ({one.form})" if one.form else ""
-    yield from (f"  {line}\n" for line in heading(f"{kind} {one.name}, in the keys of {one.vendor}{form}").splitlines())
+def _title(container: ContainerExplained) -> Iterator[str]:
+    kind = "init container" if container.init else "container"
+    form = f" ({container.form})" if container.form else ""
+    title = f"{kind} {container.name}, in the keys of {container.vendor}{form}"
+    yield from (f"  {line}\n" for line in heading(title).splitlines())
 
 
-def _rows(label: str, rows: Iterable[str | Row], colour: str = "cyan") -> Iterator[str]:
-    return labelled(label, rows, _STEP, colour)
+def _rows(label: str, rows: Iterable[str | Row], color: str = "cyan") -> Iterator[str]:
+    return labelled(label, rows, _STEP, color)
 
 
-def _word(key: ShownKey) -> Row:
+def _shown_key(key: ShownKey) -> Row:
     place = "" if key.place == "resource" else f"{key.place} "
-    return f"{place}{key.key}: {key.value}", key.says
+    return f"{place}{key.key}: {key.value}", key.meaning
 
 
-def _word_written(key: WordWritten) -> Row:
+def _written_key(key: WrittenKey) -> Row:
     place = "" if key.place == "resource" else f"{key.place} "
-    return f"{place}{key.key}: {key.value}", f"{key.says}; {key.why}" if key.says else key.why
+    return f"{place}{key.key}: {key.value}", f"{key.meaning}; {key.why}" if key.meaning else key.why
 
 
-def _meaning(one: ContainerExplained) -> list[str | Row]:
-    rows: list[str | Row] = [(_amount(each), each.where) for each in one.meaning]
-    if all(each.amount == "100%" for each in one.meaning if each.dimension != "devices"):
-        rows.append("whole devices: nobody else gets a part of them")
+def _meaning(container: ContainerExplained) -> list[str | Row]:
+    rows: list[str | Row] = [(_amount(amount), amount.where) for amount in container.meaning]
+    if all(amount.amount == "100%" for amount in container.meaning if amount.dimension != "devices"):
+        rows.append("whole devices: not shared with other pods")
     return rows
 
 
-def _amount(one: Amount) -> str:
-    if one.dimension == "devices":
-        return _cards(int(one.amount))
-    amount = _of(one.amount, one.dimension)
-    return amount if one.amount == "free" else f"{amount} per device"
+def _amount(amount: Amount) -> str:
+    if amount.dimension == "devices":
+        return _devices(int(amount.amount))
+    text = _of(amount.amount, amount.dimension)
+    return text if amount.amount == "unlimited" else f"{text} per device"
 
 
-def _cards(devices: int | None) -> str:
+def _devices(devices: int | None) -> str:
     return "? devices" if devices is None else "1 device" if devices == 1 else f"{devices} devices"
 
 
 def _of(amount: str, dimension: str) -> str:
-    if amount == "free":
+    if amount == "unlimited":
         return f"no limit of {dimension}"
     if amount == "100%":
         return f"all {dimension}"
@@ -180,17 +180,17 @@ def _spaced(amount: str) -> str:
 
 def _share(request: Share) -> str:
     if request.whole:
-        return f"{_cards(request.devices)}, whole"
-    return f"{_cards(request.devices)}, each with {_of(request.memory, 'memory')} and {_of(request.cores, 'cores')}"
+        return f"{_devices(request.devices)}, whole"
+    return f"{_devices(request.devices)}, each with {_of(request.memory, 'memory')} and {_of(request.cores, 'cores')}"
 
 
-def _rounding(one: Rounding) -> Row:
-    by = f", {_spaced(one.by)}" if one.by else ""
-    return f"{one.what}: {_limit(one.before)} became {_limit(one.after)}{by}", one.code
+def _rounding(rounding: Rounding) -> Row:
+    difference = f", {_spaced(rounding.difference)}" if rounding.difference else ""
+    return f"{rounding.what}: {_limit(rounding.before)} became {_limit(rounding.after)}{difference}", rounding.code
 
 
 def _limit(amount: str) -> str:
-    return "no limit" if amount == "free" else _spaced(amount)
+    return "no limit" if amount == "unlimited" else _spaced(amount)
 
 
 def _shim(shim: ShimShown) -> Iterator[str]:
@@ -205,24 +205,32 @@ def _shim(shim: ShimShown) -> Iterator[str]:
     yield from _rows("shim", rows)
 
 
-def _told(told: Told) -> str:
-    return f"{told.code} {told.message}"
+def _is_lost(finding: FindingExplained) -> bool:
+    return finding.lost
 
 
-def _refusal(refusal: Refusal) -> Iterator[str]:
-    label = "denied" if refusal.enforced else "would be"
-    told = refusal.told
-    where = "" if told.container is None else f"container {told.container}: "
-    denied = "" if refusal.enforced else "denied: "
-    yield from labelled(label, [f"{denied}{told.code} {where}{told.message}"], colour="red")
-    yield from labelled("remedy", [refusal.remedy], colour="green")
-    if refusal.instead is not None:
-        yield from _instead(refusal.instead)
+def _is_warning(finding: FindingExplained) -> bool:
+    return not finding.lost and not finding.shown
 
 
-def _instead(instead: Correction) -> Iterator[str]:
-    if instead.without:
-        yield from labelled("leave out", instead.without, colour="green")
-    if instead.manifest:
-        yield from labelled("write", ["this instead; with it the pod is not refused:"], colour="green")
-        yield from block(yaml_text(instead.manifest).splitlines(), 12)
+def _finding(finding: FindingExplained) -> str:
+    return f"{finding.code} {finding.message}"
+
+
+def _denial(denial: DenialExplained) -> Iterator[str]:
+    label = "denied" if denial.enforced else "would be"
+    finding = denial.finding
+    where = "" if finding.container is None else f"container {finding.container}: "
+    denied = "" if denial.enforced else "denied: "
+    yield from labelled(label, [f"{denied}{finding.code} {where}{finding.message}"], color="red")
+    yield from labelled("remedy", [denial.remedy], color="green")
+    if denial.correction is not None:
+        yield from _correction(denial.correction)
+
+
+def _correction(correction: Correction) -> Iterator[str]:
+    if correction.remove:
+        yield from labelled("remove", correction.remove, color="green")
+    if correction.manifest:
+        yield from labelled("write", ["this instead; with it the pod is not denied:"], color="green")
+        yield from block(yaml_text(correction.manifest).splitlines(), 12)

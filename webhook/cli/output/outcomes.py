@@ -1,4 +1,4 @@
-"""What `mutate` prints of an outcome: documents, patches or differences."""
+"""The output of `mutate`: documents, patches or differences."""
 
 import difflib
 import json
@@ -12,29 +12,29 @@ from webhook.cli.output.yaml_output import yaml_stream, yaml_text
 
 Format: TypeAlias = Literal["yaml", "json", "patch", "diff"]
 
-_COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
+_COLORS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def as_yaml(outcome: Simulated) -> str:
-    """The documents, as a stream if there were several."""
+    """Format the documents, as a stream if there are several."""
     return yaml_stream(outcome.documents)
 
 
 def as_json(outcome: Simulated) -> str:
-    """The document; a ``List`` if there were several, even if fewer are left."""
+    """Format the document; a ``List`` if there were several, even if fewer remain."""
     if not outcome.single:
         return _json({"apiVersion": "v1", "kind": "List", "items": outcome.documents})
     return "".join(map(_json, outcome.documents))
 
 
 def as_patch(outcome: Simulated) -> str:
-    """One JSON Patch (RFC 6902) for each object and line, ``[]`` where nothing changes."""
+    """Format one JSON Patch (RFC 6902) per object, each on a line; ``[]`` if nothing changes."""
     lines = [json.dumps(each.patch, ensure_ascii=False) for each in outcome.objects if each.after is not None]
     return "".join(f"{line}\n" for line in lines)
 
 
 def as_diff(outcome: Simulated) -> str:
-    """Unified differences of the objects as YAML, with colours: `click.echo` strips them where no terminal is."""
+    """Format unified differences of the objects in YAML; `click.echo` strips the colors if stdout is no terminal."""
     return "".join(line for each in outcome.objects for line in _diff(each.title, each.before, each.after))
 
 
@@ -60,4 +60,4 @@ def _diff(title: str, before: dict[str, Any], after: dict[str, Any] | None) -> I
         if number < 2:  # noqa: PLR2004  (the two lines of the heading)
             yield click.style(line, bold=True) + "\n"
         else:
-            yield click.style(line, fg=_COLOURS.get(line[0])) + "\n"
+            yield click.style(line, fg=_COLORS.get(line[0])) + "\n"

@@ -1,4 +1,4 @@
-"""A vendor's document as YAML, in which one sees what it overrides of the built-in one that it extends."""
+"""A vendor's document as YAML, with a mark at what overrides the built-in document that it extends."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
@@ -11,11 +11,11 @@ MARK: Final = "  # overridden"
 
 
 def as_document(vendor: "Vendor", notes: Iterable[str] = ()) -> str:
-    """A vendor's document, with what it extends put in, as YAML: a comment marks what is not the built-in one's.
+    """Format a vendor's document, merged with the one that it extends; a comment marks what it overrides.
 
     Args:
-        vendor: whose document.
-        notes: lines for the comment at its beginning, which says where it is from.
+        vendor: the vendor.
+        notes: lines for the comment at the beginning, after the source.
     """
     from webhook.cli.output.yaml_output import yaml_text
 
@@ -25,7 +25,7 @@ def as_document(vendor: "Vendor", notes: Iterable[str] = ()) -> str:
 
 
 def marked(text: str, overridden: Iterable["Path"]) -> str:
-    """The YAML of one document with a comment at the line of each path; what is no longer there is named first."""
+    """Add a comment to the line of each path in the YAML of a document; removed paths are listed first."""
     from webhook.mapping.document.problem import path_text
     from webhook.mapping.document.strict_yaml import parse
 

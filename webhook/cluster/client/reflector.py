@@ -129,7 +129,7 @@ class Reflector(Generic[T, V]):
         changed: called with the keys of what was added, changed or removed, after every list and every event; not for
             an object whose held part is the same as before. It must not raise.
         query: selectors, such as ``labelSelector``.
-        pace: its times.
+        config: its times.
         clock: monotonic seconds.
         chance: returns a random number from 0 to 1.
         sleep: waits for a number of seconds.
@@ -149,7 +149,7 @@ class Reflector(Generic[T, V]):
         *,
         changed: Callable[[Collection[str]], None] = lambda _: None,
         query: Mapping[str, str] | None = None,
-        pace: WatchConfig | None = None,
+        config: WatchConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
@@ -161,7 +161,7 @@ class Reflector(Generic[T, V]):
         self._keep = keep
         self._changed = changed
         self._query = dict(query or {})
-        self._pace = pace or WatchConfig()
+        self._config = config or WatchConfig()
         self._clock = clock
         self._chance = chance
         self._sleep = sleep
@@ -170,7 +170,7 @@ class Reflector(Generic[T, V]):
         self._decode_object = msgspec.json.Decoder(kind).decode
         self._objects: dict[str, V] = {}
         self._version: str | None = None
-        self._backoff = Backoff(self._pace.first, self._pace.longest, chance)
+        self._backoff = Backoff(self._config.first, self._config.longest, chance)
         self._trouble = ""
 
     @property
@@ -195,7 +195,7 @@ class Reflector(Generic[T, V]):
                 if error.status not in RETRYABLE:
                     self._version = None
                 self._failed(str(error.status), error)
-                least = min(error.retry_after or 0.0, self._pace.longest)
+                least = min(error.retry_after or 0.0, self._config.longest)
             except SilenceError as error:
                 # Possibly nothing has changed; if the server is gone, the next try fails.
                 self._log.debug("watch_silent", error=str(error))
@@ -211,7 +211,7 @@ class Reflector(Generic[T, V]):
         found: dict[str, V] = {}
         version = ""
         decode: Callable[[bytes], _Page[T]] = self._decode_page
-        async for page in pages(self._api, self._path, decode, self._query, self._pace.page):
+        async for page in pages(self._api, self._path, decode, self._query, self._config.page):
             self.last_contact = self._clock()
             found |= {key_of(item.metadata): self._keep(item) for item in page.items}
             version = page.metadata.resource_version
@@ -221,7 +221,7 @@ class Reflector(Generic[T, V]):
 
     async def _watch(self, version: str) -> None:
         """Follow all events after a version until the server ends the watch."""
-        least, most = self._pace.watch
+        least, most = self._config.watch
         lasting = least + int(self._chance() * (most - least))
         query = {
             **self._query,
@@ -230,10 +230,10 @@ class Reflector(Generic[T, V]):
             "resourceVersion": version,
             "timeoutSeconds": str(lasting),
         }
-        watch = self._api.lines(self._path, query=query, seconds=lasting + GRACE, silence=self._pace.silence)
+        watch = self._api.lines(self._path, query=query, seconds=lasting + GRACE, silence=self._config.silence)
         async with watch as lines:
             self.last_contact = self._clock()
-            settling = asyncio.get_running_loop().call_later(self._pace.settled, self._settled)
+            settling = asyncio.get_running_loop().call_later(self._config.settled, self._settled)
             try:
                 async for line in lines:
                     self.last_contact = self._clock()
@@ -281,6 +281,6 @@ class Reflector(Generic[T, V]):
         if trouble == str(int(HTTPStatus.GONE)):
             self._log.info("watch_expired", error=str(error))
         elif isinstance(error, StatusError) and error.status in AUTH_STATUSES:
-            self._log.error("watch_refused", status=error.status, error=error.message)
+            self._log.error("watch_forbidden", status=error.status, error=error.message)
         else:
             self._log.warning("watch_failed", error=str(error))

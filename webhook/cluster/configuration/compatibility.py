@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from webhook.cluster.configuration.documents import DocumentCache, Problems, Sound
+from webhook.cluster.configuration.documents import DocumentCache, Problems, ValidMapping
 from webhook.cluster.registration.match_conditions import expression
 from webhook.cluster.registration.matched_names import matched_names_of
 from webhook.mapping.document.problem import MappingError, Problem, bug
@@ -20,13 +20,13 @@ from webhook.mapping.load import vendors_with
 from webhook.mapping.model.match_names import Capacity
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 
-Choice: TypeAlias = Mapping[str, Sound]
+Choice: TypeAlias = Mapping[str, ValidMapping]
 """The document in force of each ConfigMap, by the ConfigMap's name."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fitting:
-    """Combines documents under some settings; made by `fitting_under`.
+class Compatibility:
+    """Combines documents under some settings; made by `compatibility_under`.
 
     Attributes:
         settings: those in force; keys about unknown vendors do not count.
@@ -48,81 +48,85 @@ class Fitting:
             stable: those that were accepted last.
         """
         probed = {name: document for name, document in newest.items() if not self._probed_alone(document)}
-        newer, stable = self._with_room(probed, stable)
+        newer, stable = self._within_capacity(probed, stable)
         whole = {name: newer.get(name) or stable[name] for name in self.order if name in newer or name in stable}
         fits = self._tried({}, whole)
         if fits is not None:
             return fits
         chosen = self._grown({}, self._in_order(stable))
         for _ in self.order:
-            more = [(name, one) for name, one in self._in_order(newer) if chosen.get(name) is not one]
+            more = [(name, document) for name, document in self._in_order(newer) if chosen.get(name) is not document]
             grown = self._grown(chosen, more)
-            grown = self._grown(grown, [(name, one) for name, one in self._in_order(stable) if name not in grown])
+            grown = self._grown(
+                grown, [(name, document) for name, document in self._in_order(stable) if name not in grown]
+            )
             if grown == chosen:
                 break
             # Once more: a document that was added may be one that another needs.
             chosen = grown
         return chosen
 
-    def objections(self, name: str, one: Sound, chosen: Choice) -> Problems:
+    def objections(self, name: str, mapping: ValidMapping, chosen: Choice) -> Problems:
         """Why a document is not chosen beside others; never empty for one that `best` has left out."""
-        document = one.prepared.merged.document
-        joined = {**chosen, name: one}
-        older = by_vendor(joined, self.order)[one.vendor]
-        if older is not one:
-            message = f"the vendor {one.vendor} is described by {older.source}, whose ConfigMap is older"
+        document = mapping.prepared.merged.document
+        joined = {**chosen, name: mapping}
+        older = by_vendor(joined, self.order)[mapping.vendor]
+        if older is not mapping:
+            message = f"the vendor {mapping.vendor} is described by {older.source}, whose ConfigMap is older"
             return (placed(Problem(message, ("vendor",), "delete one of the two"), document),)
-        found = self._probed_alone(one) or self._crowded(one, chosen) or self._problems(joined)
+        found = self._probed_alone(mapping) or self._crowded(mapping, chosen) or self._problems(joined)
         own = [each for each in found if each.source in {"", document.source}]
         here = [placed(each, document) for each in own] or found
         return tuple(here) or (Problem("it is incompatible with the other documents", source=document.source),)
 
-    def _with_room(self, newest: Choice, stable: Choice) -> tuple[Choice, Choice]:
-        """The documents that match conditions have room for: first those in force before, then the oldest.
+    def _within_capacity(self, newest: Choice, stable: Choice) -> tuple[Choice, Choice]:
+        """The documents that fit into the match conditions: first those in force before, then the oldest.
 
-        Room is a sum, so there is no need to try combinations.
+        Their capacity is a sum, so there is no need to try combinations.
         """
-        room = _room_beside(())
-        newer: dict[str, Sound] = {}
+        capacity = _capacity_beside(())
+        newer: dict[str, ValidMapping] = {}
         older = dict(stable)
         for name in sorted(self.order, key=lambda name: name not in stable):
-            if name in newest and not room.take(newest[name].prepared.vendor.lets_through):
+            if name in newest and not capacity.take(newest[name].prepared.vendor.lets_through):
                 newer[name] = newest[name]
-            elif name in older and room.take(older[name].prepared.vendor.lets_through):
+            elif name in older and capacity.take(older[name].prepared.vendor.lets_through):
                 del older[name]
         return newer, older
 
-    def _crowded(self, one: Sound, chosen: Choice) -> Problems:
-        """The problem with a document that match conditions have no room for beside others; none if they have."""
-        beyond = _room_beside(chosen.values()).take(one.prepared.vendor.lets_through)
+    def _crowded(self, mapping: ValidMapping, chosen: Choice) -> Problems:
+        """The problem with a document that match conditions have no space for beside others; none if they have."""
+        beyond = _capacity_beside(chosen.values()).take(mapping.prepared.vendor.lets_through)
         if not beyond:
             return ()
         message = f"with it, the names of all documents that let pods through would be {beyond}"
         return (Problem(message, (), "remove names, or whole documents"),)
 
-    def _in_order(self, choice: Choice) -> list[tuple[str, Sound]]:
+    def _in_order(self, choice: Choice) -> list[tuple[str, ValidMapping]]:
         return [(name, choice[name]) for name in self.order if name in choice]
 
-    def _probed_alone(self, one: Sound) -> Problems:
-        return self.memo.probe(one, one.prepared.vendor, self.largest_card)
+    def _probed_alone(self, mapping: ValidMapping) -> Problems:
+        return self.memo.probe(mapping, mapping.prepared.vendor, self.largest_card)
 
     def _problems(self, choice: Choice) -> Problems:
         """The problems of a choice; none if its documents are compatible."""
         winners = by_vendor(choice, self.order)
-        policy = compiled({name: one.prepared for name, one in winners.items()}, self.settings)
+        policy = compiled({name: mapping.prepared for name, mapping in winners.items()}, self.settings)
         if not isinstance(policy, Policy):
             return policy
-        probes = (self.memo.probe(one, policy.vendors[name], policy.largest_card) for name, one in winners.items())
+        probes = (
+            self.memo.probe(mapping, policy.vendors[name], policy.largest_card) for name, mapping in winners.items()
+        )
         return next(filter(None, probes), ())
 
     def _tried(self, chosen: Choice, more: Choice) -> Choice | None:
         """The choice with `more`, less newer ConfigMaps for the same vendors; None if it has problems."""
         trial = {**chosen, **more}
         winners = by_vendor(trial, self.order)
-        left = {name: one for name, one in trial.items() if winners[one.vendor] is one}
+        left = {name: mapping for name, mapping in trial.items() if winners[mapping.vendor] is mapping}
         return None if more.keys() - left.keys() or self._problems(left) else left
 
-    def _grown(self, chosen: Choice, more: Sequence[tuple[str, Sound]]) -> Choice:
+    def _grown(self, chosen: Choice, more: Sequence[tuple[str, ValidMapping]]) -> Choice:
         """The choice with the compatible ones of `more`, one after the other; incompatible ones are left out."""
         fits = self._tried(chosen, dict(more))
         if fits is not None:
@@ -133,24 +137,24 @@ class Fitting:
         return self._grown(self._grown(chosen, more[:half]), more[half:])
 
 
-def fitting_under(settings: Settings, order: Sequence[str], memo: DocumentCache) -> Fitting:
-    """Make a `Fitting` under some settings; the arguments are its attributes."""
+def compatibility_under(settings: Settings, order: Sequence[str], memo: DocumentCache) -> Compatibility:
+    """Make a `Compatibility` under some settings; the arguments are its attributes."""
     policy = compiled({}, settings)
     assert isinstance(policy, Policy)  # noqa: S101  (built-in mappings are compatible)
-    return Fitting(settings, policy.largest_card, order, memo)
+    return Compatibility(settings, policy.largest_card, order, memo)
 
 
-def _room_beside(taken: Iterable[Sound]) -> Capacity:
-    """The room left in match conditions beside these documents and the built-in ones."""
-    room = Capacity()
-    for vendor in (*vendors_with({}).values(), *(one.prepared.vendor for one in taken)):
-        room.take(vendor.lets_through)
-    return room
+def _capacity_beside(taken: Iterable[ValidMapping]) -> Capacity:
+    """The capacity left in match conditions beside these documents and the built-in ones."""
+    capacity = Capacity()
+    for vendor in (*vendors_with({}).values(), *(mapping.prepared.vendor for mapping in taken)):
+        capacity.take(vendor.lets_through)
+    return capacity
 
 
-def by_vendor(choice: Choice, order: Sequence[str]) -> dict[str, Sound]:
+def by_vendor(choice: Choice, order: Sequence[str]) -> dict[str, ValidMapping]:
     """The documents by vendor; of two for one vendor, that of the older ConfigMap."""
-    winners: dict[str, Sound] = {}
+    winners: dict[str, ValidMapping] = {}
     for name in order:
         if name in choice:
             winners.setdefault(choice[name].vendor, choice[name])

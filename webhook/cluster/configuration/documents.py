@@ -7,7 +7,7 @@ from typing import TypeAlias
 
 from webhook import __version__
 from webhook.mapping.document.extends import EXTENDS
-from webhook.mapping.document.problem import MappingError, Problem, held_against
+from webhook.mapping.document.problem import MappingError, Problem, problems_of
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.draft import Prepared, prepare, probed
@@ -18,7 +18,7 @@ Problems: TypeAlias = tuple[Problem, ...]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sound:
+class ValidMapping:
     """A mapping that is valid by itself.
 
     Attributes:
@@ -43,7 +43,7 @@ class Sound:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Chosen:
+class ValidSettings:
     """A settings document that is valid by itself.
 
     Attributes:
@@ -68,12 +68,12 @@ class DocumentCache:
     """
 
     passed: frozenset[str] = frozenset()
-    _mappings: dict[tuple[str, str], Sound | Problems] = field(default_factory=dict)
+    _mappings: dict[tuple[str, str], ValidMapping | Problems] = field(default_factory=dict)
     _probes: dict[str, Problems] = field(default_factory=dict)
-    _used_mappings: dict[tuple[str, str], Sound | Problems] = field(default_factory=dict)
+    _used_mappings: dict[tuple[str, str], ValidMapping | Problems] = field(default_factory=dict)
     _used_probes: dict[str, Problems] = field(default_factory=dict)
 
-    def mapping(self, text: str, source: str) -> Sound | Problems:
+    def mapping(self, text: str, source: str) -> ValidMapping | Problems:
         """Read a mapping; its problems if it is invalid."""
         key = (text, source)
         found = self._used_mappings.get(key) or self._mappings.get(key)
@@ -82,12 +82,12 @@ class DocumentCache:
         self._used_mappings[key] = found
         return found
 
-    def probe(self, one: Sound, vendor: Vendor, largest_card: int) -> Problems:
+    def probe(self, mapping: ValidMapping, vendor: Vendor, largest_card: int) -> Problems:
         """Probe a mapping; `vendor` is its compiled form in a policy, where it may be inactive."""
-        mark = mark_of(one, vendor, largest_card)
+        mark = mark_of(mapping, vendor, largest_card)
         found = self._used_probes.get(mark, self._probes.get(mark))
         if found is None:
-            found = () if mark in self.passed else probed(one.prepared, vendor, largest_card)
+            found = () if mark in self.passed else probed(mapping.prepared, vendor, largest_card)
         self._used_probes[mark] = found
         return found
 
@@ -97,14 +97,14 @@ class DocumentCache:
         self._probes, self._used_probes = self._used_probes, {}
 
 
-def read_settings(text: str, source: str) -> Chosen | Problems:
+def read_settings(text: str, source: str) -> ValidSettings | Problems:
     """Read a settings document; its problems if it is invalid. An empty one sets nothing."""
     try:
-        with held_against(source):
+        with problems_of(source):
             documents = parse(text, source) or [Document(source, {}, {})]
             if len(documents) > 1:
                 return (_several(documents),)
-            return Chosen(text, documents[0], settings_of(documents[0], None))
+            return ValidSettings(text, documents[0], settings_of(documents[0], None))
     except MappingError as error:
         return error.problems
 
@@ -119,9 +119,9 @@ def named_in(text: str) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _mapping(text: str, source: str) -> Sound | Problems:
+def _mapping(text: str, source: str) -> ValidMapping | Problems:
     try:
-        with held_against(source):
+        with problems_of(source):
             documents = parse(text, source)
             if not documents:
                 hint = "write a mapping, or delete the ConfigMap"
@@ -130,7 +130,7 @@ def _mapping(text: str, source: str) -> Sound | Problems:
                 return (_several(documents),)
             prepared = prepare(documents[0])
             written = json.dumps(prepared.merged.data, sort_keys=True)
-            return Sound(text, prepared, hashlib.sha256(written.encode()).hexdigest())
+            return ValidMapping(text, prepared, hashlib.sha256(written.encode()).hexdigest())
     except MappingError as error:
         return error.problems
 
@@ -142,7 +142,7 @@ def _several(documents: list[Document]) -> Problem:
     )
 
 
-def mark_of(one: Sound, vendor: Vendor, largest_card: int) -> str:
+def mark_of(mapping: ValidMapping, vendor: Vendor, largest_card: int) -> str:
     """16 hex digits that identify the probes of one document by this version; see `DocumentCache.probe`."""
-    parts = (__version__, one.digest, str(vendor.inactive), str(largest_card))
+    parts = (__version__, mapping.digest, str(vendor.inactive), str(largest_card))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

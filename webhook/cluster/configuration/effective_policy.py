@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.cluster.configuration.compatibility import Choice, Fitting, by_vendor, compiled, fitting_under
-from webhook.cluster.configuration.documents import Chosen, DocumentCache, Problems, Sound
+from webhook.cluster.configuration.compatibility import Choice, Compatibility, by_vendor, compatibility_under, compiled
+from webhook.cluster.configuration.documents import DocumentCache, Problems, ValidMapping, ValidSettings
 from webhook.cluster.configuration.mappings import Mappings
 from webhook.mapping.document.problem import MappingError, Problem, bug
 from webhook.mapping.document.settings import Settings
@@ -15,7 +15,7 @@ from webhook.mapping.draft import Prepared
 from webhook.mapping.load import vendors_with
 from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
 
-DEFAULT: Final = Chosen("", Document(SETTINGS, {}, {}), Settings())
+DEFAULT: Final = ValidSettings("", Document(SETTINGS, {}, {}), Settings())
 """The settings without a settings document."""
 
 
@@ -26,35 +26,35 @@ class EffectivePolicy:
     Attributes:
         chosen: the settings document.
         applied: the part of it that applies to the known vendors.
-        fitting: of the mappings under it.
+        compatibility: of the mappings under it.
         choice: the mapping of each ConfigMap.
         winners: the mapping of each vendor.
     """
 
-    chosen: Chosen
+    chosen: ValidSettings
     applied: Settings
-    fitting: Fitting
+    compatibility: Compatibility
     choice: Choice
-    winners: Mapping[str, Sound]
+    winners: Mapping[str, ValidMapping]
 
     @property
     def own(self) -> dict[str, Prepared]:
         """The mappings in force, by vendor, for `combine`."""
-        return {name: one.prepared for name, one in self.winners.items()}
+        return {name: mapping.prepared for name, mapping in self.winners.items()}
 
 
-def put_together(chosen: Chosen, mappings: Mappings, memo: DocumentCache) -> EffectivePolicy:
+def combined(chosen: ValidSettings, mappings: Mappings, memo: DocumentCache) -> EffectivePolicy:
     """Combine mappings under some settings."""
-    fitting = fitting_under(chosen.settings, tuple(mappings.config_maps), memo)
-    choice = fitting.best(mappings.newest, mappings.stable)
-    winners = by_vendor(choice, fitting.order)
-    policy = compiled({name: one.prepared for name, one in winners.items()}, chosen.settings)
+    compatibility = compatibility_under(chosen.settings, tuple(mappings.config_maps), memo)
+    choice = compatibility.best(mappings.newest, mappings.stable)
+    winners = by_vendor(choice, compatibility.order)
+    policy = compiled({name: mapping.prepared for name, mapping in winners.items()}, chosen.settings)
     assert isinstance(policy, Policy)  # noqa: S101  (`best` returns compatible documents)
-    return EffectivePolicy(chosen, policy.settings, fitting, choice, winners)
+    return EffectivePolicy(chosen, policy.settings, compatibility, choice, winners)
 
 
 def with_settings(
-    now: Chosen | Problems, before: Chosen | None, mappings: Mappings, memo: DocumentCache
+    now: ValidSettings | Problems, before: ValidSettings | None, mappings: Mappings, memo: DocumentCache
 ) -> tuple[EffectivePolicy, Problems]:
     """Combine mappings under a settings document, or under the last good one if it has problems; and these problems.
 
@@ -65,17 +65,17 @@ def with_settings(
         memo: caches probes.
     """
     fallback = before or DEFAULT
-    if not isinstance(now, Chosen):
-        return put_together(fallback, mappings, memo), now
+    if not isinstance(now, ValidSettings):
+        return combined(fallback, mappings, memo), now
     try:
-        force = put_together(now, mappings, memo)
+        force = combined(now, mappings, memo)
     except Exception as error:  # noqa: BLE001  (caused by no mapping: `compiled` reports those)
-        return put_together(fallback, mappings, memo), (bug(error, now.document.source),)
+        return combined(fallback, mappings, memo), (bug(error, now.document.source),)
     problems = _contradictions(force)
     if before is not None and before.text == now.text:
         # They were valid: a key that no longer applies, because a vendor is gone, must not invalidate the rest.
         return force, problems
-    other = put_together(fallback, mappings, memo)
+    other = combined(fallback, mappings, memo)
     problems = problems or _displaced(force, other, mappings)
     return (other if problems else force), problems
 
@@ -101,8 +101,8 @@ def _displaced(force: EffectivePolicy, other: EffectivePolicy, mappings: Mapping
 
 
 def _why(name: str, force: EffectivePolicy, mappings: Mappings) -> Sequence[Problem]:
-    one = mappings.newest.get(name) or mappings.stable[name]
-    return force.fitting.objections(name, one, force.choice)
+    mapping = mappings.newest.get(name) or mappings.stable[name]
+    return force.compatibility.objections(name, mapping, force.choice)
 
 
 def _rank(name: str, force: EffectivePolicy, mappings: Mappings) -> int:

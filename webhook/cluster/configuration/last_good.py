@@ -69,21 +69,21 @@ class Accepted:
     marks: frozenset[str]
 
 
-def record_of(one: ConfigMap) -> Record:
+def record_of(stored: ConfigMap) -> Record:
     """The record that a ConfigMap holds."""
-    texts = {name: text for name, text in one.data.items() if name != MARKS}
-    return Record(texts, frozenset(one.data.get(MARKS, "").split()), one.version)
+    texts = {name: text for name, text in stored.data.items() if name != MARKS}
+    return Record(texts, frozenset(stored.data.get(MARKS, "").split()), stored.version)
 
 
-def fitted(texts: Mapping[str, str]) -> dict[str, str]:
+def fitting(texts: Mapping[str, str]) -> dict[str, str]:
     """As many of the texts as a ConfigMap can hold: the settings first, then the smallest."""
-    left, kept = MOST, {}
-    for name, text in sorted(texts.items(), key=lambda one: (one[0] != SETTINGS_NAME, len(one[1]), one[0])):
+    left, stored = MOST, {}
+    for name, text in sorted(texts.items(), key=lambda item: (item[0] != SETTINGS_NAME, len(item[1]), item[0])):
         left -= len(name) + len(text.encode())
         if left < 0:
             break
-        kept[name] = text
-    return kept
+        stored[name] = text
+    return stored
 
 
 class LastGood:
@@ -105,18 +105,18 @@ class LastGood:
             UnreachableError: there is no answer, or none that can be decoded.
         """
         answer = await self._api.request("GET", self._path)
-        return self._learnt(NOTHING if answer.status == HTTPStatus.NOT_FOUND else _read(answer.accepted()))
+        return self._remember(NOTHING if answer.status == HTTPStatus.NOT_FOUND else _read(answer.accepted()))
 
-    def seen(self, one: ConfigMap | None) -> Record | None:
+    def seen(self, stored: ConfigMap | None) -> Record | None:
         """Take the record from a watch; None if it is not news, but was read or written here."""
-        if one is None:
+        if stored is None:
             self._current = NOTHING
             return NOTHING
-        if one.version in self._known:
+        if stored.version in self._known:
             return None
-        return self._learnt(record_of(one))
+        return self._remember(record_of(stored))
 
-    async def write(self, kept: Accepted) -> Record:
+    async def write(self, accepted: Accepted) -> Record:
         """Store documents if they are not stored yet, and return the whole record.
 
         Raises:
@@ -125,17 +125,19 @@ class LastGood:
         """
         for _ in range(ATTEMPTS):
             current = self._current or await self.read()
-            there = {name: current.texts.get(name, text) for name, text in kept.others.items()}
-            texts = fitted({**there, **kept.ours})
-            if texts == current.texts and kept.marks <= current.marks:
+            others = {name: current.texts.get(name, text) for name, text in accepted.others.items()}
+            texts = fitting({**others, **accepted.ours})
+            if texts == current.texts and accepted.marks <= current.marks:
                 return current
             if not current.version:
                 await self._create()
                 continue
-            body = self._body(Record(texts, kept.marks, current.version), await owner_reference(self._api, self._owner))
+            body = self._body(
+                Record(texts, accepted.marks, current.version), await owner_reference(self._api, self._owner)
+            )
             answer = await self._api.request("PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body=body)
             if answer.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
-                return self._learnt(_read(answer.accepted()))
+                return self._remember(_read(answer.accepted()))
             self._current = None
         raise StatusError(HTTPStatus.CONFLICT, "Conflict", f"others write {LAST_GOOD_NAME} all the time")
 
@@ -145,9 +147,9 @@ class LastGood:
         answer = await self._api.request(
             "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=APPLY
         )
-        self._learnt(_read(answer.accepted()))
+        self._remember(_read(answer.accepted()))
 
-    def _learnt(self, record: Record) -> Record:
+    def _remember(self, record: Record) -> Record:
         self._current = record
         self._known.append(record.version)
         return record

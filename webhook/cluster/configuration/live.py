@@ -19,7 +19,7 @@ from webhook.cluster.client.reflector import WatchConfig
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record
-from webhook.cluster.configuration.mappings import unsound_in
+from webhook.cluster.configuration.mappings import invalid_in
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 from webhook.cluster.configuration.reporter import RETRY_PAUSES, Reporter, will_pass
 from webhook.cluster.configuration.sources import Sources
@@ -36,7 +36,7 @@ NOT_COMPILED: Final = (
 )
 FULL: Final = "The record is full (1 MiB). These ConfigMaps are in force, but have no last good version to fall back to"
 
-UNSOUND: Final = (
+INVALID_RECORD: Final = (
     "This record holds invalid documents, written by hand or by another version. The previous ones stay in force. "
     "Delete this ConfigMap to have it written again. Affected"
 )
@@ -64,10 +64,10 @@ class LivePolicy:
         log: for rejected documents, their end, and new policies.
         in_force: called on the loop with every policy that differs from the previous one; from then on it decides.
         owner: the ClusterRole that owns the record, if there is one.
-        told: called on the loop with the verdict on every ConfigMap, after every compilation.
+        report: called on the loop with the verdict on every ConfigMap, after every compilation.
         notice: called on the loop with the object, reason and message of an Event to be written.
-        calm: how long changes are collected.
-        pace: the times of the watches.
+        debounce: how long changes are collected.
+        config: the times of the watches.
 
     Attributes:
         sources: the ConfigMaps, with their reflectors.
@@ -84,32 +84,32 @@ class LivePolicy:
         *,
         in_force: Callable[[Policy], None],
         owner: str | None = None,
-        told: Callable[[Sequence[Verdict]], None] = lambda _: None,
+        report: Callable[[Sequence[Verdict]], None] = lambda _: None,
         notice: Callable[[Subject, str, str], None] = lambda *_: None,
-        calm: Debounce | None = None,
-        pace: WatchConfig | None = None,
+        debounce: Debounce | None = None,
+        config: WatchConfig | None = None,
     ) -> None:
-        self.sources = Sources(api, namespace, log, self._changed, pace=pace)
+        self.sources = Sources(api, namespace, log, self._changed, config=config)
         self.ready = asyncio.Event()
         self.outcome: PolicyOutcome | None = None
         self.compilations = 0
         self._record = LastGood(api, namespace, owner)
         self._events = Events(api)
-        self._telling = Reporter(self._events, namespace, log)
-        self._lost = Lost(api, namespace, self._lost_or_found)
+        self._reporter = Reporter(self._events, namespace, log)
+        self._lost = Lost(api, namespace, self._lost_changed)
         self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
         self._losses = asyncio.Event()
         self._log = log
         self._in_force = in_force
-        self._told = told
+        self._report = report
         self._notice = notice
-        self._calm = calm or Debounce()
+        self._debounce = debounce or Debounce()
         self._memo = DocumentCache()
         self._last_good: Mapping[str, str] = {}
         self._adopted = NOTHING
         self._changes = 0
         self._dirty = asyncio.Event()
-        self._unkept = asyncio.Event()
+        self._unstored = asyncio.Event()
 
     async def run(self) -> None:
         """Follow them until cancelled."""
@@ -117,10 +117,10 @@ class LivePolicy:
             for reflector in self.sources.reflectors:
                 tasks.create_task(reflector.run())
             await self._begin()
-            tasks.create_task(self._compile_for_ever())
-            tasks.create_task(self._keep_for_ever())
-            tasks.create_task(self._telling.run())
-            tasks.create_task(self._tell_losses())
+            tasks.create_task(self._compile_repeatedly())
+            tasks.create_task(self._store_repeatedly())
+            tasks.create_task(self._reporter.run())
+            tasks.create_task(self._report_losses())
 
     @property
     def lost(self) -> Collection[str]:
@@ -154,7 +154,7 @@ class LivePolicy:
         if there is None:
             if self.outcome is not None and self.outcome.accepted:
                 self._log.warning("last_good_restored")
-            self._unkept.set()
+            self._unstored.set()
         elif record is not None:
             self._adopt(record)
 
@@ -162,31 +162,31 @@ class LivePolicy:
         """For documents that are not in force here, prefer the record to this replica's memory."""
         self._adopted = record
         if self.outcome is not None and any(
-            record.texts.get(name, text) != text for name, text in self._kept(self.outcome).others.items()
+            record.texts.get(name, text) != text for name, text in self._to_store(self.outcome).others.items()
         ):
             self._compile_again()
 
     async def _begin(self) -> None:
         """Return once all ConfigMaps, and the documents that were accepted before, are known."""
         await self.sources.synced()
-        record = await self._persistently("last_good_unread", self._record.read)
+        record = await self._persistently("last_good_not_read", self._record.read)
         if record is not None:
             self._adopted = record
             self._memo = DocumentCache(record.marks)
         self._dirty.set()
 
-    async def _compile_for_ever(self) -> None:
+    async def _compile_repeatedly(self) -> None:
         while True:
             await self._dirty.wait()
             if self.ready.is_set():
-                await self._calmed()
+                await self._debounced()
             self._dirty.clear()
             adopted, self._adopted = self._adopted.texts, NOTHING
             try:
-                unsound = await asyncio.to_thread(unsound_in, adopted, self._last_good, self._memo)
-                self._tell_unsound(unsound)
-                sound = {name: text for name, text in adopted.items() if name not in unsound}
-                self._last_good = {**self._last_good, **sound}
+                invalid = await asyncio.to_thread(invalid_in, adopted, self._last_good, self._memo)
+                self._report_invalid(invalid)
+                valid = {name: text for name, text in adopted.items() if name not in invalid}
+                self._last_good = {**self._last_good, **valid}
                 present = await self._lost.completed(self.sources.all, self._last_good)
                 if self._lost.unsure:
                     asyncio.get_running_loop().call_later(AGAIN, self._compile_again)
@@ -197,19 +197,19 @@ class LivePolicy:
                 continue
             self._take(outcome)
 
-    def _tell_unsound(self, names: Collection[str]) -> None:
+    def _report_invalid(self, names: Collection[str]) -> None:
         if not names:
             return
-        self._log.warning("last_good_unsound", configmaps=sorted(names))
-        self._notice(self._record_subject, "LastGoodUnsound", f"{UNSOUND}: {', '.join(sorted(names))}")
+        self._log.warning("last_good_invalid", config_maps=sorted(names))
+        self._notice(self._record_subject, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
 
-    async def _calmed(self) -> None:
+    async def _debounced(self) -> None:
         """Return when nothing has changed for a while, or too long after the first change."""
-        until = time.monotonic() + self._calm.longest
+        until = time.monotonic() + self._debounce.longest
         before = -1
         while self._changes != before and time.monotonic() < until:
             before = self._changes
-            await asyncio.sleep(min(self._calm.quiet, max(0.0, until - time.monotonic())))
+            await asyncio.sleep(min(self._debounce.quiet, max(0.0, until - time.monotonic())))
 
     def _take(self, outcome: PolicyOutcome) -> None:
         before, self.outcome = self.outcome, outcome
@@ -220,22 +220,22 @@ class LivePolicy:
             rejected = sum(not verdict.accepted for verdict in outcome.verdicts)
             self._log.info("policy", digest=outcome.policy.digest, config_maps=len(outcome.verdicts), rejected=rejected)
         self.ready.set()
-        self._told(outcome.verdicts)
-        self._telling.take(outcome.verdicts)
+        self._report(outcome.verdicts)
+        self._reporter.take(outcome.verdicts)
         if before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks):
-            self._unkept.set()
+            self._unstored.set()
 
-    async def _keep_for_ever(self) -> None:
+    async def _store_repeatedly(self) -> None:
         while True:
-            await self._unkept.wait()
-            self._unkept.clear()
-            record = await self._persistently("last_good_not_kept", self._keep)
+            await self._unstored.wait()
+            self._unstored.clear()
+            record = await self._persistently("last_good_not_written", self._store)
             if record is not None:
                 self._adopt(record)
 
-    async def _keep(self) -> Record:
+    async def _store(self) -> Record:
         assert self.outcome is not None  # noqa: S101  (there is something to keep)
-        kept = self._kept(self.outcome)
+        kept = self._to_store(self.outcome)
         record = await self._record.write(kept)
         left_out = (kept.ours.keys() | kept.others.keys()) - record.texts.keys()
         if left_out:
@@ -243,14 +243,14 @@ class LivePolicy:
             self._notice(self._record_subject, "LastGoodFull", f"{FULL}: {', '.join(sorted(left_out))}")
         return record
 
-    def _lost_or_found(self, names: Collection[str]) -> None:
+    def _lost_changed(self, names: Collection[str]) -> None:
         if names:
-            self._log.error("config_maps_lost", configmaps=list(names))
+            self._log.error("config_maps_lost", config_maps=list(names))
         else:
-            self._log.info("config_maps_found")
+            self._log.info("config_maps_restored")
         self._losses.set()
 
-    async def _tell_losses(self) -> None:
+    async def _report_losses(self) -> None:
         """Write an Event once there is a namespace for it, and have the record written there, too."""
         while True:
             await self._losses.wait()
@@ -263,12 +263,12 @@ class LivePolicy:
                 )
                 try:
                     await self._events.tell(self._record_subject, "Warning", "ConfigMapsLost", message)
-                    self._unkept.set()
+                    self._unstored.set()
                     break
                 except ApiError:
                     await asyncio.sleep(backoff.failed())
 
-    def _kept(self, outcome: PolicyOutcome) -> Accepted:
+    def _to_store(self, outcome: PolicyOutcome) -> Accepted:
         ours = {verdict.config_map.name for verdict in outcome.verdicts if verdict.accepted}
         return Accepted(
             {name: text for name, text in outcome.accepted.items() if name in ours},

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.cluster.configuration.compatibility import Choice
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.documents import Chosen, DocumentCache, Problems, Sound, read_settings
+from webhook.cluster.configuration.documents import DocumentCache, Problems, ValidMapping, ValidSettings, read_settings
 from webhook.mapping.document.problem import Problem
 
 LAST_GOOD: Final = " (last good)"
@@ -25,7 +25,7 @@ class Mappings:
     """
 
     config_maps: Mapping[str, ConfigMap]
-    read: Mapping[str, Sound | Problems]
+    read: Mapping[str, ValidMapping | Problems]
     newest: Choice
     stable: Choice
 
@@ -38,63 +38,65 @@ def read_mappings(present: Mapping[str, ConfigMap], last_good: Mapping[str, str]
         last_good: texts that were accepted before, by ConfigMap.
         memo: caches documents.
     """
-    config_maps = {name: one for name, one in present.items() if one.holds_mapping}
-    read = {name: _now(one, memo) for name, one in config_maps.items()}
-    newest = {name: one for name, one in read.items() if isinstance(one, Sound)}
-    stable: dict[str, Sound] = {}
+    config_maps = {name: config_map for name, config_map in present.items() if config_map.holds_mapping}
+    read = {name: _now(config_map, memo) for name, config_map in config_maps.items()}
+    newest = {name: mapping for name, mapping in read.items() if isinstance(mapping, ValidMapping)}
+    stable: dict[str, ValidMapping] = {}
     for name in config_maps:
-        kept, now = last_good.get(name), newest.get(name)
-        if kept is None:
+        text, now = last_good.get(name), newest.get(name)
+        if text is None:
             continue
         found = (
-            now if now is not None and now.text == kept else memo.mapping(kept, _source(name, MAPPING_KEY, LAST_GOOD))
+            now if now is not None and now.text == text else memo.mapping(text, _source(name, MAPPING_KEY, LAST_GOOD))
         )
-        if isinstance(found, Sound):
+        if isinstance(found, ValidMapping):
             stable[name] = found
     return Mappings(config_maps, read, newest, stable)
 
 
-def unsound_in(kept: Mapping[str, str], remembered: Mapping[str, str], memo: DocumentCache) -> frozenset[str]:
+def invalid_in(stored: Mapping[str, str], remembered: Mapping[str, str], memo: DocumentCache) -> frozenset[str]:
     """The ConfigMaps whose stored text is invalid, while the remembered one is valid.
 
     Somebody, or a newer version, has written into the record: the remembered text stays in force.
     """
     return frozenset(
         name
-        for name, text in kept.items()
+        for name, text in stored.items()
         if remembered.get(name, text) != text
-        and not _is_sound(name, text, memo)
-        and _is_sound(name, remembered[name], memo)
+        and not _is_valid(name, text, memo)
+        and _is_valid(name, remembered[name], memo)
     )
 
 
-def _is_sound(name: str, text: str, memo: DocumentCache) -> bool:
+def _is_valid(name: str, text: str, memo: DocumentCache) -> bool:
     if name == SETTINGS_NAME:
-        return isinstance(read_settings(text, _source(name, SETTINGS_KEY, LAST_GOOD)), Chosen)
-    return isinstance(memo.mapping(text, _source(name, MAPPING_KEY, LAST_GOOD)), Sound)
+        return isinstance(read_settings(text, _source(name, SETTINGS_KEY, LAST_GOOD)), ValidSettings)
+    return isinstance(memo.mapping(text, _source(name, MAPPING_KEY, LAST_GOOD)), ValidMapping)
 
 
-def settings_now(written: ConfigMap) -> Chosen | Problems:
+def settings_now(written: ConfigMap) -> ValidSettings | Problems:
     """Read the settings of a ConfigMap; their problems if they are invalid."""
     text = written.data.get(SETTINGS_KEY)
     return _missing(written, SETTINGS_KEY) if text is None else read_settings(text, _source(written.name, SETTINGS_KEY))
 
 
-def settings_before(last_good: Mapping[str, str]) -> Chosen | None:
+def settings_before(last_good: Mapping[str, str]) -> ValidSettings | None:
     """The settings that were accepted last; None if there were none, or they are no longer valid."""
-    kept = last_good.get(SETTINGS_NAME)
-    found = None if kept is None else read_settings(kept, _source(SETTINGS_NAME, SETTINGS_KEY, LAST_GOOD))
-    return found if isinstance(found, Chosen) else None
+    text = last_good.get(SETTINGS_NAME)
+    found = None if text is None else read_settings(text, _source(SETTINGS_NAME, SETTINGS_KEY, LAST_GOOD))
+    return found if isinstance(found, ValidSettings) else None
 
 
-def _now(one: ConfigMap, memo: DocumentCache) -> Sound | Problems:
-    text = one.data.get(MAPPING_KEY)
-    return _missing(one, MAPPING_KEY) if text is None else memo.mapping(text, _source(one.name, MAPPING_KEY))
+def _now(config_map: ConfigMap, memo: DocumentCache) -> ValidMapping | Problems:
+    text = config_map.data.get(MAPPING_KEY)
+    return (
+        _missing(config_map, MAPPING_KEY) if text is None else memo.mapping(text, _source(config_map.name, MAPPING_KEY))
+    )
 
 
-def _missing(one: ConfigMap, key: str) -> Problems:
-    keys = f"it has {', '.join(sorted(one.data))}" if one.data else "it is empty"
-    return (Problem(f"the data has no key {key}", hint=keys, source=f"configmap/{one.name}"),)
+def _missing(config_map: ConfigMap, key: str) -> Problems:
+    keys = f"it has {', '.join(sorted(config_map.data))}" if config_map.data else "it is empty"
+    return (Problem(f"the data has no key {key}", hint=keys, source=f"configmap/{config_map.name}"),)
 
 
 def _source(name: str, key: str, which: str = "") -> str:

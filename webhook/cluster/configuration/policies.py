@@ -8,8 +8,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from webhook.cluster.configuration.config_maps import MAPPING_KEY, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.documents import Chosen, DocumentCache, Problems, Sound, mark_of, named_in
-from webhook.cluster.configuration.effective_policy import DEFAULT, EffectivePolicy, put_together, with_settings
+from webhook.cluster.configuration.documents import (
+    DocumentCache,
+    Problems,
+    ValidMapping,
+    ValidSettings,
+    mark_of,
+    named_in,
+)
+from webhook.cluster.configuration.effective_policy import DEFAULT, EffectivePolicy, combined, with_settings
 from webhook.cluster.configuration.mappings import Mappings, read_mappings, settings_before, settings_now
 from webhook.cluster.configuration.verdict import Verdict
 from webhook.mapping.load import combine
@@ -42,13 +49,14 @@ def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], me
         last_good: the texts that were accepted before, by the name of their ConfigMap.
         memo: caches documents; it affects only the time that this takes.
     """
-    present = {one.name: one for one in sorted(config_maps, key=lambda one: (one.created, one.name))}
+    by_age = sorted(config_maps, key=lambda config_map: (config_map.created, config_map.name))
+    present = {config_map.name: config_map for config_map in by_age}
     mappings = read_mappings(present, last_good, memo)
     accepted = {name: last_good[name] for name in mappings.config_maps if name in last_good}
     verdicts: list[Verdict] = []
     written = present.get(SETTINGS_NAME)
     if written is None:
-        force = put_together(DEFAULT, mappings, memo)
+        force = combined(DEFAULT, mappings, memo)
     else:
         before = settings_before(last_good)
         force, problems = with_settings(settings_now(written), before, mappings, memo)
@@ -58,26 +66,26 @@ def policy_of(config_maps: Iterable[ConfigMap], last_good: Mapping[str, str], me
         elif before is not None:
             accepted[SETTINGS_NAME] = before.text
     policy = combine(force.own, force.applied)
-    accepted |= {name: one.text for name, one in force.choice.items()}
-    verdicts += (_verdict(one, mappings, force, policy) for one in mappings.config_maps.values())
-    marks = {mark_of(one, policy.vendors[name], policy.largest_card) for name, one in force.winners.items()}
+    accepted |= {name: mapping.text for name, mapping in force.choice.items()}
+    verdicts += (_verdict(config_map, mappings, force, policy) for config_map in mappings.config_maps.values())
+    marks = {mark_of(mapping, policy.vendors[name], policy.largest_card) for name, mapping in force.winners.items()}
     memo.turn()
     return PolicyOutcome(policy, tuple(verdicts), accepted, frozenset(marks))
 
 
 def _verdict(config_map: ConfigMap, mappings: Mappings, force: EffectivePolicy, policy: Policy) -> Verdict:
     name, read = config_map.name, mappings.read[config_map.name]
-    kept = force.choice.get(name)
+    mapping = force.choice.get(name)
     problems: Problems = ()
-    if not isinstance(read, Sound):
+    if not isinstance(read, ValidMapping):
         problems = read
-    elif kept is not read:
-        problems = force.fitting.objections(name, read, force.choice)
+    elif mapping is not read:
+        problems = force.compatibility.objections(name, read, force.choice)
     if not problems:
-        return Verdict(config_map, "mapping", kept.vendor if kept is not None else None)
-    if kept is not None:
-        return Verdict(config_map, "mapping", kept.vendor, problems, "its last good version")
-    vendor = read.vendor if isinstance(read, Sound) else named_in(config_map.data.get(MAPPING_KEY, ""))
+        return Verdict(config_map, "mapping", mapping.vendor if mapping is not None else None)
+    if mapping is not None:
+        return Verdict(config_map, "mapping", mapping.vendor, problems, "its last good version")
+    vendor = read.vendor if isinstance(read, ValidMapping) else named_in(config_map.data.get(MAPPING_KEY, ""))
     return Verdict(config_map, "mapping", vendor, problems, _other(vendor, policy))
 
 
@@ -89,7 +97,7 @@ def _other(vendor: str | None, policy: Policy) -> str:
     return f"the built-in mapping of {vendor}" if source == BUILT_IN else source
 
 
-def _instead_of(problems: Problems, force: EffectivePolicy, before: Chosen | None) -> str:
+def _instead_of(problems: Problems, force: EffectivePolicy, before: ValidSettings | None) -> str:
     """What is in force instead of settings that have problems."""
     if not problems:
         return ""

@@ -47,25 +47,25 @@ class Reporter:
         self._events = events
         self._namespace = namespace
         self._log = log
-        self._said: dict[str, Verdict] = {}
+        self._reported: dict[str, Verdict] = {}
         self._waiting: dict[str, Verdict] = {}
         self._wake = asyncio.Event()
-        self._refused = False
+        self._failed = False
 
     def take(self, verdicts: Iterable[Verdict]) -> None:
         """Report what is new: rejections, and their end."""
         now = {verdict.config_map.name: verdict for verdict in verdicts}
         for name, verdict in now.items():
-            before = self._said.get(name)
+            before = self._reported.get(name)
             if not verdict.accepted:
-                if before is None or _said(before) != _said(verdict):
+                if before is None or _content(before) != _content(verdict):
                     self._log_rejection(verdict)
                 if before is None or _key(before) != _key(verdict):
                     self._waiting[name] = verdict
             elif before is not None and not before.accepted:
-                self._log.info(f"{verdict.kind}_accepted", configmap=name, vendor=verdict.vendor)
+                self._log.info(f"{verdict.kind}_accepted", config_map=name, vendor=verdict.vendor)
                 self._waiting[name] = verdict
-        self._said = now
+        self._reported = now
         if self._waiting:
             self._wake.set()
 
@@ -84,31 +84,31 @@ class Reporter:
                 backoff.reset()
             except ApiError as error:
                 if not will_pass(error):
-                    self._refuse(error)
+                    self._log_failure(error)
                     continue
                 # A verdict that came meanwhile is newer.
                 self._waiting.setdefault(name, verdict)
                 await asyncio.sleep(backoff.failed())
 
     async def _write(self, verdict: Verdict) -> None:
-        one = verdict.config_map
-        subject = Subject("v1", "ConfigMap", self._namespace, one.name, one.uid, one.version)
+        config_map = verdict.config_map
+        subject = Subject("v1", "ConfigMap", self._namespace, config_map.name, config_map.uid, config_map.version)
         reason = REASONS[verdict.kind, verdict.accepted]
         await self._events.tell(subject, "Normal" if verdict.accepted else "Warning", reason, message_of(verdict))
 
     def _log_rejection(self, verdict: Verdict) -> None:
         self._log.error(
             f"{verdict.kind}_rejected",
-            configmap=verdict.config_map.name,
+            config_map=verdict.config_map.name,
             vendor=verdict.vendor,
             problems=[str(problem) for problem in verdict.problems[:MOST_PROBLEMS]],
             in_force=verdict.instead,
         )
 
-    def _refuse(self, error: ApiError) -> None:
-        if not self._refused:
-            self._refused = True
-            self._log.error("events_refused", error=str(error))
+    def _log_failure(self, error: ApiError) -> None:
+        if not self._failed:
+            self._failed = True
+            self._log.error("event_not_written", error=str(error))
 
 
 def message_of(verdict: Verdict) -> str:
@@ -118,9 +118,9 @@ def message_of(verdict: Verdict) -> str:
     return f"In force: {verdict.instead}. {'; '.join(map(str, verdict.problems))}"
 
 
-def _said(verdict: Verdict) -> tuple[object, ...]:
+def _content(verdict: Verdict) -> tuple[object, ...]:
     return verdict.config_map.uid, verdict.problems, verdict.instead
 
 
 def _key(verdict: Verdict) -> tuple[object, ...]:
-    return *_said(verdict), verdict.config_map.version
+    return *_content(verdict), verdict.config_map.version

@@ -17,7 +17,7 @@ async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
         UnreachableError: there is no answer, or none that can be decoded.
     """
     path = f"/api/v1/namespaces/{namespace}/configmaps"
-    stored = [one for selector in SELECTORS for one in await list_objects(api, path, Stored, selector)]
+    stored = [each for selector in SELECTORS for each in await list_objects(api, path, Stored, selector)]
     record = await LastGood(api, namespace).read()
-    config_maps = {one.metadata.name: config_map(one) for one in stored}
+    config_maps = {each.metadata.name: config_map(each) for each in stored}
     return policy_of(config_maps.values(), record.texts, DocumentCache(record.marks))

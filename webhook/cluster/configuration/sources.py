@@ -27,7 +27,7 @@ class Sources:
         namespace: the webhook's own; whoever can write there can change the policy.
         log: for failures of the watches.
         changed: called with the names of what was added, changed or removed. It must not raise.
-        pace: the times of the watches.
+        config: the times of the watches.
 
     Attributes:
         reflectors: to be run; they know when they last had contact.
@@ -40,14 +40,14 @@ class Sources:
         log: FilteringBoundLogger,
         changed: Callable[[Collection[str]], None],
         *,
-        pace: WatchConfig | None = None,
+        config: WatchConfig | None = None,
     ) -> None:
         def by_name(keys: Collection[str]) -> None:
             changed({key.rpartition("/")[2] for key in keys})
 
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         self.reflectors: tuple[Reflector[Stored, ConfigMap], ...] = tuple(
-            Reflector(api, path, Stored, config_map, log, changed=by_name, query=query, pace=pace)
+            Reflector(api, path, Stored, config_map, log, changed=by_name, query=query, config=config)
             for query in SELECTORS
         )
 
@@ -57,7 +57,13 @@ class Sources:
 
     def all(self) -> list[ConfigMap]:
         """All current ConfigMaps."""
-        return [*{one.name: one for reflector in self.reflectors for one in reflector.objects.values()}.values()]
+        return [
+            *{
+                config_map.name: config_map
+                for reflector in self.reflectors
+                for config_map in reflector.objects.values()
+            }.values()
+        ]
 
     def record(self) -> ConfigMap | None:
         """The ConfigMap of the last good documents, if there is one."""

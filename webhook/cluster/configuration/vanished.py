@@ -33,7 +33,7 @@ TIMEOUT: Final = 1.0
 
 
 _UNKNOWN: Final = {HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED}
-"""Refusals that say nothing about the object; a retry would get the same."""
+"""Statuses that reveal nothing about the object; a retry would get the same."""
 
 
 class _Namespace(msgspec.Struct):
@@ -49,9 +49,9 @@ class Lost:
     Args:
         api: the API server.
         namespace: of the ConfigMaps.
-        told: called with the names of all of them, whenever these change.
+        report: called with the names of all of them, whenever these change.
         clock: monotonic seconds.
-        patience: `TIMEOUT`, for tests.
+        delay: `TIMEOUT`, for tests.
 
     Attributes:
         unsure: the API server's answers did not allow a decision; call `completed` again.
@@ -61,17 +61,17 @@ class Lost:
         self,
         api: Api,
         namespace: str,
-        told: Callable[[Collection[str]], None],
+        report: Callable[[Collection[str]], None],
         *,
         clock: Callable[[], float] = time.monotonic,
-        patience: float = TIMEOUT,
+        delay: float = TIMEOUT,
     ) -> None:
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}"
-        self._told = told
+        self._report = report
         self._clock = clock
-        self._patience = patience
-        self._there: Mapping[str, ConfigMap] = {}
+        self._delay = delay
+        self._present: Mapping[str, ConfigMap] = {}
         self._held: dict[str, ConfigMap] = {}
         self.unsure = False
         self._uid = ""
@@ -84,9 +84,9 @@ class Lost:
         """The names of the ConfigMaps that are in force although they are gone."""
         return self._held.keys()
 
-    def record(self, there: ConfigMap | None) -> None:
+    def record(self, stored: ConfigMap | None) -> None:
         """Note the current record; None if there is none."""
-        uid = "" if there is None else there.uid
+        uid = "" if stored is None else stored.uid
         if self._record_uid and uid != self._record_uid:
             self._record_ended = self._clock()
         self._record_uid = uid
@@ -100,38 +100,43 @@ class Lost:
             present: returns the current ConfigMaps.
             accepted: the texts that were accepted last, by name.
         """
-        there = _by_name(present())
-        if self._there.keys() - there.keys():
-            await asyncio.sleep(self._patience)
-            there = _by_name(present())
-        gone = {name: one for name, one in self._there.items() if name not in there and name in accepted}
+        current = _by_name(present())
+        if self._present.keys() - current.keys():
+            await asyncio.sleep(self._delay)
+            current = _by_name(present())
+        gone = {
+            name: config_map for name, config_map in self._present.items() if name not in current and name in accepted
+        }
         before = sorted(self._held)
         self.unsure = False
         if gone:
             self._gone_since = self._gone_since or self._clock()
-            await self._judge({name: _as_accepted(one, accepted[name]) for name, one in gone.items()})
-        elif any(name not in self._there or one.uid != self._there[name].uid for name, one in there.items()):
+            await self._judge({name: _as_accepted(config_map, accepted[name]) for name, config_map in gone.items()})
+        elif any(
+            name not in self._present or config_map.uid != self._present[name].uid
+            for name, config_map in current.items()
+        ):
             # A new ConfigMap shows that the namespace is not being deleted.
-            await self._namespace_lives()
+            await self._namespace_exists()
         # What is undecided stays known, to be decided later.
-        self._there = {**gone, **there} if self.unsure else there
+        self._present = {**gone, **current} if self.unsure else current
         self._gone_since = self._gone_since if self.unsure else None
-        self._held = {name: one for name, one in self._held.items() if name not in there}
+        self._held = {name: config_map for name, config_map in self._held.items() if name not in current}
         if before != sorted(self._held):
-            self._told(sorted(self._held))
-        return [*there.values(), *self._held.values()]
+            self._report(sorted(self._held))
+        return [*current.values(), *self._held.values()]
 
     async def _judge(self, gone: Mapping[str, ConfigMap]) -> None:
         """Hold missing ConfigMaps, unless they were deleted on purpose."""
         try:
-            act = await self._namespace_lives() and await self._record_lives()
+            intended = await self._namespace_exists() and await self._record_exists()
         except (ApiError, msgspec.DecodeError):
-            self.unsure, act = True, False
-        self._held = {name: one for name, one in self._held.items() if name not in gone}
-        if not act:
+            self.unsure, intended = True, False
+        self._held = {name: config_map for name, config_map in self._held.items() if name not in gone}
+        if not intended:
             self._held |= gone
 
-    async def _namespace_lives(self) -> bool:
+    async def _namespace_exists(self) -> bool:
         """Whether the namespace is still the same one, and is not being deleted."""
         answer = await self._api.request("GET", self._path)
         if answer.status in _UNKNOWN:
@@ -144,7 +149,7 @@ class Lost:
             self._uid = found.uid
         return same and found.deletion_timestamp is None
 
-    async def _record_lives(self) -> bool:
+    async def _record_exists(self) -> bool:
         """Whether the record was not deleted together with others; it is read, for its watch may be late."""
         answer = await self._api.request("GET", f"{self._path}/configmaps/{LAST_GOOD_NAME}")
         if answer.status not in _UNKNOWN:
@@ -155,10 +160,10 @@ class Lost:
 
 
 def _by_name(config_maps: Sequence[ConfigMap]) -> dict[str, ConfigMap]:
-    return {one.name: one for one in config_maps if one.name != LAST_GOOD_NAME}
+    return {config_map.name: config_map for config_map in config_maps if config_map.name != LAST_GOOD_NAME}
 
 
-def _as_accepted(one: ConfigMap, text: str) -> ConfigMap:
+def _as_accepted(config_map: ConfigMap, text: str) -> ConfigMap:
     """A ConfigMap as it was when its document was accepted."""
-    key = SETTINGS_KEY if one.name == SETTINGS_NAME else MAPPING_KEY
-    return replace(one, data={key: text})
+    key = SETTINGS_KEY if config_map.name == SETTINGS_NAME else MAPPING_KEY
+    return replace(config_map, data={key: text})

@@ -9,7 +9,7 @@ from typing import Final
 
 from webhook.cluster.registration.matched_names import MatchedNames
 
-WORDS: Final = "gpu-words"
+WORDS: Final = "gpu-keys"
 """The condition that depends on the policy."""
 
 LONGEST: Final = 100_000

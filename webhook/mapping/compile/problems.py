@@ -49,15 +49,15 @@ class Problems:
             self.add(path, str(error))
             return None
 
-    def number(self, path: Path, written: schema.Amount | None, otherwise: Number) -> Number:
+    def number(self, path: Path, written: schema.Amount | None, default: Number) -> Number:
         """Parse a quantity above 0."""
         if written is None:
-            return otherwise
+            return default
         try:
             number = parse_quantity(str(written))
         except QuantityError as error:
             self.add(path, str(error))
-            return otherwise
+            return default
         if number <= 0:
             self.add(path, f"{written} is not above 0")
         return number

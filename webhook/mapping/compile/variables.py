@@ -84,7 +84,7 @@ def _check_outside_keys(
             hint = f"add it to a key, or remove the variable (with `extends`: `{name}: null`)"
             problems.add((*path, "write"), message, hint)
         return
-    others = [other for other, one in variables.items() if one.rows is not None and other != name]
+    others = [other for other, definition in variables.items() if definition.rows is not None and other != name]
     if others:
         message = f"is in no key, so its row is the size of every device; so are the rows of {', '.join(others)}"
         problems.add(path, message, f"keep the rows of one of them, or add `{{{name}}}` to a key")

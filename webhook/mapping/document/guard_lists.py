@@ -28,7 +28,7 @@ class GuardList(Strict):
     about: str
     guard: list[Guard] = Field(min_length=1)
     chosen: list[ListChoice] = Field(
-        [], description="where `check` looks for what the setting `guardExceptions` should name"
+        [], description="where `check` looks for values that the setting `guardExceptions` should name"
     )
 
 

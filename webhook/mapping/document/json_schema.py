@@ -8,7 +8,7 @@ from webhook.mapping.document.schema import Mapping
 _EXTENDS = {
     "type": "string",
     "maxLength": 63,
-    "description": "the built-in mapping that this one changes: maps merge, lists are replaced, null removes",
+    "description": "the built-in mapping that this one changes: maps are merged, lists replaced, and null removes a key",
 }
 
 

@@ -66,7 +66,7 @@ class MappingError(Exception):
 
 
 @contextmanager
-def held_against(source: str, line: int | None = 1) -> Iterator[None]:
+def problems_of(source: str, line: int | None = 1) -> Iterator[None]:
     """Turn every error into a problem of one document, so that it affects no other document.
 
     Args:

@@ -1,8 +1,8 @@
-"""The schema of a mapping document: how one vendor's keys are spelled, what they mean, and what a pod needs to run there.
+"""The schema of a mapping document: a vendor's keys, their meaning, and what a pod needs to run on the vendor's devices.
 
 Strict: an unknown key is an error, and every list, map, text and number has a bound, far above what vendors need.
 ``docs/mapping.md`` explains every key by example. `webhook.mapping.compile` turns a document into the immutable values of
-`webhook.mapping.model.vendor`, which say what its parts mean together.
+`webhook.mapping.model.vendor`.
 """
 
 from typing import Annotated, Literal, TypeAlias
@@ -33,53 +33,58 @@ from webhook.request import Dimension
 
 
 class Row(Strict):
-    """What one device of a name holds, where the name says the size (MIG profiles, chips, our own profiles)."""
+    """What one device of a name contains, if the name determines it (MIG profiles, chips, custom profiles)."""
 
     memory: Held | Annotated[dict[Short, Held], Field(min_length=1, max_length=FEW)] | None = Field(
-        None, description="a size, `all`, or [least, most] that was seen; or model of the device: one of these"
+        None,
+        description="a size, `all`, or [least, most] of observed sizes; or a map from the model of the device to one of these",
     )
     cores: Amount | Annotated[dict[Short, Amount], Field(min_length=1, max_length=FEW)] | None = Field(
-        None, description="percent of a device, or model of the device: percent"
+        None, description="percent of a device; or a map from the model of the device to percent"
     )
     devices: int | None = Field(None, ge=1, le=MOST)
     values: dict[Short, Numbers | Annotated[dict[KeyText, Numbers], Field(max_length=SOME)]] = Field(
-        {}, max_length=SOME, description="legal numbers of keys, for this name; or form: legal numbers there"
+        {}, max_length=SOME, description="key → legal numbers for this name; or key → form → legal numbers in that form"
     )
     all: dict[Short, Numbers] = Field(
-        {}, max_length=SOME, description="numbers of keys that are all of a device of this name"
+        {}, max_length=SOME, description="key → numbers that mean all of a device of this name"
     )
 
 
 class Variable(Strict):
-    """A variable part of names: `{chip}`, `{profile}`."""
+    """A variable part of names, such as `{chip}` or `{profile}`."""
 
     values: Annotated[list[KeyText], Field(max_length=MANY)] | Expression | None = Field(
-        None, description="a list of what it can be, or one pattern"
+        None, description="the possible values: a list, or one pattern"
     )
     rows: Annotated[dict[KeyText, Row], Field(max_length=MANY)] | None = Field(
-        None, description="what it can be, and what a device of that name holds"
+        None, description="the possible values, and what a device of each name contains"
     )
-    others: Expression | None = Field(None, description="pattern of names that are known, but not what they hold")
+    others: Expression | None = Field(None, description="pattern of names that are known, but whose content is not")
     write: Texts | None = Field(
-        None, description="what may be written, without it nothing; if it stands in no key, what every device holds"
+        None,
+        description="the values that may be written. If no key contains the variable: the row of every device",
     )
     model: Texts | None = Field(
-        None, description="models of the cluster's devices, as rows name them; without it what may be of any"
+        None, description="models of the cluster's devices, as in the rows; without it any model is possible"
     )
-    why: Long | None = Field(None, description="why `write` has to be configured, where it stands in no key")
+    why: Long | None = Field(None, description="why `write` has to be configured, if no key contains the variable")
 
 
 class KeyRule(Strict):
-    """How the numbers of a key are read; a form may say it differently."""
+    """How the numbers of a key are read; a form may override it."""
 
     unit: Amount | None = Field(
-        None, description="memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: to configure"
+        None,
+        description="what 1 means. memory: bytes (`256Mi`) or `N%` of a device; cores: `N%`; null: has to be configured",
     )
-    total: bool | None = Field(None, description="the number is over all devices")
-    values: Numbers | None = Field(None, description="legal numbers per device; 0 is unset unless illegal")
-    step: Amount | None = Field(None, description="what is written is a multiple of this, though more may be read")
+    total: bool | None = Field(None, description="the number is the total of all devices, not per device")
+    values: Numbers | None = Field(
+        None, description="legal numbers per device; 0 counts as unset, unless it is illegal"
+    )
+    step: Amount | None = Field(None, description="written numbers are multiples of this; others may be read")
     round: Literal["up", "down"] | None = Field(
-        None, description="what the vendor does with other numbers; else refused"
+        None, description="how the vendor rounds other numbers; without it they are denied"
     )
 
 
@@ -87,42 +92,49 @@ KeyKind: TypeAlias = Literal["devices", "memory", "cores", "other", "text", "con
 
 
 class Ceiling(Strict):
-    """What a key of more than is requested is about."""
+    """The key whose request another key may exceed."""
 
-    of: Short = Field(description="the key that says what is requested")
-    per: Amount = Field(1, description="what 1 of that key is here: `1Mi` beside a key whose unit is 1Mi")
+    of: Short = Field(description="the key with the request")
+    per: Amount = Field(
+        1, description="the value here that corresponds to 1 of that key: `1Mi` for a key whose unit is 1Mi"
+    )
 
 
 class Key(KeyRule):
-    """One thing that a pod can carry: exactly one of resource, label, annotation and nodeSelector."""
+    """A key of a pod: exactly one of resource, label, annotation and nodeSelector."""
 
-    resource: Texts | None = Field(None, description="resource name, or several spellings: the first is written")
+    resource: Texts | None = Field(
+        None, description="resource name, or several spellings, of which the first is written"
+    )
     label: Texts | None = None
     annotation: Texts | None = None
     node_selector: Texts | None = Field(
-        None, description="key of the pod's nodeSelector: read only, never written; `is` is `text` or `other`"
+        None, description="key of the pod's nodeSelector: read, never written; `is` must be `text` or `other`"
     )
-    kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it says")
+    kind: KeyKind | Annotated[list[Dimension], Field(max_length=3)] = Field(alias="is", description="what it specifies")
     why: Long | None = Field(None, description="with `unit: null`: why it has to be configured")
-    note: Long | None = Field(None, description="for people: what is easily misunderstood, in a sentence")
+    note: Long | None = Field(None, description="a sentence for people about what is easily misunderstood")
     retired: Long | None = Field(
-        None, description="current versions of the system no longer read it: a sentence for whoever it is written for"
+        None, description="current versions of the system no longer read it: a sentence about that for the warning"
     )
     written: Literal["integer", "decimal", "quantity"] = Field(
-        "integer", description="spelling in a label or annotation"
+        "integer", description="the spelling of numbers in a label or annotation"
     )
-    list: bool = Field(default=False, description="one entry for each container, by position")
+    list: bool = Field(default=False, description="a list with one entry for each container, by position")
     twin: KeyText | None = Field(
-        None, description="a second key: either is read, both are written; where they differ, nothing is translated"
+        None,
+        description="a second key: either is read, both are written; if they differ, the request is not translated",
     )
     ceiling: Ceiling | None = Field(
-        None, description="it allows more than another key requests: where both differ, nothing is translated"
+        None, description="it allows more than another key requests; if they differ, the request is not translated"
     )
-    picks: Short | None = Field(None, description="a text key: the variable whose row it names")
+    picks: Short | None = Field(None, description="for a text key: the variable whose row it selects")
     perhaps: KeyText | None = Field(
-        None, description="pattern of unknown resource names that may be this one under a name of the cluster's own"
+        None, description="pattern of unknown resource names that may stand for this one in a cluster"
     )
-    absent: Literal["first", "only"] | None = Field(None, description="a container key: who asks when it is missing")
+    absent: Literal["first", "only"] | None = Field(
+        None, description="for a container key: the container that requests if it is missing"
+    )
 
 
 class Derived(Strict):
@@ -134,7 +146,7 @@ class Derived(Strict):
 
 
 class Absent(Strict):
-    """What a missing dimension means."""
+    """The meaning of a missing dimension."""
 
     devices: int | None = Field(None, ge=1, le=MOST)
     memory: Amount | None = Field(None, description="`all`, `free` or a size")
@@ -142,14 +154,14 @@ class Absent(Strict):
 
 
 class Form(Strict):
-    """One way in which keys make a request, one that the vendor refuses (`deny`), or one that is left alone (`leave`)."""
+    """A combination of keys: a request, an invalid one (`deny`), or one that stays unchanged (`leave`)."""
 
     name: KeyText | None = None
     when: dict[Short, Numbers] = Field(
-        {}, max_length=SOME, description="word or dimension: `absent`, `present`, legal numbers, or text"
+        {}, max_length=SOME, description="key or dimension → `absent`, `present`, legal numbers, or text"
     )
     deny: Long | None = None
-    leave: Long | None = Field(None, description="a container in this form is left as it stands; why, in a sentence")
+    leave: Long | None = Field(None, description="a container with this form stays unchanged; the reason as a sentence")
     devices: Whole | Derived | None = None
     memory: Amount | None = None
     cores: Amount | None = None
@@ -159,7 +171,7 @@ class Form(Strict):
 
 
 class Defaults(Strict):
-    """What is filled in when a request leaves a dimension out; 0 fills nothing."""
+    """The values for missing dimensions of a request; 0 for none."""
 
     devices: int | None = Field(None, ge=0, le=MOST)
     memory: Amount | None = Field(None, description="`all` or a quantity of bytes")
@@ -167,14 +179,14 @@ class Defaults(Strict):
 
 
 class Place(Strict):
-    """What a pod needs to be placed where the vendor's devices are."""
+    """What a pod needs to be scheduled to the vendor's devices."""
 
     scheduler: KeyText | None = Field(None, min_length=1)
     schedulers: list[Annotated[KeyText, Field(min_length=1)]] = Field(
-        [], max_length=FEW, description="others that belong to the vendor too"
+        [], max_length=FEW, description="further schedulers of the vendor"
     )
     conflict: Literal["keep", "override", "deny"] = Field(
-        "keep", description="when the pod names a scheduler of its own"
+        "keep", description="what happens if the pod names another scheduler"
     )
     runtime_class_name: KeyText | None = None
     node_selector: dict[KeyText, KeyText] = Field({}, max_length=FEW)
@@ -189,23 +201,23 @@ class OwnedLabel(Strict):
     label: KeyText
 
 
-class HeldAgainst(Strict):
-    """What a document was held against, for whoever holds it against the next version."""
+class CheckedSource(Strict):
+    """A source that a document was checked against, to compare it with the next version."""
 
     system: Short = Field(description="the name of the project or product")
-    at: Long = Field(description="repository or site where it is published")
-    version: Short | None = Field(None, description="release or commit; none where pages have no version")
+    at: Long = Field(description="the repository or site where it is published")
+    version: Short | None = Field(None, description="the release or commit; omit it for pages without a version")
     date: Annotated[str, Field(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}$", max_length=10)] = Field(
-        description="day of the comparison"
+        description="the date of the comparison"
     )
     opened: Annotated[list[Long], Field(min_length=1, max_length=FEW)] = Field(
-        description="files or pages that were read"
+        description="the files or pages that were read"
     )
-    missing: Long | None = Field(None, description="what was looked for and not found in the open")
+    missing: Long | None = Field(None, description="what could not be found in public")
 
 
 class Match(Strict):
-    """What lets a pod through to the webhook, where the domains of the keys would let through too many."""
+    """The names by which pods are sent to the webhook, if the domains of the keys would match too many pods."""
 
     resources: list[KeyText] | None = Field(None, max_length=FEW, description="prefixes of resource names")
     keys: list[KeyText] | None = Field(
@@ -214,22 +226,24 @@ class Match(Strict):
 
 
 class Unrenamed(Strict):
-    """Another vendor's resource name under which the vendor may serve its devices; only labels of nodes tell."""
+    """Another vendor's resource name under which the vendor may serve its devices, which only node labels show."""
 
     resource: KeyText
     nodes: dict[LabelKey, Expression] = Field(
-        min_length=1, max_length=FEW, description="labels of such nodes, each with a pattern of values; one is enough"
+        min_length=1,
+        max_length=FEW,
+        description="labels of such nodes, each with a pattern of values; one match is enough",
     )
-    instead: Long = Field(description="what to set, in a sentence")
+    instead: Long = Field(description="a sentence about what to configure instead")
 
 
 class Mapping(Strict):
-    """A vendor as a document."""
+    """A mapping: the description of a vendor."""
 
     api_version: Literal["vgpu-webhook.io/v1alpha1"] = API_VERSION
     kind: Literal["Mapping"] = "Mapping"
     vendor: Name
-    family: Name = Field(description="hardware; `any`: no hardware of its own")
+    family: Name = Field(description="the hardware family; `any` for a vendor without hardware of its own")
     about: Long | None = None
     keys: dict[Short, Key] = Field(min_length=1, max_length=FEW)
     variables: dict[Short, Variable] = Field({}, max_length=FEW)
@@ -237,32 +251,34 @@ class Mapping(Strict):
     defaults: Defaults = Defaults()
     translate_to: Name | None = None
     drop: list[Literal["memory", "cores"]] = Field(
-        [], max_length=FEW, description="as a target: what may be lost, with a warning"
+        [], max_length=FEW, description="as a target: the dimensions that may be dropped, with a warning"
     )
     containers: Literal["any", "one", "equal", "shared"] = Field(
         "any",
-        description="one: at most one container of a pod requests; equal: several request the same, for the system sums; "
-        "shared: what is requested is for all of them together",
+        description="one: at most one container of a pod has a request; equal: all requests of a pod are equal, because the "
+        "system adds them up; shared: all containers share one request",
     )
-    together: bool = Field(default=False, description="the pod's containers are all put on one device")
+    together: bool = Field(default=False, description="all containers of a pod use the same device")
     init_containers: Literal["served", "ignored", "refused"] = Field(
-        "served", description="ignored: not written for them; refused: not read either"
+        "served", description="ignored: requests of init containers are never written; refused: nor read"
     )
     copies: Name | None = Field(
         None,
-        description="a vendor whose requests may be repeated in these keys on the same container, if both mean the same",
+        description="a vendor whose request may be repeated in these keys in the same container, if both mean the same",
     )
     beside: dict[Name, Long] = Field(
         {},
         max_length=FEW,
-        description="vendors whose keys may stand in a container with these: why it is then left as it stands",
+        description="vendors whose keys may be in the same container → why such a container stays unchanged",
     )
     config_maps: LabelKey | None = Field(
         None,
-        description="annotation by which its own webhook names the ConfigMaps that its scheduler makes for a pod: "
-        "what refers to them is removed where the request is translated",
+        description="the annotation with which the system's own webhook names the ConfigMaps that its scheduler creates for a "
+        "pod: references to them are removed if the request is translated",
     )
-    inactive: bool = Field(default=False, description="owns no name until the setting `owners` says so")
+    inactive: bool = Field(
+        default=False, description="true: the vendor's names are not read unless the setting `owners` names it"
+    )
     target: bool = Field(default=True, description="false: read only, never written")
     place: Place = Place()
     shim: Shim | None = None
@@ -270,22 +286,28 @@ class Mapping(Strict):
     environment: dict[KeyText, Short | None] = Field(
         {},
         max_length=SOME,
-        description="variables that the device plugin sets: the key whose number per device it is, or null",
+        description="variables that the device plugin sets → the key whose number per device is the value, or null",
     )
     card_labels: list[LabelKey] = Field(
-        [], max_length=FEW, description="labels of nodes that name the device, for all vendors of the hardware family"
+        [], max_length=FEW, description="node labels that name the device, for all vendors of the hardware family"
     )
     unrenamed: list[Unrenamed] = Field(
-        [], max_length=FEW, description="names of other vendors under which this one may serve devices, for `check`"
+        [],
+        max_length=FEW,
+        description="names of other vendors under which this one may serve its devices; `check` looks for them",
     )
     privileged: Literal["deny", "allow"] = "deny"
     owned: list[KeyText | OwnedLabel] = Field(
-        [], max_length=MANY, description="annotation patterns that only a scheduler may write"
+        [], max_length=MANY, description="patterns of annotations and labels that only a scheduler may write"
     )
-    owned_by: list[Long] = Field([], max_length=SOME, description="users (service accounts) that may write them")
+    owned_by: list[Long] = Field([], max_length=SOME, description="the users (service accounts) that may write them")
     hints: list[KeyText] = Field(
-        [], max_length=MANY, description="annotation patterns that are told as not carried when translated"
+        [],
+        max_length=MANY,
+        description="patterns of annotations that have no effect after a translation, which a warning reports",
     )
-    known: list[KeyText] = Field([], max_length=MANY, description="names under our prefixes that are somebody else's")
+    known: list[KeyText] = Field([], max_length=MANY, description="names of other systems under the vendor's prefixes")
     match: Match = Match()
-    sources: list[HeldAgainst] = Field([], max_length=FEW, description="what the document was held against")
+    sources: list[CheckedSource] = Field(
+        [], max_length=FEW, description="the sources that the document was checked against"
+    )

@@ -1,4 +1,4 @@
-"""The schema of what enforces a share: the shim, and the guard of what would lift its limits."""
+"""The schema of what enforces a share: the shim, and the guard against what would lift its limits."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -8,7 +8,7 @@ from webhook.mapping.document.schema_types import FEW, SOME, KeyText, Long, Name
 
 
 class HostPath(Strict):
-    """A folder of the node that holds the library."""
+    """A folder of the node with the library."""
 
     volume: KeyText
     path: Long
@@ -34,14 +34,14 @@ class State(Strict):
 
 
 class LibraryPath(Strict):
-    """What `LD_LIBRARY_PATH` begins with, and the tail that stands for the image's own."""
+    """The beginning of `LD_LIBRARY_PATH`, and the end that replaces the image's own value."""
 
     prefix: list[Long] = Field(min_length=1, max_length=FEW)
     image_default: list[Long] = Field([], max_length=FEW)
 
 
 class Preload(Strict):
-    """What `LD_PRELOAD` begins with."""
+    """The beginning of `LD_PRELOAD`."""
 
     prefix: list[Long] = Field(min_length=1, max_length=FEW)
 
@@ -52,14 +52,16 @@ class Shim(Strict):
     mode: Literal["inject", "plugin"] = Field("inject", description="plugin: the cluster's device plugin mounts it")
     mounted_by: Long | None = Field(
         None,
-        description="label, as key=value, of DaemonSets whose device plugin mounts this library by itself: for `check`",
+        description="label (key=value) of DaemonSets whose device plugin mounts this library itself",
     )
     limit: Literal["env", "plugin"] | None = Field(
-        None, description="who carries the limit: variables, or the device plugin"
+        None, description="what sets the limit: variables, or the device plugin"
     )
-    forms: list[KeyText] | None = Field(None, max_length=SOME, description="only for requests read in these forms")
+    forms: list[KeyText] | None = Field(None, max_length=SOME, description="only for requests with these forms")
     needs: list[Literal["memory", "cores"]] = Field(
-        [], max_length=FEW, description="must be sizes (or percent of cores), else no shim by us"
+        [],
+        max_length=FEW,
+        description="dimensions that must be sizes (or percent of cores); otherwise the webhook adds no shim",
     )
     unmet: Literal["plugin", "deny"] = "plugin"
     delivery: list[Delivery] = Field(["none"], max_length=FEW)
@@ -67,12 +69,14 @@ class Shim(Strict):
     library_path: LibraryPath | None = None
     preload: Preload | None = None
     env: dict[KeyText, Long] = Field(
-        {}, max_length=SOME, description="may use {memory} (MiB, up), {cores}, {devices}, {container}"
+        {},
+        max_length=SOME,
+        description="variables; values may contain {memory} (MiB, rounded up), {cores}, {devices} and {container}",
     )
 
 
 class Source(Strict):
-    """Where a variable takes its value from: one kind of `valueFrom`; `*` stands for anything."""
+    """A source of a variable's value: one kind of `valueFrom`; `*` matches anything."""
 
     config_map_key_ref: KeyText | None = Field(None, description="the name of the ConfigMap")
     secret_key_ref: KeyText | None = Field(None, description="the name of the Secret")
@@ -80,23 +84,27 @@ class Source(Strict):
 
 
 class Guard(Strict):
-    """What could lift the limit: a variable, annotation or label, and the values that do; or a list that has a name."""
+    """A variable, annotation or label that could lift the limit, with the values that do; or the name of a built-in list."""
 
-    env: Texts | None = Field(None, description="name, or several; `*` stands for anything")
-    annotation: Texts | None = Field(None, description="in place of `env`: key of the pod's annotations, or several")
-    label: Texts | None = Field(None, description="in place of `env`: key of the pod's labels, or several")
+    env: Texts | None = Field(None, description="the name of a variable, or several; `*` matches anything")
+    annotation: Texts | None = Field(
+        None, description="instead of `env`: the key of an annotation of the pod, or several"
+    )
+    label: Texts | None = Field(None, description="instead of `env`: the key of a label of the pod, or several")
     lifts: Literal["truthy"] | Annotated[list[Long], Field(max_length=SOME)] | None = None
     unless: list[Long] | None = Field(
-        None, max_length=SOME, description="every value but these lifts; what the shim itself writes never does"
+        None,
+        max_length=SOME,
+        description="every value except these lifts the limit; what the shim itself writes never does",
     )
     source: Source | None = Field(
-        None, alias="from", description="in place of `lifts` and `unless`: a value that comes from there"
+        None, alias="from", description="instead of `lifts` and `unless`: any value from this source"
     )
     action: Literal["deny", "strip", "allow"] = "deny"
-    whole: bool = Field(default=False, description="in containers with whole devices, too: it shows devices of others")
-    hides: bool = Field(
-        default=False, description="the values in `unless` hide from a container the devices that it requests"
+    whole: bool = Field(
+        default=False, description="also in containers with whole devices, because it shows them the devices of others"
     )
+    hides: bool = Field(default=False, description="the values in `unless` hide the requested devices from a container")
     named: Name | None = Field(
-        None, alias="list", description="in place of all else: the built-in list of a library or runtime"
+        None, alias="list", description="instead of all other keys: the built-in list of a library or container runtime"
     )

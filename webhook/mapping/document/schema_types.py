@@ -1,4 +1,4 @@
-"""What every document is made of: the strict base model, and names, texts, lists and numbers with bounds.
+"""The base of every schema: the strict model, and names, texts, lists and numbers with bounds.
 
 Everyone who may write a ConfigMap may send a document, so everything in it has a bound.
 """
@@ -11,13 +11,13 @@ from pydantic.alias_generators import to_camel
 from webhook.mapping.notation.pattern import MAX_EXPRESSION, MAX_KEY
 
 FEW: Final = 32
-"""The longest list or map that holds a handful of entries."""
+"""The longest list or map with a handful of entries."""
 
 SOME: Final = 64
-"""The longest list of forms and the like: every one is tried with every key."""
+"""The longest list of forms and the like: each is tried with every key."""
 
 MANY: Final = 512
-"""The longest list or map that may be long, such as one of the names of slices."""
+"""The longest list or map that may be long, such as the names of slices."""
 
 MOST: Final = 2**63 - 1
 """The largest number: Kubernetes counts in an int64."""
@@ -38,7 +38,7 @@ Whole: TypeAlias = Annotated[int, Field(ge=-MOST, le=MOST)]
 Amount: TypeAlias = Short | Whole
 """A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a device: ``1%``, ``6.25%``."""
 Held: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
-"""What one device holds: an amount, or [least, most] that was seen."""
+"""What one device contains: an amount, or [least, most] of observed ones."""
 Numbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""
 _LABEL: Final = (

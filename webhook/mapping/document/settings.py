@@ -1,4 +1,4 @@
-"""The settings document: what a cluster speaks and permits, beside the mappings."""
+"""The settings document: the cluster's target and rules, in addition to the mappings."""
 
 from typing import Annotated, Literal, TypeAlias
 
@@ -20,39 +20,43 @@ from webhook.mapping.document.schema_types import (
 from webhook.mapping.notation.pattern import MAX_KEY
 
 VariableName: TypeAlias = Annotated[str, Field(pattern=r"^[-._a-zA-Z][-._a-zA-Z0-9]*$", max_length=MAX_KEY)]
-"""The name of an environment variable, as the API server takes it."""
+"""The name of an environment variable, as the API server accepts it."""
 
 
 class Settings(Strict):
-    """One strict YAML document; every key may be left out."""
+    """One strict YAML document; every key is optional."""
 
     api_version: Literal["vgpu-webhook.io/v1alpha1"] = API_VERSION
     kind: Literal["Settings"] = "Settings"
-    target: Name | None = Field(None, description="what this cluster speaks; for vendors of the same hardware family")
-    owners: dict[KeyText, Name] = Field(
-        {}, max_length=MANY, description="resource name: the vendor that owns it, where two share it"
+    target: Name | None = Field(
+        None, description="the vendor that this cluster runs; requests of the same hardware family are translated to it"
     )
-    largest_card: Amount = Field("1Ti", description="more memory per device than this is refused: a wrong unit")
+    owners: dict[KeyText, Name] = Field(
+        {}, max_length=MANY, description="resource name → the active vendor, for names that several vendors use"
+    )
+    largest_card: Amount = Field(
+        "1Ti", description="more memory per device than this is denied: the unit must be wrong"
+    )
     cards: dict[KeyText, Amount] = Field(
-        {}, max_length=MANY, description="what a label of nodes calls a device: the memory that it has"
+        {}, max_length=MANY, description="the name of a device in a node label → its memory"
     )
     card_labels: list[LabelKey] = Field(
-        [], max_length=FEW, description="labels of nodes that name the device, beside the mappings' own"
+        [], max_length=FEW, description="node labels that name the device, in addition to those of the mappings"
     )
     pod_security_default: Literal["privileged", "baseline", "restricted"] | None = Field(
-        None, description="what a namespace without an `enforce` label permits"
+        None, description="the Pod Security level of a namespace without an `enforce` label"
     )
-    node_name: Literal["deny", "affinity"] = Field("deny", description="what becomes of `spec.nodeName` beside a share")
+    node_name: Literal["deny", "affinity"] = Field("deny", description="how `spec.nodeName` beside a share is handled")
     resource_claims: Literal["deny", "warn"] = Field(
-        "deny", description="what becomes of a resource claim beside a GPU request in one container"
+        "deny", description="how a resource claim beside a GPU request in one container is handled"
     )
     guard_exceptions: dict[VariableName, Annotated[list[Long], Field(min_length=1, max_length=SOME)]] = Field(
         {},
         max_length=SOME,
-        description="variable: values that the administrator chose for the cluster, so that they lift nothing",
+        description="guarded variable → values that the administrator has chosen for the cluster, which are permitted",
     )
     never_touched: list[KeyText] = Field(
-        [], max_length=MANY, description="namespaces whose pods are never touched, beside the cluster's own"
+        [], max_length=MANY, description="namespaces whose pods are never changed, in addition to the cluster's own"
     )
-    opt_in_label: LabelKey = Field(INJECT, description="label of namespaces that are treated, where it is `enabled`")
-    timeout_seconds: int = Field(5, ge=1, le=30, description="how long the API server waits for an answer")
+    opt_in_label: LabelKey = Field(INJECT, description="the label that opts a namespace in if its value is `enabled`")
+    timeout_seconds: int = Field(5, ge=1, le=30, description="seconds that the API server waits for an answer")

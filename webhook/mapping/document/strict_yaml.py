@@ -18,7 +18,7 @@ from typing import Any, Final
 import yaml
 from yaml import events
 
-from webhook.mapping.document.problem import MappingError, Path, Problem, held_against
+from webhook.mapping.document.problem import MappingError, Path, Problem, problems_of
 
 MAX_BYTES: Final = 1024 * 1024
 """The longest text in bytes: the limit of a ConfigMap (``MaxSecretSize`` of the API server)."""
@@ -34,7 +34,7 @@ MAX_PROBLEMS: Final = 20
 
 _LOADER: Final = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _CONSTANTS: Final[Mapping[str, bool | None]] = {"true": True, "false": False, "null": None, "~": None, "": None}
-_MISTAKABLE: Final = {
+_AMBIGUOUS: Final = {
     **dict.fromkeys(("yes", "on", "y", "true"), "true"),
     **dict.fromkeys(("no", "off", "n", "false"), "false"),
     "null": "null",
@@ -67,7 +67,7 @@ def parse(text: str, source: str) -> list[Document]:
     Raises:
         MappingError: not YAML, or YAML that could be misread; each problem with its line and what to write instead.
     """
-    with held_against(source):
+    with problems_of(source):
         return _parsed(text, source)
 
 
@@ -204,7 +204,7 @@ class _Reader:
                 self._report("merge keys are not supported", path, line, hint="write the keys out, or use `extends`")
             elif key == "":
                 self._report("a key is missing before the colon", path, line)
-            elif key.lower() in _MISTAKABLE or key == "~":
+            elif key.lower() in _AMBIGUOUS or key == "~":
                 self._report(
                     f"the key {key} is a boolean or null to some parsers", path, line, hint=f'quote it: "{key}"'
                 )
@@ -219,7 +219,7 @@ class _Reader:
             return text
         if text in _CONSTANTS:
             return _CONSTANTS[text]
-        meant = _MISTAKABLE.get(text.lower())
+        meant = _AMBIGUOUS.get(text.lower())
         if meant is not None:
             what = "null" if meant == "null" else "a boolean"
             self._report(

@@ -72,7 +72,7 @@ def amount_boundaries(
                 continue
             numbers = {*_numbers(vendor, form, key, rows, devices if key.total else 1), Fraction(most) / key.unit}
             legal = {form.values(key, row) for row in (None, *rows)}
-            near = {one for number in numbers for values in legal for one in _around(key, values, number)}
+            near = {around for number in numbers for values in legal for around in _around(key, values, number)}
             found |= {simplest(number * key.unit) for number in near}
     return {amount for amount in found if 0 < amount <= most}
 
@@ -131,7 +131,9 @@ def _around(key: Key, values: Numbers | None, number: Number) -> Iterator[Number
     below = above - key.step
     yield from (number, above, below)
     if values is not None:
-        yield from (found for one in (above, below) for found in (values.ceil(one), values.floor(one)) if found)
+        yield from (
+            found for multiple in (above, below) for found in (values.ceil(multiple), values.floor(multiple)) if found
+        )
 
 
 def _constants(vendor: Vendor, rows: Sequence[Row], dimension: AmountDimension) -> Iterator[object]:

@@ -15,7 +15,7 @@ class Rendering(enum.Enum):
     ROUNDS = "rounds"
     DROPS = "drops"
     CONDITIONAL = "conditional"
-    REFUSED = "refused"
+    DENIED = "denied"
 
     @property
     def written(self) -> bool:

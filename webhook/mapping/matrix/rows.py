@@ -86,7 +86,7 @@ class _Pair:
         why = tuple(dict.fromkeys(part.why for part in parts if not part.outcome.written))
         outcomes = {part.outcome for part in parts}
         if not parts:
-            return Cell(Rendering.REFUSED, (), (NOTHING_READ,))
+            return Cell(Rendering.DENIED, (), (NOTHING_READ,))
         if len(outcomes) == 1:
             return Cell(parts[0].outcome, parts, why)
         if all(outcome.written for outcome in outcomes):

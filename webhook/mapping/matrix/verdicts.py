@@ -57,7 +57,7 @@ class Target(Bounds):
             dropped.append(dimension)
             if not isinstance(self.write(request), str):
                 return Verdict(Rendering.DROPS, " and ".join(dropped))
-        return Verdict(Rendering.REFUSED, why)
+        return Verdict(Rendering.DENIED, why)
 
     def write(self, request: Request) -> Written | str:
         """Return the request in its keys, or why it has none."""
@@ -83,7 +83,7 @@ class Inactive:
         if written is None or isinstance(written, str):
             return verdict
         why = self._read_otherwise(written)
-        return verdict if why is None else Verdict(Rendering.REFUSED, why)
+        return verdict if why is None else Verdict(Rendering.DENIED, why)
 
     def _read_otherwise(self, written: Written) -> str | None:
         """Return why the source would read the written keys differently; None if it would not."""

@@ -119,7 +119,7 @@ def conflicts(names: Names, place: KeyPlace, vendors: Mapping[str, Vendor]) -> I
         if len(key_names) == 1:
             continue
         message = f"{what} {key} is owned by more than one vendor: {', '.join(sorted(key_names))}"
-        hint = f"choose one in the settings: `owners: {{{key}: {min(key_names)}}}`, or put one on `standby`"
+        hint = f"choose one in the settings: `owners: {{{key}: {min(key_names)}}}`, or make one of them `inactive`"
         for vendor, key_name in sorted(key_names.items()):
             if vendors[vendor].source != BUILT_IN:
                 yield Problem(message, ("keys", key_name, place), hint, vendors[vendor].source)
