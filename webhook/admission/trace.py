@@ -81,8 +81,8 @@ def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
 def _containers(steps: Steps, overrides: Overrides, policy: Policy) -> tuple[ContainerTrace, ...] | None:
     resolution = steps.resolution
     if resolution is not None:
-        settled = [ContainerTrace(one.requested, settled=one, reading=one.reading) for one in resolution.settled]
-        left = [ContainerTrace(one.requested, left=one) for one in resolution.left]
+        settled = [ContainerTrace(each.requested, settled=each, reading=each.reading) for each in resolution.settled]
+        left = [ContainerTrace(each.requested, left=each) for each in resolution.left]
         return tuple(sorted((*settled, *left), key=lambda container: container.requested.position))
     try:
         return tuple(_alone(requested, overrides, policy) for requested in collect(steps.survey.keys, policy))
