@@ -75,10 +75,10 @@ def remember(facts: bytes, pod: Pod, known: Remembered, policy: Policy) -> None:
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
-    """What of a plain pod and its namespace decides under a policy, as one text; None if that is too long to be kept.
+    """Return the facts of a pod and its namespace that decide under a policy, as bytes; None if they are too long.
 
-    That a map or list is missing is a fact, too, for the patch. A pod to which a vendor's own webhook has added references is
-    looked at closely each time.
+    A missing map or list is a fact, too: it changes the patch. Pods to which a vendor's own webhook has added references are
+    not remembered.
     """
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
     keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, spec.node_selector) if texts])

@@ -1,4 +1,4 @@
-"""Every step of one decision, for explanations: what `decide` does, with the results between, and on past a denial.
+"""Every step of one decision, for explanations: the steps of `decide`, with their results, also beyond a denial.
 
 Pure like `decide`, and never part of a review.
 """
@@ -29,7 +29,7 @@ class ContainerTrace(NamedTuple):
         requested: the container and its keys.
         settled: what it gets; None if it is denied or left unchanged.
         left: why it is left unchanged; None if it is not.
-        reading: what its keys mean; None if they mean nothing, or it is left unchanged.
+        reading: the meaning of its keys; None if they have none, or it is left unchanged.
     """
 
     requested: ContainerRequest
@@ -91,7 +91,7 @@ def _containers(steps: Steps, overrides: Overrides, policy: Policy) -> tuple[Con
 
 
 def _alone(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> ContainerTrace:
-    """What becomes of one container of a denied pod, regardless of the others."""
+    """The result for one container of a denied pod, regardless of the others."""
     try:
         settled = settle(requested, overrides, policy)
     except Denied:
@@ -102,7 +102,7 @@ def _alone(requested: ContainerRequest, overrides: Overrides, policy: Policy) ->
 
 
 def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> Reading | None:
-    """What the keys mean, where they mean something that the target cannot express."""
+    """The meaning of keys that the target cannot express; None if they have none."""
     vendor = requested.vendor
     try:
         target, _ = target_of(vendor, overrides, policy)

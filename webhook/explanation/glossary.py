@@ -27,7 +27,7 @@ class Use:
 
     Attributes:
         vendor, family, about: the vendor.
-        in_force: its keys are read here; else it is inactive.
+        in_force: whether its keys are read; otherwise it is inactive.
         place: where the name has to be.
         key_name: the mapping's name of the key.
         keys: all its spellings; the first is written.
@@ -36,7 +36,7 @@ class Use:
         unit: what 1 is worth, in keys.
         per: ``device`` or ``total``; None if neither makes sense.
         legal: the numbers that are taken, in keys.
-        missing: what it means that the key is not there.
+        missing: the meaning of its absence.
         rules: the forms of the vendor, in the order in which they are tried.
         traps: what is easily misunderstood.
     """
@@ -63,8 +63,8 @@ class Entry:
     """Everything that is known about a name.
 
     Attributes:
-        name: as it was asked for.
-        owner: the vendor whose key it is here as a resource, None where that is nobody's.
+        name: the name that is looked up.
+        owner: the vendor whose key it is as a resource; None if it belongs to no vendor.
         choice: the setting that would make another vendor active, if several have the key.
         uses: its meanings as a key, those of active vendors first.
         marks: (vendor, its use), if it is no key.

@@ -76,7 +76,7 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """A number that became another one.
+    """A number that changes.
 
     Attributes:
         what: a key, or a dimension per device.
