@@ -22,7 +22,8 @@ from tests.generators.asked import Json, asking_pods
 from tests.generators.boundaries import boundary_pods
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.collect import ContainerRequest, collect
+from webhook.admission.collect import collect
+from webhook.admission.container_request import ContainerRequest
 from webhook.admission.overrides import defaults_for
 from webhook.admission.survey import survey
 from webhook.finding import Denied

@@ -8,7 +8,7 @@ import pytest
 from tests.admission.scene import pod
 from tests.generators.admissions import decision_on
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.collect import MAX_ASKING
+from webhook.admission.container_request import MAX_REQUESTING
 from webhook.admission.survey import MAX_UNKNOWN
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy, load_policy
@@ -51,16 +51,16 @@ def asking(count: int) -> Decision:
 
 def test_as_many_containers_as_permitted_may_ask() -> None:
     """A pod at the limit is treated like any other."""
-    assert asking(MAX_ASKING).denial is None
+    assert asking(MAX_REQUESTING).denial is None
 
 
 def test_more_containers_than_permitted_are_refused() -> None:
     """A pod with one asking container too many is refused with VGW318."""
-    denial = asking(MAX_ASKING + 1).denial
+    denial = asking(MAX_REQUESTING + 1).denial
     assert denial is not None
     assert denial.reason is Reason.TOO_MANY
     assert denial.reason.code == "VGW318"
-    assert str(MAX_ASKING) in denial.message
+    assert str(MAX_REQUESTING) in denial.message
 
 
 @pytest.mark.parametrize("honest, told", [(MAX_UNKNOWN - 1, True), (MAX_UNKNOWN, False)])

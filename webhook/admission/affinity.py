@@ -1,4 +1,4 @@
-"""A pod's node affinity, with a node added that it must run on."""
+"""A pod's node affinity, with the node added that it must run on."""
 
 from typing import Any, Final
 
@@ -8,17 +8,17 @@ from webhook.finding import deny
 from webhook.reasons import Reason
 
 MAX_BYTES: Final = 256 * 1024
-"""Of an affinity that is rewritten: far beyond any honest one, and what bounds the time of a decision."""
+"""The largest affinity that is rewritten: far beyond any honest one; it bounds the time of a decision."""
 
 
 def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
-    """The affinity that stands there, with the requirement that the node is called `node`.
+    """Return the affinity with the requirement that the node is called `node`.
 
-    The terms of a node selector are alternatives, so the requirement goes into each of them; an empty term selects no
-    node and stays so. Written as the DaemonSet controller writes it, which the schedulers know how to make quick.
+    The terms of a node selector are alternatives, so the requirement is added to each of them; an empty term selects no
+    node and is kept. It is written as the DaemonSet controller writes it, a form that schedulers handle fast.
 
     Raises:
-        msgspec.ValidationError: what stands there is no affinity.
+        msgspec.ValidationError: it is no affinity.
         Denied: it has more than `MAX_BYTES`.
     """
     if len(bytes(affinity)) > MAX_BYTES:
@@ -45,10 +45,10 @@ def _with(requirement: dict[str, Any], term: dict[str, Any]) -> dict[str, Any]:
 
 
 def _objects(value: object) -> list[dict[str, Any]]:
-    """The members of a JSON array of objects; none where it is absent or null."""
+    """The members of a JSON array of objects; none if it is absent or null."""
     return [] if value is None else msgspec.convert(value, list[dict[str, Any]])
 
 
 def _members(value: object) -> dict[str, Any]:
-    """The members of a JSON object; none where it is absent or null."""
+    """The members of a JSON object; none if it is absent or null."""
     return {} if value is None else msgspec.convert(value, dict[str, Any])

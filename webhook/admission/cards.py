@@ -1,7 +1,7 @@
-"""The device that a pod selects its node by: what makes a percentage of memory a size, and a size a percentage.
+"""The device that a pod selects its node by: with its memory, a percentage is a size, and a size a percentage.
 
-Which device a pod will get is not known when it is admitted, unless the pod says so itself. Only what the scheduler must
-obey counts: the node selector, and required node affinity, of which each alternative has to name the device.
+Which device a pod will get is not known at its admission, unless the pod itself selects it. Only what the scheduler must
+obey counts: the node selector, and required node affinity if each of its alternatives names the device.
 """
 
 from typing import Final, Literal, NamedTuple
@@ -15,21 +15,21 @@ from webhook.quantity import bytes_text
 from webhook.request import Memory, Percent, Size
 
 MAX_NAMED: Final = 2
-"""Cards that are named in a message, of several that are alike."""
+"""The most devices that a message names."""
 
 MAX_NAME: Final = 63
-"""Characters of a label's value."""
+"""The most characters of a label's value."""
 
 
 class Card(NamedTuple):
-    """What a pod says of its device by one label of nodes.
+    """The device, or several, that a pod selects by one label of nodes.
 
     Attributes:
         label: the label's key.
-        place: where the pod says so.
-        names: what it calls the device; several, where it takes any of them.
-        known: whether all of them are among the setting `cards`; if not, `names` are those that are not.
-        memory: bytes of each of them; None where that is not known, or they differ.
+        place: where the pod selects it.
+        names: the values of the label, for messages; several, if the pod accepts any of them.
+        known: whether all of them are in the setting `cards`; if not, `names` has only the others.
+        memory: bytes of each of them; None if that is not known, or they differ.
     """
 
     label: str
@@ -65,39 +65,41 @@ _affinity = msgspec.json.Decoder(_Affinity | None)
 
 
 def cards_of(pod: Pod, policy: Policy) -> tuple[Card, ...]:
-    """What a pod says of its device, one for each label by which it does; nothing where no device is configured."""
+    """Return the devices that a pod selects, one `Card` for each label; none if no device is configured."""
     if not policy.cards:
         return ()
     selector = pod.spec.node_selector or {}
     terms = _required_terms(pod.spec.affinity)
-    found: list[Card] = []
+    cards: list[Card] = []
     for label in dict.fromkeys(label for labels in policy.card_labels.values() for label in labels):
         chosen = selector.get(label)
         values = _in_each(label, terms)
         if chosen is not None:
             values = {chosen} if values is None else values & {chosen}
         if values:
-            found.append(_card(label, "nodeAffinity" if chosen is None else "nodeSelector", values, policy))
-    return tuple(found)
+            cards.append(_card(label, "nodeAffinity" if chosen is None else "nodeSelector", values, policy))
+    return tuple(cards)
 
 
 def _required_terms(affinity: msgspec.Raw) -> list[_Term]:
-    """The alternatives of required node affinity; none where what stands there is no affinity, which names no device."""
+    """The alternatives of required node affinity; none if it is invalid, and so selects no device."""
     try:
-        read = _affinity.decode(affinity) if present(affinity) else None
+        decoded = _affinity.decode(affinity) if present(affinity) else None
     except (msgspec.DecodeError, RecursionError):
         return []
-    if read is None or read.node_affinity is None or read.node_affinity.required is None:
+    if decoded is None or decoded.node_affinity is None or decoded.node_affinity.required is None:
         return []
-    return read.node_affinity.required.node_selector_terms or []
+    return decoded.node_affinity.required.node_selector_terms or []
 
 
 def _in_each(label: str, terms: list[_Term]) -> set[str] | None:
-    """The values that a label can have on a node that any of the terms selects; None where a term leaves it open."""
+    """The values that a label can have on a node that any of the terms selects; None if a term allows every value."""
     possible: set[str] = set()
     for term in terms:
         lists = [
-            set(one.values or ()) for one in term.match_expressions or () if one.key == label and one.operator == "In"
+            set(requirement.values or ())
+            for requirement in term.match_expressions or ()
+            if requirement.key == label and requirement.operator == "In"
         ]
         if not lists:
             return None
@@ -114,41 +116,41 @@ def _card(label: str, place: Literal["nodeSelector", "nodeAffinity"], values: se
     return Card(label, place, text, not unknown, sizes.pop() if len(sizes) == 1 else None)
 
 
-def card_under(target: Vendor, said: tuple[Card, ...], policy: Policy) -> Card | None:
-    """The device of which a request written for `target` will hold a share; None where that is not known.
+def card_under(target: Vendor, cards: tuple[Card, ...], policy: Policy) -> Card | None:
+    """Return the device of which a request written for `target` will get a share; None if that is not known.
 
-    Labels of other hardware do not count, and two that say different sizes say nothing.
+    Labels of other hardware do not count, nor do several labels whose devices differ in memory.
     """
     labels = policy.card_labels.get(target.family, ())
-    known = [card for card in said if card.label in labels and card.memory is not None]
+    known = [card for card in cards if card.label in labels and card.memory is not None]
     return known[0] if len({card.memory for card in known}) == 1 else None
 
 
-def missing_card(target: Vendor, memory: Memory | None, said: tuple[Card, ...], policy: Policy) -> str | None:
-    """What to write for the target to be able to say such memory; None where a known device would not help."""
+def missing_card(target: Vendor, memory: Memory | None, cards: tuple[Card, ...], policy: Policy) -> str | None:
+    """Return what to write so that the target can express the memory; None if a known device would not help."""
     sized = isinstance(memory, Size)
-    if not isinstance(memory, Size | Percent) or not _says_only(target, sized=not sized):
+    if not isinstance(memory, Size | Percent) or not _expresses_only(target, sized=not sized):
         return None
     labels = policy.card_labels.get(target.family, ())
-    about = [card for card in said if card.label in labels]
-    wanted = "percentage" if sized else "size"
+    selected = [card for card in cards if card.label in labels]
+    kind = "percentage" if sized else "size"
     if not policy.cards or not labels:
         keys = "`cards`" if labels else "`cards` and `cardLabels`"
         select = f"select one by nodeSelector {labels[0]}" if labels else "select one by nodeSelector"
-        return f"{memory} is a {wanted} on a known device only: set {keys} in the settings, and {select}"
-    if not about:
-        return f"{memory} is a {wanted} on a known device only: select one of the setting `cards` by nodeSelector {labels[0]}"
-    one = next((card for card in about if card.memory is None), about[0])
-    where = f"{one.names} ({one.place} {one.label})"
-    if not one.known:
+        return f"{memory} is a {kind} on a known device only: set {keys} in the settings, and {select}"
+    if not selected:
+        return f"{memory} is a {kind} on a known device only: select one of the setting `cards` by nodeSelector {labels[0]}"
+    first = next((card for card in selected if card.memory is None), selected[0])
+    where = f"{first.names} ({first.place} {first.label})"
+    if not first.known:
         return f"the setting `cards` does not say the memory of {where}: add it there"
-    if one.memory is None:
+    if first.memory is None:
         return f"{where} differ in memory: select one device"
-    return f"{' and '.join(card.label for card in about)} name devices that differ in memory: keep one"
+    return f"{' and '.join(card.label for card in selected)} name devices that differ in memory: keep one"
 
 
-def _says_only(target: Vendor, *, sized: bool) -> bool:
-    """Whether the target's memory is in sizes only, or in percentages only."""
+def _expresses_only(target: Vendor, *, sized: bool) -> bool:
+    """Whether the target expresses memory in sizes only, or (not `sized`) in percentages only."""
     kinds = {target.keys[name].sized for name in target.by_dimension["memory"]}
     rows = [row for variable in target.variables.values() for row in variable.rows.values()]
     kinds |= {True for row in rows if isinstance(row.memory, Size)}
@@ -156,7 +158,7 @@ def _says_only(target: Vendor, *, sized: bool) -> bool:
 
 
 def too_large(memory: Memory | None, card: Card) -> str | None:
-    """That a size is more than the device has; None where it is not."""
+    """Return a sentence about a size that is more than the device has; None if it is not."""
     if isinstance(memory, Size) and card.memory is not None and memory.bytes > card.memory:
         return f"memory {memory} is more than the {bytes_text(card.memory)} of {card.names} ({card.place} {card.label})"
     return None

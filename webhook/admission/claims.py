@@ -1,8 +1,8 @@
 """Resource claims of Dynamic Resource Allocation (DRA): recognized and left unchanged, never written here.
 
 A claim is an entry of ``spec.resourceClaims`` to which a container refers under ``resources.claims``, or an extended resource
-that names a DeviceClass. The scheduler accounts for what it holds, and knows nothing of shares: in one container the two
-would each have a GPU of their own.
+that names a DeviceClass. The scheduler accounts for what it allocates, and knows nothing of shares: in one container, claim
+and share would each have a GPU of their own.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -18,62 +18,62 @@ from webhook.reasons import Reason
 from webhook.text import shorten
 
 MOST_SHOWN: Final = 2
-"""Containers with claims that a message names."""
+"""The most containers with claims that a message names."""
 
 
 def claims_of(container: Container, served: Collection[str] = ()) -> tuple[str, ...]:
-    """What a container claims, without repetition: names of the pod's claims, and resource names of device classes.
+    """Return what a container claims, without repetition: names of the pod's claims, and resource names of device classes.
 
-    No mapping can have the own name of a device class for a key: its domain is Kubernetes' own.
+    The name of a device class is never a key of a mapping: its domain belongs to Kubernetes.
 
     Args:
-        container: one of a pod.
-        served: other resource names that device classes serve, where that is known.
+        container: a container of a pod.
+        served: other resource names that device classes serve, if they are known.
     """
     resources = container.resources
     if resources is None:
         return ()
-    found = [claim.name for claim in resources.claims or ()]
+    claims = [claim.name for claim in resources.claims or ()]
     for side in (resources.limits or {}, resources.requests or {}):
         names = [name for name in side if name.startswith(DEVICE_CLASS) or name in served]
-        found.extend(sorted(name for name in names if _counts(side[name])) if names else ())
-    return tuple(dict.fromkeys(found)) if found else ()
+        claims.extend(sorted(name for name in names if _counts(side[name])) if names else ())
+    return tuple(dict.fromkeys(claims)) if claims else ()
 
 
 def requested_key(container: Container, policy: Policy) -> str | None:
-    """A key of a mapping among the resources of a container, with a number other than 0."""
+    """Return a key of a mapping among the resources of a container, with a number other than 0."""
     resources = container.resources
     sides = () if resources is None else (resources.limits or {}, resources.requests or {})
-    there = {name for side in sides for name, number in side.items() if _counts(number)}
-    return min((name for name in policy.resources.possible(there) if policy.resources.owners(name)), default=None)
+    requested = {name for side in sides for name, number in side.items() if _counts(number)}
+    return min((name for name in policy.resources.possible(requested) if policy.resources.owners(name)), default=None)
 
 
 def nothing_requested(pod: Pod) -> Reason:
-    """Why a pod without a GPU request is left alone: its devices are claimed, or it has none."""
+    """Return why a pod without a GPU request is left unchanged: its devices are claimed, or it has none."""
     claimed = pod.spec.resource_claims or any(claims_of(slot.container) for slot in slots(pod))
     return Reason.RESOURCE_CLAIMS if claimed else Reason.NO_GPU_WORDS
 
 
-def check_claims(work: Plan) -> None:
-    """Denies a claim beside a GPU request in one container; elsewhere in the pod claims are reported, once.
+def check_claims(plan: Plan) -> None:
+    """Deny a claim beside a GPU request in one container; report claims of other containers, once.
 
     Raises:
         Denied: `Reason.CLAIM_BESIDE_REQUEST`, unless the setting `resourceClaims` only warns.
     """
-    claiming = [(slot, claims[0]) for slot in work.slots if (claims := claims_of(slot.container))]
-    if not claiming and not work.pod.spec.resource_claims:
+    claiming = [(slot, claims[0]) for slot in plan.slots if (claims := claims_of(slot.container))]
+    if not claiming and not plan.pod.spec.resource_claims:
         return
-    requesting = dict(_requesting(work))
+    requesting = dict(_requesting(plan))
     if not requesting:
         return
     for slot, claim in claiming:
-        if slot.path in requesting and work.policy.settings.resource_claims == "deny":
+        if slot.path in requesting and plan.policy.settings.resource_claims == "deny":
             message = (
                 f"{requesting[slot.path]} beside the resource claim {_shown(claim)}: two systems would each allocate a GPU: "
                 "keep one of them; if the claim is for other hardware, set `resourceClaims: warn`"
             )
             raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{claim}]")
-    work.findings.append(Finding(Reason.CLAIM_LEFT_ALONE, _left_alone(claiming), field="spec.resourceClaims"))
+    plan.findings.append(Finding(Reason.CLAIM_LEFT_ALONE, _left_alone(claiming), field="spec.resourceClaims"))
 
 
 def _left_alone(claiming: Sequence[tuple[Slot, str]]) -> str:
@@ -83,21 +83,21 @@ def _left_alone(claiming: Sequence[tuple[Slot, str]]) -> str:
     return f"the pod's resource claims ({named}) were left unchanged: what they allocate is not counted"
 
 
-def _requesting(work: Plan) -> Iterator[tuple[str, str]]:
-    """The containers that request a GPU in the keys of a mapping, by path, with what says so."""
-    for holding in work.allocations:
+def _requesting(plan: Plan) -> Iterator[tuple[str, str]]:
+    """The containers that request a GPU in the keys of a mapping: their paths, each with a key."""
+    for allocation in plan.allocations:
         yield (
-            holding.slot.path,
-            requested_key(holding.slot.container, work.policy) or f"a GPU in the keys of {holding.source.name}",
+            allocation.slot.path,
+            requested_key(allocation.slot.container, plan.policy) or f"a GPU in the keys of {allocation.source.name}",
         )
-    for slot, _ in work.left_alone:
-        key = requested_key(slot.container, work.policy)
+    for slot, _ in plan.left_alone:
+        key = requested_key(slot.container, plan.policy)
         if key is not None:
             yield slot.path, key
 
 
 def _counts(text: QuantityText) -> bool:
-    """Whether a quantity requests anything; what is none the API server denies."""
+    """Whether a quantity requests anything; the API server denies an invalid one."""
     try:
         return parse_quantity(str(text)) != 0
     except QuantityError:
@@ -105,5 +105,5 @@ def _counts(text: QuantityText) -> bool:
 
 
 def _shown(name: str) -> str:
-    """A name of a user's as it is shown: no honest one is longer."""
+    """A name from the pod, cut for messages: honest names are not longer."""
     return shorten(name, 63)

@@ -18,37 +18,40 @@ from webhook.reasons import Reason
 from webhook.text import shorten
 
 ENFORCE_LABEL: Final = "pod-security.kubernetes.io/enforce"
-"""Label of a namespace: the Pod Security level that its pods must keep to."""
+"""Label of a namespace: the Pod Security level that its pods must meet."""
+
 MAX_EMPTY_DIR: Final = 1024
-"""Bytes of an ``emptyDir`` that is compared with the shim's: it has two members."""
+"""The most bytes of an ``emptyDir`` that is compared with the shim's, which has two members."""
+
 KINDS: Final = ("hostPath", "none")
+"""The values of the namespace's annotation for the shim."""
 
 _members = msgspec.json.Decoder(dict[str, Any] | None)
 
 
 class Choice(NamedTuple):
-    """The delivery for one pod, and why it is `none` if it is, as the end of a sentence that says what to do."""
+    """The delivery for one pod; if it is `none`, `why` is the reason for messages."""
 
     delivery: Delivery
     why: str
 
 
-def choose_delivery(work: Plan, shim: Shim) -> Choice:
-    """The way by which a shim reaches the containers of this pod.
+def choose_delivery(plan: Plan, shim: Shim) -> Choice:
+    """Choose how a shim reaches the containers of this pod.
 
-    The namespace's annotation decides; without one the only delivery of the mapping; of several the first that the
+    The namespace's annotation decides. Without one, it is the only delivery of the mapping, or of several the first that the
     namespace's Pod Security level permits.
     """
-    ordered = _ordered(work)
-    if ordered == "none":
+    kind = _kind_set(plan)
+    if kind == "none":
         return Choice(NO_DELIVERY, f"the namespace's annotation {labels.SHIM} is none")
-    if ordered is not None:
+    if kind is not None:
         for delivery in shim.deliveries:
-            if delivery.kind == ordered:
+            if delivery.kind == kind:
                 return Choice(delivery, "")
     if len(shim.deliveries) == 1:
         return Choice(shim.deliveries[0], "the mapping's delivery is none")
-    level = _pod_security(work)
+    level = _pod_security(plan)
     for delivery in shim.deliveries:
         if delivery.kind == "none" or level == "privileged":
             why = f"the namespace's Pod Security level {level} permits no hostPath"
@@ -56,81 +59,81 @@ def choose_delivery(work: Plan, shim: Shim) -> Choice:
     return Choice(NO_DELIVERY, f"the namespace's Pod Security level {level} permits no delivery of the mapping")
 
 
-def _ordered(work: Plan) -> str | None:
-    """The delivery that the namespace's annotation sets; an unknown one is ignored, and reported once per pod."""
-    value = work.context.namespace.annotations.get(labels.SHIM)
+def _kind_set(plan: Plan) -> str | None:
+    """The kind of delivery that the namespace's annotation sets; an unknown one is ignored, and reported once per pod."""
+    value = plan.context.namespace.annotations.get(labels.SHIM)
     if value is None or value in KINDS:
         return value
     message = (
         f"the namespace's annotation {labels.SHIM}: {shorten(value, 40)!r} was ignored: write {' or '.join(KINDS)}"
     )
-    work.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, labels.SHIM, value))
+    plan.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, labels.SHIM, value))
     return None
 
 
-def _pod_security(work: Plan) -> str:
-    """The level that the namespace enforces; one that is not known counts as restricted, as for the API server."""
-    level = work.context.namespace.labels.get(ENFORCE_LABEL)
+def _pod_security(plan: Plan) -> str:
+    """The level that the namespace enforces; an unknown one counts as restricted, as for the API server."""
+    level = plan.context.namespace.labels.get(ENFORCE_LABEL)
     if level is not None:
         return level if level in {"privileged", "baseline"} else "restricted"
-    return work.policy.settings.pod_security_default or work.context.pod_security_default
+    return plan.policy.settings.pod_security_default or plan.context.pod_security_default
 
 
-def deliver(work: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
-    """Adds the volumes of deliveries to the pod and their mounts to containers, as far as they are not there yet.
+def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
+    """Add the volumes of deliveries to the pod and their mounts to containers, unless they are present.
 
     Raises:
-        Denied: `Reason.COLLISION`: something else has the name of a volume or stands at the path of a mount.
+        Denied: `Reason.COLLISION`: another volume has the name, or another mount the path.
     """
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
-    raw_volumes = bytes(work.pod.spec.volumes)
+    raw_volumes = bytes(plan.pod.spec.volumes)
     volumes: dict[str, list[Volume]] = {}
     if any(delivery.meets(raw_volumes) for delivery in deliveries):
-        for volume in decode_volumes(work.pod.spec.volumes):
+        for volume in decode_volumes(plan.pod.spec.volumes):
             volumes.setdefault(volume.name, []).append(volume)
     for delivery in deliveries:
         for entry in delivery.volumes:
-            _add_volume(work, volumes.get(entry["name"], []), entry)
-    wanted = {slot.path: delivery for slot, delivery in delivered}
+            _add_volume(plan, volumes.get(entry["name"], []), entry)
+    by_container = {slot.path: delivery for slot, delivery in delivered}
     libraries = frozenset(delivery.library for delivery in deliveries)
-    for slot in work.slots:
-        own = wanted.get(slot.path)
+    for slot in plan.slots:
+        own = by_container.get(slot.path)
         raw = bytes(slot.container.volume_mounts)
-        if any(one.meets(raw) for one in deliveries):
-            _mount_beside(work, slot, own, libraries)
+        if any(delivery.meets(raw) for delivery in deliveries):
+            _mount_beside(plan, slot, own, libraries)
         elif own is not None:
-            work.edits.container(slot).mounts.extend(own.mounts)
+            plan.edits.container(slot).mounts.extend(own.mounts)
 
 
-def _mount_beside(work: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
-    """Mounts a delivery where something of its names, or at its paths, may already stand."""
+def _mount_beside(plan: Plan, slot: Slot, delivery: Delivery | None, libraries: frozenset[str]) -> None:
+    """Mount a delivery in a container that may already have a mount with its names or paths."""
     mounts = decode_mounts(slot.container.volume_mounts)
     _check_unwritable(slot, mounts, libraries)
     if delivery is not None:
-        there = [(_normal(mount.mount_path), mount) for mount in mounts]
-        missing = [entry for entry in delivery.mounts if not _stands(slot, there, entry, delivery)]
-        work.edits.container(slot).mounts.extend(missing)
+        present = [(_normal(mount.mount_path), mount) for mount in mounts]
+        missing = [entry for entry in delivery.mounts if not _mounted(slot, present, entry, delivery)]
+        plan.edits.container(slot).mounts.extend(missing)
 
 
 def _normal(path: str) -> str:
-    """A path as the container runtime takes it, which cleans it; nearly all are clean, and cost nothing."""
+    """A path as the container runtime cleans it; nearly all are clean, and cost nothing."""
     if "//" in path or "/." in path or path[:1] != "/" or path[-1:] == "/":
         return posixpath.normpath(f"/{path.lstrip('/')}")
     return path
 
 
-def _add_volume(work: Plan, there: list[Volume], entry: Entry) -> None:
+def _add_volume(plan: Plan, present: list[Volume], entry: Entry) -> None:
     name = entry["name"]
-    if len(there) > 1:
+    if len(present) > 1:
         raise deny(
-            Reason.COLLISION, f"volume {name} is defined {len(there)} times: keep one", field=f"spec.volumes[{name}]"
+            Reason.COLLISION, f"volume {name} is defined {len(present)} times: keep one", field=f"spec.volumes[{name}]"
         )
-    added = next((volume for volume in work.edits.volumes if volume["name"] == name), None)
-    if not all(_same_volume(volume, entry) for volume in there) or added not in (None, entry):
+    added = next((volume for volume in plan.edits.volumes if volume["name"] == name), None)
+    if not all(_same_volume(volume, entry) for volume in present) or added not in (None, entry):
         message = f"volume {name} is not the shim's ({_content(entry)}): rename the pod's own"
         raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
-    if not there and added is None:
-        work.edits.volumes.append(entry)
+    if not present and added is None:
+        plan.edits.volumes.append(entry)
 
 
 def _content(entry: Entry) -> str:
@@ -139,8 +142,8 @@ def _content(entry: Entry) -> str:
 
 def _same_volume(volume: Volume, entry: Entry) -> bool:
     if "hostPath" in entry:
-        there, wanted = volume.host_path, entry["hostPath"]
-        return there is not None and there.path == wanted["path"] and (there.type or "") == wanted["type"]
+        host_path, ours = volume.host_path, entry["hostPath"]
+        return host_path is not None and host_path.path == ours["path"] and (host_path.type or "") == ours["type"]
     if not 0 < len(bytes(volume.empty_dir)) <= MAX_EMPTY_DIR:
         return False
     members = _members.decode(volume.empty_dir)
@@ -148,7 +151,7 @@ def _same_volume(volume: Volume, entry: Entry) -> bool:
 
 
 def _empty_dir(members: Mapping[str, Any]) -> dict[str, str | Number]:
-    """An emptyDir as it can be compared: the API server rewrites sizes, and leaves out what is empty."""
+    """An emptyDir as it can be compared: the API server rewrites sizes, and omits empty members."""
     return {key: _amount(str(value)) for key, value in members.items() if value != ""}
 
 
@@ -160,32 +163,32 @@ def _amount(text: str) -> str | Number:
 
 
 def _check_unwritable(slot: Slot, mounts: Sequence[VolumeMount], libraries: frozenset[str]) -> None:
-    """The library's folder is the node's: no container may write to it by way of the volume that is added here."""
+    """Deny mounts through which a container could write to the library's folder on the node."""
     for mount in mounts:
         if mount.name in libraries and not mount.read_only:
             message = f"the mount of the shim's volume {mount.name} is writable: remove it, or set readOnly: true"
             raise deny(Reason.COLLISION, message, container=slot.name, field=f"volumeMounts[{mount.name}]")
 
 
-def _stands(slot: Slot, there: Sequence[tuple[str, VolumeMount]], entry: Entry, delivery: Delivery) -> bool:
-    """Whether a mount is already there.
+def _mounted(slot: Slot, present: Sequence[tuple[str, VolumeMount]], entry: Entry, delivery: Delivery) -> bool:
+    """Whether a mount is already present.
 
     Raises:
-        Denied: another one stands at its path, or inside the library's folder, where it would replace the library.
+        Denied: another one is at its path, or inside the library's folder, where it would replace the library.
     """
-    wanted = entry["mountPath"]
-    stands = False
-    for path, mount in there:
-        if path == wanted and _same_mount(mount, entry):
-            stands = True
-        elif path == wanted or (wanted == delivery.mount_path and inside(path, wanted)):
+    mount_path = entry["mountPath"]
+    mounted = False
+    for path, mount in present:
+        if path == mount_path and _same_mount(mount, entry):
+            mounted = True
+        elif path == mount_path or (mount_path == delivery.mount_path and inside(path, mount_path)):
             raise deny(
                 Reason.COLLISION,
                 f"volume {mount.name} is mounted at {path}, where the shim mounts {entry['name']}: mount it elsewhere",
                 container=slot.name,
                 field=f"volumeMounts[{path}]",
             )
-    return stands
+    return mounted
 
 
 def _same_mount(mount: VolumeMount, entry: Entry) -> bool:

@@ -18,8 +18,9 @@ from webhook.admission.placement import place_pod
 from webhook.admission.plain import Remembered, facts_of, left_alone, recall, remember, remembered
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.references import drop_references
-from webhook.admission.resolve import Resolution, resolve
-from webhook.admission.settle import Settled
+from webhook.admission.resolution import Resolution
+from webhook.admission.resolve import resolve
+from webhook.admission.settled import Settled
 from webhook.admission.shim import inject_shim
 from webhook.admission.status import status_of, status_text
 from webhook.admission.survey import NOTHING_FOUND, Survey, survey
@@ -30,10 +31,10 @@ from webhook.pod import Pod
 from webhook.reasons import Reason
 
 MAX_AUDITED: Final = 16 * 1024
-"""Characters of a status in the audit log; container names are not validated before admission, and may be anything."""
+"""The most characters of a status in the audit log: container names are not validated before admission."""
 
 MAX_HINTS: Final = 64
-"""Annotations of a pod that are reported as hints; all vendors together know fewer."""
+"""The most annotations of a pod that are reported as hints; all vendors together know fewer."""
 
 
 @dataclass(slots=True)
@@ -142,74 +143,82 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
     )
 
 
-def _outcome(work: Plan, *, changed: bool) -> Reason:
+def _outcome(plan: Plan, *, changed: bool) -> Reason:
     if changed:
         return Reason.CHANGED
-    return Reason.ALREADY_RIGHT if work.allocations else nothing_requested(work.pod)
+    return Reason.ALREADY_RIGHT if plan.allocations else nothing_requested(plan.pod)
 
 
 def _plan(pod: Pod, context: Context, policy: Policy, seen: Survey, resolution: Resolution) -> Plan:
     """The plan for a pod: its allocations, with the keys of the resolution written."""
-    work = Plan(
+    plan = Plan(
         pod,
         context,
         policy,
         PodEdits(pod),
         seen.slots,
-        allocations=tuple(_holding(seen.slots[one.requested.position], one, resolution) for one in resolution.settled),
+        allocations=tuple(
+            _allocation(seen.slots[settled.requested.position], settled, resolution) for settled in resolution.settled
+        ),
         left_alone=left_alone(seen, resolution, policy),
         findings=[*seen.findings, *resolution.findings],
     )
-    _write(work, resolution)
-    return work
+    _write(plan, resolution)
+    return plan
 
 
-def _holding(slot: Slot, one: Settled, resolution: Resolution) -> Allocation:
-    *_, last = resolution.passes(one)
-    owner = one.target if last is one else last.requested.vendor
-    copy = one.requested.copy if last.target is one.requested.vendor else None
-    vendor = None if copy is None else copy.vendor
-    moved = bool(one.dropped) or None in one.resources.values()
-    return Allocation(slot, one.requested.vendor, owner, last.target, one.request, last.form, vendor, moved)
+def _allocation(slot: Slot, settled: Settled, resolution: Resolution) -> Allocation:
+    *_, last = resolution.passes(settled)
+    source = settled.requested.vendor
+    owner = settled.target if last is settled else last.requested.vendor
+    copy = settled.requested.copy if last.target is source else None
+    moved = bool(settled.dropped) or None in settled.resources.values()
+    return Allocation(
+        slot, source, owner, last.target, settled.request, last.form, None if copy is None else copy.vendor, moved
+    )
 
 
-def _apply(work: Plan, resolution: Resolution) -> None:
+def _apply(plan: Plan, resolution: Resolution) -> None:
     """Apply what a share needs beside its keys: claims, guard, placement, shim, environment.
 
     Raises:
         Denied: a step fails; earlier findings are in `Plan.findings`.
     """
-    check_claims(work)
-    drop_references(work)
-    guard_pod(work)
-    place_pod(work)
-    inject_shim(work)
-    keep_environment(work, resolution)
-    _report_hints(work)
+    check_claims(plan)
+    drop_references(plan)
+    guard_pod(plan)
+    place_pod(plan)
+    inject_shim(plan)
+    keep_environment(plan, resolution)
+    _report_hints(plan)
 
 
-def _write(work: Plan, resolution: Resolution) -> None:
-    edits = work.edits
-    for holding, one in zip(work.allocations, resolution.settled, strict=True):
-        if one.resources:
-            edits.container(holding.slot).resources.update(one.resources)
+def _write(plan: Plan, resolution: Resolution) -> None:
+    edits = plan.edits
+    for allocation, settled in zip(plan.allocations, resolution.settled, strict=True):
+        if settled.resources:
+            edits.container(allocation.slot).resources.update(settled.resources)
     edits.labels.values.update(resolution.labels)
     edits.annotations.values.update(resolution.annotations)
 
 
-def _report_hints(work: Plan) -> None:
+def _report_hints(plan: Plan) -> None:
     """Report hints for the source's scheduler, which have no effect with another target and are left unchanged."""
-    pairs = {(one.source.name, one.vendor.name): one for one in work.allocations if one.vendor is not one.source}
-    if not pairs:
+    translated = {
+        (allocation.source.name, allocation.vendor.name): allocation
+        for allocation in plan.allocations
+        if allocation.vendor is not allocation.source
+    }
+    if not translated:
         return
-    there = sorted(work.policy.marks.hints.among(work.pod.metadata.annotations or ()))
-    for (source, target), one in pairs.items():
-        for key in there[:MAX_HINTS]:
-            if any(owner.vendor == source for owner in work.policy.annotations.owners(key)):
+    hints = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or ()))
+    for (source, target), allocation in translated.items():
+        for key in hints[:MAX_HINTS]:
+            if any(owner.vendor == source for owner in plan.policy.annotations.owners(key)):
                 continue  # a key of the request, which was translated
-            if one.source.owned.hint(key) and not one.vendor.owned.hint(key):
+            if allocation.source.owned.hint(key) and not allocation.vendor.owned.hint(key):
                 message = f"annotation {key} is a hint for {source} and has no effect with {target}: remove it"
-                work.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
+                plan.findings.append(Finding(Reason.HINT_NOT_CARRIED, message, field=key))
 
 
 def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, ...] = ()) -> Decision:
@@ -220,20 +229,20 @@ def _denied(denial: Finding, findings: tuple[Finding, ...], vendors: tuple[str, 
 
 def in_mode(decision: Decision, pod: Pod, context: Context) -> Decision:
     """Apply the namespace's mode to a decision: enforce, warn or audit."""
-    firm = enforcement_of(pod, context)
-    if firm is PLAIN:
+    enforcement = enforcement_of(pod, context)
+    if enforcement is PLAIN:
         return decision
     if not decision.status_json and decision.denial is None:  # nothing is requested, so no mode concerns the pod
-        return untouched(decision.reason) if firm.mode is Mode.AUDIT else decision
-    findings = (*firm.findings, *decision.warnings)
-    told = findings if decision.denial is None else (*findings, decision.denial)
-    audit = {**decision.audit, **_reasons((*told, *decision.notes))}
-    if firm.mode is Mode.ENFORCE:
+        return untouched(decision.reason) if enforcement.mode is Mode.AUDIT else decision
+    findings = (*enforcement.findings, *decision.warnings)
+    reported = findings if decision.denial is None else (*findings, decision.denial)
+    audit = {**decision.audit, **_reasons((*reported, *decision.notes))}
+    if enforcement.mode is Mode.ENFORCE:
         return msgspec.structs.replace(decision, warnings=findings, audit=audit)
     return Decision(
         allowed=True,
         reason=Reason.WOULD_CHANGE if decision.reason is Reason.CHANGED else decision.reason,
-        warnings=() if firm.mode is Mode.AUDIT else told,
+        warnings=() if enforcement.mode is Mode.AUDIT else reported,
         notes=decision.notes,
         status_json=decision.status_json,
         audit=audit,

@@ -1,4 +1,4 @@
-"""The guard: deny or remove what lifts the limit of a share, and strip what only schedulers write."""
+"""The guard: deny or remove what lifts the limit of a share, and remove what only schedulers write."""
 
 from collections.abc import Collection, Iterable
 from typing import Final, Literal, TypeAlias, cast
@@ -16,13 +16,13 @@ from webhook.request import Request
 from webhook.text import shorten
 
 MAX_MARKS: Final = 256
-"""Marks of schedulers, and variables, that are taken from one pod: an honest copy has a handful."""
+"""The most marks of schedulers, and variables, that are removed from one pod: an honest copy has a handful."""
 
 Action: TypeAlias = Literal["deny", "strip", "allow"]
 
 
-def guard_pod(work: Plan) -> None:
-    """Strip what schedulers own, and apply the guard of each container's mapping to what lifts a limit.
+def guard_pod(plan: Plan) -> None:
+    """Remove what schedulers own, and apply the guard of each container's mapping to what lifts a limit.
 
     Runs after the allocations are known, and before the shim is injected: a stripped variable may be one that the shim
     writes.
@@ -30,157 +30,162 @@ def guard_pod(work: Plan) -> None:
     Raises:
         Denied: `Reason.GUARDED`: a variable, annotation or label lifts the limit, and the mapping denies that.
     """
-    _strip_owned(work)
-    for edits, place in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
+    _strip_owned(plan)
+    for edits, place in ((plan.edits.annotations, "annotation"), (plan.edits.labels, "label")):
         if edits.current:
-            _guard_keys(work, edits, cast("GuardPlace", place))
-    for holding in work.allocations:
-        _guard_container(work, holding.slot, holding.vendor, holding.request)
-        _show_devices(work, holding)
-        if holding.copy is not None:
-            _guard_container(work, holding.slot, holding.copy, holding.request)
-    for slot, vendor in work.left_alone:
-        _guard_container(work, slot, vendor, None)
+            _guard_keys(plan, edits, cast("GuardPlace", place))
+    for allocation in plan.allocations:
+        _guard_container(plan, allocation.slot, allocation.vendor, allocation.request)
+        _show_devices(plan, allocation)
+        if allocation.copy is not None:
+            _guard_container(plan, allocation.slot, allocation.copy, allocation.request)
+    for slot, vendor in plan.left_alone:
+        _guard_container(plan, slot, vendor, None)
 
 
-def _strip_owned(work: Plan) -> None:
-    """Strip the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
-    vendors = {vendor.name: vendor for holding in work.allocations for vendor in holding.vendors}
-    for edits, what in ((work.edits.annotations, "annotation"), (work.edits.labels, "label")):
+def _strip_owned(plan: Plan) -> None:
+    """Remove the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
+    vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}
+    for edits, what in ((plan.edits.annotations, "annotation"), (plan.edits.labels, "label")):
         if not edits.current:
             continue
-        marks = _marks(work.policy.marks, what).among(edits.current)
+        marks = _marks(plan.policy.marks, what).among(edits.current)
         if len(marks) > MAX_MARKS:
             message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
             raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
         for key in marks:
-            its = [vendor for vendor in vendors.values() if key in _marks(vendor.owned, what)]
-            if its and not any(work.context.user in vendor.owned_by for vendor in its):
-                _strip(work, edits, key, what, its)
+            owners = [vendor for vendor in vendors.values() if key in _marks(vendor.owned, what)]
+            if owners and not any(plan.context.user in vendor.owned_by for vendor in owners):
+                _strip(plan, edits, key, what, owners)
 
 
 def _marks(owned: Owned, what: str) -> Keys:
     return owned.annotations if what == "annotation" else owned.labels
 
 
-def _strip(work: Plan, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
+def _strip(plan: Plan, edits: MapEdits, key: str, what: str, owners: Iterable[Vendor]) -> None:
     edits.values[key] = None
     names = " and ".join(vendor.name for vendor in owners)
     message = f"{what} {_shown(key)} belongs to the scheduler of {names} and was removed: remove it from the manifest"
-    work.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
+    plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
-def _guard_keys(work: Plan, edits: MapEdits, place: GuardPlace) -> None:
-    """Looks at annotations or labels of the pod, for every vendor under which some of its containers run."""
-    vendors = {(one.vendor.name, one.share): one for one in work.allocations if place in one.vendor.guard.places}
-    for holding in vendors.values():
+def _guard_keys(plan: Plan, edits: MapEdits, place: GuardPlace) -> None:
+    """Apply the guard to annotations or labels of the pod, for every vendor under which some of its containers run."""
+    allocations = {
+        (allocation.vendor.name, allocation.share): allocation
+        for allocation in plan.allocations
+        if place in allocation.vendor.guard.places
+    }
+    for allocation in allocations.values():
         for key, value in (edits.current or {}).items():
-            # What was taken away, as a source's key or a scheduler's mark, lifts nothing.
-            if not holding.vendor.guard.guarded(key, place) or edits.values.get(key, value) is None:
+            # What was removed, as a source's key or a scheduler's mark, lifts nothing.
+            if not allocation.vendor.guard.guarded(key, place) or edits.values.get(key, value) is None:
                 continue
-            rule = holding.vendor.guard.catch(key, value, whole=not holding.share, place=place)
-            if rule is None or value in work.policy.settings.guard_exceptions.get(key, ()):
+            rule = allocation.vendor.guard.catch(key, value, whole=not allocation.share, place=place)
+            if rule is None or value in plan.policy.settings.guard_exceptions.get(key, ()):
                 continue
-            action = _ordered(work) or rule.action
+            action = _action_set(plan) or rule.action
             field = f"metadata.{place}s[{key}]"
             if action == "deny":
-                message = f"the value of {place} {_shown(key)} {_effect(share=holding.share)}: {_remedy(rule.harmless)}"
+                message = (
+                    f"the value of {place} {_shown(key)} {_effect(share=allocation.share)}: {_remedy(rule.harmless)}"
+                )
                 raise deny(Reason.GUARDED, message, field=field, value=value)
             if action == "strip":
-                _count_stripped(work)
+                _count_stripped(plan)
                 edits.values[key] = None
-                message = (
-                    f"{place} {_shown(key)} {_effect(share=holding.share)} and was removed: remove it from the manifest"
-                )
-                work.findings.append(Finding(Reason.GUARD_STRIPPED, message, None, field, value))
+                effect = _effect(share=allocation.share)
+                message = f"{place} {_shown(key)} {effect} and was removed: remove it from the manifest"
+                plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, None, field, value))
 
 
-def _guard_container(work: Plan, slot: Slot, vendor: Vendor, request: Request | None) -> None:
-    """Looks at the variables of one container; a request of None is for nothing: only what shows devices matters then."""
+def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | None) -> None:
+    """Apply the guard to the variables of one container; without a request, only to those that show devices."""
     container = slot.container
-    if not vendor.guard.rules or not work.watched(slot):
+    if not vendor.guard.rules or not plan.watched(slot):
         return
     share = request is not None and not request.whole
-    ours = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
-    ordered = _ordered(work)
-    chosen = work.policy.settings.guard_exceptions
-    removed = work.edits.container(slot).env_removed
+    limits = vendor.shim.values(request, container.name) if vendor.shim is not None and request is not None else {}
+    action_set = _action_set(plan)
+    exceptions = plan.policy.settings.guard_exceptions
+    removed = plan.edits.container(slot).env_removed
     for index, entry in enumerate(decode_env(container.env)):
         value = known_value(entry)
         rule = vendor.guard.catch(entry.name, value, value_source(entry), whole=not share)
         if (
             rule is None
             or index in removed
-            or (value is not None and (ours.get(entry.name) == value or value in chosen.get(entry.name, ())))
+            or (value is not None and (limits.get(entry.name) == value or value in exceptions.get(entry.name, ())))
         ):
             continue
         if rule.exception:
-            continue  # it is the vendor's own system that writes it: whatever the namespace says of what lifts
-        action = ordered or rule.action
+            continue  # the vendor's own system writes it, whatever the namespace sets for variables that lift a limit
+        action = action_set or rule.action
         if action == "allow":
             continue
         if action == "deny":
-            raise _denial(slot, entry, rule, ours.get(entry.name), request)
-        _count_stripped(work)
+            raise _denial(slot, entry, rule, limits.get(entry.name), request)
+        _count_stripped(plan)
         removed.add(index)
         message = f"env {_shown(entry.name)} {_effect(share=share)} and was removed: remove it from the manifest"
-        work.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
+        plan.findings.append(Finding(Reason.GUARD_STRIPPED, message, container.name, f"env[{entry.name}]", value))
 
 
-def _show_devices(work: Plan, holding: Allocation) -> None:
-    """Finds variables that hide the container's own devices: the kubelet puts the pod's after those of the device plugin.
+def _show_devices(plan: Plan, allocation: Allocation) -> None:
+    """Find variables that hide the container's own devices: the kubelet puts the pod's after those of the device plugin.
 
     HAMi's webhook with ``overwriteEnv`` writes them to containers that request nothing in its keys, and may be called before
-    these are translated. Where a request is written they are removed; at home they are the user's, or another webhook's.
+    these are translated. If the request is translated they are removed; otherwise they are the user's, or another webhook's.
     """
-    slot, vendor = holding.slot, holding.vendor
-    if not vendor.guard.rules or not work.watched(slot):
+    slot, vendor = allocation.slot, allocation.vendor
+    if not vendor.guard.rules or not plan.watched(slot):
         return
-    removed = work.edits.container(slot).env_removed
+    removed = plan.edits.container(slot).env_removed
     last: dict[str, tuple[list[int], str | None]] = {}
     for index, entry in enumerate(decode_env(slot.container.env)):
-        # One that was removed no longer covers an earlier one of its name.
+        # A removed variable no longer covers an earlier one of its name.
         if index not in removed and vendor.guard.guarded(entry.name):
             last[entry.name] = [*last.get(entry.name, ([], None))[0], index], known_value(entry)
     for name, (indexes, value) in last.items():
         if not vendor.guard.hides(name, value):
-            continue  # of several of a name the last counts
+            continue  # of several with one name the last counts
         message = f"env {_shown(name)}={value!r} hides the devices that the container requests"
-        if holding.moved:
+        if allocation.moved:
             for _ in indexes:
-                _count_stripped(work)
+                _count_stripped(plan)
             removed.update(indexes)
             message = f"{message} and was removed"
         else:
             message = f"{message}: remove it"
-        work.findings.append(Finding(Reason.DEVICES_HIDDEN, message, slot.name, f"env[{name}]", value))
+        plan.findings.append(Finding(Reason.DEVICES_HIDDEN, message, slot.name, f"env[{name}]", value))
 
 
-def _count_stripped(work: Plan) -> None:
-    work.stripped += 1
-    if work.stripped > MAX_MARKS:
+def _count_stripped(plan: Plan) -> None:
+    plan.stripped += 1
+    if plan.stripped > MAX_MARKS:
         message = (
             f"more than {MAX_MARKS} variables, annotations and labels have to be removed: remove them from the manifest"
         )
         raise deny(Reason.TOO_MANY, message)
 
 
-def _ordered(work: Plan) -> Action | None:
-    """The action that the namespace's annotation sets; an unknown one is reported and ignored."""
-    value = work.context.namespace.annotations.get(GUARD)
+def _action_set(plan: Plan) -> Action | None:
+    """The action that the namespace's annotation sets; an unknown value is reported and ignored."""
+    value = plan.context.namespace.annotations.get(GUARD)
     if value is None:
         return None
     if value in {"deny", "strip", "allow"}:
         return cast("Action", value)
     message = f"the namespace's annotation {GUARD}: {_shown(value)!r} was ignored: write deny, strip or allow"
-    work.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD, value))
+    plan.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD, value))
     return None
 
 
 def known_value(entry: EnvVar) -> str | None:
     """The value of a variable; None if it is not known before the container starts.
 
-    That is so for a value from elsewhere, and for one that refers to another variable, which the kubelet expands.
+    It is not known if it is set by ``valueFrom``, or refers to another variable, which the kubelet expands.
     """
     if present(entry.value_from):
         return None
@@ -189,14 +194,14 @@ def known_value(entry: EnvVar) -> str | None:
 
 
 def _effect(*, share: bool) -> str:
-    """What a variable does that the guard catches; only one that shows devices is caught where there is no share."""
+    """The effect of a variable that the guard catches; without a share, only those that show devices are caught."""
     return "lifts the limit of the share" if share else "shows devices that the container did not request"
 
 
-def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, ours: str | None, request: Request | None) -> Denied:
+def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, limit: str | None, request: Request | None) -> Denied:
     name, value = f"env {_shown(entry.name)}", known_value(entry)
     share = request is not None and not request.whole
-    # Where devices are requested, a value that hides them is no way out.
+    # If devices are requested, a value that hides them is no remedy.
     harmless = None if request is not None and rule.hides else rule.harmless
     if value is None:
         effect = _effect(share=share).replace("lifts", "lift").replace("shows", "show")
@@ -205,8 +210,8 @@ def _denial(slot: Slot, entry: EnvVar, rule: GuardRule, ours: str | None, reques
     else:
         message = f"the value of {name} {_effect(share=share)}: "
         remedy = _remedy(harmless)
-    if ours is not None:
-        remedy = f"remove it (the requested limit is {ours})"
+    if limit is not None:
+        remedy = f"remove it (the requested limit is {limit})"
     return deny(
         Reason.GUARDED,
         f"{message}{remedy}",
@@ -220,10 +225,10 @@ def _remedy(harmless: Collection[str] | None, otherwise: str = "remove it") -> s
     """The remedy for a guarded key."""
     if not harmless:
         return otherwise
-    shown = sorted(one or '""' for one in harmless)
+    shown = sorted(value or '""' for value in harmless)
     return f"remove it, or write {' or '.join(shown)}"
 
 
 def _shown(name: str) -> str:
-    """A name of a user's as it is shown: no honest one is longer."""
+    """A name from the pod, cut for messages: honest names are not longer."""
     return shorten(name, 63)

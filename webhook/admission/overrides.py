@@ -18,12 +18,13 @@ from webhook.reasons import Reason
 from webhook.request import DIMENSIONS, FREE, MAX_DEVICES, Dimension, Size
 
 OVERRIDES: Final = (labels.TARGET, labels.DEFAULT_DEVICES, labels.DEFAULT_MEMORY, labels.DEFAULT_CORES)
-"""Annotations of a namespace that override something."""
+"""The annotations of a namespace that override something."""
+
 _COUNT: Final = re.compile(r"[1-9][0-9]{0,5}")
 
 
 Origin: TypeAlias = Literal["pod", "namespace", "mapping", "settings", "itself"]
-"""Where the target is set; `itself`: nowhere."""
+"""Where the target is set; `itself`: nowhere, so the request stays in its keys."""
 
 
 class Overrides(NamedTuple):
@@ -58,25 +59,19 @@ def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
 
 
 def namespace_defaults(overrides: Overrides, policy: Policy) -> tuple[dict[Dimension, Default | None], list[Finding]]:
-    """The namespace's defaults by dimension, None for no default, and warnings about invalid ones."""
-    found: dict[Dimension, Default | None] = {}
+    """Return the namespace's defaults by dimension, None for no default, and warnings about invalid ones."""
+    defaults: dict[Dimension, Default | None] = {}
     findings: list[Finding] = []
     for dimension, text in zip(DIMENSIONS, overrides.defaults, strict=True):
         if text is None:
             continue
         try:
-            found[dimension] = _default(dimension, text, policy.largest_card)
+            defaults[dimension] = _default(dimension, text, policy.largest_card)
         except ValueError as error:
-            message = f"the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}: {text!r} was ignored: {error}"
-            findings.append(
-                Finding(
-                    Reason.NAMESPACE_DEFAULT_UNREADABLE,
-                    message,
-                    field=f"{labels.DEFAULT_PREFIX}{dimension}",
-                    value=text,
-                )
-            )
-    return found, findings
+            field = f"{labels.DEFAULT_PREFIX}{dimension}"
+            message = f"the namespace's annotation {field}: {text!r} was ignored: {error}"
+            findings.append(Finding(Reason.NAMESPACE_DEFAULT_UNREADABLE, message, field=field, value=text))
+    return defaults, findings
 
 
 def _default(dimension: Dimension, text: str, largest_card: int) -> Default | None:
@@ -94,23 +89,23 @@ def _default(dimension: Dimension, text: str, largest_card: int) -> Default | No
 
 
 def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:
-    """The vendor that a request in `vendor`'s keys is written for, and a warning if that is of another hardware family.
+    """Return the vendor that a request in `vendor`'s keys is written for, and a warning if its hardware is another family.
 
-    In this order: the pod's annotation, the namespace's, the mapping's `translateTo`, the setting `target` (for vendors of
+    The first of: the pod's annotation, the namespace's, the mapping's `translateTo`, the setting `target` (for vendors of
     the same hardware family only), the vendor itself.
 
     Raises:
         Denied: the annotation names no vendor, or one that is never written.
     """
-    for name, whose in ((overrides.pod_target, "pod"), (overrides.namespace_target, "namespace")):
+    for name, origin in ((overrides.pod_target, "pod"), (overrides.namespace_target, "namespace")):
         if name is not None:
-            return _ordered(vendor, name, whose, policy)
+            return _annotated(vendor, name, origin, policy)
     if vendor.translate_to is not None:
         target = policy.vendors[vendor.translate_to]
-        return target, _crossing(vendor, target)
-    home = policy.vendors.get(policy.settings.target or "")
-    if home is not None and vendor.same_family(home):
-        return home, None
+        return target, _other_family(vendor, target)
+    preset = policy.vendors.get(policy.settings.target or "")
+    if preset is not None and vendor.same_family(preset):
+        return preset, None
     if not vendor.target:
         message = (
             f"nothing serves the keys of {vendor.name} untranslated: set `target` in the settings, or the annotation "
@@ -121,30 +116,30 @@ def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Ven
 
 
 def override_source(vendor: Vendor, overrides: Overrides, policy: Policy) -> Origin:
-    """Where the result of `target_of` is set, in the same order."""
+    """Return where the result of `target_of` is set, in the same order."""
     if overrides.pod_target is not None:
         return "pod"
     if overrides.namespace_target is not None:
         return "namespace"
     if vendor.translate_to is not None:
         return "mapping"
-    home = policy.vendors.get(policy.settings.target or "")
-    return "settings" if home is not None and vendor.same_family(home) else "itself"
+    preset = policy.vendors.get(policy.settings.target or "")
+    return "settings" if preset is not None and vendor.same_family(preset) else "itself"
 
 
-def _ordered(vendor: Vendor, name: str, whose: str, policy: Policy) -> tuple[Vendor, Finding | None]:
+def _annotated(vendor: Vendor, name: str, origin: str, policy: Policy) -> tuple[Vendor, Finding | None]:
     target = policy.vendors.get(name)
     if target is None:
-        meant = nearest_known(name, (one.name for one in policy.vendors.values() if one.target))
-        message = f"the {whose}'s annotation {labels.TARGET} names {name[:64]!r}, which is not a vendor: {meant}"
+        hint = nearest_known(name, (known.name for known in policy.vendors.values() if known.target))
+        message = f"the {origin}'s annotation {labels.TARGET} names {name[:64]!r}, which is not a vendor: {hint}"
         raise deny(Reason.UNKNOWN_TARGET, message, field=labels.TARGET, value=name)
     if not target.target:
         raise deny(Reason.NOT_A_TARGET, f"{name} cannot be a target: choose another", field=labels.TARGET)
-    return target, _crossing(vendor, target)
+    return target, _other_family(vendor, target)
 
 
-def _crossing(vendor: Vendor, target: Vendor) -> Finding | None:
-    """The warning about a request that is translated to other hardware."""
+def _other_family(vendor: Vendor, target: Vendor) -> Finding | None:
+    """The warning about a request that is translated to other hardware; None for the same hardware."""
     if vendor.same_family(target):
         return None
     message = f"translated from {vendor.name} to {target.name}: make sure that the image is built for that hardware"
@@ -154,15 +149,15 @@ def _crossing(vendor: Vendor, target: Vendor) -> Finding | None:
 def defaults_for(
     source: Vendor, target: Vendor, namespace: Mapping[Dimension, Default | None]
 ) -> tuple[dict[Dimension, Default], dict[Dimension, Default]]:
-    """The defaults that may fill a request of `source` written for `target`, and the namespace's that find no key there."""
-    found: dict[Dimension, Default] = {}
-    wordless: dict[Dimension, Default] = {}
+    """Return the defaults that may fill a request of `source` for `target`, and the namespace's for which it has no key."""
+    defaults: dict[Dimension, Default] = {}
+    without_key: dict[Dimension, Default] = {}
     for dimension in DIMENSIONS:
         default = namespace.get(dimension, source.defaults.get(dimension))
         if default is None:
             continue
         if target.says(dimension):
-            found[dimension] = default
+            defaults[dimension] = default
         elif default.origin == "namespace":
-            wordless[dimension] = default
-    return found, wordless
+            without_key[dimension] = default
+    return defaults, without_key

@@ -13,10 +13,10 @@ from webhook.reasons import Reason
 Kind: TypeAlias = Literal["namespace", "pod"]
 
 MOST: Final = 8
-"""Labels, and as many annotations, of one object that are reported."""
+"""The most labels, and the most annotations, of one object that are reported."""
 
 LETTERS: Final = 100
-"""Of a key or value that is shown."""
+"""The most characters of a key or value in a message."""
 
 _LABEL: Final[Place] = "label"
 _ANNOTATION: Final[Place] = "annotation"
@@ -29,22 +29,22 @@ _KNOWN: Final = {(kind, place): frozenset(keys_of(kind, place)) for kind in _KIN
 def unread_keys(
     kind: Kind, labels: Mapping[str, str] | None, annotations: Mapping[str, str] | None, policy: Policy
 ) -> Iterator[Finding]:
-    """Return what is wrong with the webhook's keys on a namespace or pod.
+    """Yield what is wrong with the webhook's keys on a namespace or pod.
 
     Other steps report values of annotations, of the mode and of the roll-out.
 
     Args:
-        kind: what it is.
-        labels: its labels.
+        kind: the kind of object.
+        labels: the labels of the object.
         annotations: its annotations.
         policy: names the label by which a namespace opts in, and the mappings' own keys below the webhook's prefix.
     """
     for texts, place in ((labels, _LABEL), (annotations, _ANNOTATION)):
-        # Nearly always there is none: comparing the beginnings is all that most pods cost.
-        ours = [key for key in texts if key.startswith(PREFIX)] if texts else ()
-        if ours:
+        # Nearly always there is none: for most pods this comparison of prefixes is all.
+        own = [key for key in texts if key.startswith(PREFIX)] if texts else ()
+        if own:
             # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
-            for key in islice((key for key in sorted(ours) if not _read(key, place, kind, policy)), MOST):
+            for key in islice((key for key in sorted(own) if not _read(key, place, kind, policy)), MOST):
                 message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
                 yield Finding(Reason.OWN_KEY_UNREAD, message, None, f"{place} {key[:LETTERS]}")
     if labels:
@@ -52,7 +52,7 @@ def unread_keys(
 
 
 def _read(key: str, place: Place, kind: Kind, policy: Policy) -> bool:
-    """Whether a key of ours is read there, or `survey` reports it: a key of a mapping in the wrong place."""
+    """Whether a key of the webhook is read there, or `survey` reports it as a misplaced key of a mapping."""
     if key in _KNOWN[kind, place]:
         return True
     if kind == "namespace":
@@ -81,7 +81,7 @@ def _meant(key: str, place: Place, kind: Kind, policy: Policy) -> str:
     for where in (place, other):
         if key in _KNOWN[elsewhere, where]:
             return f"write it as {_AN[where]} of the {elsewhere}"
-    # The prefix is the same everywhere: without it, likeness is that of the names.
+    # Without the prefix, which all of them share, the names themselves are compared.
     names = {
         name.removeprefix(PREFIX): (name, where) for where in (other, place) for name in _names(kind, where, policy)
     }

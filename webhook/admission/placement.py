@@ -1,4 +1,4 @@
-"""Placing: scheduler, runtime class, node selector, tolerations, labels and annotations that a vendor's devices need.
+"""Placement: scheduler, runtime class, node selector, tolerations, labels and annotations that a vendor's devices need.
 
 Values of the user are kept and reported, never overwritten; only a scheduler is replaced, if the user did not choose it.
 """
@@ -17,53 +17,53 @@ from webhook.reasons import Reason
 from webhook.text import shorten
 
 DEFAULT_SCHEDULER: Final = "default-scheduler"
-"""What the API server writes for a pod that names none; a manifest that no API server has seen means the same."""
+"""What the API server writes for a pod that names none; a manifest that has not been through one means the same."""
 
 _tolerations = msgspec.json.Decoder(list[dict[str, Any]] | None)
 
 
-def place_pod(work: Plan) -> None:
+def place_pod(plan: Plan) -> None:
     """Place the pod by the mappings under which its containers run.
 
     Raises:
         Denied: the containers need different places, the user's scheduler is not permitted, or a share is requested by
             a privileged container or beside ``spec.nodeName``.
     """
-    shares = [holding for holding in work.allocations if holding.share]
-    for holding in shares:
-        _check_privileged(holding)
-    if shares and work.pod.spec.node_name:
-        _free_from_node(work, work.pod.spec.node_name)
-    if not work.allocations:
+    shares = [allocation for allocation in plan.allocations if allocation.share]
+    for allocation in shares:
+        _check_privileged(allocation)
+    if shares and plan.pod.spec.node_name:
+        _free_from_node(plan, plan.pod.spec.node_name)
+    if not plan.allocations:
         return
-    places = {holding.vendor.name: holding.vendor.place for holding in work.allocations}
-    _set_scheduler(work)
-    _set_runtime_class(work, places)
-    _set_tolerations(work, places)
-    for edits, what, wanted in (
-        (work.edits.node_selector, "nodeSelector", {name: place.node_selector for name, place in places.items()}),
-        (work.edits.labels, "label", {name: place.labels for name, place in places.items()}),
-        (work.edits.annotations, "annotation", {name: place.annotations for name, place in places.items()}),
+    places = {allocation.vendor.name: allocation.vendor.place for allocation in plan.allocations}
+    _set_scheduler(plan)
+    _set_runtime_class(plan, places)
+    _set_tolerations(plan, places)
+    for edits, what, needed in (
+        (plan.edits.node_selector, "nodeSelector", {name: place.node_selector for name, place in places.items()}),
+        (plan.edits.labels, "label", {name: place.labels for name, place in places.items()}),
+        (plan.edits.annotations, "annotation", {name: place.annotations for name, place in places.items()}),
     ):
-        if any(wanted.values()):
-            _set_keys(work, edits, what, wanted)
+        if any(needed.values()):
+            _set_keys(plan, edits, what, needed)
 
 
-def _check_privileged(holding: Allocation) -> None:
-    security = holding.slot.container.security_context
-    if security is not None and security.privileged and not holding.vendor.privileged_allowed:
+def _check_privileged(allocation: Allocation) -> None:
+    security = allocation.slot.container.security_context
+    if security is not None and security.privileged and not allocation.vendor.privileged_allowed:
         raise deny(
             Reason.PRIVILEGED,
             "a privileged container sees every device, so its share cannot be enforced: "
             "drop `privileged`, or request whole devices",
-            container=holding.slot.name,
+            container=allocation.slot.name,
             field="securityContext.privileged",
             value="true",
         )
 
 
-def _free_from_node(work: Plan, node: str) -> None:
-    if work.policy.settings.node_name == "deny":
+def _free_from_node(plan: Plan, node: str) -> None:
+    if plan.policy.settings.node_name == "deny":
         raise deny(
             Reason.NODE_NAME,
             f"spec.nodeName {node} bypasses the scheduler, so no share can be allocated: "
@@ -71,46 +71,46 @@ def _free_from_node(work: Plan, node: str) -> None:
             field="spec.nodeName",
             value=node,
         )
-    work.edits.fields["nodeName"] = None
-    work.edits.fields["affinity"] = pin_to_node(work.pod.spec.affinity, node)
+    plan.edits.fields["nodeName"] = None
+    plan.edits.fields["affinity"] = pin_to_node(plan.pod.spec.affinity, node)
     message = f"spec.nodeName {node} became a required node affinity, so that the scheduler allocates the share"
-    work.findings.append(Finding(Reason.NODE_NAME_TO_AFFINITY, message, field="spec.nodeName", value=node))
+    plan.findings.append(Finding(Reason.NODE_NAME_TO_AFFINITY, message, field="spec.nodeName", value=node))
 
 
-def _set_scheduler(work: Plan) -> None:
-    current = work.pod.spec.scheduler_name or DEFAULT_SCHEDULER
-    left = {
+def _set_scheduler(plan: Plan) -> None:
+    current = plan.pod.spec.scheduler_name or DEFAULT_SCHEDULER
+    replaceable = {
         name
-        for holding in work.allocations
-        for vendor in holding.vendors
-        if vendor is not holding.vendor
+        for allocation in plan.allocations
+        for vendor in allocation.vendors
+        if vendor is not allocation.vendor
         for name in _own_schedulers(vendor.place)
     }
-    needing = [holding for holding in work.allocations if holding.vendor.place.scheduler is not None]
+    needing = [allocation for allocation in plan.allocations if allocation.vendor.place.scheduler is not None]
     if not needing:
-        if current in left and current != DEFAULT_SCHEDULER:
+        if current in replaceable and current != DEFAULT_SCHEDULER:
             _write_scheduler(
-                work,
+                plan,
                 DEFAULT_SCHEDULER,
-                f"{_vendors(work.allocations)} needs no scheduler of its own; remove it from the pod",
+                f"{_vendors(plan.allocations)} needs no scheduler of its own; remove it from the pod",
             )
         return
-    fitting = _common_schedulers(needing)
-    if current in fitting:
+    suitable = _common_schedulers(needing)
+    if current in suitable:
         return
-    if current == DEFAULT_SCHEDULER or current in left:
+    if current == DEFAULT_SCHEDULER or current in replaceable:
         advice = f"{_vendors(needing)} needs it; write it in the pod to avoid this warning"
-        _write_scheduler(work, fitting[0], advice)
+        _write_scheduler(plan, suitable[0], advice)
         return
-    _settle_conflict(work, current, fitting[0], {holding.vendor.place.conflict for holding in needing})
+    _settle_conflict(plan, current, suitable[0], {allocation.vendor.place.conflict for allocation in needing})
 
 
-def _write_scheduler(work: Plan, wanted: str, advice: str) -> None:
-    """Replace the default scheduler, or that of a vendor under which nothing will run."""
-    current = work.pod.spec.scheduler_name or DEFAULT_SCHEDULER
-    work.edits.fields["schedulerName"] = wanted
-    message = f"schedulerName set to {wanted} (was {current}): {advice}"
-    work.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current))
+def _write_scheduler(plan: Plan, scheduler: str, advice: str) -> None:
+    """Replace the default scheduler, or the scheduler of a vendor under which nothing will run."""
+    current = plan.pod.spec.scheduler_name or DEFAULT_SCHEDULER
+    plan.edits.fields["schedulerName"] = scheduler
+    message = f"schedulerName set to {scheduler} (was {current}): {advice}"
+    plan.findings.append(Finding(Reason.SCHEDULER_SET, message, None, "spec.schedulerName", current))
 
 
 def _vendors(allocations: Iterable[Allocation]) -> str:
@@ -118,72 +118,72 @@ def _vendors(allocations: Iterable[Allocation]) -> str:
 
 
 def _own_schedulers(place: Place) -> tuple[str, ...]:
-    """The schedulers that belong to a vendor; the first is the one that is written."""
+    """The schedulers that belong to a vendor; the first one is written."""
     return () if place.scheduler is None else (place.scheduler, *place.schedulers)
 
 
 def _common_schedulers(needing: list[Allocation]) -> list[str]:
-    """The schedulers that suit all of these containers, of which each needs one."""
+    """The schedulers that suit all of these containers, each of which needs one."""
     first = needing[0]
-    fitting = list(_own_schedulers(first.vendor.place))
+    suitable = list(_own_schedulers(first.vendor.place))
     for other in needing[1:]:
         if other.vendor is first.vendor:
             continue
         own = _own_schedulers(other.vendor.place)
-        if not any(name in own for name in fitting):
+        if not any(name in own for name in suitable):
             raise deny(
                 Reason.SCHEDULERS_DIFFER,
-                f"needs scheduler {own[0]} and container {first.slot.name} needs {fitting[0]}: "
+                f"needs scheduler {own[0]} and container {first.slot.name} needs {suitable[0]}: "
                 "use the keys of one vendor, or split the pod",
                 container=other.slot.name,
                 field="spec.schedulerName",
             )
-        fitting = [name for name in fitting if name in own]
-    return fitting
+        suitable = [name for name in suitable if name in own]
+    return suitable
 
 
-def _settle_conflict(work: Plan, current: str, wanted: str, says: set[str]) -> None:
-    """The pod names a scheduler of the user's choice; of several mappings the strictest decides."""
+def _settle_conflict(plan: Plan, current: str, needed: str, actions: set[str]) -> None:
+    """Handle a scheduler that the user chose; of several mappings the strictest decides."""
     field = "spec.schedulerName"
-    if "deny" in says:
-        message = f"schedulerName {current} cannot place this request: remove it, or write {wanted}"
+    if "deny" in actions:
+        message = f"schedulerName {current} cannot place this request: remove it, or write {needed}"
         raise deny(Reason.SCHEDULER_CONFLICT, message, field=field, value=current)
-    if "override" in says:
-        work.edits.fields["schedulerName"] = wanted
-        message = f"schedulerName {current} was replaced by {wanted}, which the request needs: remove it"
-        work.findings.append(Finding(Reason.SCHEDULER_OVERRIDDEN, message, None, field, current))
+    if "override" in actions:
+        plan.edits.fields["schedulerName"] = needed
+        message = f"schedulerName {current} was replaced by {needed}, which the request needs: remove it"
+        plan.findings.append(Finding(Reason.SCHEDULER_OVERRIDDEN, message, None, field, current))
         return
-    message = f"schedulerName {current} was kept, but the request needs {wanted}: remove it, or write {wanted}"
-    work.findings.append(Finding(Reason.SCHEDULER_KEPT, message, None, field, current))
+    message = f"schedulerName {current} was kept, but the request needs {needed}: remove it, or write {needed}"
+    plan.findings.append(Finding(Reason.SCHEDULER_KEPT, message, None, field, current))
 
 
-def _set_runtime_class(work: Plan, places: Mapping[str, Place]) -> None:
-    wanted = {name: place.runtime_class_name for name, place in places.items() if place.runtime_class_name}
-    if not wanted:
+def _set_runtime_class(plan: Plan, places: Mapping[str, Place]) -> None:
+    needed = {name: place.runtime_class_name for name, place in places.items() if place.runtime_class_name}
+    if not needed:
         return
-    runtime_class = _agreed("runtimeClassName", wanted)
-    current = work.pod.spec.runtime_class_name
+    runtime_class = _common_value("runtimeClassName", needed)
+    current = plan.pod.spec.runtime_class_name
     if not current:
-        work.edits.fields["runtimeClassName"] = runtime_class
+        plan.edits.fields["runtimeClassName"] = runtime_class
     elif current != runtime_class:
-        _report_kept(work, f"runtimeClassName {current}", runtime_class, "spec.runtimeClassName")
+        _report_kept(plan, f"runtimeClassName {current}", runtime_class, "spec.runtimeClassName")
 
 
-def _set_tolerations(work: Plan, places: Mapping[str, Place]) -> None:
-    wanted = [toleration for place in places.values() for toleration in place.tolerations]
-    if not wanted:
+def _set_tolerations(plan: Plan, places: Mapping[str, Place]) -> None:
+    needed = [toleration for place in places.values() for toleration in place.tolerations]
+    if not needed:
         return
-    raw = work.pod.spec.tolerations
-    there = {_toleration_key(toleration) for toleration in (_tolerations.decode(raw) if bytes(raw) else None) or ()}
-    for toleration in wanted:
+    raw = plan.pod.spec.tolerations
+    present = {_toleration_key(toleration) for toleration in (_tolerations.decode(raw) if bytes(raw) else None) or ()}
+    for toleration in needed:
         key = _toleration_key(toleration)
-        if key not in there:
-            there.add(key)
-            work.edits.tolerations.append(toleration)
+        if key not in present:
+            present.add(key)
+            plan.edits.tolerations.append(toleration)
 
 
 def _toleration_key(toleration: Mapping[str, Any]) -> tuple[str, ...]:
-    """What a toleration says, with what an absent member means."""
+    """A toleration as it can be compared, with the meanings of absent members."""
     return (
         str(toleration.get("key") or ""),
         str(toleration.get("operator") or "Equal"),
@@ -193,21 +193,21 @@ def _toleration_key(toleration: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
-def _set_keys(work: Plan, edits: MapEdits, what: str, wanted: Mapping[str, Mapping[str, str]]) -> None:
-    keys = {key: None for values in wanted.values() for key in values}
+def _set_keys(plan: Plan, edits: MapEdits, what: str, needed: Mapping[str, Mapping[str, str]]) -> None:
+    keys = {key: None for values in needed.values() for key in values}
     for key in keys:
-        value = _agreed(f"{what} {key}", {name: values[key] for name, values in wanted.items() if key in values})
-        # An earlier step may have taken the key away, with the keys of the source; then it is free.
-        there = edits.values[key] if key in edits.values else (edits.current or {}).get(key)
-        if there is None:
+        value = _common_value(f"{what} {key}", {name: values[key] for name, values in needed.items() if key in values})
+        # An earlier step may have removed the key, with the keys of the source.
+        current = edits.values[key] if key in edits.values else (edits.current or {}).get(key)
+        if current is None:
             edits.values[key] = value
-        elif there != value:
-            _report_kept(work, f"{what} {key}={there}", value, f"{what}[{key}]")
+        elif current != value:
+            _report_kept(plan, f"{what} {key}={current}", value, f"{what}[{key}]")
 
 
-def _agreed(what: str, wanted: Mapping[str, str]) -> str:
-    """The one value that all of these vendors want."""
-    (first, value), *others = wanted.items()
+def _common_value(what: str, needed: Mapping[str, str]) -> str:
+    """The value that all of these vendors need."""
+    (first, value), *others = needed.items()
     for name, other in others:
         if other != value:
             raise deny(
@@ -217,9 +217,9 @@ def _agreed(what: str, wanted: Mapping[str, str]) -> str:
     return value
 
 
-def _report_kept(work: Plan, what: str, wanted: str, field: str) -> None:
-    message = f"{_short(what)} was kept, but the mapping sets {wanted}: remove it to get that"
-    work.findings.append(Finding(Reason.PLACEMENT_KEPT, message, field=field))
+def _report_kept(plan: Plan, what: str, value: str, field: str) -> None:
+    message = f"{_short(what)} was kept, but the mapping sets {value}: remove it to get that"
+    plan.findings.append(Finding(Reason.PLACEMENT_KEPT, message, field=field))
 
 
 def _short(text: str) -> str:

@@ -1,8 +1,8 @@
-"""Plain pods: those of which only a few facts matter, so that what was made of one serves for all that share them.
+"""Plain pods: the decision on one of them is remembered, and serves for all pods with the same facts.
 
-Pods come from templates. Where nothing of a pod has to be looked at closely (no variable of interest, nothing at the shim's
-paths, no node named), what becomes of it depends on its `facts_of` alone. Any other pod takes the long way; remembering never
-changes what is decided (``tests/admission/test_plain.py``).
+Pods come from templates. If nothing in a pod needs a closer look (no watched variable, nothing at the shim's paths, no node
+name), the decision depends on its `facts_of` alone. For any other pod all steps are taken. Remembering never changes a
+decision (``tests/admission/test_plain.py``).
 """
 
 from typing import Any, Final, NamedTuple
@@ -12,7 +12,7 @@ import msgspec
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.admission.delivery import ENFORCE_LABEL
-from webhook.admission.resolve import Resolution
+from webhook.admission.resolution import Resolution
 from webhook.admission.survey import Survey
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
@@ -20,21 +20,23 @@ from webhook.patch import Slot, container_count
 from webhook.pod import NO_METADATA, Container, Pod, Resources, present
 
 MAX_CONTAINERS: Final = 32
+"""The most containers of a plain pod."""
+
 MAX_KEYS: Final = 256
-"""Labels, annotations and node selector keys of a pod; each is looked at."""
+"""The most labels, annotations and node selector keys of a plain pod; each is looked up."""
 
 MAX_FACTS: Final = 16 * 1024
-"""Bytes. Honest pods have less; of others a few could take all the memory there is."""
+"""The most bytes of facts. Honest pods have less; without a bound, a few others could fill the memory."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
 
 class Remembered(NamedTuple):
-    """What becomes of pods with the same facts, and what tells whether a pod is plain.
+    """The decision on pods with the same facts, and what shows whether a pod is plain.
 
     Attributes:
-        decision: on each of them, where its namespace enforces.
-        marks: what stands in undecoded volumes or mounts that could meet a shim.
+        decision: on each of them, if its namespace enforces.
+        marks: what is in undecoded volumes or mounts that could meet a shim.
         looked_at: the containers whose variables count: whether it is an init container, and its position.
     """
 
@@ -43,7 +45,7 @@ class Remembered(NamedTuple):
     looked_at: tuple[tuple[bool, int], ...] = ()
 
     def serves(self, pod: Pod, policy: Policy) -> bool:
-        """Whether a pod with the same facts is plain."""
+        """Return whether a pod with the same facts is plain."""
         spec = pod.spec
         if spec.node_name is not None:
             return False
@@ -56,27 +58,27 @@ class Remembered(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes that it takes, about; measured: texts and findings grow as the patch does."""
+        """Its approximate size in bytes, as measured: texts and findings grow with the patch."""
         return 2048 + 3 * len(self.decision.patch_json)
 
 
 def recall(facts: bytes | None, pod: Pod, policy: Policy) -> Decision | None:
-    """The decision on a pod with the same facts, if this one is as plain."""
+    """Return the remembered decision for these facts, if the pod is plain."""
     known: Remembered | None = policy.memo.get(facts)
     return known.decision if known is not None and known.serves(pod, policy) else None
 
 
 def remember(facts: bytes, pod: Pod, known: Remembered, policy: Policy) -> None:
-    """Keeps the decision on a pod, if it is plain."""
+    """Remember the decision on a pod, if it is plain."""
     if known.serves(pod, policy):
         policy.memo.keep(facts, known, len(facts) + known.size)
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
-    """What of a plain pod and its namespace decides under a policy, as one text; None if that is too long to be kept.
+    """Return the facts of a pod and its namespace that decide under a policy, as bytes; None if they are too long.
 
-    That a map or list is missing is a fact, too, for the patch. A pod to which a vendor's own webhook has added references is
-    looked at closely each time.
+    A missing map or list is a fact, too: it changes the patch. Pods to which a vendor's own webhook has added references are
+    not remembered.
     """
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
     keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, spec.node_selector) if texts])
@@ -89,7 +91,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
         facts = _encode(
             (
                 [_container(container) for container in spec.containers],
-                None if spec.init_containers is None else [_container(one) for one in spec.init_containers],
+                None if spec.init_containers is None else [_container(container) for container in spec.init_containers],
                 None if metadata.labels is None else among(metadata.labels),
                 None if metadata.annotations is None else among(metadata.annotations),
                 metadata is NO_METADATA,
@@ -112,24 +114,24 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
 
 
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
-    """The containers with resources of a vendor that a resolution says nothing of."""
-    held = {one.requested.position for one in resolution.settled}
-    found: dict[int, list[Vendor]] = {}
-    for one in resolution.left:
-        copy = one.requested.copy
-        found[one.requested.position] = [one.requested.vendor, *([] if copy is None else [copy.vendor])]
+    """Return the containers with resources of a vendor that a resolution does not settle, with that vendor."""
+    settled = {container.requested.position for container in resolution.settled}
+    vendors: dict[int, list[Vendor]] = {}
+    for left in resolution.left:
+        copy = left.requested.copy
+        vendors[left.requested.position] = [left.requested.vendor, *([] if copy is None else [copy.vendor])]
     for position, container in enumerate(seen.keys.containers):
-        if container.resources and position not in held and position not in found:
-            found[position] = [policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor]]
-    return tuple((seen.slots[position], vendor) for position, its in sorted(found.items()) for vendor in its)
+        if container.resources and position not in settled and position not in vendors:
+            vendors[position] = [policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor]]
+    return tuple((seen.slots[position], vendor) for position in sorted(vendors) for vendor in vendors[position])
 
 
 def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy: Policy) -> Remembered:
-    """A decision on a pod that requests devices, to be remembered."""
+    """Return what to remember of a decision on a pod that requests devices."""
     before = sum(container.init for container in seen.keys.containers)
     looked_at = [(slot.kind == "initContainers", slot.position) for slot, _ in left_alone(seen, resolution, policy)]
-    for one in resolution.settled:
-        position, init = one.requested.position, one.requested.keys.init
+    for settled in resolution.settled:
+        position, init = settled.requested.position, settled.requested.keys.init
         looked_at.append((init, position if init else position - before))
     return Remembered(decision, resolution.marks, tuple(looked_at))
 
@@ -147,7 +149,7 @@ def _container(container: Container) -> tuple[Any, ...]:
 
 
 def _resources(resources: Resources | None) -> tuple[Any, ...] | None:
-    """The claims and the extended resources, whose names have a domain: no key is without one."""
+    """The claims and the extended resources: names with a domain, which every key has."""
     if resources is None:
         return None
     limits, requests = resources.limits, resources.requests

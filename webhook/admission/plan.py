@@ -18,11 +18,11 @@ class Allocation(NamedTuple):
     Attributes:
         slot: the container.
         source: the vendor whose keys request it.
-        owner: the vendor that owns the keys as they will stand; another than the target where the target is inactive.
+        owner: the vendor that owns the written keys; another than the target if the target is inactive.
         vendor: the vendor under which it will run (the target).
         request: the settled request as the target's keys express it.
         form: the name of the target's form that those keys take.
-        copy: the vendor in whose keys the request stands once more, and stays.
+        copy: the vendor in whose keys the same request is repeated, and kept.
         moved: keys of the source are removed; not in a second pass, which finds those of the target.
     """
 
@@ -37,12 +37,12 @@ class Allocation(NamedTuple):
 
     @property
     def vendors(self) -> tuple[Vendor, ...]:
-        """All that are concerned: what they own or place is treated in one pass as a second pass would treat it."""
+        """All vendors concerned: one pass treats what they own or place as a second pass would."""
         return (self.source, self.owner, self.vendor, *([] if self.copy is None else [self.copy]))
 
     @property
     def share(self) -> bool:
-        """Other than whole devices: what shim, guard and the refusals for `nodeName` and privileged concern."""
+        """Whether it is less than whole devices, so that shim, guard and the rules for `nodeName` and privileged apply."""
         return not self.request.whole
 
 
@@ -53,8 +53,8 @@ class Plan:
     Attributes:
         slots: every container that can hold resources.
         allocations: the allocation of each requesting container, init containers first.
-        left_alone: containers with resources of a vendor that hold nothing of it here: a count of 0, names that cannot
-            be read as one request, or a form that leaves alone. To the guard they are as containers with whole devices.
+        left_alone: containers with resources of a vendor, but without an allocation: a count of 0, names that cannot be
+            read as a single request, or a form with `leave`. The guard treats them like containers with whole devices.
         edits: the changes to the pod.
         findings: warnings for the user, in order.
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
@@ -77,13 +77,13 @@ class Plan:
     searched: dict[str, bool] = field(default_factory=dict)
 
     def report_once(self, finding: Finding) -> None:
-        """Add a finding that several containers cause, but that concerns the pod, once."""
+        """Add, once, a finding that several containers cause but that concerns the pod."""
         if finding not in self.reported_once:
             self.reported_once.add(finding)
             self.findings.append(finding)
 
     def watched(self, slot: Slot) -> bool:
-        """Whether the env of a container has to be decoded: hundreds of variables are looked through once."""
+        """Return whether the env of a container has to be decoded; its hundreds of variables are searched once."""
         known = self.searched.get(slot.path)
         if known is None:
             known = self.searched[slot.path] = self.policy.watched_variables.among(slot.container.env)

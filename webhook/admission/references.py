@@ -1,7 +1,7 @@
-"""What refers to ConfigMaps that only the source's scheduler makes: gone where another vendor serves the pod.
+"""References to ConfigMaps that only the source's scheduler creates: removed if another vendor serves the pod.
 
-The system's own webhook may have been called before: it names the ConfigMaps in an annotation of the pod and has variables,
-``envFrom`` and volumes take their content from there. Where another scheduler places the pod nobody makes them, and its
+The source's own webhook may have been called before. It names the ConfigMaps in an annotation of the pod, and lets variables,
+``envFrom`` and volumes take their content from there. If another scheduler places the pod nobody creates them, and its
 containers would never start.
 """
 
@@ -14,59 +14,59 @@ from webhook.pod import config_maps_from, config_maps_mounted, decode_env, value
 from webhook.reasons import Reason
 
 MAX_REFERENCES: Final = 256
-"""References that are taken from one pod: an honest one has a handful."""
+"""The most references that are removed from one pod: an honest pod has a handful."""
 
 
-def drop_references(work: Plan) -> None:
-    """Takes away what the webhook of a translated request's source wrote for that system alone.
+def drop_references(plan: Plan) -> None:
+    """Remove what the webhook of a translated request's source wrote for that system alone.
 
-    Runs before the guard, which would deny variables that take their value from elsewhere.
+    Runs before the guard, which would deny variables with ``valueFrom``.
 
     Raises:
         Denied: `Reason.TOO_MANY`: more than any system writes.
     """
     keys: dict[str, tuple[str, str]] = {}
-    for holding in work.allocations:
-        key = holding.source.document.config_maps
-        if key is not None and key != holding.vendor.document.config_maps:
-            keys[key] = holding.source.name, holding.vendor.name
-    there = work.pod.metadata.annotations or {}
+    for allocation in plan.allocations:
+        key = allocation.source.document.config_maps
+        if key is not None and key != allocation.vendor.document.config_maps:
+            keys[key] = allocation.source.name, allocation.vendor.name
+    annotations = plan.pod.metadata.annotations or {}
     for key, (source, target) in keys.items():
-        if key not in there:
+        if key not in annotations:
             continue
-        work.edits.annotations.values[key] = None
-        dropped = _dropped(work, f"{there[key]}-") if there[key] else []
+        plan.edits.annotations.values[key] = None
+        dropped = _dropped(plan, f"{annotations[key]}-") if annotations[key] else []
         listed = f" with {', '.join(dict.fromkeys(dropped))}" if dropped else ""
         message = f"annotation {key} was removed{listed}: {source}'s webhook wrote it, and {target} does not use it"
-        work.findings.append(Finding(Reason.REFERENCES_DROPPED, message, field=key, value=there[key]))
+        plan.findings.append(Finding(Reason.REFERENCES_DROPPED, message, field=key, value=annotations[key]))
 
 
-def _dropped(work: Plan, beginning: str) -> list[str]:
-    """Removes what refers to ConfigMaps whose names begin so; what it is called."""
-    found: list[str] = []
-    for slot in work.slots:
-        found += _of_container(work, slot, beginning)
-    for index, name in config_maps_mounted(work.pod.spec.volumes):
-        if name.startswith(beginning):
-            work.edits.volumes_removed.add(index)
-            found.append("a volume")
-    if len(found) > MAX_REFERENCES:
+def _dropped(plan: Plan, prefix: str) -> list[str]:
+    """Remove references to ConfigMaps whose names have a prefix; return them as messages name them."""
+    dropped: list[str] = []
+    for slot in plan.slots:
+        dropped += _of_container(plan, slot, prefix)
+    for index, name in config_maps_mounted(plan.pod.spec.volumes):
+        if name.startswith(prefix):
+            plan.edits.volumes_removed.add(index)
+            dropped.append("a volume")
+    if len(dropped) > MAX_REFERENCES:
         raise deny(
             Reason.TOO_MANY,
-            f"{len(found)} references to ConfigMaps {beginning}* have to be removed: remove them from the manifest",
+            f"{len(dropped)} references to ConfigMaps {prefix}* have to be removed: remove them from the manifest",
         )
-    return found
+    return dropped
 
 
-def _of_container(work: Plan, slot: Slot, beginning: str) -> list[str]:
-    found: list[str] = []
+def _of_container(plan: Plan, slot: Slot, prefix: str) -> list[str]:
+    dropped: list[str] = []
     for index, entry in enumerate(decode_env(slot.container.env)):
         kind, name = value_source(entry) or ("", "")
-        if kind == "configMapKeyRef" and name.startswith(beginning):
-            work.edits.container(slot).env_removed.add(index)
-            found.append(f"env {entry.name}")
+        if kind == "configMapKeyRef" and name.startswith(prefix):
+            plan.edits.container(slot).env_removed.add(index)
+            dropped.append(f"env {entry.name}")
     for index, name in config_maps_from(slot.container.env_from):
-        if name.startswith(beginning):
-            work.edits.container(slot).env_from_removed.add(index)
-            found.append("an envFrom")
-    return found
+        if name.startswith(prefix):
+            plan.edits.container(slot).env_from_removed.add(index)
+            dropped.append("an envFrom")
+    return dropped

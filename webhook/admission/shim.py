@@ -1,7 +1,7 @@
-"""The shim: what makes the library that enforces a share present in a container and found by its loader.
+"""The shim: the library that enforces a share, brought into a container and found by its loader.
 
-Recognises its own earlier work, so that a second pass changes nothing, and puts the library first again where another
-webhook has put something before it.
+A second pass recognizes the edits of the first and changes nothing, and puts the library first again if another webhook has
+put something before it.
 """
 
 from collections.abc import Mapping
@@ -28,124 +28,124 @@ from webhook.pod import EnvVar, decode_env, present
 from webhook.reasons import Reason
 from webhook.request import Request
 
-Found = Mapping[str, list[tuple[int, EnvVar]]]
-"""Variables of a container that matter to its shim, by name, each with its index: a name may stand there twice."""
+ShimEnv = Mapping[str, list[tuple[int, EnvVar]]]
+"""The variables of a container that its shim may write, by name, each with its index; a name may occur several times."""
 
 MAX_SAME: Final = 16
-"""Entries of one name in a container's env, of which only the last counts: an honest one has one, seldom two."""
+"""The most entries of one name in a container's env, of which only the last counts: honest pods have one, seldom two."""
 
-_NOTHING: Final[Found] = {}
+_NO_VARIABLES: Final[ShimEnv] = {}
 
 
-def inject_shim(work: Plan) -> None:
-    """Gives every container with a share the shim of the mapping under which it runs.
+def inject_shim(plan: Plan) -> None:
+    """Inject the shim of its mapping into every container with a share.
 
     Runs after the guard, which may remove a variable that is written here. Fills `Plan.deliveries`:
-    ``plugin`` where the shim is the device plugin's business, else the delivery's name.
+    ``plugin`` if the device plugin brings the shim, else the delivery's name.
 
     Raises:
-        Denied: something of the pod's collides with the shim, its limit cannot be written and the mapping denies that,
-            or ``LD_PRELOAD`` comes from elsewhere.
+        Denied: something in the pod collides with the shim, its limit cannot be written and the mapping denies that,
+            or ``LD_PRELOAD`` is set by ``valueFrom``.
     """
     delivered: list[tuple[Slot, Delivery]] = []
-    for holding in work.allocations:
-        shim = holding.vendor.shim
-        if shim is None or not holding.share or not shim.serves(holding.form):
+    for allocation in plan.allocations:
+        shim = allocation.vendor.shim
+        if shim is None or not allocation.share or not shim.serves(allocation.form):
             continue
-        delivery = _inject(work, holding, shim)
+        delivery = _inject(plan, allocation, shim)
         if delivery.volumes:
-            delivered.append((holding.slot, delivery))
+            delivered.append((allocation.slot, delivery))
     if delivered:
-        deliver(work, delivered)
+        deliver(plan, delivered)
 
 
-def _inject(work: Plan, holding: Allocation, shim: Shim) -> Delivery:
-    """Edits the environment of one container, and returns what is to bring the library into it."""
-    container = holding.slot.name
+def _inject(plan: Plan, allocation: Allocation, shim: Shim) -> Delivery:
+    """Edit the environment of one container, and return the delivery that brings the library into it."""
+    container = allocation.slot.name
     if shim.mode == "plugin":
-        work.deliveries[container] = "plugin"
+        plan.deliveries[container] = "plugin"
         return NO_DELIVERY
-    unmet = shim.unmet(holding.request)
+    unmet = shim.unmet(allocation.request)
     if unmet is not None:
-        _leave_to_plugin(work, holding, shim, unmet)
+        _leave_to_plugin(plan, allocation, shim, unmet)
         return NO_DELIVERY
-    delivery, why = choose_delivery(work, shim)
-    work.deliveries[container] = delivery.kind
-    bare = delivery.kind == "none"
-    if bare and shim.limit == "env":
+    delivery, why = choose_delivery(plan, shim)
+    plan.deliveries[container] = delivery.kind
+    undelivered = delivery.kind == "none"
+    if undelivered and shim.limit == "env":
         message = f"no shim was injected, the device plugin enforces the limit: {why}"
-        work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
-        _report_unused(work, why)
+        plan.findings.append(Finding(Reason.LEFT_TO_PLUGIN, message, container))
+        _report_unused(plan, why)
         return NO_DELIVERY
-    edits = work.edits.container(holding.slot)
-    found = _find(work, holding, shim, edits)
+    edits = plan.edits.container(allocation.slot)
+    env = _shim_env(plan, allocation, shim, edits)
     if shim.library_path:
-        _lead_search_path(work, edits, shim, found)
-    if bare:
+        _lead_search_path(plan, edits, shim, env)
+    if undelivered:
         return NO_DELIVERY
     if shim.preload:
-        _lead_preload(edits, shim, found)
-    _set_variables(edits, shim, shim.values(holding.request, container), found)
+        _lead_preload(edits, shim, env)
+    _set_variables(edits, shim, shim.values(allocation.request, container), env)
     return delivery
 
 
-def _leave_to_plugin(work: Plan, holding: Allocation, shim: Shim, unmet: Need) -> None:
-    container = holding.slot.name
-    message = f"no limit for the shim follows from {_amount_text(holding.request, unmet)} before the device is known"
+def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need) -> None:
+    container = allocation.slot.name
+    message = f"no limit for the shim follows from {_amount_text(allocation.request, unmet)} before the device is known"
     remedy = "request memory as a size" if unmet == "memory" else "request cores in percent"
     if shim.refuse_unmet:
         raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
-    work.deliveries[container] = "plugin"
+    plan.deliveries[container] = "plugin"
     note = f"{message}; the device plugin enforces it: {remedy} to use the shim"
-    work.findings.append(Finding(Reason.LEFT_TO_PLUGIN, note, container))
-    _report_unused(work, f"{message}: {remedy}")
+    plan.findings.append(Finding(Reason.LEFT_TO_PLUGIN, note, container))
+    _report_unused(plan, f"{message}: {remedy}")
 
 
-def _report_unused(work: Plan, why: str) -> None:
-    """Warn where the namespace wants a delivery that a container does not get."""
-    wanted = work.context.namespace.annotations.get(SHIM)
-    if wanted == "hostPath":
-        message = f"the namespace's annotation {SHIM}: {wanted} has no effect: {why}"
-        work.report_once(Finding(Reason.DELIVERY_UNUSED, message, None, SHIM, wanted))
+def _report_unused(plan: Plan, why: str) -> None:
+    """Warn if the namespace sets a delivery that a container does not get."""
+    kind = plan.context.namespace.annotations.get(SHIM)
+    if kind == "hostPath":
+        message = f"the namespace's annotation {SHIM}: {kind} has no effect: {why}"
+        plan.report_once(Finding(Reason.DELIVERY_UNUSED, message, None, SHIM, kind))
 
 
 def _amount_text(request: Request, dimension: Need) -> str:
     return f"{dimension} {request.memory if dimension == 'memory' else request.cores}"
 
 
-def _find(work: Plan, holding: Allocation, shim: Shim, edits: ContainerEdits) -> Found:
-    """The variables of the container that the shim may write, without those that the guard has taken away."""
-    if not work.watched(holding.slot):
-        return _NOTHING
-    found: dict[str, list[tuple[int, EnvVar]]] = {}
-    for index, entry in enumerate(decode_env(holding.slot.container.env)):
+def _shim_env(plan: Plan, allocation: Allocation, shim: Shim, edits: ContainerEdits) -> ShimEnv:
+    """The variables of the container that the shim may write, without those that the guard has removed."""
+    if not plan.watched(allocation.slot):
+        return _NO_VARIABLES
+    env: dict[str, list[tuple[int, EnvVar]]] = {}
+    for index, entry in enumerate(decode_env(allocation.slot.container.env)):
         if entry.name in shim.names and index not in edits.env_removed:
-            found.setdefault(entry.name, []).append((index, entry))
-            if len(found[entry.name]) > MAX_SAME:
+            env.setdefault(entry.name, []).append((index, entry))
+            if len(env[entry.name]) > MAX_SAME:
                 message = f"env {entry.name} is set more than {MAX_SAME} times: set it once"
-                raise deny(Reason.TOO_MANY, message, container=holding.slot.name, field=f"env[{entry.name}]")
-    return found
+                raise deny(Reason.TOO_MANY, message, container=allocation.slot.name, field=f"env[{entry.name}]")
+    return env
 
 
-def _lead_search_path(work: Plan, edits: ContainerEdits, shim: Shim, found: Found) -> None:
-    """Puts the shim's directories first in ``LD_LIBRARY_PATH``, keeping what the user has there."""
-    entries = found.get(LD_LIBRARY_PATH)
+def _lead_search_path(plan: Plan, edits: ContainerEdits, shim: Shim, env: ShimEnv) -> None:
+    """Put the shim's directories first in ``LD_LIBRARY_PATH``, before the user's."""
+    entries = env.get(LD_LIBRARY_PATH)
     if entries is None:
-        _add_search_path(work, edits, shim)
+        _add_search_path(plan, edits, shim)
         return
     last, seen, dropped = entries[-1][0], 0, False
     refers = any("$(" in (entry.value or "") for _, entry in entries)
-    env = list(enumerate(decode_env(edits.slot.container.env))) if refers else []
+    every = list(enumerate(decode_env(edits.slot.container.env))) if refers else []
     values: dict[str, str] = {}
     for index, entry in entries:
-        for other, earlier in env[seen:index]:
+        for other, earlier in every[seen:index]:
             if other not in edits.env_removed:
                 _learn(values, earlier.name, None if present(earlier.value_from) else earlier.value or "")
         seen = index + 1
         if present(entry.value_from):
-            # Of several the kubelet takes the last; an earlier one only serves to be referred to.
+            # Of several the kubelet uses the last; an earlier one matters only to references.
             if index == last:
-                _keep_from_elsewhere(edits, shim, index)
+                _keep_value_from(edits, shim, index)
             _learn(values, LD_LIBRARY_PATH, None)
             continue
         value = resolved(entry.value or "", values)
@@ -159,41 +159,41 @@ def _lead_search_path(work: Plan, edits: ContainerEdits, shim: Shim, found: Foun
             "empty elements of LD_LIBRARY_PATH, which the loader reads as the current directory, were removed: "
             "write no colon at either end and no two in a row"
         )
-        work.findings.append(Finding(Reason.PATH_CLEANED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
+        plan.findings.append(Finding(Reason.PATH_CLEANED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
 
 
 def _learn(values: dict[str, str], name: str, value: str | None) -> None:
-    """Notes what a variable holds from here on, if that is known (not None) and the kubelet expands nothing in it."""
+    """Record the value of a variable from here on, if it is known (not None) and the kubelet expands nothing in it."""
     if value is None or "$" in value:
         values.pop(name, None)
     else:
         values[name] = value
 
 
-def _add_search_path(work: Plan, edits: ContainerEdits, shim: Shim) -> None:
+def _add_search_path(plan: Plan, edits: ContainerEdits, shim: Shim) -> None:
     if b"{" in bytes(edits.slot.container.env_from):
-        # Where none of the sources has it, the reference stays literal: a directory that does not exist.
+        # If none of the sources has it, the reference stays literal: a directory that does not exist.
         edits.env_appended.append(shim.path_before_env_from)
         return
     edits.env_appended.append(shim.path_alone)
     assumed = f"assumed to be {':'.join(shim.image_default)}" if shim.image_default else "assumed to be empty"
     message = f"LD_LIBRARY_PATH replaces the image's own, {assumed}: set it in the pod if the image needs another"
-    work.findings.append(Finding(Reason.IMAGE_PATH_ASSUMED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
+    plan.findings.append(Finding(Reason.IMAGE_PATH_ASSUMED, message, edits.slot.name, f"env[{LD_LIBRARY_PATH}]"))
 
 
-def _keep_from_elsewhere(edits: ContainerEdits, shim: Shim, index: int) -> None:
-    """Renames an entry whose value comes from elsewhere, and refers to it from one of ours right after it."""
-    taken = {entry.name for entry in decode_env(edits.slot.container.env)}
+def _keep_value_from(edits: ContainerEdits, shim: Shim, index: int) -> None:
+    """Rename an entry with ``valueFrom``, and insert one after it that refers to it."""
+    used = {entry.name for entry in decode_env(edits.slot.container.env)}
     names = (KEPT_LIBRARY_PATH if number == 1 else f"{KEPT_LIBRARY_PATH}_{number}" for number in count(1))
-    kept = next(name for name in names if name not in taken)
-    edits.env_names[index] = kept
-    value = f"{':'.join(shim.library_path)}:{absolute(kept)}"
+    renamed = next(name for name in names if name not in used)
+    edits.env_names[index] = renamed
+    value = f"{':'.join(shim.library_path)}:{absolute(renamed)}"
     edits.env_inserted[index + 1] = {"name": LD_LIBRARY_PATH, "value": value}
 
 
-def _lead_preload(edits: ContainerEdits, shim: Shim, found: Found) -> None:
-    """Puts the shim's files first in ``LD_PRELOAD``, keeping what the user has there."""
-    entries = found.get(LD_PRELOAD)
+def _lead_preload(edits: ContainerEdits, shim: Shim, env: ShimEnv) -> None:
+    """Put the shim's files first in ``LD_PRELOAD``, before the user's."""
+    entries = env.get(LD_PRELOAD)
     if entries is None:
         edits.env_appended.append(shim.preload_alone)
         return
@@ -212,23 +212,23 @@ def _lead_preload(edits: ContainerEdits, shim: Shim, found: Found) -> None:
             edits.env_values[index] = preload
 
 
-def _set_variables(edits: ContainerEdits, shim: Shim, values: Mapping[str, str], found: Found) -> None:
-    """Adds what the library reads; what already stands there has to say the same."""
+def _set_variables(edits: ContainerEdits, shim: Shim, values: Mapping[str, str], env: ShimEnv) -> None:
+    """Add the variables that the library reads; those of the pod must have the same values."""
     for variable in shim.variables:
         name = variable.name
         value = values.get(name)
         if value is None:
             continue
-        entries = found.get(name)
+        entries = env.get(name)
         if entries is None:
             edits.env_appended.append({"name": name, "value": value})
             continue
         for _, entry in entries:
             if present(entry.value_from) or (entry.value or "") != value:
-                theirs = "is set by valueFrom" if present(entry.value_from) else "has another value"
+                problem = "is set by valueFrom" if present(entry.value_from) else "has another value"
                 raise deny(
                     Reason.COLLISION,
-                    f"env {name} of the pod {theirs}, but the shim needs {name}={value}: remove it",
+                    f"env {name} of the pod {problem}, but the shim needs {name}={value}: remove it",
                     container=edits.slot.name,
                     field=f"env[{name}]",
                     value=entry.value,

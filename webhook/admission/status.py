@@ -9,29 +9,29 @@ from typing import Any
 import msgspec
 
 from webhook.admission.plan import Plan
-from webhook.admission.resolve import Resolution
-from webhook.admission.settle import Settled
+from webhook.admission.resolution import Resolution
+from webhook.admission.settled import Settled
 from webhook.mapping.requests.key_values import format_value
 from webhook.request import Request, amount_text
 
 _encode = msgspec.json.Encoder().encode
 
 
-def status_of(work: Plan, resolution: Resolution) -> dict[str, Any]:
-    """The status of one pod, as plain data with a stable order of keys."""
+def status_of(plan: Plan, resolution: Resolution) -> dict[str, Any]:
+    """Return the status of a pod, as plain data with a stable order of keys."""
     notes: dict[str | None, list[str]] = {}
-    for finding in work.findings:
+    for finding in plan.findings:
         if finding.reason.note:
             notes.setdefault(finding.container, []).append(f"{finding.reason.code}: {finding.message}")
     containers: dict[str, Any] = {}
     for settled in resolution.settled:
         name = settled.requested.name
-        containers[name] = _container(settled, work.deliveries.get(name), notes.get(name))
-    return {"policy": work.policy.digest, "containers": containers}
+        containers[name] = _container(settled, plan.deliveries.get(name), notes.get(name))
+    return {"policy": plan.policy.digest, "containers": containers}
 
 
 def status_text(data: Mapping[str, Any]) -> str:
-    """A status as the annotation `vgpu-webhook.io/status` has it: compact JSON."""
+    """Return a status as the annotation contains it: compact JSON."""
     return _encode(data).decode()
 
 
@@ -43,25 +43,25 @@ def _amounts(request: Request) -> dict[str, Any]:
     }
 
 
-def _container(one: Settled, delivery: str | None, notes: list[str] | None) -> dict[str, Any]:
-    requested, allocated = _amounts(one.reading.request), _amounts(one.request)
-    entry: dict[str, Any] = {
-        "vendor": one.requested.vendor.name,
-        "keys": {said.key: said.text for said in one.requested.all_key_values.values()},
+def _container(settled: Settled, delivery: str | None, notes: list[str] | None) -> dict[str, Any]:
+    requested, allocated = _amounts(settled.reading.request), _amounts(settled.request)
+    status: dict[str, Any] = {
+        "vendor": settled.requested.vendor.name,
+        "keys": {entry.key: entry.text for entry in settled.requested.all_key_values.values()},
         "request": requested,
     }
     if allocated != requested:
-        entry["allocation"] = allocated
-    if one.filled:
-        entry["defaults"] = {dimension: default.origin for dimension, default in one.filled.items()}
-    if one.translated:
-        entry["target"] = one.target.name
-    written = {name: format_value(number) for name, number in one.resources.items() if number is not None}
-    written |= {key: text for _, key, text in one.keys}
+        status["allocation"] = allocated
+    if settled.filled:
+        status["defaults"] = {dimension: default.origin for dimension, default in settled.filled.items()}
+    if settled.translated:
+        status["target"] = settled.target.name
+    written = {name: format_value(number) for name, number in settled.resources.items() if number is not None}
+    written |= {key: text for _, key, text in settled.keys}
     if written:
-        entry["written"] = written
+        status["written"] = written
     if delivery:
-        entry["shim"] = delivery
+        status["shim"] = delivery
     if notes:
-        entry["notes"] = notes
-    return entry
+        status["notes"] = notes
+    return status

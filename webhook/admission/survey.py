@@ -1,4 +1,4 @@
-"""The GPU keys of a pod and their places: the part of a pod that decides, small enough to be a cache key."""
+"""The GPU keys of a pod and their places, and names that are nearly such keys."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -12,22 +12,22 @@ from webhook.quantity import canonical
 from webhook.reasons import Reason, ReasonKind
 
 MAX_CONTAINERS: Final = 1024
-"""Containers of a pod: a node runs some hundred pods, and no pod is made of more than some dozens."""
+"""The most containers of a pod: a node runs some hundred pods, and no pod has more than some dozens of containers."""
 
-MAX_WORDS: Final = 1024
-"""GPU keys of a pod, wherever they stand: eight for each container that may request; no vendor has so many."""
+MAX_KEYS: Final = 1024
+"""The most GPU keys of a pod, in all places: eight for each container that may request; no vendor has so many."""
 
 MAX_KEY: Final = 317
-"""Characters of a key: a domain of 253, a slash and a name of 63 is all that Kubernetes takes."""
+"""The most characters of a key: Kubernetes permits a domain of 253, a slash and a name of 63."""
 
 MAX_VALUE: Final = 8 * 1024
-"""Characters of a key's value: enough for a list with every container that may request."""
+"""The most characters of a key's value: enough for a list with every container that may request."""
 
 MAX_NAME: Final = 63
-"""Characters of a container's name, a DNS label: messages, keys and variables hold it."""
+"""The most characters of a container's name, a DNS label: messages, keys and variables contain it."""
 
 MAX_UNKNOWN: Final = 64
-"""Unknown resource names of a pod that are looked at for near misses: an honest pod has none or one."""
+"""The most unknown resource names of a pod that are compared with known ones: an honest pod has none or one."""
 
 
 class ContainerKeys(NamedTuple):
@@ -80,7 +80,7 @@ class Survey(NamedTuple):
 
 
 NOTHING_FOUND: Final = Survey(PodKeys(()), (), asks=False)
-"""The survey of a pod that is not looked through."""
+"""The survey of a pod that is not searched."""
 
 
 def survey(pod: Pod, policy: Policy) -> Survey:
@@ -98,75 +98,78 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
         raise deny(Reason.TOO_MANY, message)
     all_slots = slots(pod)
     findings: list[Finding] = []
-    unknown, room = MAX_UNKNOWN, MAX_WORDS
+    unknown_left, keys_left = MAX_UNKNOWN, MAX_KEYS
     containers: list[ContainerKeys] = []
     for slot in all_slots:
-        found, strange = _resource_words(slot, policy, unknown, room)
-        unknown -= len(strange)
-        room -= len(found)
-        for key in strange:
-            findings.extend(_unknown(key, slot, policy))
-        perhaps = tuple(key for key in strange if any(one.fullmatch(key) for one in policy.perhaps)) if found else ()
-        containers.append(ContainerKeys(slot.name, slot.kind == "initContainers", found, perhaps))
-    asks = room < MAX_WORDS
-    labels = _read_keys(pod.metadata.labels, policy.labels, room)
-    annotations = _read_keys(pod.metadata.annotations, policy.annotations, room - len(labels))
-    selector = _read_keys(pod.spec.node_selector, policy.node_selector, room - len(labels) - len(annotations))
+        resources, unknown = _resource_keys(slot, policy, unknown_left, keys_left)
+        unknown_left -= len(unknown)
+        keys_left -= len(resources)
+        for name in unknown:
+            findings.extend(_unknown(name, slot, policy))
+        perhaps: tuple[str, ...] = ()
+        if unknown and resources:
+            perhaps = tuple(name for name in unknown if any(names.fullmatch(name) for names in policy.perhaps))
+        containers.append(ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps))
+    asks = keys_left < MAX_KEYS
+    labels = _read_keys(pod.metadata.labels, policy.labels, keys_left)
+    annotations = _read_keys(pod.metadata.annotations, policy.annotations, keys_left - len(labels))
+    selector = _read_keys(pod.spec.node_selector, policy.node_selector, keys_left - len(labels) - len(annotations))
     if asks or annotations:
         _check_names(all_slots)
-    for place, there in (("label", pod.metadata.labels), ("annotation", pod.metadata.annotations)):
-        if there and not policy.request_keys.isdisjoint(there):
-            findings.extend(_misplaced(place, there, policy))
-    words = PodKeys(tuple(containers), labels, annotations, selector)
+    for place, texts in (("label", pod.metadata.labels), ("annotation", pod.metadata.annotations)):
+        if texts and not policy.request_keys.isdisjoint(texts):
+            findings.extend(_misplaced(place, texts, policy))
+    keys = PodKeys(tuple(containers), labels, annotations, selector)
     refusal = next((finding for finding in findings if finding.reason.value.kind is ReasonKind.DENIAL), None)
-    told = tuple(finding for finding in findings if finding is not refusal)
-    return Survey(words, all_slots, asks or bool(annotations), told, refusal)
+    warnings = tuple(finding for finding in findings if finding is not refusal)
+    return Survey(keys, all_slots, asks or bool(annotations), warnings, refusal)
 
 
-def _resource_words(
-    slot: Slot, policy: Policy, most: int, room: int
+def _resource_keys(
+    slot: Slot, policy: Policy, unknown_left: int, keys_left: int
 ) -> tuple[tuple[tuple[str, str | None, str | None], ...], list[str]]:
-    """The resources of a container that are keys, and at most `most` names that could be meant to be.
+    """The resources of a container that are keys, and at most `unknown_left` unknown names that may be misspelled ones.
 
-    Sorted, as the API server sends them and a manifest does not: what is told is the same for both.
+    Sorted, as the API server sends them and a manifest does not: the findings are the same for both.
     """
     resources = slot.container.resources
     if resources is None:
         return (), []
     limits, requests = resources.limits or {}, resources.requests or {}
     exact, owners = policy.resources.exact, policy.resources.owners
-    found: list[tuple[str, str | None, str | None]] = []
-    strange: list[str] = []
+    keys: list[tuple[str, str | None, str | None]] = []
+    unknown: list[str] = []
     for key in limits if limits.keys() >= requests.keys() else {**limits, **requests}:
         if "/" not in key:
             continue
         if key in exact or owners(key):
-            _check_word(key, "", room - len(found))
-            found.append((key, _text(limits.get(key)), _text(requests.get(key))))
-        elif len(strange) < most:
-            strange.append(key)
-    return tuple(sorted(found)), sorted(strange)
+            _check_length(key, "", keys_left - len(keys))
+            keys.append((key, _text(limits.get(key)), _text(requests.get(key))))
+        elif len(unknown) < unknown_left:
+            unknown.append(key)
+    return tuple(sorted(keys)), sorted(unknown)
 
 
 def _text(quantity: QuantityText | None) -> str | None:
     return None if quantity is None else canonical(quantity if isinstance(quantity, str) else repr(quantity))
 
 
-def _read_keys(there: Mapping[str, str] | None, names: Names, room: int) -> tuple[tuple[str, str], ...]:
-    if not there or (not names.patterns and names.exact.keys().isdisjoint(there)):
+def _read_keys(texts: Mapping[str, str] | None, names: Names, keys_left: int) -> tuple[tuple[str, str], ...]:
+    """The labels, annotations or node selector keys that any vendor reads."""
+    if not texts or (not names.patterns and names.exact.keys().isdisjoint(texts)):
         return ()
-    found: list[tuple[str, str]] = []
-    for key in names.possible(there):
+    keys: list[tuple[str, str]] = []
+    for key in names.possible(texts):
         if names.owners(key):
-            _check_word(key, there[key], room - len(found))
-            found.append((key, there[key]))
-    return tuple(sorted(found))
+            _check_length(key, texts[key], keys_left - len(keys))
+            keys.append((key, texts[key]))
+    return tuple(sorted(keys))
 
 
-def _check_word(key: str, value: str, room: int) -> None:
-    """Deny more or longer keys than any pod needs: later steps work on all of them."""
-    if room <= 0:
-        raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_WORDS} GPU keys: remove those that it does not need")
+def _check_length(key: str, value: str, keys_left: int) -> None:
+    """Deny more or longer keys than any pod needs: later steps process all of them."""
+    if keys_left <= 0:
+        raise deny(Reason.TOO_MANY, f"the pod has more than {MAX_KEYS} GPU keys: remove those that it does not need")
     if len(key) > MAX_KEY or len(value) > MAX_VALUE:
         what, text, most = ("name", key, MAX_KEY) if len(key) > MAX_KEY else ("value", value, MAX_VALUE)
         message = f"the {what} {text[:40]!r}… of a GPU key has {len(text)} characters: write at most {most}"
@@ -181,10 +184,11 @@ def _check_names(all_slots: tuple[Slot, ...]) -> None:
 
 
 def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
-    disputed = policy.inactive.get(key)
+    """Report an unknown resource name that is nearly a key, misplaced, or a key of an inactive vendor."""
+    inactive = policy.inactive.get(key)
     field_name = f"limits[{key}]"
-    if disputed is not None:
-        owner, name = disputed
+    if inactive is not None:
+        owner, name = inactive
         message = (
             f"{key} is a key of {owner.vendor}, which is inactive here: set `owners: {{{name}: {owner.vendor}}}`, "
             "or write the keys of the active vendor"
@@ -207,18 +211,18 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
     yield Finding(Reason.UNKNOWN_WORD, message, slot.name, field_name)
 
 
-def _misplaced(place: str, there: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
-    """Keys in a label or annotation where their vendor does not read them."""
-    here, elsewhere = policy.labels, policy.annotations
+def _misplaced(place: str, texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
+    """Report keys in a label or annotation where their vendor does not read them."""
+    names, others = policy.labels, policy.annotations
     other = "annotation"
     if place == "annotation":
-        here, elsewhere, other = policy.annotations, policy.labels, "label"
-    for key in sorted(key for key in policy.request_keys if key in there):
-        if key in here.exact:
+        names, others, other = policy.annotations, policy.labels, "label"
+    for key in sorted(key for key in policy.request_keys if key in texts):
+        if key in names.exact:
             continue
         if key in policy.resources.exact:
             right = "under `resources.limits` of the container"
-        elif key in elsewhere.exact:
+        elif key in others.exact:
             right = f"as {_an(other)} of the pod"
         elif key in policy.node_selector.exact:
             right = "in the nodeSelector of the pod"

@@ -1,18 +1,20 @@
-"""Every step of one decision, for explanations: what `decide` does, with the results between, and on past a denial.
+"""Every step of one decision, for explanations: the steps of `decide`, with their results, also beyond a denial.
 
 Pure like `decide`, and never part of a review.
 """
 
 from typing import NamedTuple
 
-from webhook.admission.collect import ContainerRequest, collect
+from webhook.admission.collect import collect
+from webhook.admission.container_request import ContainerRequest
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision, untouched
 from webhook.admission.eligibility import skip_reason
 from webhook.admission.engine import Steps, in_mode, take_steps
 from webhook.admission.left_alone import Left
 from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults, overrides_of, target_of
-from webhook.admission.settle import Settled, settle
+from webhook.admission.settle import settle
+from webhook.admission.settled import Settled
 from webhook.finding import Denied
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.reading import read
@@ -27,7 +29,7 @@ class ContainerTrace(NamedTuple):
         requested: the container and its keys.
         settled: what it gets; None if it is denied or left unchanged.
         left: why it is left unchanged; None if it is not.
-        reading: what its keys mean; None if they mean nothing, or it is left unchanged.
+        reading: the meaning of its keys; None if they have none, or it is left unchanged.
     """
 
     requested: ContainerRequest
@@ -79,8 +81,8 @@ def trace(pod: Pod, context: Context, policy: Policy) -> Trace:
 def _containers(steps: Steps, overrides: Overrides, policy: Policy) -> tuple[ContainerTrace, ...] | None:
     resolution = steps.resolution
     if resolution is not None:
-        settled = [ContainerTrace(one.requested, settled=one, reading=one.reading) for one in resolution.settled]
-        left = [ContainerTrace(one.requested, left=one) for one in resolution.left]
+        settled = [ContainerTrace(each.requested, settled=each, reading=each.reading) for each in resolution.settled]
+        left = [ContainerTrace(each.requested, left=each) for each in resolution.left]
         return tuple(sorted((*settled, *left), key=lambda container: container.requested.position))
     try:
         return tuple(_alone(requested, overrides, policy) for requested in collect(steps.survey.keys, policy))
@@ -89,7 +91,7 @@ def _containers(steps: Steps, overrides: Overrides, policy: Policy) -> tuple[Con
 
 
 def _alone(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> ContainerTrace:
-    """What becomes of one container of a denied pod, regardless of the others."""
+    """The result for one container of a denied pod, regardless of the others."""
     try:
         settled = settle(requested, overrides, policy)
     except Denied:
@@ -100,7 +102,7 @@ def _alone(requested: ContainerRequest, overrides: Overrides, policy: Policy) ->
 
 
 def _reading(requested: ContainerRequest, overrides: Overrides, policy: Policy) -> Reading | None:
-    """What the keys mean, where they mean something that the target cannot express."""
+    """The meaning of keys that the target cannot express; None if they have none."""
     vendor = requested.vendor
     try:
         target, _ = target_of(vendor, overrides, policy)

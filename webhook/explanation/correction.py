@@ -1,7 +1,7 @@
-"""What to write instead of a pod that is refused: candidates that follow from the reason, each tried before it is shown.
+"""What to write instead of a denied pod: candidates that follow from the reason, each tried before it is shown.
 
-Nothing is guessed: a candidate asks for no less than the pod does, keeps its container's other words, and counts only where
-the corrected pod is not refused any more.
+Nothing is guessed: a candidate requests no less than the pod does, keeps the other keys of its container, and counts only if
+the corrected pod is not denied.
 """
 
 import difflib
@@ -22,10 +22,10 @@ from webhook.pod import Container, Pod, QuantityText, View, decode_env
 from webhook.reasons import Reason
 
 MAX_TRIES: Final = 64
-"""Pods that are tried for one correction."""
+"""The most pods that are tried for one correction."""
 
 MAX_STEPS: Final = 3
-"""Refusals that are corrected one after the other."""
+"""The most denials that are corrected one after the other."""
 
 _NUMBERS: Final = {
     Reason.NOT_WHOLE,
@@ -35,27 +35,27 @@ _NUMBERS: Final = {
     Reason.REFUSED_BY_VENDOR,
     Reason.ZERO_DEVICES,
 }
-"""Refusals that another number may help."""
+"""Denials that another number may prevent."""
 
 
 _View = TypeVar("_View", bound=View)
 
 
 def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> Correction | None:
-    """The least that has to change for the pod not to be refused, if that is known.
+    """Return the least change with which the pod is not denied, if it is known.
 
     Args:
-        pod: that is refused.
+        pod: the denied pod.
         context: as for `decide`.
         policy: as for `decide`.
-        denial: why it is refused.
+        denial: why it is denied.
     """
     tries = 0
     waiting = [(pod, denial)]
     for _ in range(MAX_STEPS):
-        next_ones: list[tuple[Pod, Finding]] = []
-        for refused, why in waiting:
-            for candidate in _candidates(refused, policy, why):
+        denied_again: list[tuple[Pod, Finding]] = []
+        for denied, why in waiting:
+            for candidate in _candidates(denied, policy, why):
                 tries += 1
                 if tries > MAX_TRIES:
                     return None
@@ -63,13 +63,13 @@ def correction(pod: Pod, context: Context, policy: Policy, denial: Finding) -> C
                 if decision.denial is None and decision.status_json:
                     return _difference(pod, candidate, policy)
                 if decision.denial is not None and decision.denial != why:
-                    next_ones.append((candidate, decision.denial))
-        waiting = next_ones
+                    denied_again.append((candidate, decision.denial))
+        waiting = denied_again
     return None
 
 
 def _candidates(pod: Pod, policy: Policy, denial: Finding) -> Iterator[Pod]:
-    """Pods that answer the refusal, the likeliest first."""
+    """Yield pods in which the reason of the denial is gone, the likeliest first."""
     reason = denial.reason
     spec = pod.spec
     if reason is Reason.NODE_NAME and spec.node_name:
@@ -89,14 +89,14 @@ def _candidates(pod: Pod, policy: Policy, denial: Finding) -> Iterator[Pod]:
 
 
 def _containers(pod: Pod, slot: Slot, policy: Policy, denial: Finding) -> Iterator[Container]:
-    """The refused container, corrected in the ways that its reason suggests."""
+    """Yield the denied container, corrected as the reason suggests."""
     container, reason, field = slot.container, denial.reason, denial.field or ""
     inside = field.partition("[")[2].removesuffix("]")
     if reason is Reason.PRIVILEGED:
         yield _replace(container, security_context=None)
     elif reason in {Reason.GUARDED, Reason.COLLISION} and field.startswith("env["):
-        kept = [entry for entry in msgspec.json.decode(container.env) if entry.get("name") != inside]
-        yield _replace(container, env=msgspec.Raw(msgspec.json.encode(kept)))
+        others = [entry for entry in msgspec.json.decode(container.env) if entry.get("name") != inside]
+        yield _replace(container, env=msgspec.Raw(msgspec.json.encode(others)))
     elif reason is Reason.NEAR_MISS and (near := policy.near.look(inside)) is not None:
         if not near.choices:
             yield renamed(container, inside, near.meant)
@@ -112,9 +112,9 @@ def _containers(pod: Pod, slot: Slot, policy: Policy, denial: Finding) -> Iterat
 
 
 def _with_container(pod: Pod, slot: Slot, container: Container) -> Pod:
-    there = pod.spec.containers if slot.kind == "containers" else pod.spec.init_containers or []
-    changed = [container if index == slot.position else one for index, one in enumerate(there)]
-    return _with_spec(pod, **{"containers" if slot.kind == "containers" else "init_containers": changed})
+    containers = list(pod.spec.containers if slot.kind == "containers" else pod.spec.init_containers or [])
+    containers[slot.position] = container
+    return _with_spec(pod, **{"containers" if slot.kind == "containers" else "init_containers": containers})
 
 
 def _with_spec(pod: Pod, **members: Any) -> Pod:
@@ -126,7 +126,7 @@ def _replace(view: _View, **members: Any) -> _View:
 
 
 def _difference(before: Pod, after: Pod, policy: Policy) -> Correction:
-    """What is different, as a part of a manifest."""
+    """The differences between two pods, as a part of a manifest."""
     manifest: dict[str, Any] = {}
     without: list[str] = []
     annotations = after.metadata.annotations or {}
@@ -152,18 +152,18 @@ def _container_difference(before: Slot, after: Slot, policy: Policy, without: li
     old, new = before.container, after.container
     if old.security_context != new.security_context:
         without.append(f"securityContext.privileged of container {old.name}")
-    kept = [entry.name for entry in decode_env(new.env)]
+    names = [entry.name for entry in decode_env(new.env)]
     without.extend(
-        f"env {entry.name} of container {old.name}" for entry in decode_env(old.env) if entry.name not in kept
+        f"env {entry.name} of container {old.name}" for entry in decode_env(old.env) if entry.name not in names
     )
     if old.resources == new.resources or new.resources is None:
         return {}
     shown: dict[str, dict[str, QuantityText]] = {}
     for side in ("limits", "requests"):
-        was = getattr(old.resources, side) or {}
-        now = getattr(new.resources, side) or {}
-        keys = {key: value for key, value in now.items() if policy.resources.owners(key)}
+        resources_before = getattr(old.resources, side) or {}
+        resources = getattr(new.resources, side) or {}
+        keys = {key: value for key, value in resources.items() if policy.resources.owners(key)}
         if keys:
             shown[side] = keys
-        without.extend(f"{key} of container {old.name}" for key in was if key not in now)
+        without.extend(f"{key} of container {old.name}" for key in resources_before if key not in resources)
     return {"resources": shown} if shown else {}

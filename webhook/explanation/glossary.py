@@ -1,4 +1,4 @@
-"""Whose key a name is in a policy and what it means there, for people."""
+"""A name explained: the vendors of a policy whose key it is, and what it means to them."""
 
 import re
 from collections.abc import Iterator
@@ -18,25 +18,25 @@ from webhook.quantity import number_text
 from webhook.request import Dimension, Memory
 
 Mark: TypeAlias = Literal["hint", "owned", "known"]
-"""What a name that is no key is to a vendor; see the keys of that name in a mapping."""
+"""How a vendor uses a name that is no key; see the fields of these names in a mapping."""
 
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What one vendor takes a name for.
+    """The meaning of a name to one vendor.
 
     Attributes:
         vendor, family, about: the vendor.
-        in_force: its keys are read here; else it is inactive.
-        place: where the name has to stand.
+        in_force: whether its keys are read; otherwise it is inactive.
+        place: where the name has to be.
         key_name: the mapping's name of the key.
         keys: all its spellings; the first is written.
-        container: the container that this key is meant for, where the key names one.
+        container: the container that the name contains, or None.
         kinds: the dimensions, or ``other``, ``text``, ``container``.
         unit: what 1 is worth, in keys.
-        per: ``card`` or ``total``; None where neither makes sense.
+        per: ``device`` or ``total``; None if neither makes sense.
         legal: the numbers that are taken, in keys.
-        missing: what it means that the key is not there.
+        missing: the meaning of its absence.
         rules: the forms of the vendor, in the order in which they are tried.
         traps: what is easily misunderstood.
     """
@@ -60,15 +60,15 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """All there is to say about a name.
+    """Everything that is known about a name.
 
     Attributes:
-        name: as it was asked for.
-        owner: the vendor whose key it is here as a resource, None where that is nobody's.
-        choice: the setting that would put another vendor in force, where several have the key.
-        uses: as a key, those in force first.
-        marks: (vendor, what it is to that vendor) where it is no key.
-        near: known names that resemble it, where nobody knows it.
+        name: the name that is looked up.
+        owner: the vendor whose key it is as a resource; None if it belongs to no vendor.
+        choice: the setting that would make another vendor active, if several have the key.
+        uses: its meanings as a key, those of active vendors first.
+        marks: (vendor, its use), if it is no key.
+        near: known names that resemble it, if it is unknown.
         device_class: the DeviceClass whose own name as a resource it is.
     """
 
@@ -87,7 +87,7 @@ class Entry:
 
 
 def look_up(policy: Policy, name: str) -> Entry:
-    """What the vendors of a policy take a name for: a key, or the spelling of one with its variables (``a/{chip}.vMem``)."""
+    """Look up a name in a policy: a key, or the spelling of one with its variables (``a/{chip}.vMem``)."""
     if name.startswith(DEVICE_CLASS):
         return Entry(name, None, None, device_class=name.removeprefix(DEVICE_CLASS))
     vendors = sorted(policy.vendors.values(), key=lambda vendor: vendor.inactive)
@@ -105,105 +105,101 @@ def look_up(policy: Policy, name: str) -> Entry:
 def _uses(vendor: Vendor, name: str) -> Iterator[Use]:
     for place in PLACES:
         owners = index([vendor], place).owners(name) or _templates(vendor, place, name)
-        for owner in {one.key_name: one for one in owners}.values():
+        for owner in {owner.key_name: owner for owner in owners}.values():
             yield _use(vendor, vendor.keys[owner.key_name], owner)
 
 
 def _templates(vendor: Vendor, place: KeyPlace, name: str) -> tuple[Owner, ...]:
     return tuple(
-        Owner(vendor.name, word.name)
-        for word in vendor.keys.values()
-        if word.place == place and any(template.text == name for template in (*word.spellings, word.twin) if template)
+        Owner(vendor.name, key.name)
+        for key in vendor.keys.values()
+        if key.place == place and any(template.text == name for template in (*key.spellings, key.twin) if template)
     )
 
 
-def _use(vendor: Vendor, word: Key, owner: Owner) -> Use:
-    sizes = {"memory", "cores"} & set(word.dimensions)
+def _use(vendor: Vendor, key: Key, owner: Owner) -> Use:
+    sizes = {"memory", "cores"} & set(key.dimensions)
     return Use(
         vendor=vendor.name,
         family=vendor.family,
         about=vendor.document.about,
         in_force=not vendor.inactive,
-        place=word.place,
-        key_name=word.name,
-        keys=tuple(template.text for template in (*word.spellings, word.twin) if template is not None),
+        place=key.place,
+        key_name=key.name,
+        keys=tuple(template.text for template in (*key.spellings, key.twin) if template is not None),
         container=owner.container,
-        kinds=word.dimensions or (word.kind,),
-        unit=_unit(vendor, word, owner),
-        per=None if not sizes else "total" if word.total else "device",
-        legal=_legal(word),
-        missing=tuple(_missing(vendor, word)),
+        kinds=key.dimensions or (key.kind,),
+        unit=_unit(vendor, key, owner),
+        per=None if not sizes else "total" if key.total else "device",
+        legal=_legal(key),
+        missing=tuple(_missing(vendor, key)),
         rules=tuple(_rules(vendor)),
-        traps=tuple(_traps(vendor, word)),
+        traps=tuple(_traps(vendor, key)),
     )
 
 
-def _unit(vendor: Vendor, word: Key, owner: Owner) -> str:
-    """What 1 is worth, with what the name itself says, or what the cluster says of every device."""
+def _unit(vendor: Vendor, key: Key, owner: Owner) -> str:
+    """The meaning of 1, with the size in the name itself, or the configured size of every device."""
     chosen = dict(owner.binding)
     for variable in vendor.variables.values():
         value = next(iter(variable.write), None) if variable.everywhere else chosen.get(variable.name)
         row = variable.rows.get(value) if value is not None else None
-        if row is not None and (row.memory or row.cores or "devices" in word.dimensions):
+        if row is not None and (row.memory or row.cores or "devices" in key.dimensions):
             sizes: tuple[tuple[Dimension, Memory | None], ...] = (("memory", row.memory), ("cores", row.cores))
             held = [f"{dimension} {amount_in_words(size, dimension)}" for dimension, size in sizes if size is not None]
-            told = f": {', '.join(held)}" if held else ""
-            return f"{unit_text(vendor, word)} called {value}{told}"
-    why = unset(vendor) if "devices" in word.dimensions else None
-    one = unit_text(vendor, word)
-    return one if why is None else f"{one}; what it holds has to be configured: {why}"
+            listed = f": {', '.join(held)}" if held else ""
+            return f"{unit_text(vendor, key)} called {value}{listed}"
+    why = unset(vendor) if "devices" in key.dimensions else None
+    unit = unit_text(vendor, key)
+    return unit if why is None else f"{unit}; what it holds has to be configured: {why}"
 
 
-def _legal(word: Key) -> str:
-    if word.kind in {"text", "container"}:
+def _legal(key: Key) -> str:
+    if key.kind in {"text", "container"}:
         return "text"
-    said = (
-        str(word.values)
-        if word.values is not None
-        else "numbers from 0"
-        if word.written == "decimal"
-        else "whole numbers"
+    text = (
+        str(key.values) if key.values is not None else "numbers from 0" if key.written == "decimal" else "whole numbers"
     )
-    if word.written == "quantity":
-        said = "a quantity such as 4Gi"
-    if word.listed:
-        said = f"{said}, one for each container by position"
-    return f"{said}; written in multiples of {number_text(word.step)}" if word.step != 1 else said
+    if key.written == "quantity":
+        text = "a quantity such as 4Gi"
+    if key.listed:
+        text = f"{text}, one for each container by position"
+    return f"{text}; written in multiples of {number_text(key.step)}" if key.step != 1 else text
 
 
-def _missing(vendor: Vendor, word: Key) -> Iterator[str]:
-    """What it means for each dimension that the key says that it is not there."""
-    for dimension in word.dimensions:
-        if dimension == "devices" and vendor.counts_parts(word):
+def _missing(vendor: Vendor, key: Key) -> Iterator[str]:
+    """Yield the meaning of an absent key, for each of its dimensions."""
+    for dimension in key.dimensions:
+        if dimension == "devices" and vendor.counts_parts(key):
             continue
-        others = [vendor.keys[name].spellings[0].text for name in vendor.by_dimension[dimension] if name != word.name]
+        others = [vendor.keys[name].spellings[0].text for name in vendor.by_dimension[dimension] if name != key.name]
         are = "is" if len(others) == 1 else "are"
         beside = f", if {' and '.join(others)} {are} missing too" if others else ""
         default = vendor.defaults.get(dimension)
         meanings = (
             [f"{amount_in_words(default.value, dimension)}, filled in by the mapping's default"]
             if default is not None
-            else list(_meanings(vendor, word, dimension)) or ["it has to be said"]
+            else list(_meanings(vendor, key, dimension)) or ["it has to be said"]
         )
         yield from (f"{dimension}: {meaning}{beside}" for meaning in meanings)
 
 
-def _meanings(vendor: Vendor, word: Key, dimension: Dimension) -> Iterator[str]:
-    """What the forms that can hold without the key take the dimension for, each meaning once."""
-    found: dict[str, list[str]] = {}
+def _meanings(vendor: Vendor, key: Key, dimension: Dimension) -> Iterator[str]:
+    """Yield the meanings of a dimension in the forms that apply without the key, each once."""
+    meanings: dict[str, list[str]] = {}
     for form in vendor.forms:
-        about = [condition for condition in form.when if word.name in condition.keys]
-        if any(not condition.absent for condition in about):
+        conditions = [condition for condition in form.when if key.name in condition.keys]
+        if any(not condition.absent for condition in conditions):
             continue
-        decides = len(about) == len(form.when)
+        decides = len(conditions) == len(form.when)
         if form.reads:
-            found.setdefault(_in_form(form, dimension), []).append(form.name)
+            meanings.setdefault(_in_form(form, dimension), []).append(form.name)
         elif decides:
-            found.setdefault(_verdict(vendor, form), [])
+            meanings.setdefault(_verdict(vendor, form), [])
         if decides:
             break
-    for meaning, forms in found.items():
-        yield f"{meaning} ({' and '.join(forms)})" if forms and len(found) > 1 else meaning
+    for meaning, forms in meanings.items():
+        yield f"{meaning} ({' and '.join(forms)})" if forms and len(meanings) > 1 else meaning
 
 
 def _in_form(form: Form, dimension: Dimension) -> str:
@@ -213,7 +209,7 @@ def _in_form(form: Form, dimension: Dimension) -> str:
 
 
 def _rules(vendor: Vendor) -> Iterator[str]:
-    """The forms in the order in which they are tried; nothing where one takes every combination."""
+    """Yield the forms in the order in which they are tried; none if one accepts every combination."""
     if len(vendor.forms) == 1 and not vendor.forms[0].when:
         return
     for form in vendor.forms:
@@ -231,51 +227,51 @@ def _condition(vendor: Vendor, condition: Condition) -> str:
 
 
 def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
-    """What a form says that makes no request."""
+    """The text of a form that makes no request."""
     does = "refused" if form.deny is not None else "left as it stands"
     shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
-    shown |= {word.name: word.spellings[0].text for word in vendor.keys.values()}
+    shown |= {key.name: key.spellings[0].text for key in vendor.keys.values()}
     sentence = PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or form.leave or "")
     return f"{does} {where}: {sentence}" if where else f"{does}: {sentence}"
 
 
-def _traps(vendor: Vendor, word: Key) -> Iterator[str]:
-    note = vendor.document.keys[word.name].note
+def _traps(vendor: Vendor, key: Key) -> Iterator[str]:
+    note = vendor.document.keys[key.name].note
     if note is not None:
         yield " ".join(note.split())
-    if word.retired is not None:
-        yield f"Retired: {' '.join(word.retired.split())}"
-    if word.total:
-        does = "what does not divide is rounded down" if word.rounding == "down" else "has to divide by their number"
+    if key.retired is not None:
+        yield f"Retired: {' '.join(key.retired.split())}"
+    if key.total:
+        does = "what does not divide is rounded down" if key.rounding == "down" else "has to divide by their number"
         yield f"It counts over all devices together, and {does}."
-    for dimension in word.dimensions:
-        yield from _not_counting(vendor, word, dimension)
-    if word.place != "resource" and "devices" in word.dimensions:
-        yield f"By itself the {word.place} asks for nothing."
-    if word.per_container:
+    for dimension in key.dimensions:
+        yield from _not_counting(vendor, key, dimension)
+    if key.place != "resource" and "devices" in key.dimensions:
+        yield f"By itself the {key.place} asks for nothing."
+    if key.per_container:
         yield "The key names the container that it is meant for."
     for form in vendor.forms:
-        if form.keys[word.name].total != word.total:
-            yield f"In the form {form.name!r} it counts {'over all devices together' if not word.total else 'per device'}."
+        if form.keys[key.name].total != key.total:
+            yield f"In the form {form.name!r} it counts {'over all devices together' if not key.total else 'per device'}."
 
 
-def _not_counting(vendor: Vendor, word: Key, dimension: Dimension) -> Iterator[str]:
-    """Where the key has no effect for a dimension; one that counts parts of a device says no number of devices anywhere."""
-    if dimension == "devices" and vendor.counts_parts(word):
+def _not_counting(vendor: Vendor, key: Key, dimension: Dimension) -> Iterator[str]:
+    """Yield where the key has no effect on a dimension; a key for parts of a device never counts devices."""
+    if dimension == "devices" and vendor.counts_parts(key):
         return
     first, *_ = vendor.by_dimension[dimension]
-    if first != word.name:
+    if first != key.name:
         yield f"Beside {vendor.keys[first].spellings[0].text} it has no effect: that one counts."
-    used = [form for form in vendor.forms if form.literal(dimension) and not _decides(form, word)]
+    used = [form for form in vendor.forms if form.literal(dimension) and not _decides(form, key)]
     if used and len(used) < len(vendor.forms):
         names = " and ".join(repr(form.name) for form in used)
         yield f"In the form {names} it is ignored: {dimension} is what the form says."
 
 
-def _decides(form: Form, word: Key) -> bool:
-    """Whether the key leads to the form, so that it is not ignored there."""
-    derives = isinstance(form.devices, Derived) and form.devices.key == word.name
-    return derives or any(word.name in condition.keys for condition in form.when)
+def _decides(form: Form, key: Key) -> bool:
+    """Whether the key selects the form, so that it is not ignored there."""
+    derives = isinstance(form.devices, Derived) and form.devices.key == key.name
+    return derives or any(key.name in condition.keys for condition in form.when)
 
 
 def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
@@ -288,4 +284,4 @@ def _marks(vendor: Vendor, name: str) -> Iterator[Mark]:
 
 
 def _known(vendor: Vendor, name: str) -> bool:
-    return any(re.fullmatch(glob_pattern(one), name, re.DOTALL) for one in vendor.document.known)
+    return any(re.fullmatch(glob_pattern(pattern), name, re.DOTALL) for pattern in vendor.document.known)

@@ -1,10 +1,10 @@
-"""The keys of one container, told for people: what they mean and who says so, what is written, what was rounded."""
+"""The keys of one container, explained: what they mean and why, what is written, what was rounded."""
 
 from collections.abc import Iterator
 
 from webhook import labels
-from webhook.admission.collect import ContainerRequest
-from webhook.admission.settle import Settled
+from webhook.admission.container_request import ContainerRequest
+from webhook.admission.settled import Settled
 from webhook.explanation.model import (
     Amount,
     From,
@@ -22,85 +22,87 @@ from webhook.quantity import QuantityError, parse_quantity
 from webhook.request import DIMENSIONS, FREE, Dimension, Request, amount_text
 
 
-def word_shown(vendor: Vendor, word: Key, said: KeyValue) -> ShownKey:
-    """A key as it stands in the pod."""
-    return ShownKey(said.key, said.text, word.place, worth(vendor, word, said.number))
+def shown_key(vendor: Vendor, key: Key, entry: KeyValue) -> ShownKey:
+    """Return a key as it is in the pod."""
+    return ShownKey(entry.key, entry.text, key.place, worth(vendor, key, entry.number))
 
 
 def share_of(request: Request) -> Share:
-    """A request as the status has it."""
+    """Return a request as the status shows it."""
     return Share(request.devices, amount_text(request.memory), amount_text(request.cores), request.whole)
 
 
-def meaning(one: ContainerRequest, reading: Reading) -> Iterator[Amount]:
-    """What the keys of a container mean, dimension by dimension, and who says so."""
+def meaning(container: ContainerRequest, reading: Reading) -> Iterator[Amount]:
+    """Yield what the keys of a container mean, dimension by dimension, and why."""
     for dimension in DIMENSIONS:
         value = getattr(reading.request, dimension)
         amount = str(value) if dimension == "devices" else amount_text(value)
-        yield Amount(dimension, amount, *_origin(one, reading, dimension))
+        yield Amount(dimension, amount, *_origin(container, reading, dimension))
 
 
-def _origin(one: ContainerRequest, reading: Reading, dimension: Dimension) -> tuple[From, str]:
-    form, vendor = reading.form, one.vendor
+def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension) -> tuple[From, str]:
+    form, vendor = reading.form, container.vendor
     filled = reading.filled.get(dimension)
     if filled is not None and filled.origin == "namespace":
         return "namespace", f"filled in: the namespace's annotation {labels.DEFAULT_PREFIX}{dimension}"
     if filled is not None:
         return "mapping", f"filled in: the default of the mapping {vendor.name}"
-    said = _counted(one, form, dimension)
-    if said is not None:
-        return "pod", f"{said}"
+    entry = _specifying(container, form, dimension)
+    if entry is not None:
+        return "pod", f"{entry}"
     if form.literal(dimension):
         return "form", f"{vendor.name} takes these keys for {form.name!r}"
-    if any(one.vendor.variables[name].rows for it in one.key_values.values() for name, _ in it.binding):
+    if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
         return "name", "so says the name"
     if dimension == "cores" and form.absent.cores is FREE and reading.request.whole:
         return "absent", "where all memory is taken nobody else fits"
     return "absent", f"not specified: the meaning for {vendor.name}"
 
 
-def _counted(one: ContainerRequest, form: Form, dimension: Dimension) -> KeyValue | None:
-    """The key that says a dimension, if one does."""
+def _specifying(container: ContainerRequest, form: Form, dimension: Dimension) -> KeyValue | None:
+    """The key that specifies a dimension, or None."""
+    key_values = container.key_values
     if dimension == "devices" and isinstance(form.devices, Derived):
-        return one.key_values.get(form.devices.key)
+        return key_values.get(form.devices.key)
     if form.literal(dimension):
         return None
-    return next((one.key_values[name] for name in one.vendor.by_dimension[dimension] if name in one.key_values), None)
+    return next((key_values[name] for name in container.vendor.by_dimension[dimension] if name in key_values), None)
 
 
 def written(settled: Settled) -> Iterator[WrittenKey]:
-    """The keys that are written, in the order of the status."""
+    """Yield the keys that are written, in the order of the status."""
     vendor, form = settled.target, next(form for form in settled.target.forms if form.name == settled.form)
     names = index([vendor], "resource")
-    for key, number in settled.resources.items():
+    for name, number in settled.resources.items():
         if number is not None:
-            word = form.keys[names.owners(key)[0].key_name]
+            key = form.keys[names.owners(name)[0].key_name]
             yield WrittenKey(
-                key, format_value(number), "resource", worth(vendor, word, number), _why(settled, key, word)
+                name, format_value(number), "resource", worth(vendor, key, number), _why(settled, name, key)
             )
-    for word, key, text in settled.keys:
-        shown = form.keys[word.name]
-        yield WrittenKey(key, text, word.place, _text_worth(vendor, shown, text), _why(settled, key, word))
+    for key, name, text in settled.keys:
+        yield WrittenKey(
+            name, text, key.place, _text_worth(vendor, form.keys[key.name], text), _why(settled, name, key)
+        )
 
 
-def _why(settled: Settled, key: str, word: Key) -> str:
+def _why(settled: Settled, name: str, key: Key) -> str:
     if settled.translated:
-        filled = [dimension for dimension in word.dimensions if dimension in settled.filled]
-        return "filled in" if filled and len(filled) == len(word.dimensions) else "translated"
-    if word.name in settled.reading.corrections:
+        filled = [dimension for dimension in key.dimensions if dimension in settled.filled]
+        return "filled in" if filled and len(filled) == len(key.dimensions) else "translated"
+    if key.name in settled.reading.corrections:
         return "rounded up"
-    return "stood in requests only" if key in settled.requested.promoted else "filled in"
+    return "stood in requests only" if name in settled.requested.promoted else "filled in"
 
 
-def _text_worth(vendor: Vendor, word: Key, text: str) -> str:
+def _text_worth(vendor: Vendor, key: Key, text: str) -> str:
     try:
-        return worth(vendor, word, parse_quantity(text) if word.kind == "amount" else 0)
+        return worth(vendor, key, parse_quantity(text) if key.kind == "amount" else 0)
     except QuantityError:
         return ""
 
 
 def rounded(settled: Settled) -> tuple[Rounding, ...]:
-    """The numbers that became others, in the order in which the decision made them so."""
+    """Return the numbers that the decision changed, in its order."""
     return tuple(
         Rounding(step.what, step.before, step.after, step.by, finding.reason.code)
         for finding in settled.findings

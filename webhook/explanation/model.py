@@ -1,6 +1,6 @@
-"""What became of a pod and why, as plain values for people: the text and the JSON of ``explain`` are made of these.
+"""The explanation of a decision, as plain values: the text and the JSON of ``explain`` are made of them.
 
-Amounts are spelled as in the status (`webhook.request.amount_text`): ``4096Mi``, ``50%``, ``unlimited``.
+Amounts are written as in the status (`webhook.request.amount_text`): ``4096Mi``, ``50%``, ``unlimited``.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from webhook.mapping.model.vendor import KeyPlace
 from webhook.request import Dimension
 
 From: TypeAlias = Literal["pod", "namespace", "mapping", "form", "name", "absent"]
-"""Where an amount comes from: said by the pod; filled in for the namespace or by the mapping; said by the form that the keys
-take, or by the name of a key; or what it means that nobody says it."""
+"""Where an amount comes from: specified by the pod; filled in by a default of the namespace or the mapping; specified by the
+form of the keys, or by the name of a key; or the meaning of an absent key."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class Share:
     """A request; amounts are for each device.
 
     Attributes:
-        whole: whole, exclusive devices.
+        whole: whether it is for whole, exclusive devices.
     """
 
     devices: int | None
@@ -31,10 +31,10 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class ShownKey:
-    """A key with its value, and what that says.
+    """A key with its value, and the meaning of the value.
 
     Attributes:
-        place: where it stands; a resource in limits and requests.
+        place: where it is; a resource is in limits and requests.
         meaning: what the value means, as text.
     """
 
@@ -49,7 +49,7 @@ class WrittenKey:
     """A key that is written, as in `ShownKey`.
 
     Attributes:
-        why: what made it necessary.
+        why: why it is written.
     """
 
     key: str
@@ -61,11 +61,11 @@ class WrittenKey:
 
 @dataclass(frozen=True, slots=True)
 class Amount:
-    """One dimension of what was asked, for each device, and where it comes from.
+    """One dimension of what was requested, per device, and where it comes from.
 
     Attributes:
-        origin: who says so.
-        where: the same in keys, with the key or annotation.
+        origin: where it comes from.
+        where: the same as text, with the key or annotation.
     """
 
     dimension: Dimension
@@ -76,13 +76,13 @@ class Amount:
 
 @dataclass(frozen=True, slots=True)
 class Rounding:
-    """A number that became another one.
+    """A number that changes.
 
     Attributes:
         what: a key, or a dimension per device.
         before, after: the numbers with their units.
-        difference: with its sign.
-        code: of the reason under which it is told.
+        difference: the difference, with its sign.
+        code: the code of the finding that reports it.
     """
 
     what: str
@@ -97,9 +97,9 @@ class FindingExplained:
     """A finding.
 
     Attributes:
-        lost: something that was asked for is gone.
-        shown: another part of the explanation says it already.
-        note: it is only recorded, and no warning.
+        lost: something that was requested is lost.
+        shown: another part of the explanation shows it.
+        note: it is recorded, but is no warning.
     """
 
     code: str
@@ -115,7 +115,7 @@ class FindingExplained:
 
 @dataclass(frozen=True, slots=True)
 class Variable:
-    """A variable of a container that is written (`value`) or taken away (None); `before` is what stood there."""
+    """A variable of a container that is written (`value`) or removed (None); `before` is its value in the pod."""
 
     name: str
     value: str | None
@@ -127,10 +127,10 @@ class ShimShown:
     """How the library that enforces the share gets into a container.
 
     Attributes:
-        delivery: as in the status; None where there is no shim.
-        why: in keys.
+        delivery: as in the status; None without a shim.
+        why: why it is so, as text.
         mounts: mount path: volume.
-        variables: those that change.
+        variables: the variables that change.
     """
 
     delivery: str | None
@@ -141,19 +141,19 @@ class ShimShown:
 
 @dataclass(frozen=True, slots=True)
 class ContainerExplained:
-    """One container that asks.
+    """One container that requests devices.
 
     Attributes:
-        vendor: in whose keys; several, where they are mixed.
+        vendor: the vendor of the keys; several, if they are mixed.
         form: the mapping's name for the combination of keys.
         keys: the keys as they are in the pod.
-        meaning: what they mean, dimension by dimension; empty where they mean nothing.
-        request: what was read, defaults included; None where it is refused or left as it stands.
-        allocation: what the container will hold, as the target's keys say it.
-        target, because: in whose keys it will run, and who says so.
-        written: the keys that are written; `removed` the keys that are taken away.
-        rounded: numbers that became others.
-        shim: None where it was not reached.
+        meaning: what they mean, dimension by dimension; empty if they mean nothing.
+        request: the request that was read, with defaults; None if it is denied or left unchanged.
+        allocation: what the container will get, as the target's keys express it.
+        target, because: the vendor in whose keys it will run, and what sets it.
+        written, removed: the keys that are written, and those that are removed.
+        rounded: the numbers that change.
+        shim: None if the decision ended before.
         unchanged: why the keys stay unchanged; None if they do not.
     """
 
@@ -176,7 +176,7 @@ class ContainerExplained:
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A part of the pod that places it: what stood there and what will; None for nothing."""
+    """A field that places the pod, before and after; None for an absent one."""
 
     field: str
     before: str | None
@@ -185,7 +185,7 @@ class Placed:
 
 @dataclass(frozen=True, slots=True)
 class Correction:
-    """What to write instead: tried, and not refused.
+    """What to write instead: tried, and not denied.
 
     Attributes:
         manifest: the parts of the pod that differ, as they should be.
@@ -198,10 +198,14 @@ class Correction:
 
 @dataclass(frozen=True, slots=True)
 class DenialExplained:
-    """Why a pod is refused, and what to do.
+    """Why a pod is denied, and what to do.
 
     Attributes:
-        enforced: it is denied; else its namespace only has it told.
+        finding: the denial.
+        status: the HTTP status of the denial.
+        remedy: what to do, for any denial with this reason.
+        enforced: whether it is denied; otherwise the mode of its namespace only reports it.
+        correction: what to write instead, if that is known.
     """
 
     finding: FindingExplained
@@ -217,12 +221,12 @@ class PodExplained:
 
     Attributes:
         namespace: where it is created.
-        mode: ``enforce``, ``warn`` or ``audit``, with the namespace's roll-out in it.
-        code, outcome, meaning: the decision in a few keys, and in a sentence.
+        mode: ``enforce``, ``warn`` or ``audit``, with the namespace's roll-out.
+        code, outcome, meaning: the decision as a code, in a few words, and in a sentence.
         allowed: whether it is created.
-        policy: the digest of the documents that this follows from.
-        containers: those that ask.
-        placed: what changes of where it runs.
+        policy: the digest of the documents from which the decision follows.
+        containers: the containers that request devices.
+        placed: the changes to where it runs.
         findings: all findings except the denial, in order.
         denial: why it is denied.
     """

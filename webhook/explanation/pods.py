@@ -1,4 +1,4 @@
-"""What becomes of a pod, explained: the trace of its decision, step by step, in words for people.
+"""The decision on a pod, explained for people: its trace, step by step.
 
 A pure function, and no part of any review.
 """
@@ -16,7 +16,7 @@ from webhook.admission.survey import ContainerKeys, Survey
 from webhook.admission.trace import ContainerTrace, Trace, trace
 from webhook.explanation.correction import correction
 from webhook.explanation.edits import placed, shim_shown
-from webhook.explanation.keys import meaning, rounded, share_of, word_shown, written
+from webhook.explanation.keys import meaning, rounded, share_of, shown_key, written
 from webhook.explanation.model import (
     ContainerExplained,
     DenialExplained,
@@ -50,10 +50,10 @@ _SHOWN: Final = {
     Reason.LIMIT_ADDED,
     Reason.SCHEDULER_SET,
 }
-"""What meaning and roundings of a container, and the placement of the pod, say already."""
+"""Findings that meaning and roundings of a container, or the placement of the pod, show already."""
 
 POD_TARGET: Final = f"the pod's annotation {TARGET}"
-"""What to call the pod's order of a target."""
+"""How the explanation names the source of a target that the pod sets."""
 
 _BY: Final[Mapping[str, str]] = {
     "namespace": f"the namespace's annotation {TARGET}",
@@ -62,22 +62,22 @@ _BY: Final[Mapping[str, str]] = {
 }
 
 
-def explain(pod: Pod, context: Context, policy: Policy, ordered: str = POD_TARGET) -> PodExplained:
-    """What becomes of a pod that is being created, and why.
+def explain(pod: Pod, context: Context, policy: Policy, pod_target: str = POD_TARGET) -> PodExplained:
+    """Explain the decision on a pod that is being created.
 
     Args:
         pod: as for `decide`.
         context: as for `decide`.
         policy: as for `decide`.
-        ordered: what to call the pod's order of a target, where the manifest has none (an option, say).
+        pod_target: how to name the source of the pod's target, if it is not the manifest (an option, for example).
     """
     traced = trace(pod, context, policy)
     decision, would = traced.decision, traced.enforced
-    firm = enforcement_of(pod, context)
+    enforcement = enforcement_of(pod, context)
     rollout = context.namespace.labels.get(ROLLOUT)
     explained = PodExplained(
         namespace=context.namespace.name,
-        mode=firm.mode.value if rollout is None else f"{firm.mode.value}, rollout {rollout} %",
+        mode=enforcement.mode.value if rollout is None else f"{enforcement.mode.value}, rollout {rollout} %",
         code=decision.reason.code,
         outcome=decision.reason.value.title,
         meaning=decision.reason.value.meaning,
@@ -86,13 +86,15 @@ def explain(pod: Pod, context: Context, policy: Policy, ordered: str = POD_TARGE
     )
     if traced.skipped:
         return explained
-    # In `warn` and `audit` nothing is written; what would be is what there is to explain.
+    # In `warn` and `audit` nothing is written; explained is what would be.
     plan = traced.steps.plan if would.denial is None else None
     return replace(
         explained,
-        containers=tuple(_containers(traced, plan, policy, ordered)),
+        containers=tuple(_containers(traced, plan, policy, pod_target)),
         placed=placed(plan) if plan is not None else (),
-        findings=tuple(_finding(finding) for finding in dict.fromkeys((*firm.findings, *would.warnings, *would.notes))),
+        findings=tuple(
+            _finding(finding) for finding in dict.fromkeys((*enforcement.findings, *would.warnings, *would.notes))
+        ),
         denial=_denial(pod, context, policy, would, decision),
     )
 
@@ -121,26 +123,26 @@ def _finding(finding: Finding) -> FindingExplained:
     )
 
 
-def _containers(traced: Trace, plan: Plan | None, policy: Policy, ordered: str) -> Iterator[ContainerExplained]:
-    """The requesting containers; without the plan of a denied pod, nothing is written to them."""
+def _containers(traced: Trace, plan: Plan | None, policy: Policy, pod_target: str) -> Iterator[ContainerExplained]:
+    """Yield the requesting containers; without a plan (of a denied pod), nothing is written to them."""
     if traced.containers is not None:
         for container in traced.containers:
-            because = _because(container.requested.vendor, traced.overrides, policy, ordered)
+            because = _because(container.requested.vendor, traced.overrides, policy, pod_target)
             yield _container(container, plan, because)
     else:
         yield from _unread(traced.steps.survey, policy)
 
 
 def _unread(seen: Survey, policy: Policy) -> Iterator[ContainerExplained]:
-    """Containers with keys that cannot even be collected: two vendors', or no quantities."""
+    """Yield containers with keys that cannot even be collected: keys of two vendors, or invalid quantities."""
     for container in seen.keys.containers:
-        asked = tuple(_unread_words(container, policy))
-        vendors = dict.fromkeys(policy.resources.owners(one.key)[0].vendor for one in asked)
-        if asked:
-            yield ContainerExplained(container.name, container.init, " and ".join(vendors), asked)
+        keys = tuple(_unread_keys(container, policy))
+        vendors = dict.fromkeys(policy.resources.owners(key.key)[0].vendor for key in keys)
+        if keys:
+            yield ContainerExplained(container.name, container.init, " and ".join(vendors), keys)
 
 
-def _unread_words(container: ContainerKeys, policy: Policy) -> Iterator[ShownKey]:
+def _unread_keys(container: ContainerKeys, policy: Policy) -> Iterator[ShownKey]:
     for key, limit, request in container.resources:
         owner = policy.resources.owners(key)[0]
         text = limit if limit is not None else request or ""
@@ -155,7 +157,7 @@ def _unread_words(container: ContainerKeys, policy: Policy) -> Iterator[ShownKey
 
 
 def _container(container: ContainerTrace, plan: Plan | None, because: str) -> ContainerExplained:
-    """What became of one container, as far as it got; `because` says why its target is what it is."""
+    """One container, as far as it got; `because` names what sets its target."""
     requested, settled, left, reading = container
     vendor = requested.vendor
     keys = vendor.keys if reading is None else reading.form.keys
@@ -163,7 +165,7 @@ def _container(container: ContainerTrace, plan: Plan | None, because: str) -> Co
         requested.name,
         requested.keys.init,
         vendor.name,
-        tuple(word_shown(vendor, keys[value.key_name], value) for value in requested.all_key_values.values()),
+        tuple(shown_key(vendor, keys[value.key_name], value) for value in requested.all_key_values.values()),
         unchanged=None if left is None else left.why,
     )
     if reading is None:
@@ -185,8 +187,8 @@ def _container(container: ContainerTrace, plan: Plan | None, because: str) -> Co
     )
 
 
-def _because(vendor: Vendor, overrides: Overrides, policy: Policy, ordered: str) -> str:
+def _because(vendor: Vendor, overrides: Overrides, policy: Policy, pod_target: str) -> str:
     origin = override_source(vendor, overrides, policy)
     if origin == "pod":
-        return ordered
+        return pod_target
     return f"`translateTo` of the mapping {vendor.name}" if origin == "mapping" else _BY[origin]

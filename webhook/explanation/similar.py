@@ -1,4 +1,4 @@
-"""Known names that resemble one that nobody knows."""
+"""Known names that resemble an unknown one."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,17 +9,17 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import KeyPlace, Vendor
 
 MAX_NEAR: Final = 3
-"""Names that are offered for one that nobody knows."""
+"""The most names that are suggested for an unknown one."""
 
 MAX_DISTANCE: Final = 4
-"""How many letters such a name may differ in."""
+"""The most letters in which a suggested name differs."""
 
 PLACES: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nodeSelector")
-"""Where a key may stand."""
+"""The places of keys."""
 
 
 def similar_names(policy: Policy, name: str) -> tuple[str, ...]:
-    """Names that were probably meant: those that differ in a few letters, before or behind the slash; no other hardware's."""
+    """Return names that are probably meant: those that differ in a few letters, or have the same part after the slash."""
     miss = policy.near.look(name)
     if miss is not None and miss.choices:
         return (miss.meant,)
@@ -34,16 +34,16 @@ def similar_names(policy: Policy, name: str) -> tuple[str, ...]:
 
 
 def _rank(name: str, key: str) -> int | None:
-    """How far a known key is from a name, in letters; None where it was hardly meant."""
+    """The distance of a known key from a name, in letters; None if it is hardly meant."""
     away = distance(name, key)
     if away <= min(MAX_DISTANCE, len(name) // 3):
         return away
-    (domain, _, local), (its_domain, _, its_local) = name.rpartition("/"), key.rpartition("/")
-    same_begin = its_domain == domain and local != "" and (its_local.startswith(local) or local.startswith(its_local))
-    return MAX_DISTANCE if same_begin or its_local == local else None
+    (domain, _, local), (key_domain, _, key_local) = name.rpartition("/"), key.rpartition("/")
+    same_begin = key_domain == domain and local != "" and (key_local.startswith(local) or local.startswith(key_local))
+    return MAX_DISTANCE if same_begin or key_local == local else None
 
 
 def _open_ended(vendor: Vendor, place: KeyPlace) -> Iterator[str]:
-    for word in vendor.keys.values():
-        if word.place == place:
-            yield from (template.text for template in word.spellings if template.variables)
+    for key in vendor.keys.values():
+        if key.place == place:
+            yield from (template.text for template in key.spellings if template.variables)

@@ -1,4 +1,4 @@
-"""Words and amounts in sentences, for people: what a number of a key is worth, and what 1 is."""
+"""Keys and amounts as text: the meaning of a number of a key, and of 1."""
 
 from collections.abc import Mapping
 from fractions import Fraction
@@ -16,7 +16,7 @@ _OTHER: Final[Mapping[str, str]] = {
 
 
 def worth(vendor: Vendor, key: Key, number: Number) -> str:
-    """What a number of a vendor's key says: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per device``."""
+    """Return the meaning of a number of a vendor's key: ``16 x 256 MiB = 4096 MiB (4 GiB) of memory per device``."""
     if key.kind != "amount":
         return _OTHER[key.kind]
     if number == 0:
@@ -27,7 +27,7 @@ def worth(vendor: Vendor, key: Key, number: Number) -> str:
 
 
 def unit_text(vendor: Vendor, key: Key) -> str:
-    """What 1 of a vendor's key is worth."""
+    """Return the meaning of 1 of a vendor's key."""
     if key.kind != "amount":
         return _OTHER[key.kind]
     if key.unit is None:
@@ -36,7 +36,7 @@ def unit_text(vendor: Vendor, key: Key) -> str:
 
 
 def amount_in_words(value: int | Memory, dimension: Dimension) -> str:
-    """An amount of one device, or a count of devices."""
+    """Return an amount of one device, or a count of devices, as text."""
     if isinstance(value, int):
         return "1 device" if value == 1 else f"{value} devices"
     if value is FREE:
@@ -47,7 +47,7 @@ def amount_in_words(value: int | Memory, dimension: Dimension) -> str:
 
 
 def mib_text(amount: Number) -> str:
-    """Bytes as memory of devices is counted everywhere, with a larger unit beside it where one fits."""
+    """Return bytes in MiB, as memory of devices is usually counted, with a larger unit in parentheses if one fits."""
     text = bytes_text(amount)
     mib = f"{number_text(Fraction(amount) / MIB)} MiB"
     return text if amount < MIB or text == mib else f"{mib} ({text})"

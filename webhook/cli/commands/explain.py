@@ -89,8 +89,8 @@ def _object(treated: "SimulatedObject", policy: "Policy", target: str | None, kn
     from webhook.explanation.pods import POD_TARGET
     from webhook.explanation.pods import explain as explained
 
-    ordered = POD_TARGET if target is None else f"--to {target}"
-    parts = (PodPart(pod.path, explained(pod.pod, pod.context, policy, ordered)) for pod in treated.pods)
+    pod_target = POD_TARGET if target is None else f"--to {target}"
+    parts = (PodPart(pod.path, explained(pod.pod, pod.context, policy, pod_target)) for pod in treated.pods)
     return ObjectExplained(treated.title, (*treated.notes, *known.notes(treated.pods)), tuple(parts))
 
 

@@ -48,7 +48,7 @@ def write(target: Vendor, request: Request, defaults: Defaults, largest_card: in
         request: a settled request.
         defaults: those that would apply when the keys are read again; dimensions that they would fill are written.
         largest_card: bytes, as for `read`.
-        container: its name, for keys that hold it and for messages.
+        container: its name, for keys that contain it and for messages.
 
     Raises:
         NoEquivalent: no form can express it.
@@ -64,8 +64,8 @@ def write(target: Vendor, request: Request, defaults: Defaults, largest_card: in
             continue
         try:
             return _write_form(target, form, request, defaults, largest_card=largest_card, container=container)
-        except NoEquivalent as why:
-            reasons.extend(why.reasons)
+        except NoEquivalent as error:
+            reasons.extend(error.reasons)
     raise NoEquivalent(tuple(dict.fromkeys([*reasons, *contradictions])))
 
 
@@ -96,8 +96,8 @@ def _write_form(
         key_values[name] = KeyValue(name, spelled, format_value(number), number, binding)
     try:
         reading = read(target, key_values, defaults, largest_card, container, home=True)
-    except Denied as refusal:
-        raise NoEquivalent((refusal.finding.message,)) from None
+    except Denied as denial:
+        raise NoEquivalent((denial.finding.message,)) from None
     if reading.form is not form:
         raise NoEquivalent((f"it would be read back as {reading.form.name!r}",))
     for dimension, default in reading.filled.items():
@@ -131,7 +131,7 @@ def _numbers(target: Vendor, form: Form, request: Request, row: Row | None, defa
 def _number(
     target: Vendor, form: Form, request: Request, dimension: Dimension, *, row: Row | None, defaults: Defaults
 ) -> tuple[str, Number] | None:
-    """Return the key of one dimension and its number; None where the form, the row or an absent key means the same."""
+    """Return the key of one dimension and its number; None if the form, the row or an absent key means the same."""
     value: int | Memory | None = getattr(request, dimension)
     assert value is not None  # noqa: S101  (the request is settled)
     counts = dimension == "devices"
