@@ -71,7 +71,7 @@ def vendor(number: int) -> str:
         "memory-word": {"resource": f"v{number}.example/mem", "is": "memory", "unit": "1Mi"},
         "cores-word": {"resource": f"v{number}.example/cores", "is": "cores"},
     }
-    forms = [{"name": "share", "absent": {"devices": 1, "memory": "all", "cores": "free"}}]
+    forms = [{"name": "share", "absent": {"devices": 1, "memory": "all", "cores": "unlimited"}}]
     return json.dumps({"vendor": f"v{number}", "family": "example", "keys": keys, "forms": forms})
 
 

@@ -38,7 +38,7 @@ from webhook.mapping.requests.reading import read
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 from webhook.reasons import Reason
-from webhook.request import ALL, FREE, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 DOCUMENTS = documents_in(Path(__file__).parent / "mapping" / "documents")
 CONFIGURED = "extends: cambricon\nkeys: {vmemory: {unit: 256Mi}}\n"
@@ -236,7 +236,7 @@ def at_least(got: Any, asked: Any) -> bool:
         return got == ALL or (isinstance(got, Size) and got.bytes >= asked.bytes)
     if isinstance(asked, Percent):
         return isinstance(got, Percent) and got.value >= asked.value
-    return asked is FREE
+    return asked is UNLIMITED
 
 
 def check_least(target: Vendor, asked: Request, stored: Json, policy: Policy) -> None:
@@ -283,7 +283,9 @@ def too_little(target: Vendor, said: dict[str, KeyValue], asked: Request, writte
         return True
     same = got.devices == asked.devices and at_least(got.memory, asked.memory) and at_least(got.cores, asked.cores)
     return (
-        not same or (asked.cores is FREE and got.cores is not FREE) or (asked.memory is FREE and got.memory is not FREE)
+        not same
+        or (asked.cores is UNLIMITED and got.cores is not UNLIMITED)
+        or (asked.memory is UNLIMITED and got.memory is not UNLIMITED)
     )
 
 

@@ -37,7 +37,7 @@ keys:
   part: {resource: parts.example/part, is: memory, unit: 1%}
   core: {resource: parts.example/core, is: cores}
 forms:
-- {name: share, absent: {devices: 1, cores: free}}
+- {name: share, absent: {devices: 1, cores: unlimited}}
 """
 
 

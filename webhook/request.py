@@ -3,8 +3,8 @@
 | field | values |
 |---|---|
 | `Request.devices` | a count of devices from 1, or None: not specified |
-| `Request.memory` | per device: `Size` (bytes), `Percent` of a device, `FREE` (no size, no limit), or None |
-| `Request.cores` | per device: `Percent` of a device, `FREE` (no limit, nothing reserved), or None |
+| `Request.memory` | per device: `Size` (bytes), `Percent` of a device, `UNLIMITED` (no size, no limit), or None |
+| `Request.cores` | per device: `Percent` of a device, `UNLIMITED` (no limit, nothing reserved), or None |
 
 None occurs only before a request is settled. All of a device is ``Percent(100)``; a whole, exclusive device has that for
 memory and for cores; there is no separate flag.
@@ -37,24 +37,24 @@ class Percent(msgspec.Struct, frozen=True, gc=False):
         return f"{number_text(self.value)} %"
 
 
-class Free(enum.Enum):
+class Unlimited(enum.Enum):
     """The value of a dimension without a limit."""
 
-    FREE = "no limit"
+    UNLIMITED = "no limit"
 
     def __str__(self) -> str:
         return self.value
 
 
-FREE: Final = Free.FREE
+UNLIMITED: Final = Unlimited.UNLIMITED
 ALL: Final = Percent(100)
 """All of a device's memory, or all of its cores."""
 
 MAX_DEVICES: Final = 4096
 """The most devices of one container; a larger count is a size in the wrong key (``nvidia.com/gpu: 8Gi``)."""
 
-Memory: TypeAlias = Size | Percent | Free
-Cores: TypeAlias = Percent | Free
+Memory: TypeAlias = Size | Percent | Unlimited
+Cores: TypeAlias = Percent | Unlimited
 Dimension: TypeAlias = Literal["devices", "memory", "cores"]
 DIMENSIONS: Final[tuple[Dimension, ...]] = ("devices", "memory", "cores")
 

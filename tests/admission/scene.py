@@ -18,10 +18,10 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.patch import Operation, PodEdits, slots
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
-from webhook.request import ALL, FREE, Request, Size
+from webhook.request import ALL, UNLIMITED, Request, Size
 
 MIB = 1024**2
-SHARE = Request(1, Size(3000 * MIB), FREE)
+SHARE = Request(1, Size(3000 * MIB), UNLIMITED)
 WHOLE = Request(1, ALL, ALL)
 
 DOCUMENT: dict[str, Any] = {
@@ -32,7 +32,7 @@ DOCUMENT: dict[str, Any] = {
         "mem": {"resource": "{vendor}.com/mem", "is": "memory", "unit": "1Mi"},
         "core": {"resource": "{vendor}.com/core", "is": "cores"},
     },
-    "forms": [{"name": "share", "absent": {"devices": 1, "memory": "all", "cores": "free"}}],
+    "forms": [{"name": "share", "absent": {"devices": 1, "memory": "all", "cores": "unlimited"}}],
 }
 SHIM: dict[str, Any] = {
     "limit": "env",

@@ -17,7 +17,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.requests.conversion import by_card
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
-from webhook.request import ALL, FREE, Memory, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Memory, Percent, Request, Size
 
 GIB = 1024**3
 LABEL = "nvidia.com/gpu.product"
@@ -28,7 +28,7 @@ keys:
   card: {resource: parts.example/card, is: devices}
   part: {resource: parts.example/part, is: memory, unit: 1%}
 forms:
-- {name: share, absent: {devices: 1, cores: free}}
+- {name: share, absent: {devices: 1, cores: unlimited}}
 """
 CARDS = "cards: {A: 40Gi, B: 40Gi, T4: 15Gi}\ncardLabels: [corp.example/card]\n"
 POLICY = policy(PARTS, settings=CARDS)
@@ -205,7 +205,7 @@ def test_size_to_percent(size: int, card: tuple[str, int]) -> None:
         st.fractions(min_value=Fraction(1, 1000), max_value=Fraction(99)).map(Percent),
         st.integers(1, 39 * GIB).map(Size),
     ),
-    st.sampled_from([Percent(30), FREE]),
+    st.sampled_from([Percent(30), UNLIMITED]),
 )
 def test_there_and_back_is_never_less(memory: Memory, cores: Any) -> None:
     """Each direction rounds up, by less than a byte."""

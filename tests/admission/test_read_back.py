@@ -17,7 +17,7 @@ family: acme
 keys:
   half: {resource: src.com/half, is: memory, unit: 512Mi}
 forms:
-- {name: share, devices: 1, absent: {cores: free}}
+- {name: share, devices: 1, absent: {cores: unlimited}}
 """
 OWNER = """\
 vendor: owner
@@ -26,7 +26,7 @@ keys:
   mem: {resource: shared.com/mem, is: memory, unit: 1Gi}
   note: {annotation: owner.com/note, is: other}
 forms:
-- {name: share, devices: 1, absent: {cores: free}}
+- {name: share, devices: 1, absent: {cores: unlimited}}
 """
 TARGET = """\
 vendor: goal
@@ -34,7 +34,7 @@ family: acme
 keys:
   mem: {resource: shared.com/mem, is: memory, unit: 1Gi}
 forms:
-- {name: share, devices: 1, absent: {cores: free}}
+- {name: share, devices: 1, absent: {cores: unlimited}}
 """
 TARGET_WITH_A_NAME_FOR_8GI = """\
 vendor: goal
@@ -43,8 +43,8 @@ keys:
   big: {resource: goal.com/big, is: devices}
   mem: {resource: shared.com/mem, is: memory, unit: 1Gi}
 forms:
-- {name: big, when: {big: present}, memory: 8Gi, absent: {cores: free}}
-- {name: share, devices: 1, absent: {cores: free}}
+- {name: big, when: {big: present}, memory: 8Gi, absent: {cores: unlimited}}
+- {name: share, devices: 1, absent: {cores: unlimited}}
 """
 SHARED = "owners: {shared.com/mem: owner}"
 

@@ -28,7 +28,7 @@ from webhook.admission.shim import inject_shim
 from webhook.finding import Denied
 from webhook.mapping.model.dynamic_loader import has_empty_element, preload_list, search_path
 from webhook.reasons import Reason
-from webhook.request import ALL, FREE, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 ACME = vendor(shim=SHIM)
 PLUGIN = vendor(shim=PLUGIN_SHIM)
@@ -161,8 +161,8 @@ def test_mode_plugin_injects_nothing_silently() -> None:
     [
         (Request(2, Size(3000 * MIB), Percent(30)), "3000m", "30"),
         (Request(1, Size(3000 * MIB + 1), Percent(100)), "3001m", "100"),
-        (Request(1, Size(1), FREE), "1m", None),
-        (Request(1, Size(16 * 1024 * MIB), FREE), "16384m", None),
+        (Request(1, Size(1), UNLIMITED), "1m", None),
+        (Request(1, Size(16 * 1024 * MIB), UNLIMITED), "16384m", None),
     ],
 )
 def test_limits_are_written_rounded_up(request_: Request, memory: str, cores: str | None) -> None:
@@ -172,7 +172,7 @@ def test_limits_are_written_rounded_up(request_: Request, memory: str, cores: st
     assert outcome.env().get("ACME_CORES") == cores
 
 
-@pytest.mark.parametrize("memory", [Percent(50), ALL, FREE])
+@pytest.mark.parametrize("memory", [Percent(50), ALL, UNLIMITED])
 @pytest.mark.parametrize("unmet", ["plugin", "deny"])
 def test_limit_that_cannot_be_written(memory: Any, unmet: str) -> None:
     """Without a size nothing is injected and the plugin serves, with a note; or the mapping refuses."""
@@ -188,7 +188,7 @@ def test_limit_that_cannot_be_written(memory: Any, unmet: str) -> None:
 
 def test_delivery_of_the_namespace_without_effect_is_reported_once() -> None:
     """Its author wrote something that does not happen: one warning, however many containers it concerns."""
-    held = Held(ACME, Request(1, Percent(50), FREE))
+    held = Held(ACME, Request(1, Percent(50), UNLIMITED))
     ordered = Namespace("team", {}, {"vgpu-webhook.io/shim": "hostPath"})
     outcome = run(inject_shim, pod({"name": "a"}, {"name": "b"}), Scene((held, held), namespace=ordered))
     assert outcome.reasons == [Reason.LEFT_TO_PLUGIN, Reason.DELIVERY_UNUSED, Reason.LEFT_TO_PLUGIN]
@@ -199,10 +199,10 @@ def test_delivery_of_the_namespace_without_effect_is_reported_once() -> None:
     "memory, cores, serves",
     [
         (Size(MIB), Percent(30), True),
-        (FREE, Percent(30), True),
+        (UNLIMITED, Percent(30), True),
         (ALL, Percent(30), True),
         (Percent(50), Percent(30), False),
-        (Size(MIB), FREE, False),
+        (Size(MIB), UNLIMITED, False),
     ],
 )
 def test_limit_of_what_is_not_needed(memory: Any, cores: Any, *, serves: bool) -> None:

@@ -30,7 +30,7 @@ def vendor(name: str, *, domain: str | None = None, about: str = "", **more: str
     return (
         f"vendor: {name}\nfamily: nvidia\nkeys:\n  gpu: {{resource: {domain}/gpu, is: devices}}\n"
         f"  mem: {{resource: {domain}/mem, is: memory, unit: 1Mi}}\n"
-        "forms:\n- {name: share, absent: {devices: 1, memory: all, cores: free}}\n"
+        "forms:\n- {name: share, absent: {devices: 1, memory: all, cores: unlimited}}\n"
         + "".join(f"{line}\n" for line in lines)
     )
 

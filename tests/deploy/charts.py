@@ -37,7 +37,7 @@ WHOLE: Object = {
     "vendor": "acme",
     "family": "acme",
     "keys": {"card": {"resource": "acme.example/card", "is": "devices"}},
-    "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "free"}}],
+    "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "unlimited"}}],
 }
 
 PROXY: Object = {

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 NO_NAME = "which no Service can be called: write at most 63 lower-case letters, digits and hyphens"
 NO_NETWORK = "is no network: write an address and how many bits of it count"
-FREE = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--target", "--connections"}
+UNLIMITED = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--target", "--connections"}
 """Options of the server that the chart says nothing of, and that a pod may have."""
 
 
@@ -102,7 +102,7 @@ def test_options_are_reported_once(helm: Chart, option: click.Option) -> None:
         {"extraArgs": [name, "x"]},
         {"extraEnv": [{"name": f"VGPU_WEBHOOK_{variable}", "value": "x"}]},
     ):
-        if name in FREE:
+        if name in UNLIMITED:
             helm.render(given)
         else:
             assert "leave it out" in refusal(helm, given)

@@ -81,7 +81,7 @@ def mapping_comes_and_goes_bad(scene: Scene) -> None:
         "vendor": "acme",
         "family": "acme",
         "keys": {"card": {"resource": "acme.example/card", "is": "devices"}},
-        "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "free"}}],
+        "forms": [{"name": "cards", "absent": {"memory": "all", "cores": "unlimited"}}],
     }
     scene.client.create(config_map(json.dumps(good))).accepted()
     scene.wait_for(

@@ -186,7 +186,7 @@ def mapping(vendor: str) -> Object:
         "vendor": vendor,
         "family": vendor,
         "keys": {"device": {"resource": f"{vendor}.example/gpu", "is": "devices"}},
-        "forms": [{"name": "devices", "absent": {"memory": "all", "cores": "free"}}],
+        "forms": [{"name": "devices", "absent": {"memory": "all", "cores": "unlimited"}}],
     }
 
 

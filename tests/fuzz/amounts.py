@@ -8,7 +8,7 @@ from tests.fuzz.generate import PREFIX
 from tests.fuzz.mismatch import mismatch
 from tests.fuzz.oracle.meaning import (
     ALL,
-    FREE,
+    UNLIMITED,
     GIB,
     MOST_DEVICES,
     Amount,
@@ -212,7 +212,7 @@ def completed(trial: Trial, before: Read) -> list[Amounts] | None:
     if vendor == "volcano":  # a size makes a request there, too
         sized = read_with(trial.case.pod, before, {"volcano.sh/vgpu-memory": 1}, cluster).meaning
         if sized is not None:
-            found += possible(trial, vendor, replace(sized, memory=None, absent={"devices": 1, "cores": FREE}))
+            found += possible(trial, vendor, replace(sized, memory=None, absent={"devices": 1, "cores": UNLIMITED}))
     return found
 
 

@@ -1,6 +1,6 @@
 """Whether what a container gets is what it requested, and no more than the units of the target explain."""
 
-from tests.fuzz.oracle.meaning import ALL, FREE, Amount, Amounts, Number, at_least
+from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amount, Amounts, Number, at_least
 from tests.fuzz.oracle.steps import SETS, core_step, memory_step
 from tests.fuzz.trial import Trial
 
@@ -9,8 +9,8 @@ def mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> str | N
     """What is wrong with what a container gets; None where it is right, and no more than the target's units explain."""
     if got.devices != asked.devices:
         return "devices are those asked for"
-    if FREE in {asked.memory, got.memory}:
-        if got.memory != asked.memory and not (asked.memory == FREE and "VGW207" in trial.codes):
+    if UNLIMITED in {asked.memory, got.memory}:
+        if got.memory != asked.memory and not (asked.memory == UNLIMITED and "VGW207" in trial.codes):
             return "memory is not less than asked"
     elif not any(at_least(got.memory, asked.memory, card) for card in _cards(trial, asked)):
         return "memory is not less than asked"
@@ -23,11 +23,11 @@ def _cores_mismatch(trial: Trial, target: str, asked: Amounts, got: Amounts) -> 
     if got.cores == asked.cores:
         return None
     dropped = "VGW205" in trial.codes and target in trial.setup.drops
-    if dropped and got.cores in {FREE, ALL}:
+    if dropped and got.cores in {UNLIMITED, ALL}:
         return None
-    if asked.cores == FREE and got.memory == got.cores == ALL:
+    if asked.cores == UNLIMITED and got.memory == got.cores == ALL:
         return None
-    if asked.cores == FREE:
+    if asked.cores == UNLIMITED:
         return None if "VGW207" in trial.codes else "no limit of cores stays none"
     if not at_least(got.cores, asked.cores):
         return "cores are not less than asked"

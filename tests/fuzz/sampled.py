@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from tests.fuzz.generate import PREFIX, Case
-from tests.fuzz.oracle.meaning import ALL, FREE, Amounts
+from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
 from webhook.admission import Decision, decide
@@ -99,7 +99,7 @@ def _specifies_all(trial: Trial) -> bool:
     return any(
         read.unsure is not None
         if read.meaning is None
-        else FREE in (read.meaning.memory, read.meaning.cores) or read.meaning.memory == ALL
+        else UNLIMITED in (read.meaning.memory, read.meaning.cores) or read.meaning.memory == ALL
         for read in trial.before
     )
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from tests.fuzz.oracle.meaning import FREE, MIB, Amount, Amounts
+from tests.fuzz.oracle.meaning import UNLIMITED, MIB, Amount, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import Finding, Trial
 
@@ -32,7 +32,7 @@ def _shown(entry: Any) -> Amounts | None:
 
 def _amount(text: str) -> Amount:
     if text == "unlimited":
-        return FREE
+        return UNLIMITED
     if text.endswith("Mi"):
         return ("size", Fraction(text.removesuffix("Mi")) * MIB)
     # A third of a hundred has no last digit.

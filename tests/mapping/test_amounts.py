@@ -4,14 +4,14 @@ import pytest
 
 from webhook.mapping.notation.amounts import parse_cores, parse_memory, parse_unit
 from webhook.quantity import Number, parse_quantity
-from webhook.request import ALL, FREE, Cores, Memory, Percent, Size
+from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Size
 
 
 @pytest.mark.parametrize(
     "written, memory",
     [
         ("all", ALL),
-        ("free", FREE),
+        ("unlimited", UNLIMITED),
         ("4Gi", Size(4 * 1024**3)),
         (1, Size(1)),
         (0, None),
@@ -26,7 +26,13 @@ def test_memory(written: str | int, memory: Memory | None) -> None:
 
 @pytest.mark.parametrize(
     "written, cores",
-    [("free", FREE), (30, Percent(30)), ("30%", Percent(30)), ("0.5", Percent(parse_quantity("0.5"))), (0, None)],
+    [
+        ("unlimited", UNLIMITED),
+        (30, Percent(30)),
+        ("30%", Percent(30)),
+        ("0.5", Percent(parse_quantity("0.5"))),
+        (0, None),
+    ],
 )
 def test_cores(written: str | int, cores: Cores | None) -> None:
     """No limit or a percentage, with or without its sign; 0 says nothing."""

@@ -111,7 +111,7 @@ def document() -> dict[str, Any]:
 
 
 NUMBERS = [f"{n * 10}..{n * 10 + 7} by 3" for n in range(64)]
-MEANT: dict[str, Any] = {"absent": {"devices": 1, "memory": "all", "cores": "free"}}
+MEANT: dict[str, Any] = {"absent": {"devices": 1, "memory": "all", "cores": "unlimited"}}
 WORST: dict[str, dict[str, Any]] = {
     "words with forms": {
         "keys": {f"w{n}": {"resource": f"w.example/w{n}", "is": "devices", "values": NUMBERS} for n in range(32)},
@@ -120,7 +120,7 @@ WORST: dict[str, dict[str, Any]] = {
     "words that say nothing": {
         "keys": {f"w{n}": {"resource": f"w.example/w{n}", "is": "other"} for n in range(32)},
         "variables": {f"v{n}": {"values": [f"x{m}" for m in range(512)]} for n in range(32)},
-        "forms": [{"name": f"f{n}", "devices": 1, "memory": "all", "cores": "free"} for n in range(64)],
+        "forms": [{"name": f"f{n}", "devices": 1, "memory": "all", "cores": "unlimited"} for n in range(64)],
     },
     "rows": {
         "variables": {"v": {"rows": {f"x{n}": {"memory": "1Gi", "values": {"gpu": NUMBERS}} for n in range(512)}}},

@@ -116,7 +116,7 @@ IN_FORMS: list[Mistake] = [
     ("name: share", "memory: -1", 8, "forms[0].memory", "below zero", ""),
     ("name: share", "cores: 101", 8, "forms[0].cores", "101 is not a percentage", ""),
     ("memory: all", "memory: some", 8, "forms[0].absent.memory", "'some' is not", ""),
-    ("cores: free", "cores: none", 8, "forms[0].absent.cores", "'none' is not", ""),
+    ("cores: unlimited", "cores: none", 8, "forms[0].absent.cores", "'none' is not", ""),
     ("name: share", "keys: {gpus: {}}", 8, "forms[0].keys.gpus", "no key is called 'gpus'", "gpu, mem, core"),
     ("name: share", "keys: {mem: {unit: 0}}", 8, "forms[0].keys.mem.unit", "not above 0", ""),
     ("name: share", "keys: {mem: {values: x}}", 8, "forms[0].keys.mem.values", "not a set of numbers", ""),
@@ -126,7 +126,7 @@ IN_FORMS: list[Mistake] = [
     ("forms:", "forms:\n- {when: {gpu: 9}, deny: x, devices: 1}", 8, "forms[0]", "has no other keys", "keep `when`"),
     (
         ACME,
-        ACME.replace("  core: {resource: acme.com/core, is: cores}\n", "").replace(", cores: free", ""),
+        ACME.replace("  core: {resource: acme.com/core, is: cores}\n", "").replace(", cores: unlimited", ""),
         7,
         "forms[0]",
         "nothing defines cores",
@@ -161,7 +161,8 @@ FEW = "{name: few, when: {gpu: 1..2}, memory: all, cores: 100}"
 PROBED: list[tuple[str, int, str, str]] = [
     (
         ACME.replace(
-            FORMS, f"- {{when: {{gpu: [absent, '0..']}}, absent: {{memory: all, devices: 1, cores: free}}}}\n{FORMS}"
+            FORMS,
+            f"- {{when: {{gpu: [absent, '0..']}}, absent: {{memory: all, devices: 1, cores: unlimited}}}}\n{FORMS}",
         ),
         9,
         "forms[1]",
@@ -169,7 +170,7 @@ PROBED: list[tuple[str, int, str, str]] = [
     ),
     (f"{NO_CORES}defaults: {{cores: 30}}\n", 8, "defaults.cores", "no key of acme can express 30 %"),
     (
-        ACME.replace(FORMS, f"- {FEW}\n- {{name: many, when: {{gpu: 3..}}, memory: all, cores: free}}\n"),
+        ACME.replace(FORMS, f"- {FEW}\n- {{name: many, when: {{gpu: 3..}}, memory: all, cores: unlimited}}\n"),
         9,
         "forms[1]",
         "is read as 3 devices, whole, but cannot be written",
@@ -247,7 +248,7 @@ def test_patterns_of_labels_of_nodes_are_checked() -> None:
     [
         ("defaults: {memory: 8000}", "a bare number is ambiguous"),
         ("defaults: {memory: 100m}", "less than 1Mi"),
-        ("defaults: {memory: free}", "not a Kubernetes quantity"),
+        ("defaults: {memory: unlimited}", "not a Kubernetes quantity"),
         ("defaults: {memory: 2Ti}", "no device has 2 TiB"),
         ("defaults: {devices: 5000}", "no node has 5000 devices"),
         ("keys: {gpumem: {resource: nvidia.com/gpu}}", "is already the key 'gpu'"),

@@ -10,12 +10,12 @@ from webhook.mapping.model.vendor import Default
 from webhook.mapping.requests.defaults import fewer
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.result import Reading
-from webhook.request import ALL, FREE, Dimension, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Dimension, Percent, Request, Size
 
 MIB = 1024**2
 TOTAL = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true")
 NEEDS_BOTH = ACME.replace(
-    "- {name: share, absent: {devices: 1, memory: all, cores: free}}",
+    "- {name: share, absent: {devices: 1, memory: all, cores: unlimited}}",
     """\
 - {name: whole, when: {core: 100}, devices: 1, memory: all, cores: 100}
 - {name: several, when: {gpu: 2.., core: present}, memory: all}
@@ -55,8 +55,8 @@ FILLED: list[tuple[str, dict[str, int], dict[Dimension, Any], Request, set[str]]
         {"devices", "cores"},
     ),
     # A total would be divided anew.
-    (TOTAL, {"acme.com/mem": 8}, {"devices": 4}, Request(1, Size(8 * MIB), FREE), set()),
-    (TOTAL, {"acme.com/mem": 8}, {"devices": 1}, Request(1, Size(8 * MIB), FREE), {"devices"}),
+    (TOTAL, {"acme.com/mem": 8}, {"devices": 4}, Request(1, Size(8 * MIB), UNLIMITED), set()),
+    (TOTAL, {"acme.com/mem": 8}, {"devices": 1}, Request(1, Size(8 * MIB), UNLIMITED), {"devices"}),
     (
         TOTAL,
         {"acme.com/core": 30},
@@ -144,7 +144,7 @@ keys:
   spare: {resource: acme.com/spare, is: other}
 forms:
 - {name: share, when: {core: 1..100, mem: present}, devices: 1}
-- {name: spare, when: {spare: 1..10, core: absent, mem: present}, devices: 1, cores: free, write: false}
+- {name: spare, when: {spare: 1..10, core: absent, mem: present}, devices: 1, cores: unlimited, write: false}
 - {deny: "write {mem} and {core}"}
 """
 
@@ -177,7 +177,7 @@ keys:
 forms:
 - {when: {gpu: absent}, deny: "write {gpu}"}
 - {name: whole, when: {mem: absent}, memory: all, keys: {core: {values: [100], round: up}}, absent: {cores: 100}}
-- {name: share, absent: {cores: free}}
+- {name: share, absent: {cores: unlimited}}
 """
 
 

@@ -24,7 +24,7 @@ keys:
 forms:
 - {when: {cloud: present, vram: absent}, leave: "the cloud shares {card} by the nodeSelector {cloud}"}
 - {when: {cloud: present}, deny: "leave {vram} out, or {cloud}"}
-- {name: share, absent: {devices: 1, memory: all, cores: free}}
+- {name: share, absent: {devices: 1, memory: all, cores: unlimited}}
 defaults: {devices: 1, memory: 1Gi}
 place: {scheduler: elsewhere}
 """
@@ -134,8 +134,8 @@ keys:
   vram: {resource: "rows.example/{chip}-vram", is: memory, unit: 1Gi, round: up}
 forms:
 - {when: {card: absent}, deny: "{card} is missing"}
-- {name: part, when: {card: 1}, absent: {memory: all, cores: free}}
-- {name: several, keys: {vram: {round: null}}, absent: {memory: all, cores: free}}
+- {name: part, when: {card: 1}, absent: {memory: all, cores: unlimited}}
+- {name: several, keys: {vram: {round: null}}, absent: {memory: all, cores: unlimited}}
 """
 
 

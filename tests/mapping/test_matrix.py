@@ -17,7 +17,7 @@ from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.writing import NoEquivalent, write
-from webhook.request import FREE, Percent, Request, Size
+from webhook.request import UNLIMITED, Percent, Request, Size
 
 MIB, GIB = 1024**2, 1024**3
 CARD = 12 * MIB
@@ -28,21 +28,21 @@ keys:
   gpu:  {resource: plain.example/gpu, is: devices}
   mem:  {resource: plain.example/mem, is: memory, unit: 1Mi}
   core: {resource: plain.example/core, is: cores, unit: 10%}
-forms: [{name: share, absent: {devices: 1, memory: all, cores: free}}]
+forms: [{name: share, absent: {devices: 1, memory: all, cores: unlimited}}]
 """,
     "listed": """
 keys:
   gpu:  {resource: listed.example/gpu, is: devices, values: [1, 2, 4]}
   mem:  {resource: listed.example/mem, is: memory, unit: 2Mi, values: [1, 2, 4]}
   core: {resource: listed.example/core, is: cores, unit: 10%, values: 2..8 by 3}
-forms: [{name: share, when: {gpu: present, mem: present}, absent: {cores: free}}]
+forms: [{name: share, when: {gpu: present, mem: present}, absent: {cores: unlimited}}]
 """,
     "paired": """
 keys:
   gpu:  {resource: paired.example/gpu, is: devices, values: [1, 2.. by 2]}
   mem:  {resource: paired.example/mem, is: memory, unit: 1Mi}
   core: {resource: paired.example/core, is: cores, unit: 10%}
-forms: [{name: share, when: {gpu: present, mem: present}, absent: {cores: free}}]
+forms: [{name: share, when: {gpu: present, mem: present}, absent: {cores: unlimited}}]
 """,
     "totals": """
 keys:
@@ -50,9 +50,9 @@ keys:
   mem:  {resource: totals.example/mem, is: memory, unit: 1Mi, total: true, round: down}
   core: {resource: totals.example/core, is: cores, unit: 10%, total: true}
 forms:
-- {name: little, when: {gpu: present, mem: 1..9}, absent: {cores: free}}
+- {name: little, when: {gpu: present, mem: 1..9}, absent: {cores: unlimited}}
 - {deny: "beside {mem} from 17 on {core} is missing", when: {mem: 17.., core: absent}}
-- {name: much, when: {gpu: present, mem: present}, absent: {cores: free}}
+- {name: much, when: {gpu: present, mem: present}, absent: {cores: unlimited}}
 """,
     "derived": """
 keys:
@@ -74,7 +74,7 @@ keys:
   core: {resource: stepped.example/core, is: cores, unit: 5%, values: [4, 8, 20], round: up}
 forms:
 - {name: several, when: {gpu: 3..}, memory: all, cores: 100}
-- {name: few, when: {gpu: 1..2}, absent: {memory: free, cores: free}}
+- {name: few, when: {gpu: 1..2}, absent: {memory: unlimited, cores: unlimited}}
 """,
     "rows": """
 variables: {slice: {rows: {small: {memory: 2Mi, cores: 20}, middle: {memory: 5Mi, cores: 30}, large: {memory: 9Mi, cores: 90}},
@@ -86,7 +86,7 @@ forms: [{name: slice, when: {slices: 1}}]
 keys:
   gpu:  {resource: dropping.example/gpu, is: devices}
   mem:  {resource: dropping.example/mem, is: memory, unit: 1Mi}
-forms: [{name: share, when: {mem: present}, absent: {devices: 1, cores: free}}]
+forms: [{name: share, when: {mem: present}, absent: {devices: 1, cores: unlimited}}]
 drop: [cores]
 """,
 }
@@ -121,8 +121,8 @@ def became(target: Vendor, request: Request) -> Rendering:
     try:
         got = write(target, request, target.defaults, CARD, "main").reading.request
     except NoEquivalent:
-        if target.drop and request.cores is not FREE:
-            without = became(target, msgspec.structs.replace(request, cores=FREE))
+        if target.drop and request.cores is not UNLIMITED:
+            without = became(target, msgspec.structs.replace(request, cores=UNLIMITED))
             return Rendering.DENIED if without is Rendering.DENIED else Rendering.DROPS
         return Rendering.DENIED
     return Rendering.EXACT if got == request else Rendering.ROUNDS
@@ -154,7 +154,7 @@ def test_counts_that_no_request_has_divide_nothing() -> None:
 def test_a_target_may_drop_cores() -> None:
     """What is dropped is neither exact nor denied."""
     assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), Percent(10))) is Rendering.DROPS
-    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), FREE)) is Rendering.EXACT
+    assert MATRIX.cell("plain", "dropping").of("share", Request(1, Size(MIB), UNLIMITED)) is Rendering.EXACT
     assert sign(MATRIX.cell("listed", "dropping")) == "!"
 
 
@@ -180,8 +180,8 @@ def test_kunlun_takes_parts_that_it_has(source: str, form: str) -> None:
         ("vcuda", "share", Percent(50)),
         ("iluvatar", "share", Percent(50)),
         ("hygon", "share", Percent(50)),
-        ("volcano-legacy", "part of one device", FREE),
-        ("gpushare", "part of one device", FREE),
+        ("volcano-legacy", "part of one device", UNLIMITED),
+        ("gpushare", "part of one device", UNLIMITED),
     ],
 )
 def test_mthreads_ends_at_48_gib(source: str, form: str, cores: Percent) -> None:

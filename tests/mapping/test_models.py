@@ -15,7 +15,7 @@ from webhook.mapping.model.vendor import Row, Vendor
 from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.writing import NoEquivalent, write
-from webhook.request import FREE, Percent, Request, Size
+from webhook.request import UNLIMITED, Percent, Request, Size
 
 MIB = 1024**2
 MODELS = {
@@ -288,9 +288,9 @@ def test_an_inherited_variable_that_is_no_longer_used() -> None:
         ),
         (
             "one: 4Gi, two: [5Gi, 6Gi]",
-            "one: free, two: [5Gi, 6Gi]",
+            "one: unlimited, two: [5Gi, 6Gi]",
             "memory",
-            "cannot be compared: one: free, two: [5Gi, 6Gi]",
+            "cannot be compared: one: unlimited, two: [5Gi, 6Gi]",
             "write sizes for all models, or `all` for all models",
         ),
         (
@@ -302,10 +302,10 @@ def test_an_inherited_variable_that_is_no_longer_used() -> None:
         ),
         (
             "one: 50, two: 25",
-            "one: 50, two: free",
+            "one: 50, two: unlimited",
             "cores",
-            "cannot be compared: one: 50, two: free",
-            "write percentages for all models, or `free` for all models",
+            "cannot be compared: one: 50, two: unlimited",
+            "write percentages for all models, or `unlimited` for all models",
         ),
     ],
 )
@@ -373,12 +373,12 @@ def test_one_profile_for_every_device() -> None:
     """A variable that stands in no key: what is configured is what each device holds, read and written."""
     vendor = configured("mig-single", write="3g.40gb", model="H100-80")
     assert reading(vendor, {"nvidia.com/gpu": 1}).request == Request(1, Size(40448 * MIB), Percent(42))
-    found = write(vendor, Request(1, Size(40192 * MIB), FREE), {}, LARGEST, "main")
+    found = write(vendor, Request(1, Size(40192 * MIB), UNLIMITED), {}, LARGEST, "main")
     assert [str(one) for one in found.keys.values()] == ["nvidia.com/gpu: 1"]
     for asked in (
-        Request(1, Size(40193 * MIB), FREE),  # more than the least that was seen
+        Request(1, Size(40193 * MIB), UNLIMITED),  # more than the least that was seen
         Request(1, Size(MIB), Percent(43)),
-        Request(2, Size(MIB), FREE),  # two slices may lie on one device
+        Request(2, Size(MIB), UNLIMITED),  # two slices may lie on one device
     ):
         with pytest.raises(NoEquivalent):
             write(vendor, asked, {}, LARGEST, "main")
@@ -388,7 +388,7 @@ def test_the_profile_of_every_device_has_to_be_configured() -> None:
     """Until then nothing is guessed, and what to write is reported."""
     vendor = load_policy().vendors["mig-single"]
     with pytest.raises(NoEquivalent, match=r"the size of its devices is not configured: .*`extends: mig-single`"):
-        write(vendor, Request(1, Size(MIB), FREE), {}, LARGEST, "main")
+        write(vendor, Request(1, Size(MIB), UNLIMITED), {}, LARGEST, "main")
 
 
 def test_the_single_and_the_mixed_names_share_their_sizes() -> None:

@@ -8,7 +8,7 @@ from tests.mapping.vendors import ACME, reading, vendor
 from webhook.finding import Denied
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
-from webhook.request import ALL, FREE, Cores, Memory, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Request, Size
 
 GIB = 1024**3
 MIB = 1024**2
@@ -21,30 +21,30 @@ def request(devices: int, memory: Memory, cores: Cores) -> Request:
 
 READ: list[tuple[str, dict[str, str | int], Request]] = [
     ("nvidia", {"nvidia.com/gpu": 2}, request(2, ALL, ALL)),
-    ("nvidia", {"nvidia.com/gpumem": "3k"}, request(1, Size(3000 * MIB), FREE)),
+    ("nvidia", {"nvidia.com/gpumem": "3k"}, request(1, Size(3000 * MIB), UNLIMITED)),
     (
         "nvidia",
         {"nvidia.com/gpu": 2, "nvidia.com/gpumem": 1, "nvidia.com/gpucores": 30},
         request(2, Size(MIB), Percent(30)),
     ),
-    ("nvidia", {"nvidia.com/gpumem-percentage": 50}, request(1, Percent(50), FREE)),
+    ("nvidia", {"nvidia.com/gpumem-percentage": 50}, request(1, Percent(50), UNLIMITED)),
     ("nvidia", {"nvidia.com/gpumem-percentage": 100}, request(1, ALL, ALL)),
     ("nvidia", {"nvidia.com/gpumem-percentage": 100, "nvidia.com/gpucores": 30}, request(1, ALL, Percent(30))),
-    ("nvidia", {"nvidia.com/gpumem": 1, "nvidia.com/gpumem-percentage": 100}, request(1, Size(MIB), FREE)),
+    ("nvidia", {"nvidia.com/gpumem": 1, "nvidia.com/gpumem-percentage": 100}, request(1, Size(MIB), UNLIMITED)),
     ("nvidia", {"nvidia.com/gpucores": 100}, request(1, ALL, ALL)),
     ("nvidia", {"nvidia.com/gpucores": 100, "nvidia.com/gpumem": 4}, request(1, Size(4 * MIB), ALL)),
-    ("iluvatar", {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-memory": 64}, request(1, Size(16 * GIB), FREE)),
+    ("iluvatar", {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-memory": 64}, request(1, Size(16 * GIB), UNLIMITED)),
     ("iluvatar", {"iluvatar.ai/vgpu": 1}, request(1, ALL, ALL)),
     ("iluvatar", {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-core": 40}, request(1, ALL, Percent(40))),
     ("iluvatar", {"iluvatar.ai/vgpu": 3, "iluvatar.ai/vcuda-memory": 64}, request(3, ALL, ALL)),
     ("iluvatar", {"iluvatar.ai/vgpu": 2, "iluvatar.ai/vcuda-core": 200}, request(2, ALL, ALL)),
-    ("iluvatar", {"iluvatar.ai/MR-V50-vgpu": 1, "iluvatar.ai/MR-V50.vMem": 4}, request(1, Size(GIB), FREE)),
-    ("aliyun", {"aliyun.com/gpu-mem": 8}, request(1, Size(8 * GIB), FREE)),
-    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 1}, request(1, Size(8 * GIB), FREE)),
-    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 4}, request(4, Size(2 * GIB), FREE)),
+    ("iluvatar", {"iluvatar.ai/MR-V50-vgpu": 1, "iluvatar.ai/MR-V50.vMem": 4}, request(1, Size(GIB), UNLIMITED)),
+    ("aliyun", {"aliyun.com/gpu-mem": 8}, request(1, Size(8 * GIB), UNLIMITED)),
+    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 1}, request(1, Size(8 * GIB), UNLIMITED)),
+    ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 4}, request(4, Size(2 * GIB), UNLIMITED)),
     ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-core.percentage": 35}, request(1, Size(8 * GIB), Percent(35))),
     ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-core.percentage": 100}, request(1, Size(8 * GIB), ALL)),
-    ("gpushare", {"aliyun.com/gpu-mem": 8}, request(1, Size(8 * GIB), FREE)),
+    ("gpushare", {"aliyun.com/gpu-mem": 8}, request(1, Size(8 * GIB), UNLIMITED)),
     ("vcuda", {"tencent.com/vcuda-core": 30, "tencent.com/vcuda-memory": 16}, request(1, Size(4 * GIB), Percent(30))),
     ("vcuda", {"tencent.com/vcuda-core": 99, "tencent.com/vcuda-memory": 1}, request(1, Size(256 * MIB), Percent(99))),
     ("vcuda", {"tencent.com/vcuda-core": 100}, request(1, ALL, ALL)),
@@ -106,7 +106,7 @@ def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], rea
             request(1, Size(GIB), Percent(30)),
             "memory cores",
         ),
-        ("nvidia", {"nvidia.com/gpumem": 1}, {"devices": 2}, request(2, Size(MIB), FREE), "devices"),
+        ("nvidia", {"nvidia.com/gpumem": 1}, {"devices": 2}, request(2, Size(MIB), UNLIMITED), "devices"),
         (
             "nvidia",
             {"nvidia.com/gpumem-percentage": 100},
@@ -139,7 +139,7 @@ def test_refused_by_the_vendors_rules(name: str, keys: dict[str, str | int], rea
             "cores",
         ),
         ("vcuda", {"tencent.com/vcuda-core": 200}, {"memory": Size(GIB)}, request(2, ALL, ALL), ""),
-        ("iluvatar", {"iluvatar.ai/vcuda-memory": 4}, {"devices": 1}, request(1, Size(GIB), FREE), "devices"),
+        ("iluvatar", {"iluvatar.ai/vcuda-memory": 4}, {"devices": 1}, request(1, Size(GIB), UNLIMITED), "devices"),
         ("iluvatar", {"iluvatar.ai/vgpu": 2}, {"memory": Size(GIB), "cores": Percent(5)}, request(2, ALL, ALL), ""),
     ],
     ids=str,
@@ -166,7 +166,7 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
         (
             FLOORING,
             {"acme.com/gpu": 2, "acme.com/mem": 31},
-            request(2, Size(15 * MIB), FREE),
+            request(2, Size(15 * MIB), UNLIMITED),
             {},
             [Reason.ROUNDED_DOWN],
         ),
@@ -180,7 +180,7 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
         (
             ACME.replace("- {name: share,", "- {name: share, memory: 1Gi,"),
             {"acme.com/mem": 8},
-            request(1, Size(GIB), FREE),
+            request(1, Size(GIB), UNLIMITED),
             {},
             [Reason.WORD_IGNORED],
         ),

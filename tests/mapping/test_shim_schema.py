@@ -10,7 +10,7 @@ import pytest
 from webhook.mapping.document import schema_enforcement
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.model.shim import NO_DELIVERY, Shim, compile_shim
-from webhook.request import ALL, FREE, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 MIB = 1024**2
 GOOD: dict[str, Any] = {
@@ -77,7 +77,7 @@ def test_least_document_is_compiled() -> None:
     assert made.deliveries == (NO_DELIVERY,)
     assert made.names == {"LD_LIBRARY_PATH"}
     assert made.serves(None)
-    assert made.unmet(Request(1, FREE, FREE)) is None
+    assert made.unmet(Request(1, UNLIMITED, UNLIMITED)) is None
 
 
 @pytest.mark.parametrize(
@@ -86,8 +86,8 @@ def test_least_document_is_compiled() -> None:
         (Request(2, Size(3 * MIB), Percent(30)), {"MEMORY": "3m", "CORES": "30", "WHO": "main-2"}),
         (Request(1, Size(3 * MIB + 1), Percent(Fraction(61, 2))), {"MEMORY": "4m", "CORES": "31", "WHO": "main-1"}),
         (Request(1, Size(Fraction(MIB, 3)), ALL), {"MEMORY": "1m", "CORES": "100", "WHO": "main-1"}),
-        (Request(1, FREE, FREE), {"WHO": "main-1"}),
-        (Request(1, Percent(50), FREE), {"WHO": "main-1"}),
+        (Request(1, UNLIMITED, UNLIMITED), {"WHO": "main-1"}),
+        (Request(1, Percent(50), UNLIMITED), {"WHO": "main-1"}),
     ],
 )
 def test_values_are_of_the_request(request_: Request, values: dict[str, str]) -> None:

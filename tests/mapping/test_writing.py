@@ -10,7 +10,7 @@ from tests.mapping.vendors import ACME, LARGEST, vendor
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.vendor import Default, Vendor
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
-from webhook.request import ALL, FREE, Cores, Dimension, Memory, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Cores, Dimension, Memory, Percent, Request, Size
 
 GIB = 1024**3
 MIB = 1024**2
@@ -38,23 +38,33 @@ def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
             {},
             {"nvidia.com/gpu": "2", "nvidia.com/gpumem": "1024", "nvidia.com/gpucores": "30"},
         ),
-        ("nvidia", Request(1, Size(MIB + 1), FREE), {}, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "2"}),
-        ("nvidia", Request(1, Percent(50), FREE), {}, {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"}),
+        ("nvidia", Request(1, Size(MIB + 1), UNLIMITED), {}, {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "2"}),
+        (
+            "nvidia",
+            Request(1, Percent(50), UNLIMITED),
+            {},
+            {"nvidia.com/gpu": "1", "nvidia.com/gpumem-percentage": "50"},
+        ),
         (
             "nvidia",
             Request(3, ALL, ALL),
             {},
             {"nvidia.com/gpu": "3", "nvidia.com/gpumem-percentage": "100", "nvidia.com/gpucores": "100"},
         ),
-        ("aliyun", Request(1, Size(GIB), FREE), {}, {"aliyun.com/gpu-mem": "1"}),
+        ("aliyun", Request(1, Size(GIB), UNLIMITED), {}, {"aliyun.com/gpu-mem": "1"}),
         (
             "aliyun",
             Request(1, Size(3000 * MIB), Percent(33)),
             {},
             {"aliyun.com/gpu-mem": "3", "aliyun.com/gpu-core.percentage": "35"},
         ),
-        ("aliyun", Request(3, Size(3000 * MIB), FREE), {}, {"aliyun.com/gpu-mem": "9", "aliyun.com/gpu-count": "3"}),
-        ("gpushare", Request(1, Size(1), FREE), {}, {"aliyun.com/gpu-mem": "1"}),
+        (
+            "aliyun",
+            Request(3, Size(3000 * MIB), UNLIMITED),
+            {},
+            {"aliyun.com/gpu-mem": "9", "aliyun.com/gpu-count": "3"},
+        ),
+        ("gpushare", Request(1, Size(1), UNLIMITED), {}, {"aliyun.com/gpu-mem": "1"}),
         (
             "vcuda",
             Request(1, Size(3000 * MIB), Percent(30)),
@@ -81,20 +91,20 @@ def test_written_in_built_in_keys(target: str, request_: Request, defaults: Any,
 @pytest.mark.parametrize(
     "target, request_, defaults, why",
     [
-        ("aliyun", Request(1, Percent(50), FREE), {}, "no key of aliyun can express memory 50 %"),
+        ("aliyun", Request(1, Percent(50), UNLIMITED), {}, "no key of aliyun can express memory 50 %"),
         ("aliyun", Request(2, Size(GIB), Percent(30)), {}, "cores 30 %|leave"),
         ("aliyun", Request(2, ALL, ALL), {}, "memory 100 %"),
-        ("gpushare", Request(2, Size(GIB), FREE), {}, "has devices 1"),
+        ("gpushare", Request(2, Size(GIB), UNLIMITED), {}, "has devices 1"),
         ("gpushare", Request(1, Size(GIB), Percent(30)), {}, "no key of gpushare can express cores 30 %"),
-        ("vcuda", Request(1, Size(GIB), FREE), {}, "no key of vcuda can express cores no limit|cores"),
+        ("vcuda", Request(1, Size(GIB), UNLIMITED), {}, "no key of vcuda can express cores no limit|cores"),
         ("vcuda", Request(1, Size(GIB), ALL), {}, "memory|would be read as"),
         ("vcuda", Request(2, Size(GIB), Percent(30)), {}, "has devices 1"),
-        ("iluvatar", Request(2, Size(GIB), FREE), {}, "memory"),
+        ("iluvatar", Request(2, Size(GIB), UNLIMITED), {}, "memory"),
         ("iluvatar", Request(1, ALL, Percent(30)), {"memory": Size(GIB)}, "a default would fill it|would be read"),
-        ("nvidia", Request(1, FREE, FREE), {}, "no key of nvidia can express memory no limit"),
+        ("nvidia", Request(1, UNLIMITED, UNLIMITED), {}, "no key of nvidia can express memory no limit"),
         (
             "nvidia",
-            Request(1, Size(GIB), FREE),
+            Request(1, Size(GIB), UNLIMITED),
             {"cores": Percent(30)},
             "no key specifies cores no limit, and the namespace.s default-cores: 30 %",
         ),
@@ -110,7 +120,7 @@ def test_refused_where_nothing_says_it(target: str, request_: Request, defaults:
 STEPPED = vendor(
     "vendor: kai\nfamily: x\nkeys:\n"
     "  fraction: {annotation: a.io/f, is: memory, unit: 100%, written: decimal, values: 0.0001..0.9999, step: 0.01}\n"
-    "forms: [{name: one, devices: 1, absent: {cores: free}}]\n"
+    "forms: [{name: one, devices: 1, absent: {cores: unlimited}}]\n"
 )
 LEGAL = vendor(ACME.replace("unit: 1Mi", "unit: 512Mi, values: [2, 4, 8]"))
 
@@ -118,24 +128,24 @@ LEGAL = vendor(ACME.replace("unit: 1Mi", "unit: 512Mi, values: [2, 4, 8]"))
 @pytest.mark.parametrize("percent, text", [(50, "0.5"), (1, "0.01"), (33, "0.33")])
 def test_decimals_are_multiples_of_their_step(percent: int, text: str) -> None:
     """More may be read than is written."""
-    (said,) = written(STEPPED, Request(1, Percent(percent), FREE)).keys.values()
+    (said,) = written(STEPPED, Request(1, Percent(percent), UNLIMITED)).keys.values()
     assert said.text == text
 
 
 @pytest.mark.parametrize("mib, text", [(1, "2"), (1024, "2"), (1025, "4"), (4096, "8")])
 def test_the_least_legal_number_that_holds(mib: int, text: str) -> None:
     """Never less than asked."""
-    assert written(LEGAL, Request(1, Size(mib * MIB), FREE)).keys["mem"].text == text
+    assert written(LEGAL, Request(1, Size(mib * MIB), UNLIMITED)).keys["mem"].text == text
     with pytest.raises(NoEquivalent, match="cannot express"):
-        written(LEGAL, Request(1, Size(4097 * MIB), FREE))
+        written(LEGAL, Request(1, Size(4097 * MIB), UNLIMITED))
 
 
 REQUESTS = st.builds(
     Request,
     st.integers(1, 8),
     st.one_of(st.integers(1, 64 * GIB).map(Size), st.integers(1, 100).map(Percent)),
-    st.one_of(st.integers(1, 100).map(Percent), st.just(FREE)),
-).filter(lambda one: (one.memory, one.cores) != (ALL, FREE))
+    st.one_of(st.integers(1, 100).map(Percent), st.just(UNLIMITED)),
+).filter(lambda one: (one.memory, one.cores) != (ALL, UNLIMITED))
 
 
 @given(st.sampled_from(["nvidia", "aliyun", "gpushare", "vcuda", "iluvatar"]), REQUESTS)

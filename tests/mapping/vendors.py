@@ -26,7 +26,7 @@ keys:
   mem:  {resource: acme.com/mem, is: memory, unit: 1Mi}
   core: {resource: acme.com/core, is: cores}
 forms:
-- {name: share, absent: {devices: 1, memory: all, cores: free}}
+- {name: share, absent: {devices: 1, memory: all, cores: unlimited}}
 """
 LARGEST = 1024**4
 

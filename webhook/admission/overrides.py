@@ -15,7 +15,7 @@ from webhook.mapping.notation.amounts import parse_cores, parse_default_memory
 from webhook.pod import Pod
 from webhook.quantity import bytes_text
 from webhook.reasons import Reason
-from webhook.request import DIMENSIONS, FREE, MAX_DEVICES, Dimension, Size
+from webhook.request import DIMENSIONS, UNLIMITED, MAX_DEVICES, Dimension, Size
 
 OVERRIDES: Final = (labels.TARGET, labels.DEFAULT_DEVICES, labels.DEFAULT_MEMORY, labels.DEFAULT_CORES)
 """The annotations of a namespace that override something."""
@@ -85,7 +85,7 @@ def _default(dimension: Dimension, text: str, largest_card: int) -> Default | No
             raise ValueError(f"no device has more than {bytes_text(largest_card)}")
         return None if memory is None else Default(memory, "namespace")
     cores = parse_cores(text)
-    return None if cores is None or cores is FREE else Default(cores, "namespace")
+    return None if cores is None or cores is UNLIMITED else Default(cores, "namespace")
 
 
 def target_of(vendor: Vendor, overrides: Overrides, policy: Policy) -> tuple[Vendor, Finding | None]:

@@ -17,7 +17,7 @@ from webhook.mapping.requests.result import Defaults, Reading
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
 from webhook.quantity import bytes_text
 from webhook.reasons import Reason
-from webhook.request import FREE, Dimension, Memory, Request, Size
+from webhook.request import UNLIMITED, Dimension, Memory, Request, Size
 
 
 class Translator:
@@ -69,9 +69,9 @@ class Translator:
             failure = error
         for dimension in target.drop:
             amount = getattr(request, dimension)
-            if amount is FREE:
+            if amount is UNLIMITED:
                 continue
-            request = _with(request, dimension, FREE)
+            request = _with(request, dimension, UNLIMITED)
             try:
                 written_request, written = self._write_whole(request, defaults, findings)
             except NoEquivalent as error:
@@ -143,7 +143,7 @@ class Translator:
             after: Memory = getattr(settled.request, dimension)
             if before == after:
                 continue
-            if before is FREE:
+            if before is UNLIMITED:
                 message = f"{dimension} had no limit; {self._target.name} limits it to {after}"
                 reason = Reason.LIMIT_ADDED
             else:

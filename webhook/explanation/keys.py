@@ -19,7 +19,7 @@ from webhook.mapping.model.vendor import Derived, Form, Key, Vendor
 from webhook.mapping.requests.key_values import KeyValue, format_value
 from webhook.mapping.requests.result import Reading
 from webhook.quantity import QuantityError, parse_quantity
-from webhook.request import DIMENSIONS, FREE, Dimension, Request, amount_text
+from webhook.request import DIMENSIONS, UNLIMITED, Dimension, Request, amount_text
 
 
 def shown_key(vendor: Vendor, key: Key, entry: KeyValue) -> ShownKey:
@@ -54,7 +54,7 @@ def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension)
         return "form", f"{vendor.name} takes these keys for {form.name!r}"
     if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
         return "name", "so says the name"
-    if dimension == "cores" and form.absent.cores is FREE and reading.request.whole:
+    if dimension == "cores" and form.absent.cores is UNLIMITED and reading.request.whole:
         return "absent", "where all memory is taken nobody else fits"
     return "absent", f"not specified: the meaning for {vendor.name}"
 

@@ -6,7 +6,7 @@ from typing import Final
 
 from webhook.mapping.model.vendor import Key, Vendor
 from webhook.quantity import MIB, Number, bytes_text, number_text
-from webhook.request import ALL, FREE, Dimension, Memory, Percent
+from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent
 
 _OTHER: Final[Mapping[str, str]] = {
     "other": "belongs to the request, but is no amount",
@@ -39,7 +39,7 @@ def amount_in_words(value: int | Memory, dimension: Dimension) -> str:
     """Return an amount of one device, or a count of devices, as text."""
     if isinstance(value, int):
         return "1 device" if value == 1 else f"{value} devices"
-    if value is FREE:
+    if value is UNLIMITED:
         return "no limit"
     if isinstance(value, Percent):
         return "all of the device" if value == ALL else f"{number_text(value.value)} % of the device's {dimension}"

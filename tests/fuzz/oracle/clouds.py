@@ -3,7 +3,7 @@
 from tests.fuzz.oracle.keys import Keys
 from tests.fuzz.oracle.meaning import (
     ALL,
-    FREE,
+    UNLIMITED,
     GIB,
     MIB,
     Amount,
@@ -31,7 +31,7 @@ def aliyun(keys: Keys) -> Meaning:
     if cards > 1 and cores is not None:
         raise Denied("several devices share memory only")
     memory = size(share(total, count(cards)), GIB)
-    return Meaning("aliyun", cards, memory, None if cores is None else percent(cores), {"cores": FREE})
+    return Meaning("aliyun", cards, memory, None if cores is None else percent(cores), {"cores": UNLIMITED})
 
 
 def gpushare(keys: Keys) -> Meaning | None:
@@ -39,7 +39,7 @@ def gpushare(keys: Keys) -> Meaning | None:
     units = keys.of("gpu-mem")
     if units is None:
         return None
-    return Meaning("gpushare", 1, size(units, keys.cluster.units.get("gpushare") or GIB), None, {"cores": FREE})
+    return Meaning("gpushare", 1, size(units, keys.cluster.units.get("gpushare") or GIB), None, {"cores": UNLIMITED})
 
 
 def vcuda(keys: Keys) -> Meaning:
@@ -79,9 +79,9 @@ def _qgpu_without_cores(keys: Keys, total: int | None) -> Meaning | None:
             raise Unsure("an online job's with an offline one's key")
         if greedy > 100:
             raise Denied("an offline share is of one device")
-        return Meaning("qgpu", 1, size(total, GIB), FREE)
+        return Meaning("qgpu", 1, size(total, GIB), UNLIMITED)
     if online:
-        return Meaning("qgpu", 1, size(total, GIB), FREE)
+        return Meaning("qgpu", 1, size(total, GIB), UNLIMITED)
     return Meaning("qgpu", 1, size(total, GIB), None)
 
 
@@ -103,7 +103,7 @@ def baidu(keys: Keys) -> Meaning:
     if gib is None and part is None:
         return Meaning("baidu", count(cards), None, of_cores)
     memory = size(share(gib, count(cards)), GIB) if gib is not None else percent(share(part or 0, count(cards)))
-    return Meaning("baidu", count(cards), memory, of_cores, {"cores": FREE})
+    return Meaning("baidu", count(cards), memory, of_cores, {"cores": UNLIMITED})
 
 
 def cce(keys: Keys) -> Meaning:
@@ -124,7 +124,7 @@ def cce(keys: Keys) -> Meaning:
         raise Denied("more than a device has")
     if cards == 1 and cores == 100:
         return Meaning("cce", 1, ALL, ALL)  # "the entire GPU will be used"
-    return Meaning("cce", cards, size(share(units, cards), 128 * MIB), part, {"cores": FREE})
+    return Meaning("cce", cards, size(share(units, cards), 128 * MIB), part, {"cores": UNLIMITED})
 
 
 def vke(keys: Keys) -> Meaning | None:

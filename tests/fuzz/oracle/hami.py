@@ -6,7 +6,7 @@ from fractions import Fraction
 from tests.fuzz.oracle.keys import Keys
 from tests.fuzz.oracle.meaning import (
     ALL,
-    FREE,
+    UNLIMITED,
     MIB,
     Alone,
     Amount,
@@ -19,7 +19,7 @@ from tests.fuzz.oracle.meaning import (
     size,
 )
 
-SHARED: Mapping[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": FREE}
+SHARED: Mapping[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": UNLIMITED}
 ASCEND = {
     "910A": (2184, 4369, 8738, 17476, 32768),
     "910B2": (8192, 16384, 32768, 65536),
@@ -108,7 +108,7 @@ def mthreads(keys: Keys) -> Meaning:
         raise Denied(f"no legal size: {units}")
     part = None if cores is None else percent(Fraction(cores * 100, 16))
     memory = ALL if units == MTHREADS[-1] else size(units, 512 * MIB)  # memoryPerMthreadsGPU
-    return Meaning("mthreads", 1, memory, part, {"cores": FREE})
+    return Meaning("mthreads", 1, memory, part, {"cores": UNLIMITED})
 
 
 def metax(keys: Keys) -> Meaning:
@@ -182,10 +182,10 @@ def enflame(keys: Keys) -> Meaning:
     if units is None:
         if cores is None:
             raise Denied("nothing is asked for")
-        return Meaning("enflame", 1, None, _percent(cores), {"memory": FREE})
+        return Meaning("enflame", 1, None, _percent(cores), {"memory": UNLIMITED})
     if units > 192:
         raise Unsure("MiB or GB")
-    return Meaning("enflame", 1, size(units, 1024 * MIB), _percent(cores), {"cores": FREE})
+    return Meaning("enflame", 1, size(units, 1024 * MIB), _percent(cores), {"cores": UNLIMITED})
 
 
 def ascend(keys: Keys) -> Meaning:
@@ -208,11 +208,11 @@ def ascend(keys: Keys) -> Meaning:
     if cards > 1:
         return Meaning("ascend", count(cards), ALL, ALL)
     if mib is None:
-        return Meaning("ascend", 1, None, None, {"memory": ALL, "cores": FREE})
+        return Meaning("ascend", 1, None, None, {"memory": ALL, "cores": UNLIMITED})
     template = next((one for one in templates if mib <= one), None)
     if template is None:
         return Meaning("ascend", 1, ALL, ALL, corrected=mib < whole_chip)
-    return Meaning("ascend", 1, size(template, MIB), None, {"cores": FREE}, corrected=mib != template)
+    return Meaning("ascend", 1, size(template, MIB), None, {"cores": UNLIMITED}, corrected=mib != template)
 
 
 def _super_pod(cards: int, mib: int | None) -> Meaning:
@@ -221,7 +221,7 @@ def _super_pod(cards: int, mib: int | None) -> Meaning:
         raise Denied("an odd number of chips")
     together = count(cards + cards % 2)
     if mib is None and cards == 1:  # as for one of any other chip
-        return Meaning("ascend", together, None, None, {"memory": ALL, "cores": FREE})
+        return Meaning("ascend", together, None, None, {"memory": ALL, "cores": UNLIMITED})
     if mib is None:
         return Meaning("ascend", together, ALL, ALL)
     template = next(one for one in ASCEND["910C"] if mib <= one)
@@ -229,7 +229,7 @@ def _super_pod(cards: int, mib: int | None) -> Meaning:
         raise Unsure("a template of several devices has to be written as it is")
     if template == ASCEND["910C"][-1]:
         return Meaning("ascend", together, ALL, ALL, corrected=mib < template)
-    return Meaning("ascend", together, size(template, MIB), None, {"cores": FREE}, corrected=mib != template)
+    return Meaning("ascend", together, size(template, MIB), None, {"cores": UNLIMITED}, corrected=mib != template)
 
 
 def neuron(keys: Keys) -> Meaning:
@@ -240,7 +240,7 @@ def neuron(keys: Keys) -> Meaning:
     if cores is None:
         raise Denied("nothing is asked for")
     if cores == 1:
-        return Meaning("neuron", 1, None, percent(50), {"memory": FREE})
+        return Meaning("neuron", 1, None, percent(50), {"memory": UNLIMITED})
     if cores % 2:
         raise Denied("cores of whole devices are even")
     return Meaning("neuron", count(cores // 2), ALL, ALL)

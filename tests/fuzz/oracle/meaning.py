@@ -14,10 +14,10 @@ MOST_DEVICES = 4096
 
 Number = int | Fraction
 Amount = tuple[str, Number]
-"""``("size", bytes)``, ``("percent", of a device)`` or `FREE`."""
+"""``("size", bytes)``, ``("percent", of a device)`` or `UNLIMITED`."""
 
 ALL: Amount = ("percent", 100)
-FREE: Amount = ("free", 0)
+UNLIMITED: Amount = ("unlimited", 0)
 
 
 class Denied(Exception):  # noqa: N818  (it is what the vendor does)
@@ -85,7 +85,7 @@ class Meaning:
         cores = given.get("cores") if self.cores is None else self.cores
         if not isinstance(devices, int) or not isinstance(memory, tuple) or not isinstance(cores, tuple):
             return None
-        return Amounts(devices, memory, ALL if memory == ALL and cores == FREE else cores)
+        return Amounts(devices, memory, ALL if memory == ALL and cores == UNLIMITED else cores)
 
 
 def size(units: Number, unit: Number) -> Amount:

@@ -6,7 +6,7 @@ from fractions import Fraction
 from tests.fuzz.oracle.keys import Keys, decimal
 from tests.fuzz.oracle.meaning import (
     ALL,
-    FREE,
+    UNLIMITED,
     MIB,
     Alone,
     Amount,
@@ -45,7 +45,7 @@ def volcano(keys: Keys) -> Meaning:
     if number is None and mib is None:
         raise Lacks("the scheduler passes over it")
     memory = percent(part) if part is not None else None if mib is None else size(mib, MIB)
-    absent: dict[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": FREE}
+    absent: dict[str, int | Amount] = {"devices": 1, "memory": ALL, "cores": UNLIMITED}
     return Meaning("volcano", _count(number), memory, _percent(cores), absent)
 
 
@@ -58,7 +58,7 @@ def volcano_legacy(keys: Keys) -> Meaning:
         return Meaning("volcano-legacy", count(number), ALL, ALL)
     if mib is None:
         raise Denied("nothing is asked for")
-    return Meaning("volcano-legacy", 1, size(mib, MIB), None, {"cores": FREE})
+    return Meaning("volcano-legacy", 1, size(mib, MIB), None, {"cores": UNLIMITED})
 
 
 def koordinator(keys: Keys) -> Meaning | None:
@@ -101,12 +101,12 @@ def _ascend(keys: Keys) -> None:
 def _koordinator_shared(cards: int, total: int | None, ratio: int | None, core: int | None) -> Meaning:
     cores = None if core is None else percent(share(core, cards))
     if ratio is not None:
-        return Meaning("koordinator", cards, percent(share(ratio, cards)), cores, {"cores": FREE})
+        return Meaning("koordinator", cards, percent(share(ratio, cards)), cores, {"cores": UNLIMITED})
     if total is None:
-        return Meaning("koordinator", cards, None, cores, {"cores": FREE})
+        return Meaning("koordinator", cards, None, cores, {"cores": UNLIMITED})
     if total < cards:
         raise Denied("no byte for each device")
-    return Meaning("koordinator", cards, size(total // cards, 1), cores, {"cores": FREE})
+    return Meaning("koordinator", cards, size(total // cards, 1), cores, {"cores": UNLIMITED})
 
 
 def elastic_gpu(keys: Keys) -> Meaning:
@@ -115,10 +115,10 @@ def elastic_gpu(keys: Keys) -> Meaning:
     if cores is not None and cores >= 100:
         return Meaning("elastic-gpu", count(cores // 100), ALL, ALL)
     if mib is not None:
-        return Meaning("elastic-gpu", 1, size(mib, MIB), _percent(cores), {"cores": FREE})
+        return Meaning("elastic-gpu", 1, size(mib, MIB), _percent(cores), {"cores": UNLIMITED})
     if cores is None:
         raise Denied("nothing is asked for")
-    return Meaning("elastic-gpu", 1, None, percent(cores), {"memory": FREE})
+    return Meaning("elastic-gpu", 1, None, percent(cores), {"memory": UNLIMITED})
 
 
 def nano_gpu(keys: Keys) -> Meaning | None:
@@ -135,7 +135,7 @@ def vgpu_manager(keys: Keys) -> Meaning:
     memory = None if mib is None else size(mib, MIB)
     if number is None:  # its webhook writes 1 (pod_mutate.go), and so does ours
         raise Lacks("the count is missing")
-    return Meaning("vgpu-manager", count(number), memory, _percent(cores), {"memory": ALL, "cores": FREE})
+    return Meaning("vgpu-manager", count(number), memory, _percent(cores), {"memory": ALL, "cores": UNLIMITED})
 
 
 def intel(keys: Keys) -> Meaning:
@@ -148,7 +148,7 @@ def intel(keys: Keys) -> Meaning:
         raise Unsure("nothing for each device")
     memory = None if total is None else size(total // cards, 1)
     cores = None if thousandths is None else percent(Fraction(thousandths // cards, 10))
-    return Meaning("intel", cards, memory, cores, {"memory": FREE, "cores": FREE})
+    return Meaning("intel", cards, memory, cores, {"memory": UNLIMITED, "cores": UNLIMITED})
 
 
 def kai(keys: Keys) -> Meaning:
@@ -176,7 +176,7 @@ def kai(keys: Keys) -> Meaning:
         if len(mib) > 18:
             raise Unsure("zeros before it")
         memory = size(int(mib), MIB)
-    return Meaning("kai", _count(cards), memory, None, {"devices": 1, "cores": FREE})
+    return Meaning("kai", _count(cards), memory, None, {"devices": 1, "cores": UNLIMITED})
 
 
 def _more(notes: Mapping[str, str]) -> bool:
@@ -201,7 +201,7 @@ def nvfractions(keys: Keys) -> Meaning:
     cards = keys.count_of(keys.annotations, "gpu-fraction-num-devices")
     if not total:
         raise Unsure("no memory")
-    return Meaning("nvfractions", _count(cards), size(total, 1), None, {"devices": 1, "cores": FREE})
+    return Meaning("nvfractions", _count(cards), size(total, 1), None, {"devices": 1, "cores": UNLIMITED})
 
 
 def tensor_fusion(keys: Keys) -> Meaning:
@@ -227,7 +227,9 @@ def tensor_fusion(keys: Keys) -> Meaning:
     if total is None and cores is None:
         raise Unsure("nothing of a device")
     memory = None if total is None else size(total, 1)
-    return Meaning("tensor-fusion", _count(cards), memory, cores, {"devices": 1, "memory": FREE, "cores": FREE})
+    return Meaning(
+        "tensor-fusion", _count(cards), memory, cores, {"devices": 1, "memory": UNLIMITED, "cores": UNLIMITED}
+    )
 
 
 def mig(keys: Keys) -> Meaning:
@@ -257,7 +259,9 @@ def timeslicing(keys: Keys) -> Meaning | None:
     """NVIDIA device plugin, time-slicing and MPS: a turn on a device, without a size."""
     number = keys.of("gpu")
     return (
-        None if number is None else Meaning("timeslicing", count(number), None, None, {"memory": FREE, "cores": FREE})
+        None
+        if number is None
+        else Meaning("timeslicing", count(number), None, None, {"memory": UNLIMITED, "cores": UNLIMITED})
     )
 
 
@@ -281,7 +285,7 @@ def neutral(keys: Keys) -> Meaning:
         _count(None if cards is None else int(cards)),
         size(total, 1) if total else None,
         _percent(int(cores or 0) or None),
-        {"devices": 1, "memory": ALL, "cores": FREE},
+        {"devices": 1, "memory": ALL, "cores": UNLIMITED},
     )
 
 

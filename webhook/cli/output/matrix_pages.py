@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from webhook.cli.output.columns import columns
 from webhook.mapping.matrix.outcomes import Cell, Part, Rendering, place_of
 from webhook.mapping.matrix.rows import Matrix
-from webhook.request import ALL, FREE, MAX_DEVICES, Memory, Percent, Size
+from webhook.request import ALL, UNLIMITED, MAX_DEVICES, Memory, Percent, Size
 
 if TYPE_CHECKING:
     from webhook.mapping.model.policy import Policy
@@ -177,14 +177,14 @@ def _known_limits(written: list[Part]) -> Iterator[tuple[str, Callable[[Part], b
         yield f"≤ {Size(most)}", lambda part: not isinstance(part.memory[0], Size) or part.memory[0].bytes <= most
     yield "size", lambda part: isinstance(part.memory[0], Size)
     yield "percent", lambda part: isinstance(part.memory[0], Percent)
-    yield "no cores", lambda part: part.cores[0] is FREE
-    yield "cores", lambda part: part.cores[0] is not FREE
+    yield "no cores", lambda part: part.cores[0] is UNLIMITED
+    yield "cores", lambda part: part.cores[0] is not UNLIMITED
     shares = [part.cores[1].value for part in written if isinstance(part.cores[1], Percent) and not _whole(part)]
     if shares:
         top = max(shares)
         yield (
             f"cores ≤ {Percent(top)}",
-            lambda part: _whole(part) or part.cores[0] is FREE or place_of(part.cores[0]) <= (1, top),
+            lambda part: _whole(part) or part.cores[0] is UNLIMITED or place_of(part.cores[0]) <= (1, top),
         )
 
 

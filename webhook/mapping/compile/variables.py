@@ -23,7 +23,7 @@ Parse: TypeAlias = Callable[[Path, Amount | None], Memory | None]
 """A parser for amounts of a dimension."""
 _COMPARABLE: Final[Mapping[str | int, str]] = {
     "memory": "write sizes for all models, or `all` for all models",
-    "cores": "write percentages for all models, or `free` for all models",
+    "cores": "write percentages for all models, or `unlimited` for all models",
 }
 """Hints for amounts by model that cannot be compared."""
 _EXPRESSIONS: Final = "write an expression of RE2: https://github.com/google/re2/wiki/Syntax"

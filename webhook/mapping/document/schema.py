@@ -149,8 +149,8 @@ class Absent(Strict):
     """The meaning of a missing dimension."""
 
     devices: int | None = Field(None, ge=1, le=MOST)
-    memory: Amount | None = Field(None, description="`all`, `free` or a size")
-    cores: Amount | None = Field(None, description="`free` or a percentage")
+    memory: Amount | None = Field(None, description="`all`, `unlimited` or a size")
+    cores: Amount | None = Field(None, description="`unlimited` or a percentage")
 
 
 class Form(Strict):

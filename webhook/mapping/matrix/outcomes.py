@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from webhook.quantity import Number
-from webhook.request import ALL, FREE, Memory, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Memory, Percent, Request, Size
 
 
 class Rendering(enum.Enum):
@@ -103,7 +103,7 @@ def _order(verdict: Verdict) -> int:
 
 def kind_of(amount: Memory | None) -> object:
     """Return the kind of an amount: a size, a part of a device, a whole device, or no limit."""
-    return amount if amount in {ALL, FREE} else type(amount)
+    return amount if amount in {ALL, UNLIMITED} else type(amount)
 
 
 def place_of(amount: Memory | None) -> tuple[int, Number]:

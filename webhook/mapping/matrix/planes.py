@@ -8,7 +8,7 @@ from typing import Final, TypeAlias
 from webhook.mapping.matrix.outcomes import Amounts, Rendering, Verdict, kind_of, place_of
 from webhook.mapping.notation.numbers import Numbers, Span
 from webhook.quantity import Number
-from webhook.request import ALL, FREE
+from webhook.request import ALL, UNLIMITED
 
 Row: TypeAlias = list[tuple[Amounts, Verdict]]
 """Ranges of memory in order, with their verdicts."""
@@ -169,7 +169,7 @@ def _outcomes(row: Row) -> list[Rendering]:
 
 def _follows(before: Amounts, amounts: Amounts, *, equal: bool) -> bool:
     """Return whether two ranges can be joined: a whole device joins parts of one only if all have the same outcome."""
-    if type(before[1]) is not type(amounts[0]) or FREE in amounts:
+    if type(before[1]) is not type(amounts[0]) or UNLIMITED in amounts:
         return False
     return equal or ALL not in {before[1], *amounts}
 

@@ -14,7 +14,7 @@ from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.result import Defaults
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
-from webhook.request import FREE, Dimension, Request
+from webhook.request import UNLIMITED, Dimension, Request
 
 _CONTAINER: Final = "main"
 
@@ -51,7 +51,7 @@ class Target(Bounds):
         """Drop the dimensions that the target's mapping allows, one after the other, until the rest can be written."""
         dropped: list[str] = []
         for dimension in self.vendor.drop:
-            if getattr(request, dimension) is FREE:
+            if getattr(request, dimension) is UNLIMITED:
                 continue
             request = _unlimited(request, dimension)
             dropped.append(dimension)
@@ -118,4 +118,4 @@ def shared_names(source: Vendor, target: Vendor) -> Mapping[str, Owner]:
 
 
 def _unlimited(request: Request, dimension: Dimension) -> Request:
-    return replace(request, memory=FREE) if dimension == "memory" else replace(request, cores=FREE)
+    return replace(request, memory=UNLIMITED) if dimension == "memory" else replace(request, cores=UNLIMITED)

@@ -15,7 +15,7 @@ from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.model.dynamic_loader import LD_LIBRARY_PATH, LD_PRELOAD, absolute
 from webhook.mapping.model.shim_rules import PLACEHOLDER, PLACEHOLDERS, shim_problems
 from webhook.quantity import MIB
-from webhook.request import ALL, FREE, Percent, Request, Size
+from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
 Entry: TypeAlias = Mapping[str, Any]
 """An entry of a list in a pod, as JSON data; shared between requests, so never changed."""
@@ -139,7 +139,7 @@ class Shim:
         amounts = {"container": container, "devices": str(request.devices)}
         if isinstance(request.memory, Size):
             amounts["memory"] = str(-(-request.memory.bytes // MIB))
-        if request.cores is not FREE and request.cores is not None:
+        if request.cores is not UNLIMITED and request.cores is not None:
             amounts["cores"] = str(-(-request.cores.value // 1))
         return {
             variable.name: variable.template.format_map(amounts) if variable.uses else variable.template

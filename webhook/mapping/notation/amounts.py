@@ -1,25 +1,25 @@
-"""Amounts in mapping documents and namespace annotations: ``all``, ``free``, ``5000Mi``, ``30``, ``6.25%``."""
+"""Amounts in mapping documents and namespace annotations: ``all``, ``unlimited``, ``5000Mi``, ``30``, ``6.25%``."""
 
 from fractions import Fraction
 
 from webhook.quantity import MIB, Number, QuantityError, parse_quantity, simplest
-from webhook.request import ALL, FREE, Cores, Memory, Percent, Size
+from webhook.request import ALL, UNLIMITED, Cores, Memory, Percent, Size
 
 
 def parse_memory(written: str | int) -> Memory | None:
-    """Parse memory of one device: ``all``, ``free``, or a quantity of bytes; None for 0.
+    """Parse memory of one device: ``all``, ``unlimited``, or a quantity of bytes; None for 0.
 
     Raises:
         ValueError: none of these.
     """
     if written == "all":
         return ALL
-    if written == "free":
-        return FREE
+    if written == "unlimited":
+        return UNLIMITED
     try:
         size = parse_quantity(str(written))
     except QuantityError as error:
-        raise ValueError(f"{error}: write `all`, `free` or a size such as `4Gi`") from None
+        raise ValueError(f"{error}: write `all`, `unlimited` or a size such as `4Gi`") from None
     if size < 0:
         raise ValueError(f"{written} is below zero")
     return Size(size) if size else None
@@ -46,17 +46,17 @@ def parse_default_memory(written: str | int) -> Memory | None:
 
 
 def parse_cores(written: str | int) -> Cores | None:
-    """Parse cores of one device: ``free``, or a percentage from 0 to 100 with or without ``%``; None for 0.
+    """Parse cores of one device: ``unlimited``, or a percentage from 0 to 100 with or without ``%``; None for 0.
 
     Raises:
         ValueError: none of these.
     """
-    if written == "free":
-        return FREE
+    if written == "unlimited":
+        return UNLIMITED
     try:
         percent = parse_quantity(str(written).removesuffix("%"))
     except QuantityError as error:
-        raise ValueError(f"{error}: write `free` or a percentage from 0 to 100") from None
+        raise ValueError(f"{error}: write `unlimited` or a percentage from 0 to 100") from None
     if not 0 <= percent <= ALL.value:
         raise ValueError(f"{written} is not a percentage from 0 to 100")
     return Percent(percent) if percent else None

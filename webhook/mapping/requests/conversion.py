@@ -5,7 +5,7 @@ from fractions import Fraction
 from webhook.finding import Step
 from webhook.mapping.model.vendor import Key
 from webhook.quantity import Number, ceil_to, signed_text, simplest
-from webhook.request import ALL, FREE, Dimension, Memory, Percent, Request, Size, amount_text
+from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent, Request, Size, amount_text
 
 
 def number_for(key: Key, value: int | Memory, devices: int) -> Number | None:
@@ -48,7 +48,7 @@ def settle(request: Request, absent: Request) -> Request:
     """Fill missing dimensions with their meaning; a dimension without one stays None."""
     memory = absent.memory if request.memory is None else request.memory
     cores = absent.cores if request.cores is None else request.cores
-    if memory == ALL and cores is FREE:
+    if memory == ALL and cores is UNLIMITED:
         cores = ALL
     return Request(request.devices if request.devices is not None else absent.devices, memory, cores)
 

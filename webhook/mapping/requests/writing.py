@@ -15,7 +15,7 @@ from webhook.mapping.requests.key_values import KeyValue, format_value, unset
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.result import Defaults, Reading
 from webhook.quantity import MAX_VALUE, Number
-from webhook.request import ALL, DIMENSIONS, FREE, Dimension, Memory, Percent, Request, Size
+from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Memory, Percent, Request, Size
 
 
 class Written(msgspec.Struct, frozen=True, gc=False):
@@ -278,7 +278,7 @@ def _compare(form: Form, request: Request, reading: Reading, numbers: Mapping[st
         expected = {requested, *_intended(form, dimension, numbers, read_back.devices or 1)}
         if actual in expected and _at_least(actual, requested):
             continue
-        if read_back.whole and requested is FREE:  # memory was rounded up to all of a device: nothing else fits
+        if read_back.whole and requested is UNLIMITED:  # memory was rounded up to all of a device: nothing else fits
             continue
         if row is not None and _at_least(actual, requested):
             continue
@@ -298,4 +298,4 @@ def _at_least(actual: Memory, requested: Memory) -> bool:
         return actual.bytes >= requested.bytes
     if isinstance(actual, Percent) and isinstance(requested, Percent):
         return actual.value >= requested.value
-    return actual in {requested, ALL} or requested is FREE
+    return actual in {requested, ALL} or requested is UNLIMITED
