@@ -1,4 +1,4 @@
-"""Serves a pair that somebody else renews: cert-manager's mounted Secret, or files of a company's CA. Writes nothing.
+"""Serve a pair that another program renews: cert-manager's mounted Secret, or files of a company's CA. Writes nothing.
 
 The directory holds ``tls.crt`` (the serving certificate, then intermediates), ``tls.key`` (of any type that clients
 accept) and possibly ``ca.crt`` (the CAs that clients trust). Its content is compared, one complete generation at a time.

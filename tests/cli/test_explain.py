@@ -394,7 +394,7 @@ def test_marks_of_a_name_are_distinguished(run: Run) -> None:
     """What only a scheduler writes is an annotation or a label; another system's name is a resource."""
     told = run("explain", "--name", "huawei.com/Ascend910").stdout
     assert "as an annotation or label written by its scheduler only" in told
-    assert "as a resource somebody else's name" in told
+    assert "a resource name of another system" in told
     assert "scheduler only" not in run("explain", "--name", "huawei.com/Ascend910B").stdout
 
 

@@ -8,9 +8,9 @@ from tests.fuzz.generate import PREFIX
 from tests.fuzz.mismatch import mismatch
 from tests.fuzz.oracle.meaning import (
     ALL,
-    UNLIMITED,
     GIB,
     MOST_DEVICES,
+    UNLIMITED,
     Amount,
     Amounts,
     Denied,

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 from typing import Any
 
-from tests.fuzz.oracle.meaning import UNLIMITED, MIB, Amount, Amounts
+from tests.fuzz.oracle.meaning import MIB, UNLIMITED, Amount, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import Finding, Trial
 

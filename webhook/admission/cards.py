@@ -143,7 +143,7 @@ def missing_card(target: Vendor, memory: Memory | None, cards: tuple[Card, ...],
     first = next((card for card in selected if card.memory is None), selected[0])
     where = f"{first.names} ({first.place} {first.label})"
     if not first.known:
-        return f"the setting `cards` does not say the memory of {where}: add it there"
+        return f"the setting `cards` lacks the memory of {where}: add it there"
     if first.memory is None:
         return f"{where} differ in memory: select one device"
     return f"{' and '.join(card.label for card in selected)} name devices that differ in memory: keep one"

@@ -15,7 +15,7 @@ from webhook.mapping.notation.amounts import parse_cores, parse_default_memory
 from webhook.pod import Pod
 from webhook.quantity import bytes_text
 from webhook.reasons import Reason
-from webhook.request import DIMENSIONS, UNLIMITED, MAX_DEVICES, Dimension, Size
+from webhook.request import DIMENSIONS, MAX_DEVICES, UNLIMITED, Dimension, Size
 
 OVERRIDES: Final = (labels.TARGET, labels.DEFAULT_DEVICES, labels.DEFAULT_MEMORY, labels.DEFAULT_CORES)
 """The annotations of a namespace that override something."""

@@ -107,7 +107,7 @@ def _chosen(vendor: Vendor, position_of: Mapping[str, int], regular: list[str], 
     key = next((key for key in vendor.keys.values() if key.kind == "container"), None)
     if key is not None and key.absent == "only" and len(regular) > 1:
         message = (
-            f"nothing says which of {len(regular)} containers requests the GPU: "
+            f"no key names which of {len(regular)} containers requests the GPU: "
             f"add the annotation {key.spellings[0].text}"
         )
         raise deny(Reason.NO_SUCH_CONTAINER, message)

@@ -1,4 +1,4 @@
-"""Certificates that somebody else renews (``serve --certificate-dir``): where they come from, and how to renew them."""
+"""Certificates that another program renews (``serve --certificate-dir``): where they come from, and how to renew them."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final, TypeVar

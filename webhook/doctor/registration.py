@@ -81,7 +81,7 @@ def selectors(facts: Facts) -> Result:
         why = f", as its annotation {KEEP_SELECTORS} says" if keeps_selectors(found) else ""
         kept = [f"{name}: others narrow its namespaces: {terms}{why}" for name, terms in foreign.items()]
         title = f"it was changed by {by or 'others'}"
-        return warning(title, *slight, *kept, hint=f"if nobody wanted that: {_SHOW}")
+        return warning(title, *slight, *kept, hint=f"if that was not intended: {_SHOW}")
     return ok(f"it concerns namespaces with {want.opt_in}=enabled, and spares the cluster's and {facts.release}")
 
 

@@ -111,7 +111,10 @@ async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) 
             place,
             decoded,
             trusted={},
-            notes=(*notes, f"there is no webhook configuration {REGISTRATION}: nobody calls"),
+            notes=(
+                *notes,
+                f"there is no webhook configuration {REGISTRATION}: the API server does not call the webhook",
+            ),
         )
     if theirs is None and decoded.state is None:
         notes = (perhaps_provided(place, REGISTRATION, namespace),)

@@ -73,7 +73,7 @@ def _why(allocation: Allocation, delivery: str | None, *, changes: bool) -> str:
     if not changes:
         return "already there"
     if delivery == "none":
-        return "the device plugin brings the library and enforces; the loader is told where it is"
+        return "the device plugin mounts the library and enforces the share; LD_LIBRARY_PATH points to it"
     return "the library comes from the node, finds its limit in variables and is loaded first"
 
 

@@ -179,7 +179,7 @@ def _missing(vendor: Vendor, key: Key) -> Iterator[str]:
         meanings = (
             [f"{amount_in_words(default.value, dimension)}, filled in by the mapping's default"]
             if default is not None
-            else list(_meanings(vendor, key, dimension)) or ["it has to be said"]
+            else list(_meanings(vendor, key, dimension)) or ["it must be specified"]
         )
         yield from (f"{dimension}: {meaning}{beside}" for meaning in meanings)
 
@@ -205,7 +205,7 @@ def _meanings(vendor: Vendor, key: Key, dimension: Dimension) -> Iterator[str]:
 def _in_form(form: Form, dimension: Dimension) -> str:
     literal = getattr(form, dimension)
     meaning = getattr(form.absent, dimension) if literal is None or isinstance(literal, Derived) else literal
-    return "it has to be said" if meaning is None else amount_in_words(meaning, dimension)
+    return "it must be specified" if meaning is None else amount_in_words(meaning, dimension)
 
 
 def _rules(vendor: Vendor) -> Iterator[str]:
@@ -265,7 +265,7 @@ def _not_counting(vendor: Vendor, key: Key, dimension: Dimension) -> Iterator[st
     used = [form for form in vendor.forms if form.literal(dimension) and not _decides(form, key)]
     if used and len(used) < len(vendor.forms):
         names = " and ".join(repr(form.name) for form in used)
-        yield f"In the form {names} it is ignored: {dimension} is what the form says."
+        yield f"In the form {names} it is ignored: the form itself defines {dimension}."
 
 
 def _decides(form: Form, key: Key) -> bool:

@@ -53,9 +53,9 @@ def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension)
     if form.literal(dimension):
         return "form", f"{vendor.name} takes these keys for {form.name!r}"
     if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
-        return "name", "so says the name"
+        return "name", "implied by the name"
     if dimension == "cores" and form.absent.cores is UNLIMITED and reading.request.whole:
-        return "absent", "where all memory is taken nobody else fits"
+        return "absent", "all of the memory leaves no room for others"
     return "absent", f"not specified: the meaning for {vendor.name}"
 
 
@@ -91,7 +91,7 @@ def _why(settled: Settled, name: str, key: Key) -> str:
         return "filled in" if filled and len(filled) == len(key.dimensions) else "translated"
     if key.name in settled.reading.corrections:
         return "rounded up"
-    return "stood in requests only" if name in settled.requested.promoted else "filled in"
+    return "copied from requests" if name in settled.requested.promoted else "filled in"
 
 
 def _text_worth(vendor: Vendor, key: Key, text: str) -> str:

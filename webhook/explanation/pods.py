@@ -58,7 +58,7 @@ POD_TARGET: Final = f"the pod's annotation {TARGET}"
 _BY: Final[Mapping[str, str]] = {
     "namespace": f"the namespace's annotation {TARGET}",
     "settings": "the setting `target`",
-    "itself": "nobody says otherwise",
+    "itself": "no annotation or setting names another",
 }
 
 

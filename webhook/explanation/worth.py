@@ -11,7 +11,7 @@ from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent
 _OTHER: Final[Mapping[str, str]] = {
     "other": "belongs to the request, but is no amount",
     "text": "a text that chooses between forms",
-    "container": "names the container that asks",
+    "container": "names the container that requests",
 }
 
 
@@ -20,7 +20,7 @@ def worth(vendor: Vendor, key: Key, number: Number) -> str:
     if key.kind != "amount":
         return _OTHER[key.kind]
     if number == 0:
-        return "0: not said"
+        return "0: not specified"
     if key.unit is None:
         return f"its unit has to be configured: {key.why}"
     return " and ".join(_worth(vendor, key, dimension, number) for dimension in key.dimensions)

@@ -3,9 +3,9 @@
 from tests.fuzz.oracle.keys import Keys
 from tests.fuzz.oracle.meaning import (
     ALL,
-    UNLIMITED,
     GIB,
     MIB,
+    UNLIMITED,
     Amount,
     Denied,
     Lacks,

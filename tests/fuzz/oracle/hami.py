@@ -6,8 +6,8 @@ from fractions import Fraction
 from tests.fuzz.oracle.keys import Keys
 from tests.fuzz.oracle.meaning import (
     ALL,
-    UNLIMITED,
     MIB,
+    UNLIMITED,
     Alone,
     Amount,
     Denied,

@@ -9,7 +9,7 @@ from webhook.explanation.glossary import Entry, Mark, Use
 _MARKS: Final[Mapping[Mark, str]] = {
     "hint": "an annotation that its scheduler reads; it is left, and has no effect where the pod is translated",
     "owned": "as an annotation or label written by its scheduler only; it is removed from new pods",
-    "known": "as a resource somebody else's name under its prefix: never read, and never taken for a misspelled key",
+    "known": "a resource name of another system under the same prefix: never read, and never taken for a misspelled key",
 }
 
 
@@ -19,7 +19,7 @@ def as_text(entry: Entry) -> str:
 
 
 def unknown(entry: Entry) -> str:
-    """What to say of a name that nobody knows."""
+    """The text about a name that is unknown."""
     near = f"; did you mean {' or '.join(entry.near)}?" if entry.near else "; `vgpu-webhook vendors` lists the keys"
     return clean(f"{entry.name} is no key of any vendor{near}")
 
@@ -27,8 +27,10 @@ def unknown(entry: Entry) -> str:
 def _lines(entry: Entry) -> Iterator[str]:
     yield heading(entry.name)
     if entry.device_class is not None:
-        told = f"devices of the DeviceClass {entry.device_class}, claimed by the scheduler: no key of a mapping, left as it is"
-        yield from labelled("here", [told])
+        text = (
+            f"devices of the DeviceClass {entry.device_class}, claimed by the scheduler: no key of a mapping, unchanged"
+        )
+        yield from labelled("here", [text])
     if entry.owner is not None:
         yield from labelled("here", [f"a key of {entry.owner}"])
     if entry.choice is not None:

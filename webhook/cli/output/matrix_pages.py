@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from webhook.cli.output.columns import columns
 from webhook.mapping.matrix.outcomes import Cell, Part, Rendering, place_of
 from webhook.mapping.matrix.rows import Matrix
-from webhook.request import ALL, UNLIMITED, MAX_DEVICES, Memory, Percent, Size
+from webhook.request import ALL, MAX_DEVICES, UNLIMITED, Memory, Percent, Size
 
 if TYPE_CHECKING:
     from webhook.mapping.model.policy import Policy

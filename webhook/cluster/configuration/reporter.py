@@ -16,7 +16,7 @@ MOST_PROBLEMS: Final = 10
 """Problems of one document in a log line; the first ones usually cause the others."""
 
 RETRY_PAUSES: Final = (1.0, 60.0)
-"""Seconds after the first failure, and at most, to write something that nobody waits for."""
+"""Seconds after the first failure, and at most, to write something in the background."""
 
 REASONS: Final = {
     ("mapping", False): "MappingRejected",

@@ -259,4 +259,4 @@ def _address(webhook: Object) -> str:
     if isinstance(service, dict):
         path, port = service.get("path") or "/", service.get("port") or 443
         return f"{service.get('namespace')}/{service.get('name')}:{port}{path}"
-    return str(config.get("url")) if isinstance(config, dict) else "nobody"
+    return str(config.get("url")) if isinstance(config, dict) else "nothing"

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 class Mode(enum.Enum):
-    """Who maintains the webhook configuration: this program, somebody else with this program only comparing, or neither."""
+    """Who maintains the webhook configuration: this program, another one with this program only comparing, or neither."""
 
     MANAGED = "managed"
     STATIC = "static"

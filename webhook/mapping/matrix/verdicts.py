@@ -93,7 +93,7 @@ class Inactive:
             owner = self._names.get(entry.key)
             if owner is None:
                 return (
-                    f"only one of {source.name} and {target.vendor.name} is active, and nobody would read {entry.key}"
+                    f"only one of {source.name} and {target.vendor.name} is active, and {entry.key} would not be read"
                 )
             key_values[owner.key_name] = replace(entry, key_name=owner.key_name, binding=owner.binding)
         try:
