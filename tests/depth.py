@@ -4,11 +4,15 @@ import sys
 from collections.abc import Sequence
 
 import pytest
+from hypothesis import settings
 
 few_or_all = pytest.mark.parametrize(
     "most", [pytest.param(4, id="few"), pytest.param(sys.maxsize, marks=pytest.mark.deep, id="all")]
 )
 """Of the partners of each vendor four; and, marked `deep`, all of them."""
+
+costly = settings(max_examples=settings().max_examples // 4)
+"""For a property of which each example takes tenths of a second."""
 
 
 def partners(of: str, names: Sequence[str], most: int) -> list[str]:

@@ -306,7 +306,9 @@ SOURCES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    "source", ["translated", *(pytest.param(name, marks=pytest.mark.deep) for name in ("at home", "of annotations"))]
+)
 def test_no_key_that_is_read_is_forgotten(source: str) -> None:
     """Any key that a document names, in each place of a pod, counts as much as if nothing had been remembered."""
     template_pod = template("kube-api-access-a1")

@@ -141,6 +141,7 @@ def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "fine" in found.policy.vendors
 
 
+@pytest.mark.deep
 def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     """The oldest are in force, and what was accepted before; the others are reported with the number, in bounded time."""
     monkeypatch.setattr(draft, "probe", lambda made, largest: [])

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.cluster.config_maps import LABELS, abouts, mapping, outcome, settings, told, vendor
+from tests.depth import costly
 from webhook.cluster.configuration import documents
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME, ConfigMap
 from webhook.cluster.configuration.documents import DocumentCache
@@ -319,6 +320,7 @@ STEPS = st.lists(
 )
 
 
+@costly
 @given(STEPS, st.permutations([1, 2, 3]))
 def test_newest_good_or_last_good(steps: list[tuple[str, str, int]], ages: list[int]) -> None:
     """Whatever happens in whatever order: each vendor is its newest good document, or its last good one; or built in."""
@@ -376,6 +378,7 @@ SETTINGS = st.sampled_from(
 MOVES = st.lists(st.one_of(st.tuples(st.sampled_from("abc"), QUARRELS), st.tuples(st.just("s"), SETTINGS)), max_size=10)
 
 
+@costly
 @given(MOVES)
 def test_what_is_rejected_changes_nothing(moves: list[tuple[str, str]]) -> None:
     """Among documents that are at odds with each other in any way, a rejected change leaves everything as it was."""

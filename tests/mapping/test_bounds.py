@@ -139,8 +139,13 @@ WORST: dict[str, dict[str, Any]] = {
     },
 }
 
+SLOW = {"rows", "words with forms"}
+"""Three seconds each."""
 
-@pytest.mark.parametrize("name", WORST)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.deep] if name in SLOW else []) for name in WORST]
+)
 def test_work_is_bounded(name: str) -> None:
     """Calls of functions, whatever the machine: a document of the greatest size that is looked at."""
     text = json.dumps({**document(), **WORST[name]})
