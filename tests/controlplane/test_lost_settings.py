@@ -51,7 +51,9 @@ def empty_one_by_one(place: Place) -> None:
         place.remove(name)
 
 
-@pytest.mark.parametrize("loss", [end, empty, empty_one_by_one], ids=lambda one: one.__name__)
+@pytest.mark.parametrize(
+    "loss", [end, empty, pytest.param(empty_one_by_one, marks=pytest.mark.deep)], ids=lambda one: one.__name__
+)
 async def test_what_was_in_force_stays(controllers: ControlPlane, loss: object) -> None:
     """Through the loss and after it, in both replicas; it is reported, and only a deliberate change ends it."""
     assert callable(loss)

@@ -67,7 +67,7 @@ def kept(_site: Site) -> None:
     [
         (kept, (None, None), 8),
         pytest.param(kept, ("", None), 8, marks=pytest.mark.deep),
-        (kept, (STRANGER, STRANGER), 8),
+        pytest.param(kept, (STRANGER, STRANGER), 8, marks=pytest.mark.deep),
         pytest.param(kept, (base64.b64encode(b"garbage").decode(),) * 2, 8, marks=pytest.mark.deep),
         pytest.param(lost, (None, None), 8, marks=pytest.mark.deep),
         (lost, (STRANGER, None), 20),

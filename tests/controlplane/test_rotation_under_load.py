@@ -48,25 +48,14 @@ RESTARTS = 3
 """After the first of them a replica is started that has seen the new CA only, after the third both are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Course:
-    """How many serving certificates are requested, and after which of them what else happens.
+SERVING_CERTIFICATES = 20
+"""How many are requested, one after the other."""
 
-    Attributes:
-        leaves: how many.
-        authorities: after these a new CA is asked for.
-        spoilt: after this one the Secret is.
-        deleted: after this one the Secret is.
-    """
+ROTATED = frozenset({4, 9, 14})
+"""After these a new CA is requested."""
 
-    leaves: int
-    authorities: frozenset[int]
-    spoilt: int
-    deleted: int
-
-
-SHORT = Course(leaves=4, authorities=frozenset({1}), spoilt=2, deleted=3)
-LONG = Course(leaves=20, authorities=frozenset({4, 9, 14}), spoilt=7, deleted=11)
+SPOILED, DELETED = 7, 11
+"""After these the Secret is."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,8 +208,8 @@ class Restarts:
         wait(lambda: self.count >= wanted, f"{RESTARTS} more restarts", 300)
 
 
-@pytest.mark.parametrize("course", [SHORT, pytest.param(LONG, marks=pytest.mark.deep)], ids=["short", "long"])
-def test_nobody_notices(place: Place, course: Course) -> None:
+@pytest.mark.deep
+def test_nobody_notices(place: Place) -> None:
     """Leaves and CAs rotate, the Secret is spoilt and deleted, replicas restart, and pods are created all the time.
 
     Connections of the API server keep the certificate with which they began, so after each CA all of them are made anew.
@@ -237,21 +226,21 @@ def test_nobody_notices(place: Place, course: Course) -> None:
         restarts, seen, load = Restarts(place, processes), Seen(place), Load(place)
         # The thread that started a process has to outlive it, so the restarts begin first and end last.
         with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
-            for number in range(course.leaves):
+            for number in range(SERVING_CERTIFICATES):
                 before = len(seen.leaves)
                 ask(cluster, RotationRequest.SERVING_CERTIFICATE)
                 wait(lambda before=before: len(seen.leaves) > before, f"leaf {number}")
                 load.more()
-                if number in course.authorities:
+                if number in ROTATED:
                     rotate_authority(place, cluster, seen)
                     restarts.both()
                     load.more()
-                if number == course.spoilt:
+                if number == SPOILED:
                     spoil(place)
-                if number == course.deleted:
+                if number == DELETED:
                     place.plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
                     wait(lambda: place.kept() is not None, "the Secret is back")
-            check_shown(place, authorities := len(course.authorities))
+            check_shown(place, authorities := len(ROTATED))
         seconds = time.monotonic() - began
         log.info(
             "%d pods (%.1f a second), %d leaves, %d CAs, %d restarts in %.0f s",
@@ -264,8 +253,8 @@ def test_nobody_notices(place: Place, course: Course) -> None:
         )
         assert load.failed == []
         assert load.untouched == []
-        assert load.created >= PODS * (course.leaves + authorities)
-        assert len(seen.leaves) >= course.leaves + authorities
+        assert load.created >= PODS * (SERVING_CERTIFICATES + authorities)
+        assert len(seen.leaves) >= SERVING_CERTIFICATES + authorities
         assert len(seen.authorities) == 1 + authorities
         assert restarts.count >= RESTARTS * authorities
         assert set(restarts.statuses) == {0}

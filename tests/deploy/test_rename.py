@@ -49,6 +49,7 @@ def rolled_out(release: Release, *names: str) -> None:
     plane.wait_until(lambda: len(release.replicas()) == 2 * len(names), "others gone", 120)
 
 
+@pytest.mark.deep
 def test_former_service_stays_while_it_is_called(renamed: Release) -> None:
     """After the first upgrade, which can be the last for a while."""
     renamed.serving(TEAM)
