@@ -249,9 +249,11 @@ def _read(container: Json, vendor: str, used: tuple[str, ...], keys: Keys) -> Re
     except Unsure as error:
         return Read(keys.container, init, vendor, unsure=str(error), used=used)
     all_of_it = meaning is not None and meaning.memory == ALL and not any("percentage" in key for key in keys.numbers)
-    # Beside several Ascend devices memory is read, and only that of whole ones is legal.
+    # Beside several Ascend devices memory is read, and only that of whole ones is legal; all 16 units of cores are a whole one.
     written = vendor == "ascend" or (
-        vendor == "mthreads" and keys.of("vgpu") == 1 and keys.of("sgpu-memory") is not None
+        vendor == "mthreads"
+        and keys.of("vgpu") == 1
+        and (keys.of("sgpu-memory") is not None or keys.of("sgpu-core") == 16)
     )
     ignores = all_of_it and not written and len(keys.numbers) > 1
     return Read(keys.container, init, vendor, meaning, ignores=ignores, used=used)
