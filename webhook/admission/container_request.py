@@ -77,13 +77,13 @@ class ContainerRequest(msgspec.Struct):
         present = self.all_key_values.get(entry.key_name)
         if present is not None and key.place == "nodeSelector":
             return  # one of several node selector keys is enough
+        self._check_number(entry, key)
         if present is not None:
             if key.twin is None and present.key != entry.key:
                 self.other_spellings.append(entry)
             elif present.text != entry.text and present.number != entry.number:
                 self._add_unequal_twin(present, entry, key)
             return
-        self._check_number(entry, key)
         if key.kind == "amount" and entry.number == 0:
             if key.values is not None and 0 not in key.values:
                 raise self.deny(
@@ -95,7 +95,6 @@ class ContainerRequest(msgspec.Struct):
 
     def _add_unequal_twin(self, present: KeyValue, entry: KeyValue, key: Key) -> None:
         """Read the lower of two amounts, which the vendor guarantees; a request that stays in its keys keeps both."""
-        self._check_number(entry, key)
         if not present.number or not entry.number:
             raise self.deny(
                 Reason.TWINS_DIFFER, f"{present} and {entry} must agree: write the same value to both", entry

@@ -249,7 +249,7 @@ def _read(container: Json, vendor: str, used: tuple[str, ...], keys: Keys) -> Re
     except Unsure as error:
         return Read(keys.container, init, vendor, unsure=str(error), used=used)
     all_of_it = meaning is not None and meaning.memory == ALL and not any("percentage" in key for key in keys.numbers)
-    # Beside several Ascend devices memory is read, and only that of whole ones is legal; all 16 units of cores are a whole one.
+    # Beside several Ascend devices memory is read, and only that of whole ones is legal; 16 units of cores are a device.
     written = vendor == "ascend" or (
         vendor == "mthreads"
         and keys.of("vgpu") == 1
