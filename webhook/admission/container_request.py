@@ -82,7 +82,7 @@ class ContainerRequest(msgspec.Struct):
             if key.twin is None and present.key != entry.key:
                 self.other_spellings.append(entry)
             elif present.text != entry.text and present.number != entry.number:
-                self._add_unequal_twin(present, entry, key)
+                self._add_unequal_twin(present, entry)
             return
         if key.kind == "amount" and entry.number == 0:
             if key.values is not None and 0 not in key.values:
@@ -93,7 +93,7 @@ class ContainerRequest(msgspec.Struct):
             return
         self.key_values[entry.key_name] = entry
 
-    def _add_unequal_twin(self, present: KeyValue, entry: KeyValue, key: Key) -> None:
+    def _add_unequal_twin(self, present: KeyValue, entry: KeyValue) -> None:
         """Read the lower of two amounts, which the vendor guarantees; a request that stays in its keys keeps both."""
         if not present.number or not entry.number:
             raise self.deny(
