@@ -15,7 +15,7 @@ from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
 from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import place_pod
-from webhook.admission.plain import Remembered, facts_of, left_alone, recall, remember, remembered
+from webhook.admission.plain import concerns, facts_of, left_alone, recall, remember, remembered
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.references import drop_references
 from webhook.admission.resolution import Resolution
@@ -35,6 +35,8 @@ MAX_AUDITED: Final = 16 * 1024
 
 MAX_HINTS: Final = 64
 """The most annotations of a pod that are reported as hints; all vendors together know fewer."""
+
+_NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_WORDS)
 
 
 @dataclass(slots=True)
@@ -65,6 +67,8 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
+    if not concerns(pod, policy):
+        return _NOTHING_REQUESTED
     facts = facts_of(pod, context, policy)
     known = recall(facts, pod, policy)
     return in_mode(take_steps(pod, context, policy, facts) if known is None else known, pod, context)
@@ -88,10 +92,7 @@ def take_steps(
     if seen.refusal is not None:
         return _denied(seen.refusal, seen.findings)
     if not seen.asks:
-        decision = untouched(nothing_requested(pod), seen.findings)
-        if facts is not None:
-            remember(facts, pod, Remembered(decision), policy)
-        return decision
+        return untouched(nothing_requested(pod), seen.findings)
     try:
         resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
     except Denied as denial:

@@ -62,6 +62,22 @@ class Remembered(NamedTuple):
         return 2048 + 3 * len(self.decision.patch_json)
 
 
+def concerns(pod: Pod, policy: Policy) -> bool:
+    """Return whether anything in a pod can matter: a key that the policy reads, a resource with a domain, or a claim."""
+    spec, metadata = pod.spec, pod.metadata
+    if spec.resource_claims or _too_many(pod):
+        return True
+    for container in spec.containers if spec.init_containers is None else (*spec.init_containers, *spec.containers):
+        resources = container.resources
+        if resources is not None and (
+            resources.claims
+            or any(["/" in name for side in (resources.limits, resources.requests) for name in side or ()])
+        ):
+            return True
+    among = policy.read_keys.among
+    return any([texts and among(texts) for texts in (metadata.labels, metadata.annotations, spec.node_selector)])
+
+
 def recall(facts: bytes | None, pod: Pod, policy: Policy) -> Decision | None:
     """Return the remembered decision for these facts, if the pod is plain."""
     known: Remembered | None = policy.memo.get(facts)
@@ -81,8 +97,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     not remembered.
     """
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
-    keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, spec.node_selector) if texts])
-    if container_count(pod) > MAX_CONTAINERS or keys > MAX_KEYS:
+    if _too_many(pod):
         return None
     if metadata.annotations and not policy.references.isdisjoint(metadata.annotations):
         return None
@@ -111,6 +126,12 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     except OverflowError:
         return None  # a quantity of more than 64 bits
     return facts if len(facts) <= MAX_FACTS else None
+
+
+def _too_many(pod: Pod) -> bool:
+    metadata = pod.metadata
+    keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, pod.spec.node_selector) if texts])
+    return keys > MAX_KEYS or container_count(pod) > MAX_CONTAINERS
 
 
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
