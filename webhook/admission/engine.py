@@ -15,7 +15,7 @@ from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
 from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import place_pod
-from webhook.admission.plain import concerns, facts_of, left_alone, recall, remember, remembered
+from webhook.admission.plain import concerns, facts_of, left_alone, recall, remember
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.references import drop_references
 from webhook.admission.resolution import Resolution
@@ -109,7 +109,7 @@ def take_steps(
         steps.plan = plan
     decision = _applied(plan, resolution)
     if facts is not None:
-        remember(facts, pod, remembered(decision, resolution, seen, policy), policy)
+        remember(facts, plan, resolution, decision)
     return decision
 
 
@@ -174,9 +174,8 @@ def _allocation(slot: Slot, settled: Settled, resolution: Resolution) -> Allocat
     owner = settled.target if last is settled else last.requested.vendor
     copy = settled.requested.copy if last.target is source else None
     moved = bool(settled.dropped) or None in settled.resources.values()
-    return Allocation(
-        slot, source, owner, last.target, settled.request, last.form, None if copy is None else copy.vendor, moved
-    )
+    request, copying = settled.request, None if copy is None else copy.vendor
+    return Allocation(slot, source, owner, last.target, request, last.form, copying, moved, not request.whole)
 
 
 def _apply(plan: Plan, resolution: Resolution) -> None:
@@ -212,7 +211,7 @@ def _report_hints(plan: Plan) -> None:
     }
     if not translated:
         return
-    hints = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or ()))
+    hints = sorted(plan.policy.marks.hints.among(plan.annotations))
     for (source, target), allocation in translated.items():
         for key in hints[:MAX_HINTS]:
             if any(owner.vendor == source for owner in plan.policy.annotations.owners(key)):
