@@ -71,7 +71,9 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
         return _NOTHING_REQUESTED
     facts = facts_of(pod, context, policy)
     known = recall(facts, pod, policy)
-    return in_mode(take_steps(pod, context, policy, facts) if known is None else known, pod, context)
+    if known is None:
+        known = take_steps(pod, context, policy, facts if policy.memo.met(facts) else None)
+    return in_mode(known, pod, context)
 
 
 def take_steps(
