@@ -65,10 +65,9 @@ def different(*, large: bool = False) -> Stream:
     Of amounts there are eight million, for 90 and 89,999 have no common divisor.
     """
     size = LARGE if large else SMALL
-    amounts = (
-        f'{10 + number % 90}","nvidia.com/gpumem":"{canonical(10_000 + number % 89_999)}'
-        for number in itertools.count()
-    )
+    # Far from those of small pods: the amounts are what these pods are remembered by.
+    numbers = itertools.count(4_000_000 if large else 0)
+    amounts = (f'{10 + number % 90}","nvidia.com/gpumem":"{canonical(10_000 + number % 89_999)}' for number in numbers)
     bodies = _each_once(template(DEPLOYMENT, DIFFERENT_GPU, size), amounts)
     if large:
         return Stream(f"all different, {size // 1000} KB", bodies, 2.8, large=True)

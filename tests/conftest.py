@@ -13,7 +13,7 @@ from blockbuster import blockbuster_ctx
 from tests.sharing import ByCluster, in_order
 from tests.trap_list import COLLECTED
 
-pytest_plugins = ["pytester", "tests.controlplane.fixtures"]
+pytest_plugins = ["pytester", "tests.controlplane.fixtures", "tests.remembering"]
 
 MATRIX_COUNTS = pytest.StashKey[Counter[str]]()
 

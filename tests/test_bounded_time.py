@@ -21,6 +21,8 @@ from webhook.mapping.model.memo import MAX_RESULTS
 from webhook.pod import decode_pod
 from webhook.response import MAX_DENIAL, MAX_WARNINGS, encode_answer
 
+pytestmark = pytest.mark.usefixtures("remembers_at_once")
+
 OPTED_IN: Final = Where("", {}, {}).namespace
 SIZE: Final = 128 * 1024
 """Bytes of the smaller of two pods that are compared: with fewer the bounds on numbers hide what grows."""

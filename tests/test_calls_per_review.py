@@ -20,6 +20,8 @@ from benchmarks.workloads import Template, small_template, template
 from webhook import labels
 from webhook.mapping.load import load_policy
 
+pytestmark = pytest.mark.usefixtures("remembers_at_once")
+
 FIGURES: Final = Path(__file__).with_name("calls_per_review.yaml")
 TOLERANCE: Final = 0.02
 """Part of a figure by which another version of Python may differ: 3.12 and 3.13 differ by less than one percent."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import pytest
 from hypothesis import given
 
 from tests.generators.admissions import all_containers, decision_on
@@ -13,6 +14,8 @@ from tests.generators.policies import Configured, contexts, policies
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context
 from webhook.reasons import ReasonKind
+
+pytestmark = pytest.mark.usefixtures("remembers_at_once")
 
 Twin = Callable[[dict[str, Any], Context], object]
 """Changes a pod in one respect, or returns another context."""

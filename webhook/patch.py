@@ -30,21 +30,18 @@ Patch: TypeAlias = tuple[Operation, ...]
 
 
 class Slot(NamedTuple):
-    """A container and its position in the pod."""
+    """A container and its place in the pod.
+
+    Attributes:
+        position: its index in the list of its kind.
+        path: its JSON pointer.
+    """
 
     kind: Literal["initContainers", "containers"]
     position: int
     container: Container
-
-    @property
-    def path(self) -> str:
-        """The JSON pointer of the container."""
-        return f"/spec/{self.kind}/{self.position}"
-
-    @property
-    def name(self) -> str:
-        """The container's name."""
-        return self.container.name
+    name: str
+    path: str
 
 
 def container_count(pod: Pod) -> int:
@@ -54,9 +51,14 @@ def container_count(pod: Pod) -> int:
 
 def slots(pod: Pod) -> tuple[Slot, ...]:
     """Return all containers that can have resources: init containers and native sidecars first, as the kubelet does."""
-    all_slots = [Slot("containers", i, container) for i, container in enumerate(pod.spec.containers)]
+    all_slots = [
+        Slot("containers", i, each, each.name, f"/spec/containers/{i}") for i, each in enumerate(pod.spec.containers)
+    ]
     if pod.spec.init_containers:
-        all_slots[:0] = [Slot("initContainers", i, container) for i, container in enumerate(pod.spec.init_containers)]
+        all_slots[:0] = [
+            Slot("initContainers", i, each, each.name, f"/spec/initContainers/{i}")
+            for i, each in enumerate(pod.spec.init_containers)
+        ]
     return tuple(all_slots)
 
 

@@ -143,7 +143,15 @@ def run_once(step: Step, sent: Mapping[str, Any], scene: Scene) -> Outcome:
         PodEdits(view),
         places,
         tuple(
-            Allocation(place, one.source or one.vendor, one.vendor, one.vendor, one.request, one.form)
+            Allocation(
+                place,
+                one.source or one.vendor,
+                one.vendor,
+                one.vendor,
+                one.request,
+                one.form,
+                share=not one.request.whole,
+            )
             for place, one in held
         ),
     )

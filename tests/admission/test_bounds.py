@@ -16,6 +16,8 @@ from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
+pytestmark = pytest.mark.usefixtures("remembers_at_once")
+
 POLICY = load_policy()
 PRIVILEGED = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
 ENFORCING = Context(Namespace("team", PRIVILEGED))

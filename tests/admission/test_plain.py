@@ -20,11 +20,15 @@ from webhook.admission.context import PodSecurityLevel
 from webhook.labels import KEYS
 from webhook.mapping.draft import builtin
 from webhook.mapping.load import load_policy
+from webhook.mapping.model.memo import Memo
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 
+pytestmark = pytest.mark.usefixtures("remembers_at_once")
+
 POLICY = load_policy()
+MET = Memo.met
 SHARE = {"nvidia.com/gpu": "1"}
 
 
@@ -344,3 +348,14 @@ def test_unique_labels_do_not_count() -> None:
         container(pod)["resources"]["limits"].update(cpu=name[-1])
         made.append(decided(pod, Context(opted_in()), POLICY))
     assert made[0] is made[1]
+
+
+def test_a_pod_is_remembered_from_its_second_sight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What occurs once is not worth its place."""
+    in_force = policy()
+    monkeypatch.setattr(Memo, "met", MET)
+    sizes = [len(in_force.memo)]
+    for _ in range(3):
+        decided(template("kube-api-access-a1"), Context(opted_in()), in_force)
+        sizes.append(len(in_force.memo))
+    assert sizes == [0, 0, 1, 1]

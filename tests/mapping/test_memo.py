@@ -1,6 +1,6 @@
 """What a policy remembers is bounded."""
 
-from webhook.mapping.model.memo import MAX_BYTES, MAX_RESULTS, Memo
+from webhook.mapping.model.memo import MAX_BYTES, MAX_MET, MAX_RESULTS, Memo
 
 
 def test_too_many_results_are_dropped_at_once() -> None:
@@ -21,3 +21,12 @@ def test_too_large_results_are_dropped_at_once() -> None:
     assert len(memo) == 8
     memo.keep("one more", 1, 1)
     assert len(memo) == 1
+
+
+def test_what_occurs_once_is_only_noted() -> None:
+    """So that pods that are all different do not push out those of templates; what is noted is bounded, too."""
+    memo = Memo()
+    assert [memo.met(key) for key in ("a", "b", "a", "b", "c")] == [False, False, True, True, False]
+    for number in range(MAX_MET):
+        memo.met(number)
+    assert not memo.met("a")

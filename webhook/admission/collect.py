@@ -41,7 +41,7 @@ def _add_resource(
 ) -> None:
     name, limit, request = resource
     owner, *others = policy.resources.owners(name)
-    rivals = {other.vendor for other in others} - {owner.vendor}
+    rivals = {other.vendor for other in others} - {owner.vendor} if others else ()
     if rivals:
         message = (
             f"{name} matches keys of {owner.vendor} and of {', '.join(sorted(rivals))}: make one of them `inactive`"
@@ -71,8 +71,10 @@ def _requests_devices(container: ContainerRequest) -> bool:
     """
     keys = container.vendor.keys
     requests = [
-        entry for name, entry in container.key_values.items() if keys[name].asks or container.vendor.annotation_keys
+        entry for name, entry in container.key_values.items() if container.vendor.annotation_keys or keys[name].asks
     ]
+    if not container.zero:
+        return bool(requests)
     zero_amounts = [name for name in container.zero if "devices" not in keys[name].dimensions]
     if any("devices" in keys[name].dimensions for name in container.zero):
         amounts = [entry for name, entry in container.key_values.items() if keys[name].kind == "amount"]

@@ -57,7 +57,7 @@ class ContainerRequest(msgspec.Struct):
     @property
     def all_key_values(self) -> dict[str, KeyValue]:
         """All keys, including those with value 0."""
-        return {**self.key_values, **self.zero}
+        return {**self.key_values, **self.zero} if self.zero else self.key_values
 
     def add(self, owner: Owner, name: str, text: str, number: Number) -> None:
         """Add a key of `vendor`; 0 counts as unset, unless the vendor does not accept it.
@@ -72,9 +72,9 @@ class ContainerRequest(msgspec.Struct):
             Denied: the number is not allowed, or another spelling of the key has another amount.
         """
         key = self.vendor.keys[owner.key_name]
-        binding = tuple(pair for pair in owner.binding if pair[0] != CONTAINER)
+        binding = tuple([pair for pair in owner.binding if pair[0] != CONTAINER]) if owner.binding else ()
         entry = KeyValue(owner.key_name, name, text, number, binding)
-        present = self.all_key_values.get(entry.key_name)
+        present = self.key_values.get(owner.key_name) or self.zero.get(owner.key_name)
         if present is not None and key.place == "nodeSelector":
             return  # one of several node selector keys is enough
         self._check_number(entry, key)

@@ -88,7 +88,7 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     deliveries = tuple({id(delivery): delivery for _, delivery in delivered}.values())
     raw_volumes = bytes(plan.pod.spec.volumes)
     volumes: dict[str, list[Volume]] = {}
-    if any(delivery.meets(raw_volumes) for delivery in deliveries):
+    if any([delivery.meets(raw_volumes) for delivery in deliveries]):
         for volume in decode_volumes(plan.pod.spec.volumes):
             volumes.setdefault(volume.name, []).append(volume)
     for delivery in deliveries:
@@ -99,7 +99,7 @@ def deliver(plan: Plan, delivered: Sequence[tuple[Slot, Delivery]]) -> None:
     for slot in plan.slots:
         own = by_container.get(slot.path)
         raw = bytes(slot.container.volume_mounts)
-        if any(delivery.meets(raw) for delivery in deliveries):
+        if any([delivery.meets(raw) for delivery in deliveries]):
             _mount_beside(plan, slot, own, libraries)
         elif own is not None:
             plan.edits.container(slot).mounts.extend(own.mounts)
@@ -124,12 +124,15 @@ def _normal(path: str) -> str:
 
 def _add_volume(plan: Plan, present: list[Volume], entry: Entry) -> None:
     name = entry["name"]
+    if not present and not plan.edits.volumes:
+        plan.edits.volumes.append(entry)
+        return
     if len(present) > 1:
         raise deny(
             Reason.COLLISION, f"volume {name} is defined {len(present)} times: keep one", field=f"spec.volumes[{name}]"
         )
-    added = next((volume for volume in plan.edits.volumes if volume["name"] == name), None)
-    if not all(_same_volume(volume, entry) for volume in present) or added not in (None, entry):
+    added = next(iter([volume for volume in plan.edits.volumes if volume["name"] == name]), None)
+    if not all([_same_volume(volume, entry) for volume in present]) or added not in (None, entry):
         message = f"volume {name} is not the shim's ({_content(entry)}): rename the pod's own"
         raise deny(Reason.COLLISION, message, field=f"spec.volumes[{name}]")
     if not present and added is None:

@@ -15,7 +15,7 @@ from webhook.admission.guard import guard_pod
 from webhook.admission.overrides import overrides_of
 from webhook.admission.own_keys import unread_keys
 from webhook.admission.placement import place_pod
-from webhook.admission.plain import Remembered, facts_of, left_alone, recall, remember, remembered
+from webhook.admission.plain import concerns, facts_of, left_alone, recall, remember
 from webhook.admission.plan import Allocation, Plan
 from webhook.admission.references import drop_references
 from webhook.admission.resolution import Resolution
@@ -35,6 +35,8 @@ MAX_AUDITED: Final = 16 * 1024
 
 MAX_HINTS: Final = 64
 """The most annotations of a pod that are reported as hints; all vendors together know fewer."""
+
+_NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_WORDS)
 
 
 @dataclass(slots=True)
@@ -65,9 +67,13 @@ def decide(pod: Pod, context: Context, policy: Policy) -> Decision:
     skipped = skip_reason(pod, context, policy)
     if skipped is not None:
         return untouched(skipped)
+    if not concerns(pod, policy):
+        return _NOTHING_REQUESTED
     facts = facts_of(pod, context, policy)
     known = recall(facts, pod, policy)
-    return in_mode(take_steps(pod, context, policy, facts) if known is None else known, pod, context)
+    if known is None:
+        known = take_steps(pod, context, policy, facts if policy.memo.met(facts) else None)
+    return in_mode(known, pod, context)
 
 
 def take_steps(
@@ -88,10 +94,7 @@ def take_steps(
     if seen.refusal is not None:
         return _denied(seen.refusal, seen.findings)
     if not seen.asks:
-        decision = untouched(nothing_requested(pod), seen.findings)
-        if facts is not None:
-            remember(facts, pod, Remembered(decision), policy)
-        return decision
+        return untouched(nothing_requested(pod), seen.findings)
     try:
         resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
     except Denied as denial:
@@ -108,7 +111,7 @@ def take_steps(
         steps.plan = plan
     decision = _applied(plan, resolution)
     if facts is not None:
-        remember(facts, pod, remembered(decision, resolution, seen, policy), policy)
+        remember(facts, plan, resolution, decision)
     return decision
 
 
@@ -173,9 +176,8 @@ def _allocation(slot: Slot, settled: Settled, resolution: Resolution) -> Allocat
     owner = settled.target if last is settled else last.requested.vendor
     copy = settled.requested.copy if last.target is source else None
     moved = bool(settled.dropped) or None in settled.resources.values()
-    return Allocation(
-        slot, source, owner, last.target, settled.request, last.form, None if copy is None else copy.vendor, moved
-    )
+    request, copying = settled.request, None if copy is None else copy.vendor
+    return Allocation(slot, source, owner, last.target, request, last.form, copying, moved, not request.whole)
 
 
 def _apply(plan: Plan, resolution: Resolution) -> None:
@@ -211,7 +213,7 @@ def _report_hints(plan: Plan) -> None:
     }
     if not translated:
         return
-    hints = sorted(plan.policy.marks.hints.among(plan.pod.metadata.annotations or ()))
+    hints = sorted(plan.policy.marks.hints.among(plan.annotations))
     for (source, target), allocation in translated.items():
         for key in hints[:MAX_HINTS]:
             if any(owner.vendor == source for owner in plan.policy.annotations.owners(key)):

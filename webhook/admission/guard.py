@@ -31,9 +31,10 @@ def guard_pod(plan: Plan) -> None:
         Denied: `Reason.GUARDED`: a variable, annotation or label lifts the limit, and the mapping denies that.
     """
     _strip_owned(plan)
-    for edits, place in ((plan.edits.annotations, "annotation"), (plan.edits.labels, "label")):
-        if edits.current:
-            _guard_keys(plan, edits, cast("GuardPlace", place))
+    if plan.annotations:
+        _guard_keys(plan, plan.edits.annotations, plan.annotations, "annotation")
+    if plan.labels:
+        _guard_keys(plan, plan.edits.labels, plan.labels, "label")
     for allocation in plan.allocations:
         _guard_container(plan, allocation.slot, allocation.vendor, allocation.request)
         _show_devices(plan, allocation)
@@ -45,11 +46,14 @@ def guard_pod(plan: Plan) -> None:
 
 def _strip_owned(plan: Plan) -> None:
     """Remove the marks of every concerned vendor's scheduler, unless such a scheduler creates the pod."""
+    if not plan.annotations and not plan.labels:
+        return
     vendors = {vendor.name: vendor for allocation in plan.allocations for vendor in allocation.vendors}
-    for edits, what in ((plan.edits.annotations, "annotation"), (plan.edits.labels, "label")):
-        if not edits.current:
-            continue
-        marks = _marks(plan.policy.marks, what).among(edits.current)
+    for edits, keys, what in (
+        (plan.edits.annotations, plan.annotations, "annotation"),
+        (plan.edits.labels, plan.labels, "label"),
+    ):
+        marks = _marks(plan.policy.marks, what).among(keys)
         if len(marks) > MAX_MARKS:
             message = f"{len(marks)} {what}s belong to schedulers: remove them from the manifest"
             raise deny(Reason.TOO_MANY, message, field=f"metadata.{what}s")
@@ -70,7 +74,7 @@ def _strip(plan: Plan, edits: MapEdits, key: str, what: str, owners: Iterable[Ve
     plan.findings.append(Finding(Reason.OWNED_STRIPPED, message, field=f"metadata.{what}s[{key}]"))
 
 
-def _guard_keys(plan: Plan, edits: MapEdits, place: GuardPlace) -> None:
+def _guard_keys(plan: Plan, edits: MapEdits, keys: list[str], place: GuardPlace) -> None:
     """Apply the guard to annotations or labels of the pod, for every vendor under which some of its containers run."""
     allocations = {
         (allocation.vendor.name, allocation.share): allocation
@@ -78,7 +82,8 @@ def _guard_keys(plan: Plan, edits: MapEdits, place: GuardPlace) -> None:
         if place in allocation.vendor.guard.places
     }
     for allocation in allocations.values():
-        for key, value in (edits.current or {}).items():
+        for key in keys:
+            value = (edits.current or {})[key]
             # What was removed, as a source's key or a scheduler's mark, lifts nothing.
             if not allocation.vendor.guard.guarded(key, place) or edits.values.get(key, value) is None:
                 continue

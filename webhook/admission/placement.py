@@ -40,6 +40,8 @@ def place_pod(plan: Plan) -> None:
     _set_scheduler(plan)
     _set_runtime_class(plan, places)
     _set_tolerations(plan, places)
+    if not any([place.node_selector or place.labels or place.annotations for place in places.values()]):
+        return
     for edits, what, needed in (
         (plan.edits.node_selector, "nodeSelector", {name: place.node_selector for name, place in places.items()}),
         (plan.edits.labels, "label", {name: place.labels for name, place in places.items()}),

@@ -12,6 +12,7 @@ import msgspec
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.admission.delivery import ENFORCE_LABEL
+from webhook.admission.plan import Plan
 from webhook.admission.resolution import Resolution
 from webhook.admission.survey import Survey
 from webhook.mapping.model.policy import Policy
@@ -41,8 +42,8 @@ class Remembered(NamedTuple):
     """
 
     decision: Decision
-    marks: tuple[bytes, ...] = ()
-    looked_at: tuple[tuple[bool, int], ...] = ()
+    marks: tuple[bytes, ...]
+    looked_at: tuple[tuple[bool, int], ...]
 
     def serves(self, pod: Pod, policy: Policy) -> bool:
         """Return whether a pod with the same facts is plain."""
@@ -53,13 +54,28 @@ class Remembered(NamedTuple):
         for init, position in self.looked_at:
             if policy.watched_variables.among((init_containers if init else containers)[position].env):
                 return False
-        lists = b"".join([spec.volumes, *[container.volume_mounts for container in (*init_containers, *containers)]])
-        return not any(mark in lists for mark in self.marks)
+        return not _any_mark(self.marks, pod)
 
     @property
     def size(self) -> int:
         """Its approximate size in bytes, as measured: texts and findings grow with the patch."""
         return 2048 + 3 * len(self.decision.patch_json)
+
+
+def concerns(pod: Pod, policy: Policy) -> bool:
+    """Return whether anything in a pod can matter: a key that the policy reads, a resource with a domain, or a claim."""
+    spec, metadata = pod.spec, pod.metadata
+    if spec.resource_claims or _too_many(pod):
+        return True
+    for container in spec.containers if spec.init_containers is None else (*spec.init_containers, *spec.containers):
+        resources = container.resources
+        if resources is not None and (
+            resources.claims
+            or any(["/" in name for side in (resources.limits, resources.requests) for name in side or ()])
+        ):
+            return True
+    among = policy.read_keys.among
+    return any([texts and among(texts) for texts in (metadata.labels, metadata.annotations, spec.node_selector)])
 
 
 def recall(facts: bytes | None, pod: Pod, policy: Policy) -> Decision | None:
@@ -68,10 +84,24 @@ def recall(facts: bytes | None, pod: Pod, policy: Policy) -> Decision | None:
     return known.decision if known is not None and known.serves(pod, policy) else None
 
 
-def remember(facts: bytes, pod: Pod, known: Remembered, policy: Policy) -> None:
-    """Remember the decision on a pod, if it is plain."""
-    if known.serves(pod, policy):
-        policy.memo.keep(facts, known, len(facts) + known.size)
+def remember(facts: bytes, plan: Plan, resolution: Resolution, decision: Decision) -> None:
+    """Remember the decision on a pod that requests devices, if the pod is plain."""
+    slots = [*[allocation.slot for allocation in plan.allocations], *[slot for slot, _ in plan.left_alone]]
+    if plan.pod.spec.node_name is not None or any([plan.watched(slot) for slot in slots]):
+        return
+    marks = resolution.marks
+    if not _any_mark(marks, plan.pod):
+        looked_at = tuple([(slot.kind == "initContainers", slot.position) for slot in slots])
+        known = Remembered(decision, marks, looked_at)
+        plan.policy.memo.keep(facts, known, len(facts) + known.size)
+
+
+def _any_mark(marks: tuple[bytes, ...], pod: Pod) -> bool:
+    """Return whether undecoded volumes or mounts of a pod could meet a shim."""
+    spec = pod.spec
+    containers = spec.containers if spec.init_containers is None else (*spec.init_containers, *spec.containers)
+    lists = b"".join([spec.volumes, *[container.volume_mounts for container in containers]])
+    return any([mark in lists for mark in marks])
 
 
 def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
@@ -81,8 +111,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     not remembered.
     """
     spec, metadata, namespace = pod.spec, pod.metadata, context.namespace
-    keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, spec.node_selector) if texts])
-    if container_count(pod) > MAX_CONTAINERS or keys > MAX_KEYS:
+    if _too_many(pod):
         return None
     if metadata.annotations and not policy.references.isdisjoint(metadata.annotations):
         return None
@@ -113,6 +142,12 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
     return facts if len(facts) <= MAX_FACTS else None
 
 
+def _too_many(pod: Pod) -> bool:
+    metadata = pod.metadata
+    keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, pod.spec.node_selector) if texts])
+    return keys > MAX_KEYS or container_count(pod) > MAX_CONTAINERS
+
+
 def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tuple[Slot, Vendor], ...]:
     """Return the containers with resources of a vendor that a resolution does not settle, with that vendor."""
     settled = {container.requested.position for container in resolution.settled}
@@ -124,16 +159,6 @@ def left_alone(seen: Survey, resolution: Resolution, policy: Policy) -> tuple[tu
         if container.resources and position not in settled and position not in vendors:
             vendors[position] = [policy.vendors[policy.resources.owners(container.resources[0][0])[0].vendor]]
     return tuple((seen.slots[position], vendor) for position in sorted(vendors) for vendor in vendors[position])
-
-
-def remembered(decision: Decision, resolution: Resolution, seen: Survey, policy: Policy) -> Remembered:
-    """Return what to remember of a decision on a pod that requests devices."""
-    before = sum(container.init for container in seen.keys.containers)
-    looked_at = [(slot.kind == "initContainers", slot.position) for slot, _ in left_alone(seen, resolution, policy)]
-    for settled in resolution.settled:
-        position, init = settled.requested.position, settled.requested.keys.init
-        looked_at.append((init, position if init else position - before))
-    return Remembered(decision, resolution.marks, tuple(looked_at))
 
 
 def _container(container: Container) -> tuple[Any, ...]:

@@ -24,6 +24,7 @@ class Allocation(NamedTuple):
         form: the name of the target's form that those keys take.
         copy: the vendor in whose keys the same request is repeated, and kept.
         moved: keys of the source are removed; not in a second pass, which finds those of the target.
+        share: it is less than whole devices, so that shim, guard and the rules for `nodeName` and privileged apply.
     """
 
     slot: Slot
@@ -34,16 +35,12 @@ class Allocation(NamedTuple):
     form: str | None
     copy: Vendor | None = None
     moved: bool = False
+    share: bool = True
 
     @property
     def vendors(self) -> tuple[Vendor, ...]:
         """All vendors concerned: one pass treats what they own or place as a second pass would."""
         return (self.source, self.owner, self.vendor, *([] if self.copy is None else [self.copy]))
-
-    @property
-    def share(self) -> bool:
-        """Whether it is less than whole devices, so that shim, guard and the rules for `nodeName` and privileged apply."""
-        return not self.request.whole
 
 
 @dataclass(slots=True)
@@ -60,6 +57,7 @@ class Plan:
         deliveries: how the shim reaches each container that gets one, by container name; for the status.
         stripped: variables that the guard has removed so far.
         reported_once: the findings of `report_once`.
+        labels, annotations: those keys of the pod that the policy reads.
         searched: by path of a container, whether its undecoded env could hold a watched variable.
     """
 
@@ -75,6 +73,13 @@ class Plan:
     stripped: int = 0
     reported_once: set[Finding] = field(default_factory=set)
     searched: dict[str, bool] = field(default_factory=dict)
+    labels: list[str] = field(init=False)
+    annotations: list[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        among, metadata = self.policy.read_keys.among, self.pod.metadata
+        self.labels = [key for key, _ in among(metadata.labels)] if metadata.labels else []
+        self.annotations = [key for key, _ in among(metadata.annotations)] if metadata.annotations else []
 
     def report_once(self, finding: Finding) -> None:
         """Add, once, a finding that several containers cause but that concerns the pod."""

@@ -3,7 +3,7 @@
 This part depends only on the keys, the overrides and the policy.
 """
 
-from collections.abc import Container, Mapping
+from collections.abc import Collection, Mapping
 
 from msgspec.structs import replace
 
@@ -66,7 +66,7 @@ def _shared_defaults(container: Settled) -> dict[Dimension, Default]:
 
 
 def _settle_all(
-    keys: PodKeys, overrides: Overrides, policy: Policy, without: Mapping[int, Container[Dimension]] | None = None
+    keys: PodKeys, overrides: Overrides, policy: Policy, without: Mapping[int, Collection[Dimension]] | None = None
 ) -> tuple[list[Settled], tuple[Left, ...]]:
     """Settle every requesting container separately; `without` the namespace's defaults of some dimensions, by position."""
     results = [

@@ -1,6 +1,6 @@
 """One container: its keys read, filled in and settled; in its own keys or in those of another vendor."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
 from msgspec.structs import replace
 
@@ -23,7 +23,7 @@ from webhook.request import Dimension
 
 
 def settle(
-    container: ContainerRequest, overrides: Overrides, policy: Policy, without: Container[Dimension] = ()
+    container: ContainerRequest, overrides: Overrides, policy: Policy, without: Collection[Dimension] = ()
 ) -> Settled | Left:
     """Settle the request of one container, or leave it unchanged.
 
@@ -45,14 +45,15 @@ def settle(
     _check_copies(container, target, policy)
     namespace, findings = namespace_defaults(overrides, policy)
     try:
-        settled = _Settler(container, target, overrides, policy).settle(
-            {dimension: default for dimension, default in namespace.items() if dimension not in without}
-        )
+        if without:
+            namespace = {dimension: default for dimension, default in namespace.items() if dimension not in without}
+        settled = _Settler(container, target, overrides, policy).settle(namespace)
     except LeftAlone as left:
         return Left(container, left.finding.message, placed=left.finding.reason is not Reason.SIZE_UNKNOWN)
     if other_family is not None:
         findings.append(replace(other_family, container=container.name))
-    settled.findings[:0] = [*container.findings, *findings]
+    if container.findings or findings:
+        settled.findings[:0] = [*container.findings, *findings]
     return settled
 
 

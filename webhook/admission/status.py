@@ -44,14 +44,13 @@ def _amounts(request: Request) -> dict[str, Any]:
 
 
 def _container(settled: Settled, delivery: str | None, notes: list[str] | None) -> dict[str, Any]:
-    requested, allocated = _amounts(settled.reading.request), _amounts(settled.request)
     status: dict[str, Any] = {
         "vendor": settled.requested.vendor.name,
         "keys": {entry.key: entry.text for entry in settled.requested.all_key_values.values()},
-        "request": requested,
+        "request": _amounts(settled.reading.request),
     }
-    if allocated != requested:
-        status["allocation"] = allocated
+    if settled.request != settled.reading.request:
+        status["allocation"] = _amounts(settled.request)
     if settled.filled:
         status["defaults"] = {dimension: default.origin for dimension, default in settled.filled.items()}
     if settled.translated:

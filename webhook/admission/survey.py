@@ -143,7 +143,8 @@ def _resource_keys(
         if "/" not in key:
             continue
         if key in exact or owners(key):
-            _check_length(key, "", keys_left - len(keys))
+            if len(keys) >= keys_left or len(key) > MAX_KEY:
+                _check_length(key, "", keys_left - len(keys))
             keys.append((key, _text(limits.get(key)), _text(requests.get(key))))
         elif len(unknown) < unknown_left:
             unknown.append(key)
@@ -151,7 +152,9 @@ def _resource_keys(
 
 
 def _text(quantity: QuantityText | None) -> str | None:
-    return None if quantity is None else canonical(quantity if isinstance(quantity, str) else repr(quantity))
+    if quantity is None or (isinstance(quantity, str) and quantity.isdecimal() and quantity.isascii()):
+        return quantity
+    return canonical(quantity if isinstance(quantity, str) else repr(quantity))
 
 
 def _read_keys(texts: Mapping[str, str] | None, names: Names, keys_left: int) -> tuple[tuple[str, str], ...]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
 from webhook.admission.context import Namespace
 from webhook.labels import ENABLED, INJECT
@@ -16,8 +17,13 @@ class Described:
 
     def lookup(self, name: str) -> Namespace:
         """Return the namespace as described, otherwise one that has opted in: its pods are sent here deliberately."""
-        return self.known.get(name) or Namespace(name, {self.opt_in: ENABLED})
+        return self.known.get(name) or _opted_in(name, self.opt_in)
 
     async def fetch(self, name: str) -> Namespace:
         """Return what `lookup` returns: there is no other source."""
         return self.lookup(name)
+
+
+@lru_cache(maxsize=256)
+def _opted_in(name: str, opt_in: str) -> Namespace:
+    return Namespace(name, {opt_in: ENABLED})

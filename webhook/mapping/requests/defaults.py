@@ -21,6 +21,9 @@ _T = TypeVar("_T")
 
 def fewer(defaults: Mapping[Dimension, _T]) -> Iterator[dict[Dimension, _T]]:
     """Yield all defaults, then fewer and fewer: the count of devices, which changes most, goes first; finally none."""
+    if not defaults:
+        yield {}
+        return
     order: tuple[Dimension, ...] = ("memory", "cores", "devices")
     present = [dimension for dimension in order if dimension in defaults]
     for size in range(len(present), -1, -1):
@@ -83,6 +86,8 @@ def completed(
 
 def _passing_over(reading: Reading, defaults: Defaults, chosen: Defaults) -> Reading:
     passed_over = [name for name in defaults if name not in chosen and name not in reading.specified]
+    if not passed_over:
+        return reading
     return replace(reading, passed_over=tuple(dict.fromkeys((*reading.passed_over, *passed_over))))
 
 

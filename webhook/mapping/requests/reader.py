@@ -81,11 +81,14 @@ class Reader(Struct):
 
     def report_ignored(self, dimension: Dimension, counted: KeyValue | None) -> None:
         """Report the keys of a dimension beside the one that counts; None: the form itself specifies the dimension."""
+        others = [entry for entry in self.present(dimension) if entry is not counted]
+        if not others:
+            return
         needed = {key for condition in self.form.when for key in condition.keys}
         if isinstance(self.form.devices, Derived):
             needed.add(self.form.devices.key)
-        for entry in self.present(dimension):
-            if entry is counted or entry.key_name in needed:
+        for entry in others:
+            if entry.key_name in needed:
                 continue
             why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
             self.report(Reason.WORD_IGNORED, f"{entry} has no effect {why}: remove it", entry)
