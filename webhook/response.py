@@ -19,6 +19,9 @@ MAX_DENIAL: Final = 2048
 """The longest message of a denial in characters: enough for every list of what to write instead."""
 
 _STATUS_REASONS: Final = {400: "BadRequest", 403: "Forbidden", 422: "Invalid"}
+_HEAD: Final = f'{{"apiVersion":"{API_VERSION}","kind":"{KIND}","response":{{"uid":'.encode()
+_TAIL: Final = "response"
+"""Where a decision stores its encoded response."""
 
 
 class _Status(msgspec.Struct, frozen=True, gc=False):
@@ -29,19 +32,12 @@ class _Status(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Response(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    uid: str
     allowed: bool
     patch_type: Literal["JSONPatch"] | None = None
     patch: bytes | None = None
     warnings: list[str] = []
     status: _Status | None = None
     audit_annotations: Mapping[str, str] = {}
-
-
-class _Review(msgspec.Struct, frozen=True, gc=False, rename="camel", kw_only=True):
-    api_version: str = API_VERSION
-    kind: str = KIND
-    response: _Response
 
 
 _encode = msgspec.json.Encoder().encode
@@ -53,9 +49,17 @@ def encode_answer(uid: str, decision: Decision) -> bytes:
     ``patch`` (base64 of the operations) and ``patchType`` are both set or both absent: the API server treats one without the
     other as a webhook failure, and an empty patch costs it time.
     """
+    # A remembered decision answers many reviews, which differ only in their uid.
+    tail = decision.__dict__.get(_TAIL)
+    if tail is None:
+        tail = decision.__dict__[_TAIL] = _tail(decision)
+    return b"".join((_HEAD, _encode(uid), tail))
+
+
+def _tail(decision: Decision) -> bytes:
+    """Everything after the uid."""
     denial, patch = decision.denial, decision.patch_json
     response = _Response(
-        uid,
         decision.allowed,
         "JSONPatch" if patch else None,
         patch or None,
@@ -63,7 +67,7 @@ def encode_answer(uid: str, decision: Decision) -> bytes:
         None if denial is None else _status(denial),
         decision.audit,
     )
-    return _encode(_Review(response=response))
+    return b"," + _encode(response)[1:] + b"}"
 
 
 def _status(denial: Finding) -> _Status:

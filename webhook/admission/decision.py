@@ -10,7 +10,7 @@ from webhook.patch import Patch
 from webhook.reasons import Reason
 
 
-class Decision(msgspec.Struct, frozen=True, kw_only=True):
+class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     """Allowed or denied, with patch, warnings, status and audit annotations.
 
     A decision is cached for all pods of a template, so patch and status are texts: as objects they take three times the

@@ -59,7 +59,7 @@ class Remembered(NamedTuple):
     @property
     def size(self) -> int:
         """Its approximate size in bytes, as measured: texts and findings grow with the patch."""
-        return 2048 + 3 * len(self.decision.patch_json)
+        return 2048 + 5 * len(self.decision.patch_json)
 
 
 def concerns(pod: Pod, policy: Policy) -> bool:
