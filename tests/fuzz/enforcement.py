@@ -156,8 +156,9 @@ def core_limit(got: Amounts) -> str | None:
 
 def _paths(before: Json, values: dict[str, str | None]) -> Iterator[Finding]:
     path = values.get("LD_LIBRARY_PATH")
-    was = effective(before).get("LD_LIBRARY_PATH")
-    if path is not None and path != was and not all(path.split(":")):
+    # Where a later one of the name was removed, an earlier one of the author's counts.
+    own = {entry.get("value") for entry in before.get("env") or [] if entry["name"] == "LD_LIBRARY_PATH"}
+    if path is not None and path not in {effective(before).get("LD_LIBRARY_PATH"), *own} and not all(path.split(":")):
         yield Finding("6 no search path through the current directory", f"LD_LIBRARY_PATH={path}")
 
 
