@@ -359,3 +359,37 @@ def test_a_pod_is_remembered_from_its_second_sight(monkeypatch: pytest.MonkeyPat
         decided(template("kube-api-access-a1"), Context(opted_in()), in_force)
         sizes.append(len(in_force.memo))
     assert sizes == [0, 0, 1, 1]
+
+
+def test_another_vendors_variable_is_no_reason_to_look_closely() -> None:
+    """A search path is in many images' pods, and no matter of a vendor without a shim."""
+    POLICY.memo.clear()
+    pod = template("kube-api-access-a1")
+    container(pod)["resources"] = {"limits": {"amd.com/gpu": "1"}, "requests": {"amd.com/gpu": "1"}}
+    container(pod)["env"] = [{"name": "LD_LIBRARY_PATH", "value": "/x"}]
+    assert decided(pod, Context(opted_in()), POLICY) is decided(pod, Context(opted_in()), POLICY)
+
+
+@pytest.mark.parametrize("env", [[], [{"name": "LD_LIBRARY_PATH", "value": "/x"}]])
+def test_nothing_is_said_of_a_pod_of_which_nothing_changes(env: list[dict[str, str]]) -> None:
+    """Whatever variables it has: slices are left to their plugin, so the roll-out is no matter."""
+    pod = template("kube-api-access-a1")
+    slices = {"nvidia.com/mig-1g.5gb": "1", "nvidia.com/mig-2g.10gb": "1"}
+    container(pod).update(resources={"limits": slices, "requests": slices}, env=env)
+    outside = Namespace("n", {**opted_in().labels, "vgpu-webhook.io/rollout": "0"})
+    decision = decided(pod, Context(outside), POLICY)
+    assert (decision.reason, decision.warnings, decision.audit) == (Reason.NO_GPU_WORDS, (), {})
+
+
+def test_denials_count_with_what_they_hold() -> None:
+    """A denial has no patch, but findings by the hundred: some of them fill the memory, and drop what is in it."""
+    POLICY.memo.clear()
+    marks = {f"gpushare.alibabacloud.com/{number}-{'y' * 60}": "1" for number in range(200)}
+    counts = []
+    for number in range(300):
+        pod = template("kube-api-access-a1")
+        pod["metadata"]["annotations"] = {f"gpushare.alibabacloud.com/{number}": "1", **marks}
+        container(pod).update(resources={"limits": {"aliyun.com/gpu-mem": "1"}}, securityContext={"privileged": True})
+        assert decided(pod, Context(opted_in()), POLICY).denial is not None
+        counts.append(len(POLICY.memo))
+    assert max(counts) < 150

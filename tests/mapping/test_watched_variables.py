@@ -81,3 +81,11 @@ def test_policy_watches_guard_shim_and_plugin() -> None:
     for name in ("NVIDIA_VISIBLE_DEVICES", "LD_LIBRARY_PATH", "CUDA_DEVICE_MEMORY_LIMIT_0", "ALIYUN_COM_GPU_MEM_DEV"):
         assert watched.among(json.dumps([{"name": name, "value": "1"}]).encode())
     assert not watched.among(b'[{"name":"PATH","value":"/bin"}]')
+
+
+@pytest.mark.parametrize("name", ['A"B', "C\\D", "T\tB", "E/F"])
+def test_name_that_json_escapes(name: str) -> None:
+    """Kubernetes permits nearly any character in a name; some encoders write a slash with a backslash."""
+    text = json.dumps([{"name": name}])
+    for written in (text, text.replace("/", "\\/")):
+        assert WatchedVariables([name]).among(written.encode())

@@ -133,6 +133,8 @@ def _applied(plan: Plan, resolution: Resolution) -> Decision:
     findings = tuple(plan.findings)
     text = status_text(status_of(plan, resolution))
     operations = plan.edits.operations(lambda: (labels.STATUS, text))
+    if not plan.allocations and not operations:
+        return untouched(nothing_requested(plan.pod), findings)
     audit = {"status": text} if len(text) <= MAX_AUDITED else {}
     return Decision(
         allowed=True,

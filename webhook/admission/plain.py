@@ -17,6 +17,7 @@ from webhook.admission.resolution import Resolution
 from webhook.admission.survey import Survey
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Vendor
+from webhook.mapping.model.watched_variables import WatchedVariables
 from webhook.patch import Slot, container_count
 from webhook.pod import NO_METADATA, Container, Pod, Resources, present
 
@@ -38,28 +39,31 @@ class Remembered(NamedTuple):
     Attributes:
         decision: on each of them, if its namespace enforces.
         marks: what is in undecoded volumes or mounts that could meet a shim.
-        looked_at: the containers whose variables count: whether it is an init container, and its position.
+        looked_at: the containers whose variables count: whether it is an init container, its position, and which count.
     """
 
     decision: Decision
     marks: tuple[bytes, ...]
-    looked_at: tuple[tuple[bool, int], ...]
+    looked_at: tuple[tuple[bool, int, WatchedVariables], ...]
 
-    def serves(self, pod: Pod, policy: Policy) -> bool:
+    def serves(self, pod: Pod) -> bool:
         """Return whether a pod with the same facts is plain."""
         spec = pod.spec
         if spec.node_name is not None:
             return False
         containers, init_containers = spec.containers, spec.init_containers or []
-        for init, position in self.looked_at:
-            if policy.watched_variables.among((init_containers if init else containers)[position].env):
+        for init, position, watched in self.looked_at:
+            if watched.among((init_containers if init else containers)[position].env):
                 return False
         return not _any_mark(self.marks, pod)
 
     @property
     def size(self) -> int:
-        """Its approximate size in bytes, as measured: texts and findings grow with the patch."""
-        return 2048 + 5 * len(self.decision.patch_json)
+        """Its approximate size in bytes, as measured with all that is encoded from it."""
+        decision = self.decision
+        findings = (*decision.warnings, *decision.notes, *([] if decision.denial is None else [decision.denial]))
+        texts = sum([1024 + 2 * len(finding.message) for finding in findings])
+        return 2048 + 3 * len(decision.patch_json) + 2 * len(decision.status_json) + texts
 
 
 def concerns(pod: Pod, policy: Policy) -> bool:
@@ -81,18 +85,19 @@ def concerns(pod: Pod, policy: Policy) -> bool:
 def recall(facts: bytes | None, pod: Pod, policy: Policy) -> Decision | None:
     """Return the remembered decision for these facts, if the pod is plain."""
     known: Remembered | None = policy.memo.get(facts)
-    return known.decision if known is not None and known.serves(pod, policy) else None
+    return known.decision if known is not None and known.serves(pod) else None
 
 
 def remember(facts: bytes, plan: Plan, resolution: Resolution, decision: Decision) -> None:
     """Remember the decision on a pod that requests devices, if the pod is plain."""
-    slots = [*[allocation.slot for allocation in plan.allocations], *[slot for slot, _ in plan.left_alone]]
-    if plan.pod.spec.node_name is not None or any([plan.watched(slot) for slot in slots]):
-        return
-    marks = resolution.marks
-    if not _any_mark(marks, plan.pod):
-        looked_at = tuple([(slot.kind == "initContainers", slot.position) for slot in slots])
-        known = Remembered(decision, marks, looked_at)
+    concerned = [(allocation.slot, vendor) for allocation in plan.allocations for vendor in allocation.vendors]
+    concerned += plan.left_alone
+    looked_at = {
+        (slot.path, vendor.name): (slot.kind == "initContainers", slot.position, plan.policy.watched_by(vendor))
+        for slot, vendor in concerned
+    }
+    known = Remembered(decision, resolution.marks, tuple(looked_at.values()))
+    if known.serves(plan.pod):
         plan.policy.memo.keep(facts, known, len(facts) + known.size)
 
 

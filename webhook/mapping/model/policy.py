@@ -93,21 +93,30 @@ class Policy:
 
     @cached_property
     def watched_variables(self) -> WatchedVariables:
-        """The variables of a container that the guard, the shim or the device plugin of a vendor has a part in."""
-        names = (
-            (
-                *(name for rule in vendor.guard.rules if rule.place == "env" for name in rule.names),
-                *(vendor.shim.names if vendor.shim is not None else ()),
-                *vendor.document.environment,
-            )
-            for vendor in self.vendors.values()
-        )
-        return WatchedVariables(itertools.chain.from_iterable(names))
+        """The variables of a container that the guard, the shim or the device plugin of any vendor has a part in."""
+        return WatchedVariables(itertools.chain.from_iterable(map(_variables, self.vendors.values())))
+
+    def watched_by(self, vendor: Vendor) -> WatchedVariables:
+        """Return the variables that one vendor has a part in."""
+        known = self._watched_by.get(vendor.name)
+        if known is None:
+            known = self._watched_by[vendor.name] = WatchedVariables(_variables(vendor))
+        return known
+
+    @cached_property
+    def _watched_by(self) -> dict[str, WatchedVariables]:
+        return {}
 
     @cached_property
     def in_force(self) -> tuple[Vendor, ...]:
         """The vendors whose keys are read."""
         return tuple(vendor for vendor in self.vendors.values() if not vendor.inactive)
+
+
+def _variables(vendor: Vendor) -> Iterator[str]:
+    yield from (name for rule in vendor.guard.rules if rule.place == "env" for name in rule.names)
+    yield from vendor.shim.names if vendor.shim is not None else ()
+    yield from vendor.document.environment
 
 
 def compile_policy(vendors: Mapping[str, Vendor], settings: Settings, digest: str) -> Policy:

@@ -8,12 +8,10 @@ from typing import Final
 from webhook.labels import PREFIX
 from webhook.mapping.model.vendor import Vendor
 from webhook.mapping.notation.glob import glob_pattern
+from webhook.mapping.notation.pattern import MAX_KEY
 
 MAX_KNOWN: Final = 4096
 """Keys of pods whose answer is stored; the labels of one cluster's pods have some hundred."""
-
-MAX_STORED_KEY: Final = 317
-"""Characters of a key that is stored: a domain of 253, a slash and a name of 63."""
 
 _VARIABLE: Final = re.compile(r"\{[^{}]*\}")
 
@@ -41,11 +39,12 @@ class ReadKeys:
         return [pair for pair in texts.items() if (known[pair[0]] if pair[0] in known else self._matters(pair[0]))]
 
     def _matters(self, key: str) -> bool:
+        if len(key) > MAX_KEY:  # the API server stores none so long, and searching it takes time
+            return True
         matters = key in self.exact or key.startswith(PREFIX) or self.pattern.fullmatch(key) is not None
-        if len(key) <= MAX_STORED_KEY:
-            if len(self.known) >= MAX_KNOWN:
-                self.known.clear()
-            self.known[key] = matters
+        if len(self.known) >= MAX_KNOWN:
+            self.known.clear()
+        self.known[key] = matters
         return matters
 
 

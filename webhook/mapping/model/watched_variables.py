@@ -1,5 +1,6 @@
 """The environment variables that a policy cares about, found in undecoded JSON: most containers have none of them."""
 
+import json
 from collections.abc import Iterable
 from typing import Any, Final
 
@@ -24,7 +25,7 @@ class WatchedVariables:
     def __init__(self, names: Iterable[str]) -> None:
         """Compile names; ``*`` in one matches any text."""
         # Up to the star: more variables than that are found, never fewer. RE2 searches for all of them at once.
-        beginnings = sorted({literal(name.partition("*")[0]) + ("" if "*" in name else '"') for name in names})
+        beginnings = sorted({_written(name.partition("*")[0]) + ("" if "*" in name else '"') for name in names})
         options = re2.Options()
         options.max_mem = MAX_MEMORY
         options.log_errors = False
@@ -45,4 +46,9 @@ class WatchedVariables:
             return False
         text = bytes(raw_env)
         # Searching for one byte is ten times as fast as for two, and most manifests have no backslash.
-        return bool(self._search(text)) or (b"\\" in text and b"\\u" in text)
+        return bool(self._search(text)) or (b"\\" in text and (b"\\u" in text or b"\\/" in text))
+
+
+def _written(name: str) -> str:
+    """An expression for a name as JSON writes it: a quote or a backslash is escaped."""
+    return literal(json.dumps(name, ensure_ascii=False)[1:-1])
