@@ -39,7 +39,7 @@ class Remembered(NamedTuple):
     Attributes:
         decision: on each of them, if its namespace enforces.
         marks: what is in undecoded volumes or mounts that could meet a shim.
-        looked_at: the containers whose variables count: whether it is an init container, its position, and which count.
+        looked_at: the containers whose variables count: whether it is an init container, its position, and the variables.
     """
 
     decision: Decision
