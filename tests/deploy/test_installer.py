@@ -173,6 +173,16 @@ def test_many_at_once_end_with_one_whole_library(node: Node) -> None:
     assert not [name for name in node.names() if name.startswith(".")]
 
 
+def test_copies_that_vanish_while_they_are_looked_for(node: Node, tmp_path: Path) -> None:
+    """`find` fails if another installer renames its unfinished copy meanwhile; that is no reason to fail."""
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    (programs / "find").write_text("#!/bin/sh\nexit 1\n")
+    (programs / "find").chmod(0o755)
+    assert node.run("v1", PATH=f"{programs}:{os.defpath}").returncode == 0
+    assert node.names() == {"libvgpu.so", "libvgpu.so.v1", "VERSION"}
+
+
 def test_keeps_it_there_until_it_is_stopped(node: Node, tmp_path: Path) -> None:
     """Removed by hand, the library comes back; SIGTERM ends the script at once."""
     with subprocess.Popen(

@@ -64,7 +64,8 @@ installed() {
 install() {
     installed && return
     [ -d "$TARGET" ] || mkdir -p -- "$TARGET" || fail "$TARGET cannot be made"
-    find "$TARGET" -name '.unfinished.*' -mmin +60 -exec rm -f -- {} +
+    # An unfinished copy of another installer may be gone before `find` looks at it, which fails then.
+    find "$TARGET" -name '.unfinished.*' -mmin +60 -exec rm -f -- {} + 2>/dev/null || :
     [ ! -d "$TARGET/$LIBRARY" ] || fail "$TARGET/$LIBRARY is a folder: remove it from the node"
     cmp -s -- "$source" "$TARGET/$LIBRARY.$VERSION" || put "$LIBRARY.$VERSION" copy
     put "$LIBRARY" link
