@@ -80,7 +80,7 @@ def test_what_is_specified_stays(source: str, data: st.DataObject) -> None:
     if alone.denial is not None:
         check_completed(pod, decision, policy)
         return
-    there, with_them = (one.account.get("containers", {}).get("main") for one in (alone, decision))
+    there, with_them = (one.status.get("containers", {}).get("main") for one in (alone, decision))
     assert (there is None) == (with_them is None)
     if there is None or with_them is None:
         return
@@ -99,7 +99,7 @@ def check_completed(pod: Json, decision: Decision, policy: Policy) -> None:
     ignored = [keys[one.field] for one in decision.warnings if one.reason is Reason.WORD_IGNORED and one.field in keys]
     for word in ignored:
         assert any(word.dimensions == other.dimensions for other in keys.values() if other is not word)
-    filled = decision.account.get("containers", {}).get("main", {}).get("defaults", {})
+    filled = decision.status.get("containers", {}).get("main", {}).get("defaults", {})
     assert "devices" not in filled or not any(word.total for word in keys.values())
 
 
@@ -185,7 +185,7 @@ def test_defaults(side: dict[str, str], target: str | None, filling: dict[str, s
     if decision.denial is not None:
         assert told in decision.denial.message
         return
-    account = decision.account["containers"]["c0"]
+    account = decision.status["containers"]["c0"]
     request = account.get("allocation", account["request"])
     assert f"{request['devices']} x {request['memory']} {request['cores']}" == told
     check_second_pass(pod, decision, policy, annotations)
@@ -198,7 +198,7 @@ def test_passed_over_for_one_container_only() -> None:
     pod = pod_with({"nvidia.com/gpucores": "66"}, {"nvidia.com/gpucores": "100"}, target="iluvatar")
     decision = decided(pod, policy, annotations)
     assert decision.denial is None
-    assert {name: one["defaults"] for name, one in decision.account["containers"].items()} == {
+    assert {name: one["defaults"] for name, one in decision.status["containers"].items()} == {
         "c0": {"devices": "mapping", "memory": "namespace"},
         "c1": {"devices": "namespace"},
     }
@@ -215,7 +215,7 @@ def test_passed_over_where_the_pod_can_carry_one_value() -> None:
     pod = pod_with({"nvidia.com/gpu": "1"}, {"nvidia.com/gpumem": "2048"}, target="aliyun")
     decision = decided(pod, policy, annotations)
     assert decision.denial is None
-    containers = decision.account["containers"]
+    containers = decision.status["containers"]
     assert {name: one["request"]["devices"] for name, one in containers.items()} == {"c0": 1, "c1": 1}
     assert containers["c0"]["defaults"] == {"memory": "namespace"}
     (told,) = (one for one in decision.warnings if one.reason is Reason.DEFAULT_NOT_APPLIED)

@@ -56,7 +56,7 @@ def in_words(amount: str) -> str:
 def assert_amounts_are_the_decisions(told: PodExplained, decision: Decision) -> None:
     """What was read, what the container will hold and what is written are what the status says."""
     for one in told.containers:
-        status = decision.account.get("containers", {}).get(one.name)
+        status = decision.status.get("containers", {}).get(one.name)
         if status is None:
             continue
         read = {each.dimension: each.amount for each in one.meaning}

@@ -62,7 +62,7 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
     assert set(case) <= PLAIN | set(VENDORS)
     if "means" in case or "refused" in case:
         decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
-        told = meaning(decision.account) if decision.denial is None else decision.reason.code
+        told = meaning(decision.status) if decision.denial is None else decision.reason.code
         assert told == case.get("means", case.get("refused")), decision.denial
     for target in case.keys() - PLAIN:
         stored, decision = translated(pod_of(case), target, policy)

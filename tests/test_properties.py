@@ -83,7 +83,7 @@ def listed(parent: dict[str, Any], key: str) -> list[Any]:
 def test_limits_and_requests_agree(one: Admitted) -> None:
     """4: what was written stands in both with one value, and of a translated container no source name is left."""
     for before, after in one.containers():
-        account = one.decision.account["containers"].get(before["name"])
+        account = one.decision.status["containers"].get(before["name"])
         if account is None:
             assert before == after
             continue
@@ -104,7 +104,7 @@ def test_never_less_than_requested(one: Admitted) -> None:
     dropped = {finding.container for finding in one.decision.warnings if finding.reason is Reason.DIMENSION_DROPPED}
     for before, after in one.containers():
         asked, got = one.read(one.pod, before).meaning, one.amounts(one.stored, after)
-        if asked is None or before["name"] not in one.decision.account.get("containers", {}):
+        if asked is None or before["name"] not in one.decision.status.get("containers", {}):
             assert before == after
             continue
         assert got is not None
@@ -129,7 +129,7 @@ def test_claims_stay_and_are_never_beside_a_request(one: Admitted) -> None:
         assert one.decision.reason is not Reason.NO_GPU_WORDS
     for before, after in one.containers():
         assert (before.get("resources") or {}).get("claims") == (after.get("resources") or {}).get("claims")
-        holds = before["name"] in one.decision.account.get("containers", {})
+        holds = before["name"] in one.decision.status.get("containers", {})
         assert not (one.decision.allowed and holds and claims(before))
     assert one.stored["spec"].get("resourceClaims") == one.pod["spec"].get("resourceClaims")
 
@@ -180,7 +180,7 @@ def check_shim(one: Admitted) -> None:
             assert env["CUDA_DEVICE_MEMORY_LIMIT"] == memory_limit(got) is not None
             assert env.get("CUDA_DEVICE_SM_LIMIT") == core_limit(got)
             assert_library_is_mounted(after)
-        if got is None or vendor != "nvidia" or before["name"] not in one.decision.account.get("containers", {}):
+        if got is None or vendor != "nvidia" or before["name"] not in one.decision.status.get("containers", {}):
             continue
         limits = {name: value for name, value in env.items() if name.startswith("CUDA_DEVICE_MEMORY_LIMIT")}
         if not got.whole:

@@ -73,7 +73,7 @@ def test_what_the_api_server_stores_as_a_whole_number(text: str) -> None:
     """It rounds to billionths, away from 0; so it is read where no API server has done so."""
     decision = decided(asking({"nvidia.com/gpu": text}, {TARGET: "volcano"}, requests={"nvidia.com/gpu": "3"}))
     assert decision.denial is None
-    assert decision.account["containers"]["main"]["written"]["volcano.sh/vgpu-number"] == "3"
+    assert decision.status["containers"]["main"]["written"]["volcano.sh/vgpu-number"] == "3"
 
 
 @pytest.mark.parametrize("text", ["1500m", "1073741824.5", "1073741824000000001n"])
@@ -142,7 +142,7 @@ def test_default_count_is_bounded() -> None:
     decision = decided(asking({"nvidia.com/gpumem": "3000"}), {"vgpu-webhook.io/default-devices": "4097"})
     assert decision.denial is None
     assert Reason.NAMESPACE_DEFAULT_UNREADABLE in {finding.reason for finding in decision.warnings}
-    assert decision.account["containers"]["main"]["request"]["devices"] == 1
+    assert decision.status["containers"]["main"]["request"]["devices"] == 1
 
 
 VKE = {"vke.volcengine.com/mgpu-memory": "4096", "vke.volcengine.com/mgpu-core": "30"}
@@ -170,7 +170,7 @@ def test_zero_in_a_list_for_who_asks_for_nothing() -> None:
     pod["spec"]["containers"].append({"name": "idle"})
     decision = decided(pod)
     assert decision.denial is None
-    assert decision.account == {} or list(decision.account["containers"]) == ["main"]
+    assert decision.status == {} or list(decision.status["containers"]) == ["main"]
 
 
 @pytest.mark.parametrize(
@@ -197,7 +197,7 @@ def status(pod: Json, namespace: Json | None = None) -> Json:
     """What the status says of the one container."""
     decision = decided(pod, namespace)
     assert decision.denial is None, decision.denial
-    container: Json = decision.account["containers"]["main"]
+    container: Json = decision.status["containers"]["main"]
     return container
 
 

@@ -142,7 +142,7 @@ def test_notes_are_no_warnings(mode: str, level: str, reason: Reason) -> None:
     decision = decision_on(sent, Context(namespace), POLICY)
     assert decision.warnings == ()
     assert [note.reason for note in decision.notes] == [reason]
-    assert decision.account["containers"]["a"]["notes"][0].startswith(f"{reason.code}: ")
+    assert decision.status["containers"]["a"]["notes"][0].startswith(f"{reason.code}: ")
     assert decision.audit["reasons"] == reason.code
 
 

@@ -87,7 +87,7 @@ def test_it_reports_what_was_decided(folder: Path) -> None:
     elif told.denial is None and told.mode != "audit":
         findings = dict.fromkeys((*decision.warnings, *decision.notes))
         assert [one.message for one in told.findings] == [finding.message for finding in findings]
-    accounts = decision.account.get("containers", {})
+    accounts = decision.status.get("containers", {})
     assert accounts.keys() <= {one.name for one in told.containers}
     for one in told.containers:
         if one.name in accounts:

@@ -122,7 +122,7 @@ class Trial:
 
     def entry(self, container: str) -> Json:
         """What the status annotation says of a container."""
-        found: Json = (self.decision.account.get("containers") or {}).get(container) or {}
+        found: Json = (self.decision.status.get("containers") or {}).get(container) or {}
         return found
 
     def written(self, container: str) -> Json:

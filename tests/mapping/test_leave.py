@@ -156,7 +156,7 @@ def test_numbers_by_form(chip: str, cards: int, vram: int, meant: str) -> None:
     if decision.denial is not None:
         assert decision.denial.message == meant
         return
-    assert decision.account["containers"]["c0"]["request"]["memory"] == meant
+    assert decision.status["containers"]["c0"]["request"]["memory"] == meant
 
 
 @pytest.mark.parametrize(

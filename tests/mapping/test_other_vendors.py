@@ -148,7 +148,7 @@ def decided(pod: Any) -> Decision:
 
 def meant(decision: Decision, container: str = "main") -> Meaning:
     """What the status says that the container holds."""
-    account = decision.account["containers"][container]
+    account = decision.status["containers"][container]
     request = account.get("allocation", account["request"])
     return request["devices"], request["memory"], request["cores"]
 
@@ -160,7 +160,7 @@ def test_read_by_the_vendors_rules(
     """Every way of writing a request that a document can describe is understood."""
     decision = decided(pod_of(vendor, resources, annotations))
     assert decision.denial is None
-    assert decision.account["containers"]["main"]["vendor"] == vendor
+    assert decision.status["containers"]["main"]["vendor"] == vendor
     assert meant(decision) == expected
 
 
@@ -216,7 +216,7 @@ def test_several_containers(
     if isinstance(expected, Reason):
         assert decision.reason is expected
         return
-    held = decision.account.get("containers", {})
+    held = decision.status.get("containers", {})
     assert [meant(decision, f"c{n}") if f"c{n}" in held else None for n in range(len(sides))] == expected
     stored = apply_strictly(pod, decision.patch)
     assert decided(stored).patch == ()

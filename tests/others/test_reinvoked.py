@@ -65,7 +65,7 @@ class Ours:
             decision = decide(decode_pod(text.encode()), CONTEXT, self.policy)
             stored = json.dumps(apply_strictly(json.loads(text), decision.patch)) if decision.patch else text
             codes = frozenset(finding.reason.code for finding in decision.warnings)
-            self._seen[text] = Outcome(stored, decision.denial, codes, bool(decision.account.get("containers")))
+            self._seen[text] = Outcome(stored, decision.denial, codes, bool(decision.status.get("containers")))
         return self._seen[text]
 
     def webhooks(self, vendor: str) -> dict[str, StandIn]:

@@ -49,7 +49,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return tuple(msgspec.json.decode(self.patch_json)) if self.patch_json else ()
 
     @property
-    def account(self) -> dict[str, Any]:
+    def status(self) -> dict[str, Any]:
         """The status as plain data."""
         return msgspec.json.decode(self.status_json, type=dict[str, Any]) if self.status_json else {}
 
