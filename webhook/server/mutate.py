@@ -20,8 +20,9 @@ from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.response import encode_answer
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
+from webhook.server.answer import Answer
 from webhook.server.body import read_body
-from webhook.server.http_error import JSON, RETRY_AFTER, HttpError, error_response
+from webhook.server.http_error import RETRY_AFTER, HttpError, error_response
 from webhook.server.lifecycle import Lifecycle, Phase
 from webhook.server.limits import InFlight, Limits
 from webhook.server.logs import Denials, error_fields
@@ -112,11 +113,12 @@ class Mutate:
     denials: Denials
     peers: Peers | None = None
 
-    async def handle(self, request: web.BaseRequest) -> web.Response:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         in_flight = self.in_flight
         in_flight.enter()
         held = 0
+        response: web.StreamResponse
         try:
             self._admit()
             body = await read_body(request, self.limits, in_flight)
@@ -145,7 +147,7 @@ class Mutate:
         if self.in_flight.reviews - len(self.in_flight.readings) > self.limits.reviews:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", RETRY_AFTER)
 
-    async def _review(self, body: bytes) -> web.Response:
+    async def _review(self, body: bytes) -> Answer:
         started = time.perf_counter()
         try:
             review = decode_review(body)
@@ -172,7 +174,7 @@ class Mutate:
             self._count(_FAILED, started, len(body))
             raise self._bug(review, error) from error
         self._count(answer, started, len(body))
-        return web.Response(body=answer.body, headers={"Content-Type": JSON})
+        return Answer(answer.body)
 
     def _answer(self, review: Review, pod: Pod, namespace: Namespace) -> _Answer:
         policy = self.current.policy
