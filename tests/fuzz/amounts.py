@@ -10,7 +10,6 @@ from tests.fuzz.oracle.meaning import (
     ALL,
     GIB,
     MOST_DEVICES,
-    UNLIMITED,
     Amount,
     Amounts,
     Denied,
@@ -59,6 +58,9 @@ LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 """Where the shim stands in a container."""
 READING = frozenset(f"VGW{number}" for number in (*range(301, 313), 315, *range(317, 324)))
 """The codes by which the webhook says that a request is none."""
+BY_SIZE = {"volcano": "volcano.sh/vgpu-memory", "mthreads": "mthreads.com/sgpu-memory"}
+"""Vendors to whom a size of memory makes another request of what stands beside it, with the key of that size."""
+
 Filled = Mapping[str, int | Amount]
 
 
@@ -197,7 +199,7 @@ def target_of(trial: Trial, vendor: str) -> str:
 
 
 def completed(trial: Trial, before: Read) -> list[Amounts] | None:
-    """What a container may get that lacks a key of its vendor, by the default for it; what is specified still counts.
+    """What a container may get that lacks a key of its vendor, by the defaults for it; what is specified still counts.
 
     None: nobody knows what it then asks for.
     """
@@ -209,11 +211,23 @@ def completed(trial: Trial, before: Read) -> list[Amounts] | None:
             return None
         if counted.meaning is not None and not counted.ignores:
             found += possible(trial, vendor, counted.meaning)
-    if vendor == "volcano":  # a size makes a request there, too
-        sized = read_with(trial.case.pod, before, {"volcano.sh/vgpu-memory": 1}, cluster).meaning
-        if sized is not None:
-            found += possible(trial, vendor, replace(sized, memory=None, absent={"devices": 1, "cores": UNLIMITED}))
+    for counts in _counts_beside_size(trial, before):
+        sized = read_with(trial.case.pod, before, {**counts, BY_SIZE[vendor]: 2}, cluster)
+        if sized.meaning is not None and not sized.ignores and (sized.meaning.memory or ALL)[0] == "size":
+            absent = {name: amount for name, amount in sized.meaning.absent.items() if name != "memory"}
+            found += possible(trial, vendor, replace(sized.meaning, memory=None, absent=absent))
     return found
+
+
+def _counts_beside_size(trial: Trial, before: Read) -> list[dict[str, int | Amount]]:
+    """The count to add beside a size of memory: none where the size makes a request, or that of each default."""
+    vendor = before.vendor or ""
+    if vendor not in BY_SIZE:
+        return []
+    return [
+        *([{}] if vendor == "volcano" else []),
+        *({before.lacks or "": default} for default in defaults_of(trial, vendor, "devices")),
+    ]
 
 
 def possible(trial: Trial, vendor: str, meaning: Meaning) -> list[Amounts]:
