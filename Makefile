@@ -40,7 +40,7 @@ test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream 
 	$(BIN)/pytest tests/faults
 
 check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of docs/matrix.md
-	$(BIN)/pytest tests/test_any_to_any.py tests/cli/test_vendor_pages.py -k 'not few' --requests-per-pair 180
+	$(BIN)/pytest tests/decisions/test_any_to_any.py tests/cli/test_vendor_pages.py -k 'not few' --requests-per-pair 180
 
 # PODS=10000000 instead of MINUTES for a number of them; FROM=n goes on from pod n of the same seed.
 fuzz: $(INSTALLED) ## MINUTES=1 SEED=1: generated pods held against every property and an oracle, in all cores

@@ -40,7 +40,7 @@ from webhook.quantity import parse_quantity
 from webhook.reasons import Reason
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
-DOCUMENTS = documents_in(Path(__file__).parent / "mapping" / "documents")
+DOCUMENTS = documents_in(Path(__file__).parents[1] / "mapping" / "documents")
 CONFIGURED = "extends: cambricon\nkeys: {vmemory: {unit: 256Mi}}\n"
 NAMESPACE = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
 CONTEXT = Context(NAMESPACE, pod_security_default="privileged")

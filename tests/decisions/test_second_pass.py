@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
+from tests.decisions.test_any_to_any import CONFIGURED, DOCUMENTS, POLICY, TARGET, VENDORS
 from tests.depth import few_or_all, partners
 from tests.generators.asked import asking_pods
 from tests.strict_patch import apply_strictly
-from tests.test_any_to_any import CONFIGURED, DOCUMENTS, POLICY, TARGET, VENDORS
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy

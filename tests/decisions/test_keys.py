@@ -1,4 +1,4 @@
-"""What vendors' public documentation says that their keys mean, number by number: one file for each vendor in `words/`.
+"""What vendors' public documentation says that their keys mean, number by number: one file for each vendor in `tests/keys`.
 
 A case is a line: where the number is from (`source`), what stands in the pod (`limits`, `labels`, `annotations`,
 `nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left as it stands), or the code
@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
+from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
 from webhook.admission import decide
 from webhook.pod import decode_pod
 
-WORDS = Path(__file__).with_name("keys")
+WORDS = Path(__file__).parents[1] / "keys"
 CASES = [
     pytest.param(
         file.stem,

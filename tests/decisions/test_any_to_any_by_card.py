@@ -7,8 +7,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from tests.depth import few_or_all, partners
-from tests.test_any_to_any import (
+from tests.decisions.test_any_to_any import (
     CONFIGURED,
     DOCUMENTS,
     REASONS,
@@ -19,6 +18,7 @@ from tests.test_any_to_any import (
     requests,
     translated,
 )
+from tests.depth import few_or_all, partners
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
