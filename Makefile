@@ -8,6 +8,10 @@ SHARED = --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --dur
 # What decides about pods, and what they are trusted by: nearly all of it has to be run by tests.
 COVERED = webhook/admission webhook/mapping certs
 
+# Otherwise each of the many processes of a run would compile every module, and rewrite every assertion, anew.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run test test-fast test-deep test-faults check-translations coverage fuzz check bench bench-memory vendors-check docs \
