@@ -20,15 +20,20 @@ from webhook.admission import decide
 from webhook.pod import decode_pod
 
 WORDS = Path(__file__).parents[1] / "keys"
-CASES = [
-    pytest.param(
-        file.stem,
-        case,
-        id=f"{file.stem} {number}: {case['source']}",
-        marks=[pytest.mark.trap(number=case["trap"])] if "trap" in case else [],
-    )
+REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
+    (file.stem, number, case)
     for file in sorted(WORDS.iterdir())
     for number, case in enumerate(yaml.safe_load(file.read_text()), start=1)
+]
+"""The vendor, the number in its file, and the case."""
+CASES = [
+    pytest.param(
+        vendor,
+        case,
+        id=f"{vendor} {number}: {case['source']}",
+        marks=[pytest.mark.trap(number=case["trap"])] if "trap" in case else [],
+    )
+    for vendor, number, case in REQUESTS
 ]
 PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "nodeSelector", "means", "refused"}
 WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}

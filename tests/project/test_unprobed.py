@@ -6,7 +6,7 @@ import pytest
 
 from tests.decisions.test_any_to_any import CONFIGURED, DOCUMENTS
 from tests.decisions.test_any_to_any_by_card import PARTS
-from tests.decisions.test_keys import CASES
+from tests.decisions.test_keys import REQUESTS
 from tests.fuzz.policies import SETUPS, Setup
 from tests.generators.policies import CHANGES
 from tests.unprobed import unprobed_policy
@@ -21,11 +21,7 @@ def test_documents_of_pairs_of_vendors() -> None:
 
 
 CHANGES_OF_KEYS = sorted(
-    {
-        json.dumps({"extends": vendor, **case["with"]})
-        for vendor, case in (case.values for case in CASES)
-        if "with" in case
-    }
+    {json.dumps({"extends": vendor, **case["with"]}) for vendor, _, case in REQUESTS if "with" in case}
 )
 """The documents that single requests of `tests/keys` are read with."""
 
