@@ -1,6 +1,7 @@
 """What holds for every test: nothing is left running, nothing blocks the event loop, the environment is clean."""
 
 import asyncio
+import gc
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Begin with what takes longest."""
     config.stash[COLLECTED] = list(items)
     items[:] = in_order(items)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lives until the end of the run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

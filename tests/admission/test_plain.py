@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.generators.pods import pods
 from tests.generators.policies import contexts
 from tests.mapping.vendors import policy
-from tests.test_cases import CASES, context_in, policy_in
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.context import PodSecurityLevel
 from webhook.labels import KEYS

@@ -13,6 +13,7 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from certs.bootstrap import CLAIM
 from certs.ca import issue, signed_by
 from certs.plan import Rules
 from certs.problem import StoreError, UnusablePairError
@@ -492,10 +493,13 @@ def damages(simulation: Simulation) -> None:
 
 
 def restarts(number: int) -> Callable[[Simulation], None]:
-    """A replica is replaced."""
+    """A replica is replaced, unless it is the last to remember what an emptied store held: see `test_all_is_lost`."""
 
     def event(simulation: Simulation) -> None:
-        simulation.restart(number % len(simulation.replicas))
+        index = number % len(simulation.replicas)
+        others = [replica for at, replica in enumerate(simulation.replicas) if at != index]
+        if simulation.world.store.files or any(replica.keeper.state is not None for replica in others):
+            simulation.restart(index)
 
     return event
 
@@ -515,10 +519,34 @@ EVENTS = st.one_of(
 async def test_no_client_gets_a_certificate_that_it_does_not_trust(
     keepers: list[float], servers: list[float], events: list[tuple[float, Callable[[Simulation], None]]]
 ) -> None:
-    """However late rotators and API servers see each other's writes, whoever is restarted, whatever is damaged."""
+    """However late rotators and API servers see each other's writes, whoever is restarted, whatever is damaged.
+
+    Only where the store is emptied while no replica remembers what it held, nobody can serve under a CA that is trusted.
+    """
     simulation = Simulation(Delays(tuple(keepers), tuple(servers)))
     await simulation.run(6000, [(900.0, asks(RotationRequest.CA)), *events])
     assert all(replica.serving.leaf is not None for replica in simulation.replicas)
+
+
+async def test_all_is_lost() -> None:
+    """The store is emptied, and the only replica restarted: a new CA is served soon, however late it comes to be trusted.
+
+    To serve nothing would be no better for API servers that do not know it yet, and worse for those that do.
+    """
+    world = World()
+    first = Replica(world)
+    await first.reconcile()
+    world.at = 1000.0
+    world.store.put(None)
+    second = Replica(world)
+    await second.reconcile()
+    assert second.serving.leaf is None
+    assert second.published
+    world.at += await second.reconcile()
+    await second.reconcile()
+    assert signed_by(second.leaf, stored(world).cas[0])
+    assert second.leaf != first.leaf
+    assert world.at - 1000.0 <= CLAIM
 
 
 async def test_twenty_years_with_three_keepers() -> None:

@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
-from tests.test_cases import CASES, context_in, policy_in
+from tests.decisions.test_cases import CASES, context_in, policy_in
 from webhook.admission import decide
 from webhook.cli.output.explained_pods import Explanation, ObjectExplained, PodPart, as_text
 from webhook.cli.output.layout import WIDTH

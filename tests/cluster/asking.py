@@ -2,12 +2,14 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import yaml
 
-from webhook.mapping.load import build_policy, documents_in
+from tests.unprobed import unprobed_policy
+from webhook.mapping.load import documents_in
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Key, Vendor
 
@@ -34,9 +36,10 @@ class ContainerRequest:
     pod: Pod
 
 
+@cache
 def many_vendors() -> Policy:
     """The built-in vendors, those that need to be configured with an example of that: all ways in which names are written."""
-    return build_policy(documents_in(DOCUMENTS))
+    return unprobed_policy(documents_in(DOCUMENTS))
 
 
 def ordinary_pods() -> list[Pod]:

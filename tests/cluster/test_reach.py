@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from tests.cluster.asking import Pod, asking_pods, keys_of, many_vendors, ordinary_pods, resources_of
+from tests.decisions.test_cases import CASES, decided, policy_in
 from tests.mapping.vendors import ACME, policy
-from tests.test_cases import CASES, decided, policy_in
 from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of, names_set
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_any_to_any import VENDORS, policy_for, requests, translated
+from tests.decisions.test_any_to_any import VENDORS, policy_for, requests, translated
 from webhook.mapping.model.vendor import Vendor
 
 from .client import Object

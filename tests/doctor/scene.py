@@ -4,6 +4,7 @@ import base64
 import copy
 import datetime as dt
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -34,6 +35,7 @@ OTHER = make_ca("other", NOW - dt.timedelta(days=10))
 LEAF = issue(AUTHORITY, ["webhook.example"], NOW - dt.timedelta(days=10))
 
 
+@cache
 def outcome(**texts: str) -> PolicyOutcome:
     """What ConfigMaps come to: `settings`, and mappings by name."""
     settings = texts.pop("settings", "target: nvidia\n")

@@ -10,13 +10,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.strict_patch import apply_strictly
+from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping.load import load_policy
+from webhook.mapping.load import documents_in, load_policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 from webhook.reasons import Reason, ReasonKind
 
-POLICY = load_policy(Path(__file__).with_name("documents"))
+POLICY = unprobed_policy(documents_in(Path(__file__).with_name("documents")))
 CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), pod_security_default="privileged")
 TARGET = "vgpu-webhook.io/target"
 CONTAINER = "nvidia.com/container.main.gpu-memory"

@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from tests.decisions.test_any_to_any import CONTEXT, POLICY, STANDBY, TARGET, VENDORS, policy_for
+from tests.decisions.test_keys import WORDS, pod_of
 from tests.depth import few_or_all, partners
 from tests.strict_patch import apply_strictly
-from tests.test_any_to_any import CONTEXT, POLICY, STANDBY, TARGET, VENDORS, policy_for
-from tests.test_keys import WORDS, pod_of
 from webhook.admission import decide
 from webhook.finding import Finding
 from webhook.mapping.model.memo import Memo

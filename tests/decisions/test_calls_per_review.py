@@ -87,7 +87,7 @@ def figures(*, update_golden: bool) -> dict[str, dict[str, int]]:
     """The recorded figures."""
     if update_golden:
         lines = [f"{name}: {{first: {calls['first']}, next: {calls['next']}}}\n" for name, calls in _all_counted()]
-        head = "# Calls per review; written by: pytest tests/test_calls_per_review.py --update-golden\n"
+        head = "# Calls per review; written by: pytest tests/decisions/test_calls_per_review.py --update-golden\n"
         FIGURES.write_text(head + "".join(lines), encoding="utf-8")
     recorded: dict[str, dict[str, int]] = yaml.safe_load(FIGURES.read_text(encoding="utf-8"))
     return recorded
@@ -104,7 +104,7 @@ def test_calls_per_review(name: str, figures: dict[str, dict[str, int]]) -> None
         recorded = figures[name][which]
         assert abs(calls - recorded) <= max(FEWEST, TOLERANCE * recorded), (
             f"{name}, {which} pod: {calls} calls, {recorded} recorded. If that is meant, record it with "
-            "`pytest tests/test_calls_per_review.py --update-golden` and look at the difference"
+            "`pytest tests/decisions/test_calls_per_review.py --update-golden` and look at the difference"
         )
 
 

@@ -59,7 +59,7 @@ from webhook.server.limits import InFlight, Limits
 from webhook.server.metrics import Metrics, connection_metrics, log_metric, ready_metric
 from webhook.server.watchdog import Watchdog
 
-ROOT: Final = Path(__file__).parents[1]
+ROOT: Final = Path(__file__).parents[2]
 ROOT_PAGES: Final = ("README.md", "CONTRIBUTING.md", "SECURITY.md")
 PAGES: Final = (*ROOT_PAGES, *sorted(f"docs/{page.name}" for page in (ROOT / "docs").glob("*.md")))
 TEXTS: Final = {page: (ROOT / page).read_text() for page in PAGES}

@@ -6,7 +6,7 @@ from typing import Final
 import pytest
 import yaml
 
-from tests.test_docs import BLOCKS, ROOT, TEXTS
+from tests.project.test_docs import BLOCKS, ROOT, TEXTS
 
 MODULES: Final = {
     "k8s.io/kubernetes": "controlplane/go.mod",

@@ -17,7 +17,7 @@ import yaml
 
 import webhook
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PACKAGES = (ROOT / "webhook", ROOT / "certs")
 
 # Where a person reads an example: the only arguments that may name a vendor.

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 import jsonpatch
 import pytest
 
-from tests.test_guard_lists import SHARES, WHOLE, decided, policy, sent_for
+from tests.decisions.test_guard_lists import SHARES, WHOLE, decided, policy, sent_for
 from webhook.reasons import Reason
 
 

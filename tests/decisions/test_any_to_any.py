@@ -21,6 +21,7 @@ from tests.depth import few_or_all, partners
 from tests.generators.asked import Json, asking_pods
 from tests.generators.boundaries import boundary_pods
 from tests.strict_patch import apply_strictly
+from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.collect import collect
 from webhook.admission.container_request import ContainerRequest
@@ -28,7 +29,7 @@ from webhook.admission.overrides import defaults_for
 from webhook.admission.survey import survey
 from webhook.finding import Denied
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy, documents_in
+from webhook.mapping.load import documents_in
 from webhook.mapping.matrix.outcomes import Rendering
 from webhook.mapping.matrix.rows import Matrix
 from webhook.mapping.model.policy import Policy
@@ -40,7 +41,7 @@ from webhook.quantity import parse_quantity
 from webhook.reasons import Reason
 from webhook.request import ALL, UNLIMITED, Percent, Request, Size
 
-DOCUMENTS = documents_in(Path(__file__).parent / "mapping" / "documents")
+DOCUMENTS = documents_in(Path(__file__).parents[1] / "mapping" / "documents")
 CONFIGURED = "extends: cambricon\nkeys: {vmemory: {unit: 256Mi}}\n"
 NAMESPACE = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
 CONTEXT = Context(NAMESPACE, pod_security_default="privileged")
@@ -77,7 +78,7 @@ def policy_for(vendor: str = "", changes: str = "") -> Policy:
     own = parse(changes, "changes")
     changed = {document.data["extends"] for document in own}
     kept = [one for one in (*DOCUMENTS, *parse(CONFIGURED, "configured")) if one.data["extends"] not in changed]
-    return build_policy([*kept, *own], parse(settings, "settings")[0])
+    return unprobed_policy([*kept, *own], parse(settings, "settings")[0])
 
 
 POLICY = policy_for()
@@ -96,9 +97,8 @@ def policy_between(source: str, target: str) -> Policy:
     if source not in STANDBY:
         return policy_for(target)
     owners = {STANDBY[source]: source, STANDBY[target]: target}
-    return build_policy(
-        [*DOCUMENTS, *parse(CONFIGURED, "configured")], parse(json.dumps({"owners": owners}), "settings")[0]
-    )
+    documents = [*DOCUMENTS, *parse(CONFIGURED, "configured")]
+    return unprobed_policy(documents, parse(json.dumps({"owners": owners}), "settings")[0])
 
 
 def resource_names(vendor: Vendor) -> Iterator[tuple[str, object]]:

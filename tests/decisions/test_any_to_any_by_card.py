@@ -7,8 +7,7 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from tests.depth import few_or_all, partners
-from tests.test_any_to_any import (
+from tests.decisions.test_any_to_any import (
     CONFIGURED,
     DOCUMENTS,
     REASONS,
@@ -19,8 +18,9 @@ from tests.test_any_to_any import (
     requests,
     translated,
 )
+from tests.depth import few_or_all, partners
+from tests.unprobed import unprobed_policy
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.reasons import Reason
 from webhook.request import Percent, Request, Size
@@ -47,7 +47,7 @@ def policy_with_cards(source: str) -> Policy:
     settings = policy_for(source).settings.model_dump(by_alias=True, exclude_defaults=True)
     settings |= {"cards": {name: f"{size // 1024**2}Mi" for name, size in CARDS.items()}, "cardLabels": [LABEL]}
     documents = [*DOCUMENTS, *parse(CONFIGURED, "configured"), *parse(PARTS, "parts")]
-    return build_policy(documents, parse(json.dumps(settings), "settings")[0])
+    return unprobed_policy(documents, parse(json.dumps(settings), "settings")[0])
 
 
 @pytest.mark.timeout(3600)

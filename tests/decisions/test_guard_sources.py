@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_guard_lists import SHARES, WHOLE, decided, passes, pod_of, policy, sent_for
+from tests.decisions.test_guard_lists import SHARES, WHOLE, decided, passes, pod_of, policy, sent_for
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
 

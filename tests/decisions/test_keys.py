@@ -1,4 +1,4 @@
-"""What vendors' public documentation says that their keys mean, number by number: one file for each vendor in `words/`.
+"""What vendors' public documentation says that their keys mean, number by number: one file for each vendor in `tests/keys`.
 
 A case is a line: where the number is from (`source`), what stands in the pod (`limits`, `labels`, `annotations`,
 `nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left as it stands), or the code
@@ -15,20 +15,25 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
+from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
 from webhook.admission import decide
 from webhook.pod import decode_pod
 
-WORDS = Path(__file__).with_name("keys")
-CASES = [
-    pytest.param(
-        file.stem,
-        case,
-        id=f"{file.stem} {number}: {case['source']}",
-        marks=[pytest.mark.trap(number=case["trap"])] if "trap" in case else [],
-    )
+WORDS = Path(__file__).parents[1] / "keys"
+REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
+    (file.stem, number, case)
     for file in sorted(WORDS.iterdir())
     for number, case in enumerate(yaml.safe_load(file.read_text()), start=1)
+]
+"""The vendor, the number in its file, and the case."""
+CASES = [
+    pytest.param(
+        vendor,
+        case,
+        id=f"{vendor} {number}: {case['source']}",
+        marks=[pytest.mark.trap(number=case["trap"])] if "trap" in case else [],
+    )
+    for vendor, number, case in REQUESTS
 ]
 PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "nodeSelector", "means", "refused"}
 WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}

@@ -12,7 +12,17 @@ from typing import Any, Final
 
 import pytest
 
-from tests.worst_pods import PODS, SETTINGS, WHERE, Where, container, many_vendors, named_for_each, of_size, pod
+from tests.decisions.worst_pods import (
+    PODS,
+    SETTINGS,
+    WHERE,
+    Where,
+    container,
+    many_vendors,
+    named_for_each,
+    of_size,
+    pod,
+)
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy

@@ -16,15 +16,14 @@ import jsonpatch
 import pytest
 import yaml
 
+from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 
-from .strict_patch import apply_strictly
-
-CASES = Path(__file__).with_name("cases")
+CASES = Path(__file__).parents[1] / "cases"
 OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
 FOLDERS = [
     pytest.param(

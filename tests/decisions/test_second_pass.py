@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from tests.decisions.test_any_to_any import CONFIGURED, DOCUMENTS, POLICY, TARGET, VENDORS
 from tests.depth import few_or_all, partners
 from tests.generators.asked import asking_pods
 from tests.strict_patch import apply_strictly
-from tests.test_any_to_any import CONFIGURED, DOCUMENTS, POLICY, TARGET, VENDORS
+from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.document.strict_yaml import parse
-from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 from webhook.pod import decode_pod
 
@@ -38,7 +38,7 @@ place:
 def configured(changes: str, settings: str = "{}\n") -> Policy:
     """The policy of the other tests over all pairs, with documents of its own."""
     documents = [*DOCUMENTS, *parse(CONFIGURED, "configured"), *parse(changes, "changes")]
-    return build_policy(documents, parse(settings, "settings")[0])
+    return unprobed_policy(documents, parse(settings, "settings")[0])
 
 
 def schedulers(policy: Policy) -> list[str | None]:

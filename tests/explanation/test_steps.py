@@ -9,11 +9,11 @@ from typing import Any, cast
 import pytest
 import yaml
 
+from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for
+from tests.decisions.test_cases import CASES, context_in, policy_in
+from tests.decisions.test_keys import CASES as WORDS
+from tests.decisions.test_keys import pod_of
 from tests.depth import few_or_all, partners
-from tests.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for
-from tests.test_cases import CASES, context_in, policy_in
-from tests.test_keys import CASES as WORDS
-from tests.test_keys import pod_of
 from webhook.admission import Context, Decision, decide
 from webhook.explanation.model import PodExplained, Rounding
 from webhook.explanation.pods import explain

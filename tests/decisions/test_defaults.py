@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.decisions.test_any_to_any import TARGET, VENDORS, asking_in, policy_for
 from tests.generators.asked import Json, asked
 from tests.generators.policies import defaults
 from tests.strict_patch import apply_strictly
-from tests.test_any_to_any import TARGET, VENDORS, asking_in, policy_for
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.finding import Denied
 from webhook.mapping.model.policy import Policy
