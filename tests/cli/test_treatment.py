@@ -82,7 +82,7 @@ def test_no_groundwork_without_a_patch() -> None:
     """A pod that needs nothing gets no empty maps."""
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c}]}\n", "a.yaml")
     outcome = simulate(
-        manifests, lambda _pod, _context: untouched(Reason.NO_GPU_WORDS), SimulateOptions(target="nvidia")
+        manifests, lambda _pod, _context: untouched(Reason.NO_GPU_KEYS), SimulateOptions(target="nvidia")
     )
     assert outcome.objects[0].patch == ()
     assert outcome.documents == [manifests[0].data]

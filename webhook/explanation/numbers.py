@@ -79,7 +79,9 @@ def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: F
     if keys is None:
         return
     form = form_of(keys.vendor, keys.all)
-    denying = form if denial.reason is Reason.REFUSED_BY_VENDOR and form is not None and form.deny is not None else None
+    denying = (
+        form if denial.reason is Reason.UNSUPPORTED_BY_VENDOR and form is not None and form.deny is not None else None
+    )
     yield from _as_share(container, keys, denial)
     if denying is None or "{above}" in (denying.deny or ""):
         yield from _with_legal_numbers(container, keys, policy, denial)

@@ -41,7 +41,13 @@ def _place_row(vendor: "Vendor") -> tuple[str, ...]:
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     shared = vendor.together and vendor.containers == "any"
     containers = "all on one device" if shared else _CONTAINERS[vendor.containers]
-    init = "served" if vendor.serves_init else "denied, also untranslated" if vendor.refuses_init else "denied"
+    init = (
+        "served"
+        if vendor.serves_init_containers
+        else "denied, also untranslated"
+        if vendor.denies_init_containers
+        else "denied"
+    )
     inactive = "inactive" if vendor.inactive else ""
     return f"`{vendor.name}`", vendor.family, scheduler, containers, init if vendor.target else "", inactive
 

@@ -108,8 +108,10 @@ def _variable(name: str, variable: schema.Variable, problems: Problems, *, every
     rows = {key: _row((*path, "rows", key), row, models, problems) for key, row in (variable.rows or {}).items()}
     held = {key: row for key, row in rows.items() if row is not None}
     _check_written(path, variable, held, problems)
-    elsewhere = {key: _models_of(row) for key, row in (variable.rows or {}).items() if key not in held}
-    return NamePart(name, held, _texts(variable.write), everywhere, variable.why, _texts(variable.model), elsewhere)
+    of_other_models = {key: _models_of(row) for key, row in (variable.rows or {}).items() if key not in held}
+    return NamePart(
+        name, held, _texts(variable.write), everywhere, variable.why, _texts(variable.model), of_other_models
+    )
 
 
 def _texts(written: Texts | None) -> tuple[str, ...]:

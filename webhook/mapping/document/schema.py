@@ -259,8 +259,8 @@ class Mapping(Strict):
         "system adds them up; shared: all containers share one request",
     )
     together: bool = Field(default=False, description="all containers of a pod use the same device")
-    init_containers: Literal["served", "ignored", "refused"] = Field(
-        "served", description="ignored: requests of init containers are never written; refused: nor read"
+    init_containers: Literal["served", "ignored", "denied"] = Field(
+        "served", description="ignored: requests of init containers are never written; denied: nor read"
     )
     copies: Name | None = Field(
         None,

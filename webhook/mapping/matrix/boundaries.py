@@ -117,12 +117,12 @@ def _ends(values: Numbers | None) -> Iterator[Number]:
 
 def _span_ends(span: Span) -> Iterator[Number]:
     yield span.low
-    if span.by is not None:
-        yield span.low + span.by
+    if span.step is not None:
+        yield span.low + span.step
     if span.high is not None:
         yield span.high
-        if span.by is not None:
-            yield span.high - span.by
+        if span.step is not None:
+            yield span.high - span.step
 
 
 def _around(key: Key, values: Numbers | None, number: Number) -> Iterator[Number]:

@@ -77,7 +77,7 @@ class _Pair:
         self._source = source
         self._target = target
         defaults = source.vendor.defaults
-        self._defaults: Defaults = {each: value for each, value in defaults.items() if target.vendor.says(each)}
+        self._defaults: Defaults = {each: value for each, value in defaults.items() if target.vendor.expresses(each)}
         names = shared_names(source.vendor, target.vendor)
         self._judge = Inactive(target, source.vendor, self._defaults, names) if names else target
 

@@ -63,8 +63,8 @@ class Target(Bounds):
         """Return the request in its keys, or why it has none."""
         try:
             return write(self.vendor, request, self.vendor.defaults, self.largest_card, _CONTAINER)
-        except NoEquivalent as refusal:
-            return refusal.reasons[0]
+        except NoEquivalent as denial:
+            return denial.reasons[0]
 
 
 class Inactive:
@@ -98,8 +98,8 @@ class Inactive:
             key_values[owner.key_name] = replace(entry, key_name=owner.key_name, binding=owner.binding)
         try:
             got = read(source, key_values, self._defaults, target.largest_card, _CONTAINER).request
-        except Denied as refusal:
-            return refusal.finding.message
+        except Denied as denial:
+            return denial.finding.message
         if got == written.reading.request:
             return None
         return f"only one of {source.name} and {target.vendor.name} is active, and {source.name} would read {got}"

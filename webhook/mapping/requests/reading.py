@@ -141,7 +141,7 @@ def _no_row(reader: Reader, entry: KeyValue, *, home: bool) -> Denied:
     """
     vendor, binding = reader.vendor, dict(entry.binding)
     message = f"{entry}: {without_row(vendor, entry)}"
-    of_another_model = any(binding.get(name) in variable.elsewhere for name, variable in vendor.variables.items())
+    of_another_model = any(binding.get(name) in variable.of_other_models for name, variable in vendor.variables.items())
     if home and vendor.keys[entry.key_name].picks is None and not of_another_model:
         return LeftAlone(Finding(Reason.SIZE_UNKNOWN, message, reader.container))
     return reader.deny(Reason.SIZE_UNKNOWN, message, entry)
