@@ -681,12 +681,12 @@ async def test_who_is_not_sure_takes_nothing_out(api: Keeping, clock: Clock) -> 
     answers = [False, False, True]
     asked = 0
 
-    async def sure() -> bool:
+    async def is_current() -> bool:
         nonlocal asked
         asked += 1
         return answers[asked - 1]
 
-    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A), sure=sure)
+    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A), is_current=is_current)
     await replica.look()
     assert asked == 0, "there is nothing to be taken out"
     api.change(put_bundle(A + C))

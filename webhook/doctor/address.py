@@ -29,9 +29,9 @@ async def look_there(api: Api, registered: Object | None) -> tuple[Backend | Mis
     address = None if webhook is None else address_of(webhook)
     if webhook is None or address is None:
         return None, NOT_TRIED
-    authorities = bundle_of(webhook).strip()
+    ca_bundle = bundle_of(webhook).strip()
     if isinstance(address, Service):
-        return await _service(api, address, authorities)
+        return await _service(api, address, ca_bundle)
     try:
         parts = urlsplit(address)
         host, port = parts.hostname, parts.port or _HTTPS
@@ -39,12 +39,10 @@ async def look_there(api: Api, registered: Object | None) -> tuple[Backend | Mis
         return None, Missing(f"{address}: {error}")
     if not host:
         return None, Missing(f"{address} names no host")
-    return None, [await handshake(host, port, host, authorities)]
+    return None, [await handshake(host, port, host, ca_bundle)]
 
 
-async def _service(
-    api: Api, service: Service, authorities: bytes
-) -> tuple[Backend | Missing, Sequence[Shown] | Missing]:
+async def _service(api: Api, service: Service, ca_bundle: bytes) -> tuple[Backend | Missing, Sequence[Shown] | Missing]:
     """Connect to the Service's cluster IP, and to each of its endpoints: one may have another certificate."""
     below = f"/api/v1/namespaces/{service.namespace}/services/{service.name}"
     slices = f"/apis/discovery.k8s.io/v1/namespaces/{service.namespace}/endpointslices"
@@ -69,7 +67,7 @@ async def _service(
     if not ready or not hosts:
         return backend, Missing("there is no address to connect to")
     name = f"{service.name}.{service.namespace}.svc"
-    return backend, await asyncio.gather(*(handshake(host, number, name, authorities) for host, number in hosts))
+    return backend, await asyncio.gather(*(handshake(host, number, name, ca_bundle) for host, number in hosts))
 
 
 class _Endpoint(NamedTuple):

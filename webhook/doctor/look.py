@@ -171,8 +171,8 @@ async def _stored(api: Api, release: str) -> Stored | None:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
         raise
-    leaf = _certificates(data.leaf)
-    return Stored(leaf[0] if leaf else None, _certificates(data.authorities))
+    serving = _certificates(data.serving_certificate)
+    return Stored(serving[0] if serving else None, _certificates(data.cas))
 
 
 def _certificates(encoded: str) -> tuple[x509.Certificate, ...]:

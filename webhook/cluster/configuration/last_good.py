@@ -101,7 +101,7 @@ class LastGood:
         """Read the record.
 
         Raises:
-            StatusError: the server refuses.
+            StatusError: the server answers with an error.
             UnreachableError: there is no answer, or none that can be decoded.
         """
         answer = await self._api.request("GET", self._path)
@@ -120,7 +120,7 @@ class LastGood:
         """Store documents if they are not stored yet, and return the whole record.
 
         Raises:
-            StatusError: the server refuses, or other replicas write all the time.
+            StatusError: the server answers with an error, or other replicas write all the time.
             UnreachableError: there is no answer, or none that can be decoded.
         """
         for _ in range(ATTEMPTS):

@@ -262,7 +262,7 @@ class LivePolicy:
                     f"Lost with their namespace, and still in force in the running replicas: {names}. Create them again"
                 )
                 try:
-                    await self._events.tell(self._record_subject, "Warning", "ConfigMapsLost", message)
+                    await self._events.write(self._record_subject, "Warning", "ConfigMapsLost", message)
                     self._unstored.set()
                     break
                 except ApiError:

@@ -94,7 +94,7 @@ class Reporter:
         config_map = verdict.config_map
         subject = Subject("v1", "ConfigMap", self._namespace, config_map.name, config_map.uid, config_map.version)
         reason = REASONS[verdict.kind, verdict.accepted]
-        await self._events.tell(subject, "Normal" if verdict.accepted else "Warning", reason, message_of(verdict))
+        await self._events.write(subject, "Normal" if verdict.accepted else "Warning", reason, message_of(verdict))
 
     def _log_rejection(self, verdict: Verdict) -> None:
         self._log.error(

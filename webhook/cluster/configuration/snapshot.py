@@ -13,7 +13,7 @@ async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
     """The policy that the ConfigMaps of a namespace, and the record of the last good ones, amount to.
 
     Raises:
-        StatusError: the server refuses.
+        StatusError: the server answers with an error.
         UnreachableError: there is no answer, or none that can be decoded.
     """
     path = f"/api/v1/namespaces/{namespace}/configmaps"

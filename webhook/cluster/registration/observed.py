@@ -48,7 +48,7 @@ class Observed:
         version, digest: of the writer; None without its annotation.
         desired: what it was made from; None if this program did not make it, or it was changed beyond recognition.
         foreign: foreign terms in the namespace selectors, by the name of the webhook.
-        authorities: the CAs (DER) in the bundle of each of our webhooks.
+        bundles: the CAs (DER) in the bundle of each of our webhooks.
         injected: cert-manager fills these in.
     """
 
@@ -56,7 +56,7 @@ class Observed:
     digest: str | None = None
     desired: Desired | None = None
     foreign: Mapping[str, Terms] = field(default_factory=dict)
-    authorities: tuple[frozenset[bytes], ...] = ()
+    bundles: tuple[frozenset[bytes], ...] = ()
     injected: bool = False
 
 
@@ -76,7 +76,7 @@ def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
     bundles = tuple(frozenset(by_der(bundle_of(webhook))) for webhook in ours.values())
     by_others = injected(configuration)
     if stamp is None:
-        return Observed(foreign=foreign, authorities=bundles, injected=by_others)
+        return Observed(foreign=foreign, bundles=bundles, injected=by_others)
     made_from = {_made_from(configuration, webhook, stamp[2], opt_in) for webhook in ours.values()}
     whole = len(ours) == len((ENFORCE, AUDIT)) and len(made_from) == 1
     return Observed(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign, bundles, by_others)

@@ -35,7 +35,7 @@ class QuietPeriod:
 
     def see(self, read: Observed) -> None:
         """Note the configuration that was read; another one than before is a change."""
-        seen = read.version, read.digest, read.desired, read.authorities
+        seen = read.version, read.digest, read.desired, read.bundles
         if seen != self._seen:
             self._seen = seen
             self.restart()

@@ -59,7 +59,7 @@ class Reconciler:
         version: str = __version__,
         timing: ReconcileConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
-        sure: Callable[[], Awaitable[bool]] | None = None,
+        is_current: Callable[[], Awaitable[bool]] | None = None,
         opted_in: Callable[[], Sequence[Labels]] = tuple,
         serving: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -75,7 +75,7 @@ class Reconciler:
             version: of this program.
             timing: other times, for tests.
             clock: monotonic seconds.
-            sure: called before CAs are removed: whether other replicas can be using none but those of `site`.
+            is_current: called before CAs are removed: whether other replicas can be using none but those of `site`.
             opted_in: returns the labels of each namespace that has opted in, as far as is known.
             serving: whether callers that trust the CAs of `site` can be answered.
         """
@@ -88,7 +88,7 @@ class Reconciler:
         self._owner = owner
         self._timing = timing or ReconcileConfig()
         self._clock = clock
-        self._sure = sure
+        self._is_current = is_current
         self._opted_in = opted_in
         self._serving = serving
         self._sparing = False
@@ -233,7 +233,7 @@ class Reconciler:
             kept = {name: terms for name, terms in left.items() if terms}
         self._reporter.kept(kept)
         if read.version is not None and read.version > self._writer.version:
-            return Observed(foreign=kept, authorities=read.authorities, injected=read.injected)
+            return Observed(foreign=kept, bundles=read.bundles, injected=read.injected)
         return replace(read, foreign=kept)
 
     def _left_to_newer(self, found: Object | None, read: Observed) -> bool:
@@ -282,12 +282,12 @@ class Reconciler:
 
     async def _may_narrow(self, read: Observed) -> bool:
         """Whether nothing has changed for a while, and no replica needs a CA that is not known here."""
-        return self._quiet.over and (not self._has_others(read) or self._sure is None or await self._sure())
+        return self._quiet.over and (not self._has_others(read) or self._is_current is None or await self._is_current())
 
     def _has_others(self, read: Observed) -> bool:
         """Whether the bundles, if this program maintains them, hold CAs that are not ours."""
         ours = by_der(self._writer.site.ca_bundle).keys()
-        return bool(ours) and not read.injected and any(bundle - ours for bundle in read.authorities)
+        return bool(ours) and not read.injected and any(bundle - ours for bundle in read.bundles)
 
     def _some_time(self) -> float:
         """Seconds until the next pass: something may be waiting for a quiet period."""

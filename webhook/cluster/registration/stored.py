@@ -17,7 +17,7 @@ _LABELS = {"app.kubernetes.io/managed-by": "vgpu-webhook"}
 class StoredConfiguration:
     """The one webhook configuration of a cluster.
 
-    All methods raise `StatusError` if the server refuses, and `UnreachableError` if there is no answer.
+    All methods raise `StatusError` if the server answers with an error, and `UnreachableError` if there is no answer.
     """
 
     api: Api
