@@ -18,8 +18,8 @@ from webhook.cluster.configuration import live
 from webhook.cluster.configuration import reporter as telling
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.documents import DocumentCache
-from webhook.cluster.configuration.last_good import MOST, Accepted, LastGood, Record, fitting
-from webhook.cluster.configuration.live import FULL, INVALID_RECORD, NOT_COMPILED, LivePolicy
+from webhook.cluster.configuration.last_good import MAX_DATA, Accepted, LastGood, Record, within_limit
+from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, LivePolicy
 from webhook.cluster.configuration.mappings import invalid_in
 from webhook.mapping.model.policy import Policy
 
@@ -84,7 +84,7 @@ async def test_others_that_write_all_the_time() -> None:
     """It is given up for now."""
     api = FakeApi()
     api.before = lambda method, path: Answer(409, b"{}") if method == "PUT" else None
-    with pytest.raises(StatusError, match="others write"):
+    with pytest.raises(StatusError, match="other replicas changed"):
         await LastGood(api, PLACE).write(kept({"a": "1"}))
 
 
@@ -98,16 +98,16 @@ async def test_a_record_that_cannot_be_read() -> None:
 
 def test_more_than_fits() -> None:
     """The settings and the smallest are kept; marks are left out before documents are."""
-    half = "x" * (MOST // 2)
-    found = fitting({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
+    half = "x" * (MAX_DATA // 2)
+    found = within_limit({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
-    assert list(fitting({"é": "é" * (MOST // 2)})) == []
+    assert list(within_limit({"é": "é" * (MAX_DATA // 2)})) == []
 
 
 async def test_marks_go_in_where_there_is_room() -> None:
     """They only save time."""
     api = FakeApi()
-    await LastGood(api, PLACE).write(kept({"a": "x" * (MOST - 10)}, marks="0123456789"))
+    await LastGood(api, PLACE).write(kept({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
     assert list(api.objects[RECORD]["data"]) == ["a"]
 
 
@@ -316,7 +316,7 @@ async def test_what_is_not_kept_is_reported() -> None:
     """The record is full: by an Event that names what is left out, beside the log."""
     api = FakeApi()
     for name in "ab":
-        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MOST // 2)))
+        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MAX_DATA // 2)))
     async with following(api) as one:
         await until(lambda: "last_good_full" in one.told)
-    assert one.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {FULL}: b"]
+    assert one.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {RECORD_FULL}: b"]

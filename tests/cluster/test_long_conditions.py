@@ -8,7 +8,7 @@ from webhook import labels
 from webhook.cluster.client.api import Answer, StatusError
 from webhook.cluster.client.events import MAX_MESSAGE, shortened
 from webhook.cluster.registration.desired import Desired, Service, Site, registration
-from webhook.cluster.registration.match_conditions import LONGEST, expression, fits
+from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, expression, fits
 from webhook.cluster.registration.matched_names import MatchedNames, names_set
 from webhook.cluster.registration.observed import Version, read_observed
 from webhook.cluster.registration.update import Writer, update_for
@@ -29,7 +29,7 @@ def test_alone_each_fits() -> None:
     assert fits(OLD.matched_names)
     assert fits(NEW.matched_names)
     assert not fits(OLD.matched_names | NEW.matched_names)
-    assert len(expression(OLD.matched_names | NEW.matched_names)) > LONGEST
+    assert len(expression(OLD.matched_names | NEW.matched_names)) > MAX_EXPRESSION
 
 
 @pytest.mark.parametrize("quiet", [False, True])

@@ -109,7 +109,7 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
     assert api.stored is not None
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
     assert replica.told[1].warning
-    assert replica.told[1].message == f"the webhook configuration {NAME} was deleted, and was repaired"
+    assert replica.told[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
     assert replica.registrar.repairs[Change.CREATED] == 1
 
 
@@ -550,7 +550,7 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     assert replica.kinds == [ReportKind.FAILED, ReportKind.FAILED, ReportKind.WRITTEN]
     api.trouble = Answer(200, b"<html>")
     await replica.look()
-    assert "no JSON object" in replica.told[-1].message
+    assert "not a JSON object" in replica.told[-1].message
 
 
 async def test_static_only_looks(api: Keeping, clock: Clock) -> None:

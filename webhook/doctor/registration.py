@@ -13,7 +13,7 @@ from webhook.cluster.registration.comparison import (
     other_writers,
 )
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, Service, Site, desired_from
-from webhook.cluster.registration.match_conditions import WORDS
+from webhook.cluster.registration.match_conditions import GPU_KEYS
 from webhook.cluster.registration.observed import matched_names_in, read_observed, webhooks_of
 from webhook.cluster.registration.selector import selects
 from webhook.doctor.facts import Facts, address_of
@@ -69,7 +69,7 @@ def selectors(facts: Facts) -> Result:
     spaces = opted_in_namespaces(facts)
     labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
     site = Site("", own_namespace=facts.release)
-    found_differences = [one for one in differences(found, want, site, labels) if one.field != WORDS]
+    found_differences = [one for one in differences(found, want, site, labels) if one.field != GPU_KEYS]
     serious = [str(one) for one in found_differences if one.severity is not Severity.SLIGHT or _concerns_more(one)]
     slight = [str(one) for one in found_differences if str(one) not in serious]
     by = ", ".join(other_writers(found))
@@ -99,7 +99,7 @@ def matched_names(facts: Facts) -> Result:
         through = matched_names_in(found, ours[name], want.matched_names)
         if through is None:
             lacking.append(
-                f"{name}: its condition {WORDS} is not made from the names in the annotation {MATCHED_NAMES}"
+                f"{name}: its condition {GPU_KEYS} is not made from the names in the annotation {MATCHED_NAMES}"
             )
             continue
         lacking += [f"{name}: {one}" for one in through.lacks(want.matched_names)]

@@ -95,7 +95,7 @@ class InCluster:
             mode=place.registration,
             owner=place.owner,
             is_current=certificates.is_current,
-            opted_in=lambda: self._namespaces.opted_in(self._registrar.want.opt_in),
+            opted_in=lambda: self._namespaces.opted_in(self._registrar.desired.opt_in),
             serving=lambda: certificates.failure() is None,
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
@@ -229,7 +229,7 @@ class InCluster:
 
     def _republished(self, bundle: bytes) -> None:
         self._site = replace(self._site, ca_bundle=bundle)
-        self._registrar.adopt(self._registrar.want, self._site)
+        self._registrar.adopt(self._registrar.desired, self._site)
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
         yield "namespaces", self._namespaces.reflector.age
