@@ -18,7 +18,7 @@ from webhook.quantity import number_text
 from webhook.request import Dimension, Memory
 
 Mark: TypeAlias = Literal["hint", "owned", "known"]
-"""How a vendor uses a name that is no key; see the fields of these names in a mapping."""
+"""How a vendor uses a name that is not a key; see the fields of these names in a mapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Entry:
         owner: the vendor whose key it is as a resource; None if it belongs to no vendor.
         choice: the setting that would make another vendor active, if several have the key.
         uses: its meanings as a key, those of active vendors first.
-        marks: (vendor, its use), if it is no key.
+        marks: (vendor, its use), if it is not a key.
         near: known names that resemble it, if it is unknown.
         device_class: the DeviceClass whose own name as a resource it is.
     """

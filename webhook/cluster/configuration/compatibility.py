@@ -18,7 +18,8 @@ from webhook.mapping.document.validation import placed
 from webhook.mapping.draft import Prepared
 from webhook.mapping.load import vendors_with
 from webhook.mapping.model.match_names import Capacity
-from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
+from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.mapping.model.policy_problems import SETTINGS
 
 Choice: TypeAlias = Mapping[str, ValidMapping]
 """The document in force of each ConfigMap, by the ConfigMap's name."""

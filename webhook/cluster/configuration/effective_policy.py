@@ -13,7 +13,8 @@ from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.document.validation import placed
 from webhook.mapping.draft import Prepared
 from webhook.mapping.load import vendors_with
-from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
+from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.mapping.model.policy_problems import SETTINGS
 
 DEFAULT: Final = ValidSettings("", Document(SETTINGS, {}, {}), Settings())
 """The settings without a settings document."""

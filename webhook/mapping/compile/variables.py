@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from webhook.mapping.compile.problems import Problems
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_keys as schema
 from webhook.mapping.document.key_template import CONTAINER
 from webhook.mapping.document.problem import Path
 from webhook.mapping.document.schema_types import Amount, Texts

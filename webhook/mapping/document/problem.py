@@ -13,7 +13,7 @@ from typing import Final
 Path = tuple[str | int, ...]
 
 MOST_SHOWN: Final = 1000
-"""The longest message or hint in letters: it may quote a document of a megabyte."""
+"""The longest message or hint in characters: it may quote a document of a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def path_text(path: Path) -> str:
 
 
 def shown(text: str, most: int = MOST_SHOWN) -> str:
-    """Shorten a text to about `most` letters by cutting its middle: the end often says what is wrong."""
+    """Shorten a text to about `most` characters by cutting its middle: the end often says what is wrong."""
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
 
 

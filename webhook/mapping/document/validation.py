@@ -121,7 +121,7 @@ def _problem(error: ErrorDetails, path: Path, document: Document, model: type[St
         if most == _RANGE:
             message, hint = f"lists {count} amounts", "write one, or [least, most]"
     elif error["type"] == "string_too_long":
-        message = f"is {len(error['input'])} letters long"
+        message = f"is {len(error['input'])} characters long"
         hint = f"at most {error['ctx']['max_length']} are allowed"
     elif error["type"] == "string_type" and isinstance(error["input"], int | float):
         written = json.dumps(error["input"])

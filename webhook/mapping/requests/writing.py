@@ -2,20 +2,20 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 
 import msgspec
 
 from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
-from webhook.mapping.requests.conversion import number_for, settle, value_of
+from webhook.mapping.requests.conversion import number_for, settle
 from webhook.mapping.requests.denials import spelling
 from webhook.mapping.requests.key_values import KeyValue, format_value, unset
+from webhook.mapping.requests.read_back import read_back_difference
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.result import Defaults, Reading
 from webhook.quantity import MAX_VALUE, Number
-from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Memory, Percent, Request, Size
+from webhook.request import DIMENSIONS, Dimension, Memory, Percent, Request, Size
 
 
 class Written(msgspec.Struct, frozen=True, gc=False):
@@ -103,7 +103,9 @@ def _write_form(
     for dimension, default in reading.filled.items():
         value = getattr(request, dimension)
         raise NoEquivalent((f"no key specifies {dimension} {value}, and {default.named(dimension)} would apply",))
-    _compare(form, request, reading, numbers, row)
+    difference = read_back_difference(form, request, reading, numbers, row)
+    if difference is not None:
+        raise NoEquivalent((difference,))
     return Written(form, key_values, reading)
 
 
@@ -262,40 +264,3 @@ def _size_of(row: Row) -> tuple[Number, Number]:
         row.least.bytes if isinstance(row.least, Size) else 0,
         row.least_cores.value if isinstance(row.least_cores, Percent) else 0,
     )
-
-
-def _compare(form: Form, request: Request, reading: Reading, numbers: Mapping[str, Number], row: Row | None) -> None:
-    """Check that a reading equals the request: never less than requested, never more than rounding explains.
-
-    Raises:
-        NoEquivalent: it does not.
-    """
-    read_back = reading.request
-    if read_back.devices != request.devices:
-        raise NoEquivalent((f"{read_back.devices} devices would be read instead of {request.devices}",))
-    for dimension in ("memory", "cores"):
-        requested, actual = getattr(request, dimension), getattr(read_back, dimension)
-        expected = {requested, *_intended(form, dimension, numbers, read_back.devices or 1)}
-        if actual in expected and _at_least(actual, requested):
-            continue
-        if read_back.whole and requested is UNLIMITED:  # memory was rounded up to all of a device: nothing else fits
-            continue
-        if row is not None and _at_least(actual, requested):
-            continue
-        raise NoEquivalent((f"{dimension} {actual} would be read instead of {requested}",))
-
-
-def _intended(form: Form, dimension: Dimension, numbers: Mapping[str, Number], devices: int) -> list[Memory]:
-    return [
-        value_of(key, dimension, Fraction(number) / devices if key.total else number)
-        for name, number in numbers.items()
-        if dimension in (key := form.keys[name]).dimensions and key.unit is not None
-    ]
-
-
-def _at_least(actual: Memory, requested: Memory) -> bool:
-    if isinstance(actual, Size) and isinstance(requested, Size):
-        return actual.bytes >= requested.bytes
-    if isinstance(actual, Percent) and isinstance(requested, Percent):
-        return actual.value >= requested.value
-    return actual in {requested, ALL} or requested is UNLIMITED
