@@ -161,7 +161,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
             "one: 4Gi, two: [5Gi, 6Gi]",
             "one: 4Gi, two: [6Gi, 5Gi]",
             "variables.size.rows.a.memory.two",
-            "is [least, most]",
+            "the larger size is first",
         ),
         (
             "one: 4Gi, two: [5Gi, 6Gi]",
@@ -179,7 +179,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
             "variables.size.rows.a",
             "`memory` and `cores` name different models: only one has two",
         ),
-        ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "is [least, most]"),
+        ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "the larger size is first"),
         ("slices.example/{size}", "slices.example/gpu", "variables.size.write", "only one value is allowed"),
     ],
 )

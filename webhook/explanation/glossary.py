@@ -12,7 +12,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace, Vendor
 from webhook.mapping.notation.glob import glob_pattern
 from webhook.mapping.requests.denials import PLACEHOLDER
-from webhook.mapping.requests.key_values import unset
+from webhook.mapping.requests.key_values import unconfigured_size
 from webhook.pod import DEVICE_CLASS
 from webhook.quantity import number_text
 from webhook.request import Dimension, Memory
@@ -149,7 +149,7 @@ def _unit(vendor: Vendor, key: Key, owner: Owner) -> str:
             held = [f"{dimension} {amount_in_words(size, dimension)}" for dimension, size in sizes if size is not None]
             listed = f": {', '.join(held)}" if held else ""
             return f"{unit_text(vendor, key)} called {value}{listed}"
-    why = unset(vendor) if "devices" in key.dimensions else None
+    why = unconfigured_size(vendor) if "devices" in key.dimensions else None
     unit = unit_text(vendor, key)
     return unit if why is None else f"{unit}; what it holds has to be configured: {why}"
 

@@ -171,13 +171,13 @@ def _shared_by(policy: "Policy", vendor: str) -> Iterator[str]:
 
 
 def _keys(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
-    from webhook.mapping.requests.key_values import unset
+    from webhook.mapping.requests.key_values import unconfigured_size
 
     document = vendor.document
     for name, key in document.keys.items():
         first, *others = _spellings(key)
         kinds = [key.kind] if isinstance(key.kind, str) else key.kind
-        unit = _TO_BE_SET if "devices" in kinds and unset(vendor) is not None else _unit(key, kinds)
+        unit = _TO_BE_SET if "devices" in kinds and unconfigured_size(vendor) is not None else _unit(key, kinds)
         yield first, " and ".join(kinds), unit, _per(name, key, kinds, document)
         for other in others:
             yield f"or {other}", "", "", ""

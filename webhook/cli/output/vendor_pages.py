@@ -68,14 +68,14 @@ def _kind(key: "Key") -> str:
 
 
 def _unit(vendor: "Vendor", key: "Key") -> str:
-    from webhook.mapping.requests.key_values import unset
+    from webhook.mapping.requests.key_values import unconfigured_size
     from webhook.quantity import bytes_text, number_text
 
     if key.kind != "amount":
         return ""
     if "devices" in key.dimensions:
         counted = "a part of one device" if vendor.counts_parts(key) else "a device"
-        return counted if unset(vendor) is None else f"{counted}; its size is to be configured"
+        return counted if unconfigured_size(vendor) is None else f"{counted}; its size is to be configured"
     if key.unit is None:
         return "to be configured"
     unit = bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} % of a device"

@@ -1,4 +1,4 @@
-"""Keys of a document, compiled."""
+"""Compiles the keys of a document."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
