@@ -270,7 +270,7 @@ def test_written_where_nothing_is_written(values: Any) -> None:
 
 def test_an_inherited_variable_that_is_no_longer_used() -> None:
     """Where the key loses its variable part, the hint says how the variable goes, too."""
-    text = {"extends": "intel", "keys": {"cards": {"resource": "gpu.example/any"}}}
+    text = {"extends": "intel", "keys": {"gpus": {"resource": "gpu.example/any"}}}
     (problem,) = problems(json.dumps(text))
     assert problem.hint == "add it to a key, or remove the variable (with `extends`: `driver: null`)"
     assert "driver" not in policy(json.dumps({**text, "variables": {"driver": None}})).vendors["intel"].variables
