@@ -68,8 +68,8 @@ def vendor(number: int) -> str:
     """A vendor of its own, in three keys."""
     keys = {
         "gpu": {"resource": f"v{number}.example/gpu", "is": "devices"},
-        "memory-word": {"resource": f"v{number}.example/mem", "is": "memory", "unit": "1Mi"},
-        "cores-word": {"resource": f"v{number}.example/cores", "is": "cores"},
+        "memory-key": {"resource": f"v{number}.example/mem", "is": "memory", "unit": "1Mi"},
+        "cores-key": {"resource": f"v{number}.example/cores", "is": "cores"},
     }
     forms = [{"name": "share", "absent": {"devices": 1, "memory": "all", "cores": "unlimited"}}]
     return json.dumps({"vendor": f"v{number}", "family": "example", "keys": keys, "forms": forms})

@@ -89,7 +89,7 @@ async def follow(kubeconfig: Path, count: int) -> None:
             body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
             (await api.request("POST", PATH, body=body)).accepted()
             begun = time.perf_counter()
-            await namespaces.ask(name)
+            await namespaces.request(name)
             fetched.append(time.perf_counter() - begun)
         print(f"fetching one: {statistics.median(fetched) * 1000:.1f} ms (median), {max(fetched) * 1000:.1f} at most")
         running.cancel()

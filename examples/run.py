@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="end after the examples")
     parser.add_argument("--port", type=int, default=8443, help="for reviews; another if it is taken, or 0")
     parser.add_argument("--plain-port", type=int, default=8080, help="for probes; another if it is taken, or 0")
-    parser.add_argument("--state-dir", type=Path, default=ROOT / ".state", help="authority, log and sample review")
+    parser.add_argument("--state-dir", type=Path, default=ROOT / ".state", help="CA, log and sample review")
     arguments = parser.parse_args()
     # A shell starts what runs in the background with SIGINT ignored.
     for ending in (signal.SIGINT, signal.SIGTERM):

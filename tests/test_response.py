@@ -30,7 +30,7 @@ def response(body: bytes) -> dict[str, Any]:
 
 def test_untouched_says_nothing() -> None:
     """What passes as it is gets uid and allowed, and no patch, not even an empty one."""
-    assert response(encode_answer(UID, Decision(allowed=True, reason=Reason.NO_GPU_WORDS))) == {
+    assert response(encode_answer(UID, Decision(allowed=True, reason=Reason.NO_GPU_KEYS))) == {
         "uid": UID,
         "allowed": True,
     }

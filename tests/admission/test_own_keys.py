@@ -28,7 +28,7 @@ def decided(container: dict[str, Any], metadata: Any = None, labels: Any = None,
 
 def texts(decision: Decision) -> list[str]:
     """The warnings about our own keys, without our prefix."""
-    found = [finding for finding in decision.warnings if finding.reason is Reason.OWN_KEY_UNREAD]
+    found = [finding for finding in decision.warnings if finding.reason is Reason.OWN_KEY_UNUSED]
     return [finding.message.replace(f"{OURS}/", "") for finding in found]
 
 
@@ -84,7 +84,7 @@ def test_misplaced_key_of_a_mapping_is_reported_once() -> None:
     sent = pod(PLAIN)
     sent["metadata"]["labels"] = {f"{OURS}/size": "1"}
     decision = decision_on(sent, Context(Namespace("team", LABELS)), policy)
-    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_WORD]
+    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_KEY]
 
 
 def test_opt_in_label_of_the_settings() -> None:
@@ -109,4 +109,4 @@ def test_audit_reports_nothing_to_users(mode: str, count: int) -> None:
     metadata = {"annotations": {f"{OURS}/taget": "x"}}
     decision = decided(SHARE, metadata, {f"{OURS}/mode": mode})
     assert len(texts(decision)) == count
-    assert Reason.OWN_KEY_UNREAD.code in decision.audit["reasons"]
+    assert Reason.OWN_KEY_UNUSED.code in decision.audit["reasons"]

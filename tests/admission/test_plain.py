@@ -131,7 +131,7 @@ def test_unread_key_of_the_namespace_is_seen(labels: dict[str, str], annotations
         POLICY.memo.clear()
         for context in (first, second, first, second):
             reasons = [finding.reason for finding in decided(pod, context, POLICY).warnings]
-            assert reasons.count(Reason.OWN_KEY_UNREAD) == (context is odd)
+            assert reasons.count(Reason.OWN_KEY_UNUSED) == (context is odd)
 
 
 def test_second_pod_of_a_template_is_remembered() -> None:
@@ -378,7 +378,7 @@ def test_nothing_is_said_of_a_pod_of_which_nothing_changes(env: list[dict[str, s
     container(pod).update(resources={"limits": slices, "requests": slices}, env=env)
     outside = Namespace("n", {**opted_in().labels, "vgpu-webhook.io/rollout": "0"})
     decision = decided(pod, Context(outside), POLICY)
-    assert (decision.reason, decision.warnings, decision.audit) == (Reason.NO_GPU_WORDS, (), {})
+    assert (decision.reason, decision.warnings, decision.audit) == (Reason.NO_GPU_KEYS, (), {})
 
 
 def test_denials_count_with_what_they_hold() -> None:

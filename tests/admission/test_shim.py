@@ -269,7 +269,7 @@ def test_unknown_delivery_of_a_namespace_is_passed_over_and_told_once() -> None:
     sent = pod({"name": "a"}, {"name": "b"})
     outcome = run(inject_shim, sent, Scene([Held(ACME), Held(ACME)], namespace))
     assert outcome.deliveries == {"a": "hostPath", "b": "hostPath"}
-    assert outcome.reasons.count(Reason.NAMESPACE_SETTING_UNREADABLE) == 1
+    assert outcome.reasons.count(Reason.NAMESPACE_SETTING_INVALID) == 1
 
 
 def test_plugin_limit_without_delivery_sets_the_search_path_only() -> None:
@@ -447,7 +447,7 @@ def test_preload_of_the_user_is_kept_after_ours(there: str, after: str) -> None:
 def test_preload_from_elsewhere_is_refused() -> None:
     """Nothing can be put before a value that is not known."""
     refused = refusal(pod({"name": "main", "env": [elsewhere("LD_PRELOAD")]}))
-    assert refused.finding.reason is Reason.PRELOAD_FROM_ELSEWHERE
+    assert refused.finding.reason is Reason.PRELOAD_BY_REFERENCE
     assert refused.finding.container == "main"
 
 

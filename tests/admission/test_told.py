@@ -39,7 +39,7 @@ def test_pod_without_words_is_warned_about_unless_observed(mode: str, told: int)
     decision = decision_on(sent, Context(Namespace("team", {**PRIVILEGED, "vgpu-webhook.io/mode": mode})), POLICY)
     assert decision.allowed
     assert decision.patch == ()
-    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_WORD] * told
+    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_KEY] * told
 
 
 def test_translate_to_other_hardware_is_told() -> None:
@@ -66,7 +66,7 @@ def test_unknown_order_for_the_guard_is_passed_over() -> None:
     container = share(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "true"}])
     decision = decided(container, namespace={"vgpu-webhook.io/guard": "off"})
     assert decision.reason is Reason.GUARDED
-    assert Reason.NAMESPACE_SETTING_UNREADABLE in [finding.reason for finding in decision.warnings]
+    assert Reason.NAMESPACE_SETTING_INVALID in [finding.reason for finding in decision.warnings]
 
 
 def test_hints_with_a_variable_are_told() -> None:

@@ -26,7 +26,7 @@ def ca(days: float = 0, life: float = 3652) -> Pair:
 def state(days: float = 0) -> State:
     """A CA and a serving certificate under it, both made so many days from now."""
     one = ca(days)
-    return State(one, leaf=issue(one, NAMES, NOW + days * DAY))
+    return State(one, serving_pair=issue(one, NAMES, NOW + days * DAY))
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, word: bytes | None = None) -> bytes:

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from certs.bootstrap import CLAIM
+from certs.bootstrap import CLAIM_TIME
 from certs.ca import issue, make_ca
 from certs.pair import Pair
 from certs.report import ReportKind
-from certs.state import CA_KEY, CERTIFICATE, COMING_KEY, KEY, Retired, State, der
+from certs.state import CA_KEY, CERTIFICATE, KEY, NEXT_CA_KEY, Retired, State, der
 from tests.certs.made import DAY, NAMES, NOW
 from tests.certs.test_rotator import SETTLE, Replica, World, stored
 
@@ -20,7 +20,7 @@ OLD = make_ca("old", NOW - 100 * DAY)
 
 def used(ca: Pair = OLD, since: dt.datetime = NOW - DAY) -> State:
     """A CA that all replicas have served under for a day."""
-    return State(ca, leaf=issue(ca, NAMES, since))
+    return State(ca, serving_pair=issue(ca, NAMES, since))
 
 
 def world(state: State | None, *bundles: Collection[Pair]) -> World:
@@ -79,7 +79,7 @@ async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
     first = Replica(there)
     await first.reconcile()
     there.at += 3
-    assert await seconds([first, Replica(there)]) == [CLAIM - 3, CLAIM - 3]
+    assert await seconds([first, Replica(there)]) == [CLAIM_TIME - 3, CLAIM_TIME - 3]
 
 
 @pytest.mark.parametrize("lost", [(CA_KEY, CERTIFICATE, KEY), (CA_KEY, KEY), (CA_KEY, CERTIFICATE)])
@@ -88,7 +88,7 @@ async def test_keys_that_are_lost_for_all(lost: tuple[str, ...]) -> None:
     there = world(used(), [OLD], [OLD])
     assert there.store.files is not None
     there.store.files = {name: b"garbage" if name in lost else text for name, text in there.store.files.items()}
-    assert await seconds([Replica(there), Replica(there)]) == [CLAIM, CLAIM]
+    assert await seconds([Replica(there), Replica(there)]) == [CLAIM_TIME, CLAIM_TIME]
 
 
 async def test_lost_while_another_replica_serves() -> None:
@@ -133,7 +133,7 @@ async def test_a_ca_that_no_replica_claimed_is_claimed() -> None:
     await running.reconcile()
     other = used(make_ca("other", NOW - 10 * DAY))
     unclaimed = replace(other, retired=(Retired(OLD.certificate, OLD.not_after),))
-    there.store.files = {name: text for name, text in unclaimed.files().items() if name != COMING_KEY}
+    there.store.files = {name: text for name, text in unclaimed.files().items() if name != NEXT_CA_KEY}
     assert not stored(there).retired[0].claimed
     await running.reconcile()
     assert stored(there).retired[0].claimed
@@ -154,5 +154,5 @@ async def test_a_report_says_that_no_caller_trusts_it() -> None:
     await replica.reconcile()
     await replica.keeper.reconcile()
     assert replica.kinds == [ReportKind.UNTRUSTED, ReportKind.SERVED]
-    assert "caBundle does not hold" in replica.told[0].message
+    assert "caBundle does not contain" in replica.told[0].message
     assert replica.told[0].failure

@@ -129,6 +129,6 @@ def test_other_cas_of_clients(version: ssl.TLSVersion, tmp_path: Path) -> None:
                 handshake(tls, old, held)
         pair = leaf()
         tls.swap(pair.certificate_pem, pair.key_pem, NOW)
-    with pytest.raises(UnusablePairError, match="the CAs of clients are no PEM"):
+    with pytest.raises(UnusablePairError, match="the CAs of clients are not valid PEM"):
         tls.require_client_certificates(b"garbage")
     handshake(tls, new, None)

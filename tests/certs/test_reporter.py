@@ -19,8 +19,8 @@ def test_reported_once_until_it_changes_or_is_over() -> None:
         telling.report_once(ReportKind.STORE, message)
     telling.report_once(ReportKind.WAITING, "c")
     assert news() == ["store: a", "store: b", "waiting: c"]
-    telling.over(lasting={ReportKind.WAITING})
-    telling.over()
+    telling.resolve(lasting={ReportKind.WAITING})
+    telling.resolve()
     assert news() == ["recovered: the certificates are renewed again"]
     telling.report_once(ReportKind.WAITING, "c")
     telling.forget(ReportKind.WAITING)
@@ -35,7 +35,7 @@ def test_one_thing_at_a_time() -> None:
     for message in ("a", "a"):
         telling.only(ReportKind.STORE, message)
     telling.only(ReportKind.WAITING, "b")
-    telling.over()
+    telling.resolve()
     telling.only(ReportKind.STORE, "a")
     assert [notice.message for notice in told] == ["a", "b", "a"]
 

@@ -73,9 +73,9 @@ OTHER = ca()
 @pytest.mark.parametrize(
     "damage, problem, lost",
     [
-        ({"tls.key": b"broken"}, "the serving certificate has a key that is no PEM", "leaf"),
-        ({"tls.key": None}, "the serving certificate has a key that is no PEM", "leaf"),
-        ({"tls.crt": b"broken"}, "the serving certificate has a certificate that is no PEM", "leaf"),
+        ({"tls.key": b"broken"}, "the serving certificate has a key that is not valid PEM", "leaf"),
+        ({"tls.key": None}, "the serving certificate has a key that is not valid PEM", "leaf"),
+        ({"tls.crt": b"broken"}, "the serving certificate has a certificate that is not valid PEM", "leaf"),
         ({"tls.key": OTHER.key_pem}, "the serving certificate has a key that belongs to another certificate", "leaf"),
         ({"tls.key": key_pem(OTHER.key, b"word")}, "the serving certificate has an encrypted key", "leaf"),
         (
@@ -84,14 +84,14 @@ OTHER = ca()
             "leaf",
         ),
         ({"ca.key": None}, "the CA has no key", "authority"),
-        ({"ca.key": b"broken"}, "the CA has a key that is no PEM", "authority"),
+        ({"ca.key": b"broken"}, "the CA has a key that is not valid PEM", "authority"),
         ({"ca.key": OTHER.key_pem}, "the CA has a key that belongs to another certificate", "authority"),
         ({"ca.key": key_pem(OTHER.key, b"word")}, "the CA has an encrypted key", "authority"),
-        ({"ca.crt": b"broken"}, "the CA has a certificate that is no PEM", "all"),
-        ({"state.json": b"["}, "the state has a state.json that cannot be read: delete it", "nothing"),
+        ({"ca.crt": b"broken"}, "the CA has a certificate that is not valid PEM", "all"),
+        ({"state.json": b"["}, "the state has a state.json that cannot be decoded: delete it", "nothing"),
         (
             {"state.json": b'{"requested": "more"}'},
-            "the state has a state.json that cannot be read: delete it",
+            "the state has a state.json that cannot be decoded: delete it",
             "nothing",
         ),
     ],
@@ -104,14 +104,14 @@ def test_damaged_piece_by_piece(damage: dict[str, bytes | None], problem: str, l
     assert [str(one) for one in found.problems] == [problem]
     assert (found.state is None) == (lost == "all")
     if found.state is not None:
-        assert (found.state.leaf is None) == (lost == "leaf")
+        assert (found.state.serving_pair is None) == (lost == "leaf")
         assert (found.state.ca is None) == (lost == "authority")
         assert found.state.cas == whole.cas
 
 
 def test_a_serving_certificate_where_a_ca_should_be() -> None:
     """It may not sign."""
-    leaf = state().leaf
+    leaf = state().serving_pair
     assert leaf is not None
     found = decode({"ca.crt": leaf.certificate_pem, "ca.key": leaf.key_pem})
     assert "may not sign others" in str(found.problems[0])
@@ -122,7 +122,7 @@ def test_one_bad_certificate_in_the_bundle() -> None:
     whole = state()
     broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     found = decode({**whole.files(), "ca.crt": broken + whole.bundle_pem})
-    assert [str(one) for one in found.problems] == ["the bundle has a certificate that is no PEM"]
+    assert [str(one) for one in found.problems] == ["the bundle has a certificate that is not valid PEM"]
     assert plain(found.state) == plain(whole)
 
 

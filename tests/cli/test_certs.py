@@ -26,13 +26,13 @@ NOW = dt.datetime.now(dt.UTC)
 def keep(folder: Path, kept: State) -> Path:
     """A folder that keeps something."""
     directory = Directory(folder)
-    assert directory.replace(kept.files(), directory.look().version)
+    assert directory.write_blocking(kept.files(), directory.read_blocking().version)
     return folder
 
 
 def kept_in(folder: Path) -> State:
     """What a folder keeps."""
-    kept = decode(Directory(folder).look().files).state
+    kept = decode(Directory(folder).read_blocking().files).state
     assert kept is not None
     return kept
 
@@ -48,8 +48,8 @@ def kept() -> State:
 def test_show(run: Run, tmp_path: Path, kept: State) -> None:
     """Every certificate with its end; no key."""
     assert kept.ca is not None
-    assert kept.coming is not None
-    assert kept.leaf is not None
+    assert kept.next_ca is not None
+    assert kept.serving_pair is not None
     folder = keep(tmp_path / "state", kept)
     result = run("certs", "show", "--state-dir", str(folder))
     assert (result.exit_code, result.stderr) == (0, "")
@@ -58,10 +58,10 @@ def test_show(run: Run, tmp_path: Path, kept: State) -> None:
     shown = {(keys[0], keys[1], keys[2]) for keys in lines[1:4]}
     assert shown == {
         ("CA", "current", fingerprint(kept.ca.certificate)[:16]),
-        ("CA", "next", fingerprint(kept.coming.certificate)[:16]),
+        ("CA", "next", fingerprint(kept.next_ca.certificate)[:16]),
         ("CA", "retired", fingerprint(kept.retired[0].certificate)[:16]),
     }
-    assert lines[4][:2] == ["certificate", fingerprint(kept.leaf.certificate)[:16]]
+    assert lines[4][:2] == ["certificate", fingerprint(kept.serving_pair.certificate)[:16]]
     assert "for localhost, 127.0.0.1" in result.stdout
     assert f"remains until {kept.retired[0].until:%Y-%m-%d}" in result.stdout
     assert "PRIVATE" not in result.stdout
@@ -69,11 +69,11 @@ def test_show(run: Run, tmp_path: Path, kept: State) -> None:
 
 def test_show_as_json(run: Run, tmp_path: Path, kept: State) -> None:
     """Whole fingerprints, for scripts."""
-    assert kept.leaf is not None
+    assert kept.serving_pair is not None
     assert kept.ca is not None
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "-o", "json")
     told = json.loads(result.stdout)
-    assert told["servingCertificate"]["fingerprint"] == fingerprint(kept.leaf.certificate)
+    assert told["servingCertificate"]["fingerprint"] == fingerprint(kept.serving_pair.certificate)
     assert told["servingCertificate"]["issuer"] == fingerprint(kept.ca.certificate)
     assert [one["state"] for one in told["cas"]].count("current") == 1
     assert (told["rotationRequest"], told["problems"], told["served"]) == (None, [], None)
@@ -86,7 +86,7 @@ def test_what_cannot_be_used_is_reported(run: Run, tmp_path: Path, kept: State) 
     other = issue(kept.ca, ["localhost"], NOW)
     files = kept.files() | {"tls.key": other.key_pem}
     directory = Directory(tmp_path / "state")
-    directory.replace(files, directory.look().version)
+    directory.write_blocking(files, directory.read_blocking().version)
     result = run("certs", "show", "--state-dir", str(tmp_path / "state"))
     assert result.exit_code == 0
     assert "problem: the serving certificate has a key that belongs to another certificate" in result.stdout
@@ -97,7 +97,7 @@ def test_nothing_kept(run: Run, tmp_path: Path) -> None:
     assert run("certs", "show", "--state-dir", str(tmp_path)).stdout == f"{tmp_path}: nothing is stored\n"
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert "holds no certificates yet: start the webhook first" in result.stderr
+    assert "contains no certificates yet: start the webhook first" in result.stderr
     result = run("certs", "show", "--state-dir", str(tmp_path / "missing"))
     assert (result.exit_code, result.stderr) == (1, f"error: {tmp_path / 'missing'}: no such folder\n")
 
@@ -128,7 +128,7 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
     said: str,
 ) -> None:
     """The request stands beside what is kept, and nothing else changes; a new CA brings a new serving certificate anyway."""
-    without = replace(kept, coming=None, requested=before)
+    without = replace(kept, next_ca=None, requested=before)
     folder = keep(tmp_path / "state", without)
     result = run("certs", "rotate", "--state-dir", str(folder), *arguments)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -141,7 +141,7 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
 def test_one_is_coming_already(run: Run, tmp_path: Path, kept: State) -> None:
     """The output says so."""
     folder = keep(tmp_path / "state", kept)
-    assert "has a coming CA already" in run("certs", "rotate", "--ca", "--state-dir", str(folder)).stdout
+    assert "has a next CA already" in run("certs", "rotate", "--ca", "--state-dir", str(folder)).stdout
 
 
 @pytest.fixture
@@ -257,7 +257,8 @@ def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployme
     for command in ("rotate", "show"):
         result = run("certs", command, "--release-namespace", "gpu")
         assert (
-            "holds no certificates, although there is a webhook configuration 00-vgpu-webhook: either" in result.output
+            "contains no certificates, although there is a webhook configuration 00-vgpu-webhook: either"
+            in result.output
         )
         assert "cmctl renew CERTIFICATE --namespace gpu" in result.output
     cluster.answers[REGISTRATION] = 404

@@ -273,7 +273,7 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
             "variables: {x: {values: '(?i)a'}}\nkeys: {w: {resource: 'a.io/{x}', is: other}}\n",
             ":9: variables.x.values: ",
         ),
-        ("match: {resources: [c]}\n", ":9: match.resources[0]: 'c' is no beginning"),
+        ("match: {resources: [c]}\n", ":9: match.resources[0]: 'c' is not a prefix"),
         ("owned: ['*a*']\n", ":9: owned[0]: '*a*' would hold back ordinary pods"),
         ("known: [" + "a.io/b, " * 2000 + "]\n", ":9: known: has 2000 entries"),
     ],

@@ -41,7 +41,7 @@ def test_text() -> None:
 
 
 def test_colours_are_for_terminals_only() -> None:
-    """Marks have colours, which `click.echo` takes away where there is no terminal."""
+    """Marks have colours, which `click.echo` takes away where there is not a terminal."""
     assert "\x1b[31m" in as_text(found(error("bad", hint="x")))
 
 

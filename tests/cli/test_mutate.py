@@ -247,9 +247,9 @@ def test_template_path(run: Run) -> None:
     "text, message",
     [
         ("a: [\n", "standard input:1: not YAML"),
-        ("- a\n", "standard input:1: the document is no mapping of keys"),
+        ("- a\n", "standard input:1: the document is not a mapping of keys"),
         ("a: 1\na: 2\n", "standard input:2: the key a occurs twice"),
-        ("replicas: 2\n", "standard input:1: no Kubernetes object: `apiVersion` is no text or missing"),
+        ("replicas: 2\n", "standard input:1: no Kubernetes object: `apiVersion` is missing or not a string"),
         (join(SERVICE, POD.replace("main", "5")), "standard input:17: spec.containers[0].name: text is expected here"),
         ("", "-: no document"),
     ],

@@ -82,7 +82,7 @@ def test_no_groundwork_without_a_patch() -> None:
     """A pod that needs nothing gets no empty maps."""
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c}]}\n", "a.yaml")
     outcome = simulate(
-        manifests, lambda _pod, _context: untouched(Reason.NO_GPU_WORDS), SimulateOptions(target="nvidia")
+        manifests, lambda _pod, _context: untouched(Reason.NO_GPU_KEYS), SimulateOptions(target="nvidia")
     )
     assert outcome.objects[0].patch == ()
     assert outcome.documents == [manifests[0].data]
@@ -297,7 +297,7 @@ def test_templates_that_kubernetes_could_not_decode() -> None:
     item = "{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {labels: {a: 1}}}}}"
     with pytest.raises(ManifestError, match=r"^a\.yaml:4: items\[0\]\.spec\.template\.metadata\.labels\.a: text is"):
         treated(f"apiVersion: v1\nkind: List\nitems:\n- {item}\n")
-    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec\.template: a pod template is no mapping"):
+    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec\.template: a pod template is not a mapping"):
         treated("apiVersion: apps/v1\nkind: Deployment\nspec: {template: [1]}\n")
     with pytest.raises(ManifestError, match=r"^a\.yaml:3: metadata\.labels\.a: text is expected"):
         treated("apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {a: 1}}\n")

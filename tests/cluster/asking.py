@@ -17,7 +17,7 @@ HERE = Path(__file__).parent
 DOCUMENTS = HERE.parent / "mapping" / "documents"
 SAMPLES = {
     "container": "main",
-    "card": "mlu370",
+    "mlu": "mlu370",
     "model": "a10_24g",
     "resource": "gpu-a100",
     "profile": "1g.12gb",

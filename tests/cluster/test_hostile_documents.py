@@ -158,7 +158,7 @@ def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPat
     rejected = [one for one in found.verdicts if not one.accepted]
     assert [one.config_map.name for one in rejected] == [one.name for one in many[-len(rejected) :]]
     assert 100 < len(rejected) < 500
-    assert all("letters of a match condition, more than" in one.problems[0].message for one in rejected)
+    assert all("characters of a match condition, more than" in one.problems[0].message for one in rejected)
     assert all(one.problems[0].line for one in rejected)
     assert compiled < 10
     fine_size = max(len(one["expression"]) for one in conditions(matched_names_of(found.policy)))

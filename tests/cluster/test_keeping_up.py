@@ -13,13 +13,13 @@ from structlog.testing import CapturingLogger
 from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
-from webhook.cluster.client.events import LONGEST_MESSAGE, Events, Subject, shortened
+from webhook.cluster.client.events import MAX_MESSAGE, Events, Subject, shortened
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration import reporter as telling
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.documents import DocumentCache
-from webhook.cluster.configuration.last_good import MOST, Accepted, LastGood, Record, fitting
-from webhook.cluster.configuration.live import FULL, INVALID_RECORD, NOT_COMPILED, LivePolicy
+from webhook.cluster.configuration.last_good import MAX_DATA, Accepted, LastGood, Record, within_limit
+from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, LivePolicy
 from webhook.cluster.configuration.mappings import invalid_in
 from webhook.mapping.model.policy import Policy
 
@@ -84,7 +84,7 @@ async def test_others_that_write_all_the_time() -> None:
     """It is given up for now."""
     api = FakeApi()
     api.before = lambda method, path: Answer(409, b"{}") if method == "PUT" else None
-    with pytest.raises(StatusError, match="others write"):
+    with pytest.raises(StatusError, match="other replicas changed"):
         await LastGood(api, PLACE).write(kept({"a": "1"}))
 
 
@@ -98,16 +98,16 @@ async def test_a_record_that_cannot_be_read() -> None:
 
 def test_more_than_fits() -> None:
     """The settings and the smallest are kept; marks are left out before documents are."""
-    half = "x" * (MOST // 2)
-    found = fitting({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
+    half = "x" * (MAX_DATA // 2)
+    found = within_limit({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
-    assert list(fitting({"é": "é" * (MOST // 2)})) == []
+    assert list(within_limit({"é": "é" * (MAX_DATA // 2)})) == []
 
 
 async def test_marks_go_in_where_there_is_room() -> None:
     """They only save time."""
     api = FakeApi()
-    await LastGood(api, PLACE).write(kept({"a": "x" * (MOST - 10)}, marks="0123456789"))
+    await LastGood(api, PLACE).write(kept({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
     assert list(api.objects[RECORD]["data"]) == ["a"]
 
 
@@ -115,10 +115,10 @@ async def test_an_event_counts_versions() -> None:
     """The same of the same version is reported once, whoever says it; of the next version it is counted."""
     api = FakeApi()
     for version in ("1", "1", "2"):
-        await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
+        await Events(api).write(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
     (event,) = api.objects.values()
     assert (event["count"], event["involvedObject"]["resourceVersion"], event["message"]) == (2, "2", "why")
-    await Events(api).tell(SUBJECT, "Warning", "Bad", "why else")
+    await Events(api).write(SUBJECT, "Warning", "Bad", "why else")
     assert len(api.objects) == 2
 
 
@@ -126,7 +126,7 @@ async def test_an_event_of_no_known_version_counts_each_time() -> None:
     """What is reported again an hour later is not what was reported before: a Secret that is lost for the second time."""
     api = FakeApi()
     for _ in range(3):
-        await Events(api).tell(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
+        await Events(api).write(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
     (event,) = api.objects.values()
     assert event["count"] == 3
 
@@ -134,7 +134,7 @@ async def test_an_event_of_no_known_version_counts_each_time() -> None:
 async def test_an_event_that_another_replica_counts() -> None:
     """It looks again."""
     api = FakeApi()
-    await Events(api).tell(SUBJECT, "Normal", "Good", "x")
+    await Events(api).write(SUBJECT, "Normal", "Good", "x")
     (path,) = api.objects
     came = iter([True])
 
@@ -143,18 +143,18 @@ async def test_an_event_that_another_replica_counts() -> None:
             api.put(path, {**api.objects[path], "count": 2, "involvedObject": {"resourceVersion": "2"}})
 
     api.before = between
-    await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
+    await Events(api).write(Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
     assert api.objects[path]["count"] == 2
 
 
 async def test_events_of_what_has_no_namespace() -> None:
     """They are in `default`, and long texts are cut."""
     api = FakeApi()
-    await Events(api).tell(Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
+    await Events(api).write(Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
     (path,) = api.objects
     assert path.startswith("/api/v1/namespaces/default/events/")
     assert len(path.rpartition("/")[2]) <= 253
-    assert len(api.objects[path]["message"].encode()) <= LONGEST_MESSAGE
+    assert len(api.objects[path]["message"].encode()) <= MAX_MESSAGE
     assert shortened("abc", 3) == "abc"
 
 
@@ -316,7 +316,7 @@ async def test_what_is_not_kept_is_reported() -> None:
     """The record is full: by an Event that names what is left out, beside the log."""
     api = FakeApi()
     for name in "ab":
-        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MOST // 2)))
+        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MAX_DATA // 2)))
     async with following(api) as one:
         await until(lambda: "last_good_full" in one.told)
-    assert one.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {FULL}: b"]
+    assert one.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {RECORD_FULL}: b"]

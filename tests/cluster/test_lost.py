@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.vanished import TOGETHER, Lost
+from webhook.cluster.configuration.vanished import TOGETHER, VanishedConfigMaps
 from webhook.labels import MAPPING
 
 NAMESPACE = f"/api/v1/namespaces/{PLACE}"
@@ -28,7 +28,7 @@ class World:
         self.record("1")
         self.write(SETTINGS_NAME)
         self.write("acme")
-        self.lost = Lost(
+        self.lost = VanishedConfigMaps(
             self.api, PLACE, lambda names: self.told.append(list(names)), clock=lambda: self.now, delay=0.0
         )
 
@@ -133,7 +133,7 @@ async def test_until_somebody_acts(world: World, happens: Callable[[World], None
     world.now += 100
     world.write(SETTINGS_NAME, "2")
     await world.look()
-    assert list(world.lost.held) == ["acme"]
+    assert list(world.lost.names) == ["acme"]
     world.write("acme", "2")
     await world.look()
     assert world.told[-1] == []
@@ -175,11 +175,11 @@ async def test_nobody_says_what_it_was(world: World, path: str) -> None:
     world.api.before = away
     world.remove("acme")
     assert await world.look() == {SETTINGS_NAME, "acme"}
-    assert world.lost.unsure
+    assert world.lost.undecided
     world.now += 100
     world.api.before = lambda _method, _path: None
     assert await world.look() == {SETTINGS_NAME}
-    assert not world.lost.unsure
+    assert not world.lost.undecided
     assert world.told[-1] == []
 
 

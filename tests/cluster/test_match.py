@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from tests.cluster.asking import many_vendors
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import Desired, Service, Site, registration
-from webhook.cluster.registration.match_conditions import WORDS, conditions, expression
+from webhook.cluster.registration.match_conditions import GPU_KEYS, conditions, expression
 from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of, names_set, parse_names
 from webhook.cluster.registration.observed import matched_names_in
 from webhook.labels import MATCHED_NAMES
@@ -46,7 +46,7 @@ def made(let_through: MatchedNames) -> Object:
 def with_words(text: str) -> Object:
     """The configuration for all names with another expression in its first webhook."""
     configuration = made(REACH)
-    (words,) = (one for one in configuration["webhooks"][0]["matchConditions"] if one["name"] == WORDS)
+    (words,) = (one for one in configuration["webhooks"][0]["matchConditions"] if one["name"] == GPU_KEYS)
     words["expression"] = text
     return configuration
 
@@ -97,7 +97,7 @@ def test_conditions() -> None:
     """Few, of different names; nothing of the policy stands outside of one."""
     named = [one["name"] for one in conditions(REACH)]
     assert len(named) == len(set(named)) == 3
-    assert [one["name"] for one in conditions(REACH) if one not in conditions(MatchedNames())] == [WORDS]
+    assert [one["name"] for one in conditions(REACH) if one not in conditions(MatchedNames())] == [GPU_KEYS]
 
 
 def test_patterns_are_anchored() -> None:

@@ -118,7 +118,7 @@ def test_problems_have_line_path_and_hint() -> None:
     """The same messages as offline; the lines are those of the document."""
     found = outcome(mapping("acme", vendor("acme", kesy="{}")))
     assert told(found) == {
-        "acme": "configmap/acme/mapping.yaml:8: kesy: unknown key 'kesy' (did you mean `keys`?) → nothing of it"
+        "acme": "configmap/acme/mapping.yaml:8: kesy: unknown key 'kesy' (did you mean `keys`?) → nothing"
     }
     found = outcome(mapping("ours", "extends: nvidia\nplaec: {}\n"))
     assert told(found)["ours"].endswith("→ the built-in mapping of nvidia")
@@ -201,7 +201,7 @@ def test_bad_settings() -> None:
     }
     assert SETTINGS_NAME not in found.accepted
     assert told(outcome(ConfigMap(SETTINGS_NAME, {"x": ""}, {})))[SETTINGS_NAME] == (
-        "configmap/vgpu-webhook-settings: the data has no key settings.yaml (it has x) → the default settings"
+        "configmap/vgpu-webhook-settings: the data has no key settings.yaml (its keys: x) → the default settings"
     )
 
 
@@ -423,6 +423,6 @@ def test_lines_for_people() -> None:
     assert list(everything(found)) == [
         "configmap/vgpu-webhook-settings: in force",
         "configmap/good: in force: acme",
-        "configmap/bad: rejected; in force: nothing of it",
+        "configmap/bad: rejected; in force: nothing",
         "  configmap/bad/mapping.yaml:1: not YAML: did not find expected node content, while parsing a flow node",
     ]

@@ -184,7 +184,7 @@ async def test_a_new_list_replaces_everything(end: Exception | list[Any]) -> Non
 @pytest.mark.parametrize(
     "trouble",
     [
-        UnreachableError("broke off within a line"),
+        UnreachableError("the connection ended within a line"),
         SilenceError("nothing received in 150 s"),
         StatusError(403, "Forbidden", "no"),
         StatusError(401, "Unauthorized", "no"),

@@ -109,7 +109,7 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
     assert api.stored is not None
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
     assert replica.told[1].warning
-    assert replica.told[1].message == f"the webhook configuration {NAME} was deleted, and was repaired"
+    assert replica.told[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
     assert replica.registrar.repairs[Change.CREATED] == 1
 
 
@@ -550,7 +550,7 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     assert replica.kinds == [ReportKind.FAILED, ReportKind.FAILED, ReportKind.WRITTEN]
     api.trouble = Answer(200, b"<html>")
     await replica.look()
-    assert "no JSON object" in replica.told[-1].message
+    assert "not a JSON object" in replica.told[-1].message
 
 
 async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
@@ -681,12 +681,12 @@ async def test_who_is_not_sure_takes_nothing_out(api: Keeping, clock: Clock) -> 
     answers = [False, False, True]
     asked = 0
 
-    async def sure() -> bool:
+    async def is_current() -> bool:
         nonlocal asked
         asked += 1
         return answers[asked - 1]
 
-    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A), sure=sure)
+    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A), is_current=is_current)
     await replica.look()
     assert asked == 0, "there is nothing to be taken out"
     api.change(put_bundle(A + C))

@@ -253,7 +253,7 @@ def test_differences_that_keep_pods_out() -> None:
     other = damaged(clientConfig={"url": "https://x/y"}, matchConditions=[{"name": "mine", "expression": "true"}])
     assert [fault.partition(" ")[2] for fault in told(other)] == [
         "calls https://x/y, not gpu/webhook:443/mutate",
-        "has a caBundle that does not hold this webhook's CA",
+        "has a caBundle that does not contain this webhook's CA",
         "has a foreign match condition, mine",
         f"has a match condition 'gpu-keys' that is not made from the names in the annotation {MATCHED_NAMES}",
     ]

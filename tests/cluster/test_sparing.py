@@ -58,7 +58,7 @@ async def test_nothing_waits_before_somebody_serves(
     assert policies(api) == ["Ignore", "Ignore"]
     assert bundles(api) == [pem("A"), pem("A")]
     assert replica.registrar.as_desired is False
-    assert replica.kinds.count(ReportKind.SPARING) == 1
+    assert replica.kinds.count(ReportKind.FAILING_OPEN) == 1
     answering.serving = True
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]

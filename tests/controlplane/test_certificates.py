@@ -163,12 +163,12 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         kept = site.kept
         assert kept is not None
         assert kept.ca is not None
-        assert kept.leaf is not None
-        assert site.served() == kept.leaf.certificate
+        assert kept.serving_pair is not None
+        assert site.served() == kept.serving_pair.certificate
         assert site.registered() == {kept.ca.certificate}
 
         site.ask("serving certificate")
-        plane.wait_until(lambda: site.served() != kept.leaf.certificate, "another serving certificate")  # type: ignore[union-attr]
+        plane.wait_until(lambda: site.served() != kept.serving_pair.certificate, "another serving certificate")  # type: ignore[union-attr]
         assert site.treated()
         assert site.registered() == {kept.ca.certificate}
 
@@ -187,7 +187,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         before = site.served()
         site.change(tls_crt=b"garbage")
         plane.wait_until(lambda: (one.has_told('"invalid"') and other.has_told('"invalid"')) or None, "told", 10)
-        plane.wait_until(lambda: (found := site.kept) is not None and found.leaf is not None, "repaired", 10)
+        plane.wait_until(lambda: (found := site.kept) is not None and found.serving_pair is not None, "repaired", 10)
         assert site.served() == before
         assert site.treated()
 
@@ -212,11 +212,11 @@ def test_processes_that_start_together(site: Site, count: int) -> None:
         kept = site.kept
         assert kept is not None
         assert kept.ca is not None
-        assert kept.leaf is not None
+        assert kept.serving_pair is not None
         assert not kept.retired
         site.plane.wait_until(site.registered, "registered", 20)
         assert site.registered() == {kept.ca.certificate}
-        served = f"serving {fingerprint(kept.leaf.certificate)[:16]}"
+        served = f"serving {fingerprint(kept.serving_pair.certificate)[:16]}"
         for replica in replicas:
             assert served in replica.get("/readyz?verbose")
 
@@ -229,7 +229,7 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
     configuration = site.plane.client.get(GROUP, KIND, NAME).accepted()
     site.plane.client.delete("v1", "secrets", SECRET, OWN)
     with site.replica("--registration", "static", ready=False) as replica:
-        site.plane.wait_until(lambda: replica.has_told("does not hold it yet"), "told", 30)
+        site.plane.wait_until(lambda: replica.has_told("does not contain that CA yet"), "told", 30)
         kept = site.kept
         assert kept is not None
         assert not replica.ready()

@@ -305,7 +305,7 @@ def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> 
         plane, port, *options(tmp_path), "--registration", "static", "--drain-grace", "0"
     )
     with Process(command, tmp_path / "static.log") as process:
-        plane.wait_until(lambda: "does not hold it yet" in process.log.read_text(), "told", 60)
+        plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told", 60)
         diagnosis = examine(plane.kubeconfig)
         process.stop()
     bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error"}

@@ -18,8 +18,8 @@ from webhook.cluster.registration.desired import (
     desired_from,
     registration,
 )
-from webhook.cluster.registration.match_conditions import LONGEST, conditions
-from webhook.cluster.registration.match_conditions import WORDS as CONDITION
+from webhook.cluster.registration.match_conditions import GPU_KEYS as CONDITION
+from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, conditions
 from webhook.cluster.registration.matched_names import matched_names_of, names_set
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.match_names import MOST, Capacity
@@ -235,7 +235,7 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
         names.append(f"vendor-{len(names):04}.example/word")
     want = Desired("0" * 12, names_set(prefixes=prefixes, names=names, keys=[*names, *patterns]), "much.example/inject")
     (text,) = (one["expression"] for one in conditions(want.matched_names) if one["name"] == CONDITION)
-    assert LONGEST * 0.9 < len(text) <= LONGEST
+    assert MAX_EXPRESSION * 0.9 < len(text) <= MAX_EXPRESSION
     client = control_plane.client
     configuration = registration(want, Site(DEAD), version="0.1.0")
     configuration["metadata"]["name"] = "00-much"

@@ -13,7 +13,7 @@ import structlog
 from certs.plan import Rules
 from certs.problem import StoreError
 from certs.report import Report
-from certs.rotation_request import ask
+from certs.rotation_request import request_rotation
 from certs.rotator import Rotator
 from certs.serving import Serving
 from certs.state import RotationRequest, decode
@@ -159,7 +159,7 @@ async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     elsewhere = SecretStore(api, PLACE, "another", structlog.get_logger())
-    with pytest.raises(StoreError, match=r"403 Forbidden.*a Role has to allow"):
+    with pytest.raises(StoreError, match=r"403 Forbidden.*a Role has to permit"):
         await elsewhere.read()
     answer = await api.request("POST", f"/api/v1/namespaces/{PLACE}/secrets", body=b"{}")
     assert answer.status == 403, "it may not create Secrets of any name"
@@ -203,9 +203,9 @@ async def test_ten_that_start_together_end_with_one_ca(api: Api, secret: Secret)
         found = decode((await replicas[0].store.read()).files)
         assert not found.problems
         assert found.state is not None
-        assert found.state.leaf is not None
+        assert found.state.serving_pair is not None
         assert len(found.state.cas) == 1
-        assert {replica.serving.leaf for replica in replicas} == {found.state.leaf.certificate}
+        assert {replica.serving.certificate for replica in replicas} == {found.state.serving_pair.certificate}
 
 
 async def test_deleted_and_requested(api: Api, secret: Secret) -> None:
@@ -215,13 +215,13 @@ async def test_deleted_and_requested(api: Api, secret: Secret) -> None:
         for replica in replicas:
             await replica.keeper.served.wait()
             await replica.store.reflector.synced.wait()
-        first = replicas[0].serving.leaf
+        first = replicas[0].serving.certificate
         await asyncio.to_thread(secret.delete)
         while (found := await asyncio.to_thread(secret.found)) is None or not found["data"]["tls.crt"]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        assert {replica.serving.leaf for replica in replicas} == {first}
-        await ask(store(api), RotationRequest.SERVING_CERTIFICATE)
-        while {replica.serving.leaf for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
+        assert {replica.serving.certificate for replica in replicas} == {first}
+        await request_rotation(store(api), RotationRequest.SERVING_CERTIFICATE)
+        while {replica.serving.certificate for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
             await asyncio.sleep(0.02)
-        assert replicas[0].serving.leaf == replicas[1].serving.leaf
+        assert replicas[0].serving.certificate == replicas[1].serving.certificate
         assert len({one for replica in replicas if (one := replica.keeper.ca) is not None}) == 1

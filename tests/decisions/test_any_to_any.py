@@ -52,7 +52,7 @@ REASONS = {
     Reason.READ_BACK_DIFFERS,
     Reason.NOT_A_TARGET,
     Reason.LABEL_CONFLICT,
-    Reason.WORD_ON_STANDBY,
+    Reason.VENDOR_INACTIVE,
 }
 """Why a request that its own vendor takes is not translated."""
 STANDBY = {

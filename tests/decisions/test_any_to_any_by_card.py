@@ -70,7 +70,7 @@ def test_any_to_any_on_a_known_card(source: str, most: int, requests_per_pair: i
                     assert decision.reason in REASONS
                     assert without.denial is not None
                     continue
-                if all(finding.reason is not Reason.CARD_ASSUMED for finding in decision.warnings):
+                if all(finding.reason is not Reason.DEVICE_MEMORY_ASSUMED for finding in decision.warnings):
                     assert without.patch == decision.patch
                     continue
                 converted_any = True
@@ -101,5 +101,5 @@ def test_some_requests_need_the_card(requests_per_pair: int) -> None:
         for pod, _ in requests(source, target, policy, max(requests_per_pair, 20)):
             pod["spec"]["nodeSelector"] = {LABEL: "big"}
             _, decision = translated(pod, target, policy)
-            told += any(finding.reason is Reason.CARD_ASSUMED for finding in decision.warnings)
+            told += any(finding.reason is Reason.DEVICE_MEMORY_ASSUMED for finding in decision.warnings)
         assert told, source

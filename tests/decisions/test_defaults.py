@@ -96,7 +96,7 @@ def check_completed(pod: Json, decision: Decision, policy: Policy) -> None:
     if asking is None:
         return
     keys = {said.key: asking.vendor.keys[name] for name, said in asking.key_values.items()}
-    ignored = [keys[one.field] for one in decision.warnings if one.reason is Reason.WORD_IGNORED and one.field in keys]
+    ignored = [keys[one.field] for one in decision.warnings if one.reason is Reason.KEY_IGNORED and one.field in keys]
     for word in ignored:
         assert any(word.dimensions == other.dimensions for other in keys.values() if other is not word)
     filled = decision.status.get("containers", {}).get("main", {}).get("defaults", {})
@@ -228,6 +228,6 @@ def test_no_key_whose_variable_nothing_says(key: str) -> None:
     """A key of 0 asks, and does not say which driver's devices a default would count: what is missing is named."""
     policy = policy_for()
     decision = decided(pod_with({key: "0"}), policy, {f"{PREFIX}devices": "2"})
-    assert decision.reason is Reason.REFUSED_BY_VENDOR
+    assert decision.reason is Reason.UNSUPPORTED_BY_VENDOR
     assert decision.denial is not None
     assert "gpu.intel.com/{driver} is missing" in decision.denial.message

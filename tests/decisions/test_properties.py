@@ -126,7 +126,7 @@ def fillable(one: Admitted, vendor: str, dimension: str) -> bool:
 def test_claims_stay_and_are_never_beside_a_request(one: Admitted) -> None:
     """Claims are never changed, nor called no GPU, and no container that holds GPUs has one beside them."""
     if claims_in(one.pod):
-        assert one.decision.reason is not Reason.NO_GPU_WORDS
+        assert one.decision.reason is not Reason.NO_GPU_KEYS
     for before, after in one.containers():
         assert (before.get("resources") or {}).get("claims") == (after.get("resources") or {}).get("claims")
         holds = before["name"] in one.decision.status.get("containers", {})

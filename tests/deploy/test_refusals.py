@@ -14,7 +14,7 @@ from .charts import Chart, HelmError, one
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 NO_NAME = "which no Service can be called: write at most 63 lower-case letters, digits and hyphens"
-NO_NETWORK = "is no network: write an address and how many bits of it count"
+NO_NETWORK = "is not a network: write an address and how many bits of it count"
 UNLIMITED = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--target", "--connections"}
 """Options of the server that the chart says nothing of, and that a pod may have."""
 
@@ -49,7 +49,9 @@ def test_mappings_are_named_like_vendors(helm: Chart, vendor: str, mode: str) ->
     """The name becomes a part of a ConfigMap's: those that are listed for the plugin, too."""
     mappings = {} if mode == "plugin" else {"mappings": {vendor: {"extends": "nvidia"}}}
     given = {**mappings, "shim": {"mode": mode, "vendors": [vendor]}}
-    assert re.search(r"mappings: .* is no name of a vendor: write at most 63 lower-case letters", refusal(helm, given))
+    assert re.search(
+        r"mappings: .* is not a name of a vendor: write at most 63 lower-case letters", refusal(helm, given)
+    )
 
 
 NETWORKS = {

@@ -134,14 +134,14 @@ async def test_the_secret_without_its_key() -> None:
     api = reading({path: {"data": data}})
     stored = (await look(api, "gpu", NOW)).stored
     assert not isinstance(stored, Missing | None)
-    assert (stored.leaf, stored.authorities) == (LEAF.certificate, (AUTHORITY.certificate,))
+    assert (stored.serving_certificate, stored.cas) == (LEAF.certificate, (AUTHORITY.certificate,))
     assert key not in repr(await read_object(api, path, SecretObject))
     api.answers[path] = 404
     assert (await look(api, "gpu", NOW)).stored is None
     api.answers[path] = {"data": {"tls.crt": "***", "ca.crt": ""}}
     broken = (await look(api, "gpu", NOW)).stored
     assert not isinstance(broken, Missing | None)
-    assert broken.leaf is None
+    assert broken.serving_certificate is None
 
 
 async def test_a_scheduler() -> None:

@@ -12,7 +12,7 @@ from webhook.mapping.requests.denials import spelling
 from webhook.quantity import Number, simplest
 
 MIB = 1024**2
-PATTERNED = {"card": "mlu370", "model": "a10_24g", "resource": "gpu-a100"}
+PATTERNED = {"mlu": "mlu370", "model": "a10_24g", "resource": "gpu-a100"}
 """A value for each variable that is a pattern."""
 
 Json = dict[str, Any]

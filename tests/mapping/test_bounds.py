@@ -56,7 +56,7 @@ def test_all_have_a_bound(schema: Mapping[str, Any]) -> None:
     "text, path, message",
     [
         ("forms:\n" + "- {when: {gpu: 1}, deny: nix}\n" * 1500, "forms", "1500 entries"),
-        ("about: " + "x" * 2000, "about", "2000 letters"),
+        ("about: " + "x" * 2000, "about", "2000 characters"),
         ("known: [" + "a, " * 600 + "]", "known", "600 entries"),
         (
             "place: {nodeSelector: {" + ", ".join(f"k{n}: v" for n in range(40)) + "}}",

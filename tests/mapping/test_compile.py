@@ -34,7 +34,7 @@ SCHEMA: list[Mistake] = [
     ("forms:", "place: {conflict: ask}\nforms:", 7, "place.conflict", "'ask' is not one of", ""),
     ("forms:", "containers: two\nforms:", 7, "containers", "'two' is not one of", ""),
     ("forms:", "privileged: maybe\nforms:", 7, "privileged", "'maybe' is not one of", ""),
-    ("forms:", "initContainers: no-way\nforms:", 7, "initContainers", "is not one of", ""),
+    ("forms:", "initContainers: refused\nforms:", 7, "initContainers", "is not one of", ""),
     ("forms:", "init_containers: served\nforms:", 7, "init_containers", "unknown key", "did you mean `initContainers`"),
     ("forms:", "inactive: 1\nforms:", 7, "inactive", "boolean", ""),
     ("forms:", "known: all\nforms:", 7, "known", "list", ""),

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.mapping.compile.mapping import compile_vendor
-from webhook.mapping.document import schema, schema_enforcement
+from webhook.mapping.document import schema, schema_enforcement, schema_keys
 from webhook.mapping.document.guard_lists import guard_lists
 from webhook.mapping.document.problem import MappingError, Path, Problem
 from webhook.mapping.model.guard import Guards, compile_guards
@@ -174,7 +174,7 @@ VARIABLES: dict[str, Any] = {
 
 def owned(*keys: str | dict[str, str], hints: tuple[str, ...] = ()) -> tuple[Owned, list[Problem]]:
     """What is compiled from lists of owned keys and hints."""
-    variables = {name: schema.Variable.model_validate(value) for name, value in VARIABLES.items()}
+    variables = {name: schema_keys.Variable.model_validate(value) for name, value in VARIABLES.items()}
     entries = [key if isinstance(key, str) else schema.OwnedLabel.model_validate(key) for key in keys]
     return compile_owned(entries, hints, variables, ("owned",))
 
@@ -249,7 +249,7 @@ def test_mistake_in_keys_is_reported_with_its_place(
 
 def test_pattern_of_a_variable_that_cannot_be_read_is_reported() -> None:
     """Better when compiled than in the middle of an admission."""
-    variables = {"bad": schema.Variable.model_validate({"values": "["})}
+    variables = {"bad": schema_keys.Variable.model_validate({"values": "["})}
     _, problems = compile_owned(["a.io/{bad}"], [], variables, ("owned",))
     assert [problem.path for problem in problems] == [("owned", 0)]
 

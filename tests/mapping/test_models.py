@@ -161,7 +161,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
             "one: 4Gi, two: [5Gi, 6Gi]",
             "one: 4Gi, two: [6Gi, 5Gi]",
             "variables.size.rows.a.memory.two",
-            "is [least, most]",
+            "the larger size is first",
         ),
         (
             "one: 4Gi, two: [5Gi, 6Gi]",
@@ -179,7 +179,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
             "variables.size.rows.a",
             "`memory` and `cores` name different models: only one has two",
         ),
-        ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "is [least, most]"),
+        ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "the larger size is first"),
         ("slices.example/{size}", "slices.example/gpu", "variables.size.write", "only one value is allowed"),
     ],
 )
@@ -270,7 +270,7 @@ def test_written_where_nothing_is_written(values: Any) -> None:
 
 def test_an_inherited_variable_that_is_no_longer_used() -> None:
     """Where the key loses its variable part, the hint says how the variable goes, too."""
-    text = {"extends": "intel", "keys": {"cards": {"resource": "gpu.example/any"}}}
+    text = {"extends": "intel", "keys": {"gpus": {"resource": "gpu.example/any"}}}
     (problem,) = problems(json.dumps(text))
     assert problem.hint == "add it to a key, or remove the variable (with `extends`: `driver: null`)"
     assert "driver" not in policy(json.dumps({**text, "variables": {"driver": None}})).vendors["intel"].variables

@@ -69,7 +69,7 @@ def test_every_pod_is_allowed_and_has_its_size() -> None:
             pod = decode_review(body).pod
             assert pod is not None
             requests_gpu = b'"nvidia.com/gpu"' in body or b'"aliyun.com/gpu-mem"' in body
-            assert decide(pod, CONTEXT, POLICY).reason is (Reason.CHANGED if requests_gpu else Reason.NO_GPU_WORDS)
+            assert decide(pod, CONTEXT, POLICY).reason is (Reason.CHANGED if requests_gpu else Reason.NO_GPU_KEYS)
 
 
 def test_one_template() -> None:

@@ -43,7 +43,7 @@ from webhook.cluster.registration.config import Mode
 from webhook.cluster.registration.desired import Site
 from webhook.doctor.checks import CHECKS
 from webhook.labels import KEYS, PREFIX
-from webhook.mapping.document import schema, schema_enforcement
+from webhook.mapping.document import schema, schema_enforcement, schema_keys
 from webhook.mapping.document.schema_types import Strict
 from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import parse
@@ -473,7 +473,7 @@ def test_every_key_of_mappings_is_documented() -> None:
     """The page of mappings explains each key of the schema."""
     keys = {
         str(field.alias)
-        for model in [*vars(schema).values(), *vars(schema_enforcement).values()]
+        for model in [*vars(schema).values(), *vars(schema_keys).values(), *vars(schema_enforcement).values()]
         if isinstance(model, type) and issubclass(model, Strict)
         for field in model.model_fields.values()
     }

@@ -60,7 +60,7 @@ async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path
     assert [line.split(" ")[1] for line in told.certificates.lines()] == ["serving", "ca"]
     samples = told.samples()
     assert samples["vgpu_webhook_certificate_rotations_total", "serving"] == 0
-    leaf = told.certificates.tls.leaf
+    leaf = told.certificates.tls.certificate
     assert leaf is not None
     assert samples["vgpu_webhook_certificate_not_after_seconds", "serving"] == leaf.not_valid_after_utc.timestamp()
     assert samples["vgpu_webhook_certificate_not_before_seconds", "serving"] == leaf.not_valid_before_utc.timestamp()
@@ -77,7 +77,7 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
     try:
         async with asyncio.timeout(60):
             await told.certificates.published.wait()
-            while "before the webhook configuration was read" not in (told.certificates.failure() or ""):  # noqa: ASYNC110
+            while "until the webhook configuration has been read" not in (told.certificates.failure() or ""):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             told.certificates.observe(None)
             await told.certificates.served()
@@ -87,7 +87,7 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
             while told.samples()[key] != 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert told.samples()["vgpu_webhook_certificate_rotations_total", "ca"] == 0
-        assert await told.certificates.sure() in {True, False}
+        assert await told.certificates.is_current() in {True, False}
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
@@ -197,7 +197,7 @@ async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path) -> 
             while not told.log:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
             [line] = told.certificates.lines()
-            assert line.startswith("certificates of clients: the CAs of clients are no PEM in")
+            assert line.startswith("certificates of clients: the CAs of clients are not valid PEM in")
             assert told.certificates.failure() == "no certificate is served yet"
             assert told.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 1
             file.write_bytes(first)

@@ -46,7 +46,7 @@ def unread_keys(
             # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
             for key in islice((key for key in sorted(own) if not _read(key, place, kind, policy)), MOST):
                 message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
-                yield Finding(Reason.OWN_KEY_UNREAD, message, None, f"{place} {key[:LETTERS]}")
+                yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"{place} {key[:LETTERS]}")
     if labels:
         yield from _odd_values(kind, labels, policy.settings.opt_in_label)
 
@@ -69,7 +69,7 @@ def _odd_values(kind: Kind, labels: Mapping[str, str], opt_in: str) -> Iterator[
         if value is not None and value not in values:
             shown = value[:LETTERS]
             message = f"label {key}: {shown!r} has no effect on a {kind}: write {' or '.join(values)}, or remove it"
-            yield Finding(Reason.OWN_KEY_UNREAD, message, None, f"label {key}", shown)
+            yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"label {key}", shown)
 
 
 def _meant(key: str, place: Place, kind: Kind, policy: Policy) -> str:

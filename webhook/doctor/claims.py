@@ -56,7 +56,7 @@ def claims(facts: Facts) -> Result:
 
 
 def key_owner(name: str, policy: Policy) -> str | None:
-    """The vendor whose key a resource name is; None if it is no vendor's."""
+    """The vendor whose key a resource name is; None if it is not a vendor's."""
     owners = policy.resources.owners(name)
     return owners[0].vendor if owners else None
 

@@ -52,12 +52,12 @@ class Stored:
     """The certificates in the webhook's Secret; its keys are never decoded.
 
     Attributes:
-        leaf: the serving certificate.
-        authorities: the CAs.
+        serving_certificate: the serving certificate.
+        cas: the CAs.
     """
 
-    leaf: x509.Certificate | None
-    authorities: tuple[x509.Certificate, ...]
+    serving_certificate: x509.Certificate | None
+    cas: tuple[x509.Certificate, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ from webhook.cluster.client.read import LIST_SECONDS, list_objects, read_object
 from webhook.cluster.configuration.snapshot import policy_now
 from webhook.cluster.registration.desired import COLLECTION
 from webhook.cluster.secret import NAME as SECRET
-from webhook.doctor.address import look_there
+from webhook.doctor.address import read_served_certificates
 from webhook.doctor.choices import choices
 from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Node, Scheduler, Stored, Trial
 from webhook.doctor.nodes import DEVICE_PLUGINS, schedulers_of
@@ -111,7 +111,7 @@ async def _read_dependent(api: Api, seen: Facts) -> Facts:
     names = schedulers_of(targets(seen.policy, seen.nodes))
     names += [] if isinstance(awaited, Missing) else [name for name in awaited if name not in names]
     connections, pods, schedulers, trial, chosen, classes = await asyncio.gather(
-        look_there(api, seen.registered),
+        read_served_certificates(api, seen.registered),
         asyncio.gather(*(tried(_pods(api, space.name)) for space in spaces)),
         asyncio.gather(*(tried(_scheduler(api, name, seen.now)) for name in names)),
         tried(_trial(api, seen, spaces)),
@@ -171,8 +171,8 @@ async def _stored(api: Api, release: str) -> Stored | None:
         if error.status == HTTPStatus.NOT_FOUND:
             return None
         raise
-    leaf = _certificates(data.leaf)
-    return Stored(leaf[0] if leaf else None, _certificates(data.authorities))
+    serving = _certificates(data.serving_certificate)
+    return Stored(serving[0] if serving else None, _certificates(data.cas))
 
 
 def _certificates(encoded: str) -> tuple[x509.Certificate, ...]:

@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from certs.state import CA_KEY, CERTIFICATE, COMING_KEY, STATE
+from certs.state import CA_KEY, CERTIFICATE, NEXT_CA_KEY, STATE
 from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.read import list_objects
 
@@ -88,7 +88,7 @@ async def provided_by(api: Api, namespace: str) -> str | None:
 def provided_in_folder(files: Mapping[str, bytes] | None) -> bool:
     """Whether files hold a provided pair: none of them is a file that only the webhook writes."""
     held = {name for name, content in (files or {}).items() if content.strip()}
-    return CERTIFICATE in held and not held & {CA_KEY, COMING_KEY, STATE}
+    return CERTIFICATE in held and not held & {CA_KEY, NEXT_CA_KEY, STATE}
 
 
 def renewed_there(place: str) -> str:
@@ -99,7 +99,7 @@ def renewed_there(place: str) -> str:
 def perhaps_provided(place: str, registration: str, namespace: str) -> str:
     """The message about an empty place although there is a webhook configuration."""
     return (
-        f"{place} holds no certificates, although there is a webhook configuration {registration}: either no replica has "
+        f"{place} contains no certificates, although there is a webhook configuration {registration}: either no replica has "
         f"started yet, or the replicas serve a provided certificate ({OPTION}); then {_by_hand(namespace)}"
     )
 

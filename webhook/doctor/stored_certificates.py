@@ -14,7 +14,7 @@ import structlog
 
 from certs.directory import Directory
 from certs.pem import by_der
-from certs.rotation_request import ask as leave_request
+from certs.rotation_request import request_rotation as leave_request
 from certs.state import Decoded, RotationRequest, decode
 from certs.store import Store
 from webhook.cluster.client.api import Api, ApiError, Object
@@ -130,9 +130,9 @@ async def _ask(where: Location, request: RotationRequest) -> str:
         if foreign is not None:
             raise ProvidedError(foreign)
         state = await leave_request(store, request)
-    if state.coming is not None and request is RotationRequest.CA:
+    if state.next_ca is not None and request is RotationRequest.CA:
         return (
-            f"{place} has a coming CA already: serving certificates under it come into force once every API server has had "
+            f"{place} has a next CA already: serving certificates under it come into force once every API server has had "
             "the time to learn of it (certs show)"
         )
     return _promise(place, request)

@@ -32,7 +32,7 @@ _NUMBERS: Final = {
     Reason.NOT_LEGAL,
     Reason.NOT_DIVISIBLE,
     Reason.TOO_LARGE,
-    Reason.REFUSED_BY_VENDOR,
+    Reason.UNSUPPORTED_BY_VENDOR,
     Reason.ZERO_DEVICES,
 }
 """Denials that another number may prevent."""

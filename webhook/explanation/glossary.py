@@ -12,13 +12,13 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace, Vendor
 from webhook.mapping.notation.glob import glob_pattern
 from webhook.mapping.requests.denials import PLACEHOLDER
-from webhook.mapping.requests.key_values import unset
+from webhook.mapping.requests.key_values import unconfigured_size
 from webhook.pod import DEVICE_CLASS
 from webhook.quantity import number_text
 from webhook.request import Dimension, Memory
 
 Mark: TypeAlias = Literal["hint", "owned", "known"]
-"""How a vendor uses a name that is no key; see the fields of these names in a mapping."""
+"""How a vendor uses a name that is not a key; see the fields of these names in a mapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Entry:
         owner: the vendor whose key it is as a resource; None if it belongs to no vendor.
         choice: the setting that would make another vendor active, if several have the key.
         uses: its meanings as a key, those of active vendors first.
-        marks: (vendor, its use), if it is no key.
+        marks: (vendor, its use), if it is not a key.
         near: known names that resemble it, if it is unknown.
         device_class: the DeviceClass whose own name as a resource it is.
     """
@@ -149,7 +149,7 @@ def _unit(vendor: Vendor, key: Key, owner: Owner) -> str:
             held = [f"{dimension} {amount_in_words(size, dimension)}" for dimension, size in sizes if size is not None]
             listed = f": {', '.join(held)}" if held else ""
             return f"{unit_text(vendor, key)} called {value}{listed}"
-    why = unset(vendor) if "devices" in key.dimensions else None
+    why = unconfigured_size(vendor) if "devices" in key.dimensions else None
     unit = unit_text(vendor, key)
     return unit if why is None else f"{unit}; what it holds has to be configured: {why}"
 

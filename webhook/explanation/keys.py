@@ -104,7 +104,7 @@ def _text_worth(vendor: Vendor, key: Key, text: str) -> str:
 def rounded(settled: Settled) -> tuple[Rounding, ...]:
     """Return the numbers that the decision changed, in its order."""
     return tuple(
-        Rounding(step.what, step.before, step.after, step.by, finding.reason.code)
+        Rounding(step.what, step.before, step.after, step.difference, finding.reason.code)
         for finding in settled.findings
         if (step := finding.step) is not None
     )

@@ -34,13 +34,13 @@ from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
 
 _LOST: Final = {
-    Reason.WORD_NOT_CARRIED,
+    Reason.KEY_NOT_CARRIED,
     Reason.HINT_NOT_CARRIED,
     Reason.DIMENSION_DROPPED,
-    Reason.ONE_CARD_LOST,
+    Reason.SINGLE_DEVICE_LOST,
     Reason.OWNED_STRIPPED,
     Reason.GUARD_STRIPPED,
-    Reason.WORD_IGNORED,
+    Reason.KEY_IGNORED,
 }
 _SHOWN: Final = {
     Reason.DEFAULT_FILLED,

@@ -9,7 +9,7 @@ from webhook.quantity import MIB, Number, bytes_text, number_text
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent
 
 _OTHER: Final[Mapping[str, str]] = {
-    "other": "belongs to the request, but is no amount",
+    "other": "belongs to the request, but is not an amount",
     "text": "a text that chooses between forms",
     "container": "names the container that requests",
 }

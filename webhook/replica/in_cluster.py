@@ -18,7 +18,7 @@ from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.configuration.verdict import Verdict
-from webhook.cluster.doubts import Doubts, DoubtsError
+from webhook.cluster.namespace_rechecks import NamespaceRechecks, RecheckError
 from webhook.cluster.namespaces import Namespaces, NamespaceView
 from webhook.cluster.registration.config import Mode
 from webhook.cluster.registration.desired import NAME, Site, desired_from
@@ -72,7 +72,7 @@ class InCluster:
         builtin = load_policy()
         self.current = Current(builtin)
         self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
-        self._doubts = Doubts(self._namespaces.ask)
+        self._rechecks = NamespaceRechecks(self._namespaces.request)
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
         self._managed = place.registration is Mode.MANAGED
@@ -94,8 +94,8 @@ class InCluster:
             self._report_registration,
             mode=place.registration,
             owner=place.owner,
-            sure=certificates.sure,
-            opted_in=lambda: self._namespaces.opted_in(self._registrar.want.opt_in),
+            is_current=certificates.is_current,
+            opted_in=lambda: self._namespaces.opted_in(self._registrar.desired.opt_in),
             serving=lambda: certificates.failure() is None,
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
@@ -159,24 +159,27 @@ class InCluster:
         except ApiError as error:
             raise NotNowError(f"namespace {name} is not known yet") from error
 
-    def doubted(self, namespace: Namespace) -> bool:
+    def contradicts_call(self, namespace: Namespace) -> bool:
         """Whether a call is for a namespace for which, as far as is known, API servers do not call."""
         policy = self.current.policy
         return not opted_in(namespace, policy) and namespace.name not in policy.never_touched
 
-    async def ask_again(self, namespace: Namespace) -> Namespace:
+    async def recheck(self, namespace: Namespace) -> Namespace:
         """Request a namespace for which the watch may be behind.
 
         Raises:
             NotNowError: there is no answer, and calls are known to come only for opted-in namespaces.
         """
         try:
-            found = _namespace(await self._doubts.ask(namespace.name, lambda view: not self.doubted(_namespace(view))))
-        except DoubtsError as error:
+            view = await self._rechecks.recheck(
+                namespace.name, lambda view: not self.contradicts_call(_namespace(view))
+            )
+        except RecheckError as error:
             if self._managed:
                 raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
             return namespace
-        if not self.doubted(found) and (suppressed := self._stale_lines.passes(namespace.name)) is not None:
+        found = _namespace(view)
+        if not self.contradicts_call(found) and (suppressed := self._stale_lines.passes(namespace.name)) is not None:
             self._log.warning("namespace_stale", namespace=namespace.name, suppressed=suppressed)
         return found
 
@@ -204,7 +207,7 @@ class InCluster:
         """What is followed, for Prometheus."""
         yield from watch_metrics(self._ages())
         yield from policy_metrics(self._verdicts, len(self._live.lost))
-        yield recheck_metric(self._doubts)
+        yield recheck_metric(self._rechecks)
         if not self._off:
             yield from registration_metrics(self._registrar)
 
@@ -226,7 +229,7 @@ class InCluster:
 
     def _republished(self, bundle: bytes) -> None:
         self._site = replace(self._site, ca_bundle=bundle)
-        self._registrar.adopt(self._registrar.want, self._site)
+        self._registrar.adopt(self._registrar.desired, self._site)
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
         yield "namespaces", self._namespaces.reflector.age
@@ -260,7 +263,7 @@ class InCluster:
         while True:
             subject, reason, message = await self._notices.get()
             try:
-                await self._events.tell(subject, "Warning", reason, message)
+                await self._events.write(subject, "Warning", reason, message)
             except ApiError as error:
                 self._log.warning("event_not_written", error=str(error))
 

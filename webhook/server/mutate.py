@@ -68,12 +68,12 @@ class Peers(Protocol):
         """Why no review can be answered yet; None if reviews can be."""
         ...
 
-    def doubted(self, namespace: Namespace) -> bool:
+    def contradicts_call(self, namespace: Namespace) -> bool:
         """Whether a call contradicts the known state of its namespace; called for every pod."""
         ...
 
-    async def ask_again(self, namespace: Namespace) -> Namespace:
-        """Request a doubted namespace from the API server.
+    async def recheck(self, namespace: Namespace) -> Namespace:
+        """Request such a namespace from the API server.
 
         Raises:
             NotNowError: there is no answer, and the known state cannot be right.
@@ -160,8 +160,8 @@ class Mutate:
             else:
                 name = namespace_of(review)
                 namespace = self.namespaces.lookup(name) or await self.namespaces.fetch(name)
-                if self.peers is not None and self.peers.doubted(namespace):
-                    namespace = await self.peers.ask_again(namespace)
+                if self.peers is not None and self.peers.contradicts_call(namespace):
+                    namespace = await self.peers.recheck(namespace)
                 answer = self._answer(review, pod, namespace)
         except ReviewError as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None

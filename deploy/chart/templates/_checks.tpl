@@ -105,7 +105,7 @@
 {{- $text := toString (index . 1) -}}
 {{- $whole := or (regexMatch $four $text) (regexMatch $six $text) -}}
 {{- if not (or $whole (and (regexMatch $short $text) (le (len (regexFindAll $group (splitList "/" $text | first) -1)) 7))) -}}
-{{- fail (printf "networkPolicy.%s: %q is no network: write an address and how many bits of it count, such as 192.0.2.0/24 or 2001:db8::/32" (index . 0) $text) -}}
+{{- fail (printf "networkPolicy.%s: %q is not a network: write an address and how many bits of it count, such as 192.0.2.0/24 or 2001:db8::/32" (index . 0) $text) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

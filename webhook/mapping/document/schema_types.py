@@ -1,6 +1,6 @@
 """The base of every schema: the strict model, and names, texts, lists and numbers with bounds.
 
-Everyone who may write a ConfigMap may send a document, so everything in it has a bound.
+Everyone who may write ConfigMaps can supply a document, so everything in it has a bound.
 """
 
 from typing import Annotated, Final, TypeAlias

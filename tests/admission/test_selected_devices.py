@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from tests.mapping.vendors import policy
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.admission.cards import cards_of
+from webhook.admission.selected_devices import selected_devices
 from webhook.mapping.model.policy import Policy
-from webhook.mapping.requests.conversion import by_card
+from webhook.mapping.requests.conversion import for_device_size
 from webhook.pod import decode_pod
 from webhook.reasons import Reason
 from webhook.request import ALL, UNLIMITED, Memory, Percent, Request, Size
@@ -94,7 +94,7 @@ KNOWN: dict[str, tuple[dict[str, Any], str, int | None]] = {
 def test_what_a_pod_says_of_its_card(name: str) -> None:
     """By the node selector and every alternative of required affinity."""
     spec, names, memory = KNOWN[name]
-    (card,) = cards_of(decode_pod(json.dumps(pod({}, "aliyun", **spec)).encode()), POLICY)
+    (card,) = selected_devices(decode_pod(json.dumps(pod({}, "aliyun", **spec)).encode()), POLICY)
     assert card.names == names
     assert card.memory == (None if memory is None else memory * GIB)
 
@@ -127,13 +127,13 @@ def test_what_a_pod_says_of_its_card(name: str) -> None:
 )
 def test_what_says_nothing(spec: dict[str, Any]) -> None:
     """Neither preferences, nor other operators, nor what is left open or contradicts itself."""
-    assert cards_of(decode_pod(json.dumps(pod({}, "aliyun", **spec)).encode()), POLICY) == ()
+    assert selected_devices(decode_pod(json.dumps(pod({}, "aliyun", **spec)).encode()), POLICY) == ()
 
 
 def test_without_the_setting_no_pod_is_looked_at() -> None:
     """An affinity is then not even decoded: this one could not be."""
     view = decode_pod(json.dumps(pod({}, "aliyun", nodeSelector={LABEL: "A"}, affinity=[])).encode())
-    assert cards_of(view, policy()) == ()
+    assert selected_devices(view, policy()) == ()
 
 
 def test_labels_of_other_hardware_do_not_count() -> None:
@@ -175,8 +175,8 @@ def test_whole_cards_stay_whole(target: str, written: dict[str, str] | None) -> 
         assert decided(sent).reason is Reason.NO_EQUIVALENT
     else:
         assert limits(sent) == written
-        assert Reason.CARD_ASSUMED not in {finding.reason for finding in decided(sent).warnings}
-    assert by_card(Request(1, ALL, ALL), 40 * GIB) is None
+        assert Reason.DEVICE_MEMORY_ASSUMED not in {finding.reason for finding in decided(sent).warnings}
+    assert for_device_size(Request(1, ALL, ALL), 40 * GIB) is None
 
 
 @pytest.mark.trap(number=23)
@@ -209,10 +209,10 @@ def test_size_to_percent(size: int, card: tuple[str, int]) -> None:
 )
 def test_there_and_back_is_never_less(memory: Memory, cores: Any) -> None:
     """Each direction rounds up, by less than a byte."""
-    there = by_card(Request(2, memory, cores), 40 * GIB)
+    there = for_device_size(Request(2, memory, cores), 40 * GIB)
     assert there is not None
     assert (there.devices, there.cores) == (2, cores)
-    back = by_card(there, 40 * GIB)
+    back = for_device_size(there, 40 * GIB)
     assert back is not None
     if isinstance(memory, Size):
         assert back.memory == memory

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import pytest
 
 from webhook.cluster.client.api import UnreachableError
-from webhook.cluster.doubts import APART, MOST, Doubts, DoubtsError
+from webhook.cluster.namespace_rechecks import INTERVAL, MAX_PER_SECOND, NamespaceRechecks, RecheckError
 from webhook.cluster.namespaces import NamespaceView
 
 ON = {"inject": "enabled"}
@@ -53,7 +53,7 @@ def now(monkeypatch: pytest.MonkeyPatch) -> list[float]:
         await sleep(0)
         moment[0] += seconds
 
-    monkeypatch.setattr("webhook.cluster.doubts.asyncio.sleep", slept)
+    monkeypatch.setattr("webhook.cluster.namespace_rechecks.asyncio.sleep", slept)
     return moment
 
 
@@ -64,26 +64,26 @@ def clock(now: list[float]) -> Callable[[], float]:
 
 async def test_what_it_says_counts(server: Server, now: list[float]) -> None:
     """And is counted by whether the call was right."""
-    doubts = Doubts(server.get, clock=clock(now))
-    assert (await doubts.ask("a", is_on)).labels == {}
+    rechecks = NamespaceRechecks(server.get, clock=clock(now))
+    assert (await rechecks.recheck("a", is_on)).labels == {}
     server.labels = ON
-    assert (await doubts.ask("a", is_on)).labels == ON
+    assert (await rechecks.recheck("a", is_on)).labels == ON
     server.error = UnreachableError("away")
-    with pytest.raises(DoubtsError, match="away"):
-        await doubts.ask("a", is_on)
-    assert (doubts.stale, doubts.confirmed, doubts.unanswered) == (1, 1, 1)
-    assert now[0] == 1000 + 2 * APART
+    with pytest.raises(RecheckError, match="away"):
+        await rechecks.recheck("a", is_on)
+    assert (rechecks.stale, rechecks.confirmed, rechecks.unanswered) == (1, 1, 1)
+    assert now[0] == 1000 + 2 * INTERVAL
 
 
 async def test_an_answer_from_before_the_call_says_nothing(server: Server) -> None:
     """The label may have come in between: whoever comes while a question is on its way shares the next one."""
-    doubts = Doubts(server.get)
+    rechecks = NamespaceRechecks(server.get)
     server.go.clear()
-    first = asyncio.create_task(doubts.ask("a", is_on))
+    first = asyncio.create_task(rechecks.recheck("a", is_on))
     while not server.asked:  # noqa: ASYNC110  (what is waited for has no event)
         await asyncio.sleep(0)
     server.labels = ON
-    later = [asyncio.create_task(doubts.ask("a", is_on)) for _ in range(50)]
+    later = [asyncio.create_task(rechecks.recheck("a", is_on)) for _ in range(50)]
     await asyncio.sleep(0)
     server.go.set()
     assert (await first).labels == {}
@@ -93,9 +93,9 @@ async def test_an_answer_from_before_the_call_says_nothing(server: Server) -> No
 
 async def test_who_goes_away_takes_nothing_from_the_others(server: Server) -> None:
     """One caller hangs up."""
-    doubts = Doubts(server.get)
+    rechecks = NamespaceRechecks(server.get)
     server.go.clear()
-    first, second = (asyncio.create_task(doubts.ask("a", is_on)) for _ in range(2))
+    first, second = (asyncio.create_task(rechecks.recheck("a", is_on)) for _ in range(2))
     await asyncio.sleep(0)
     first.cancel()
     server.go.set()
@@ -105,13 +105,13 @@ async def test_who_goes_away_takes_nothing_from_the_others(server: Server) -> No
 
 async def test_few_questions_whoever_calls(server: Server, now: list[float]) -> None:
     """So many in a second about all namespaces; what is remembered of them is bounded, too."""
-    doubts = Doubts(server.get, clock=clock(now))
-    for number in range(MOST):
-        await doubts.ask(f"n{number}", is_on)
-    with pytest.raises(DoubtsError, match="too many"):
-        await doubts.ask("another", is_on)
-    assert len(server.asked) == MOST
+    rechecks = NamespaceRechecks(server.get, clock=clock(now))
+    for number in range(MAX_PER_SECOND):
+        await rechecks.recheck(f"n{number}", is_on)
+    with pytest.raises(RecheckError, match="too many"):
+        await rechecks.recheck("another", is_on)
+    assert len(server.asked) == MAX_PER_SECOND
     for number in range(1000):
         now[0] += 1
-        await doubts.ask(f"m{number}", is_on)
-    assert len(doubts) <= MOST
+        await rechecks.recheck(f"m{number}", is_on)
+    assert len(rechecks) <= MAX_PER_SECOND

@@ -21,7 +21,7 @@ MAX_NAME: Final = 63
 """The most characters of a label's value."""
 
 
-class Card(NamedTuple):
+class SelectedDevice(NamedTuple):
     """The device, or several, that a pod selects by one label of nodes.
 
     Attributes:
@@ -64,21 +64,23 @@ class _Affinity(View, frozen=True):
 _affinity = msgspec.json.Decoder(_Affinity | None)
 
 
-def cards_of(pod: Pod, policy: Policy) -> tuple[Card, ...]:
-    """Return the devices that a pod selects, one `Card` for each label; none if no device is configured."""
+def selected_devices(pod: Pod, policy: Policy) -> tuple[SelectedDevice, ...]:
+    """Return the devices that a pod selects, one `SelectedDevice` for each label; none if no device is configured."""
     if not policy.cards:
         return ()
     selector = pod.spec.node_selector or {}
     terms = _required_terms(pod.spec.affinity)
-    cards: list[Card] = []
+    devices: list[SelectedDevice] = []
     for label in dict.fromkeys(label for labels in policy.card_labels.values() for label in labels):
         chosen = selector.get(label)
         values = _in_each(label, terms)
         if chosen is not None:
             values = {chosen} if values is None else values & {chosen}
         if values:
-            cards.append(_card(label, "nodeAffinity" if chosen is None else "nodeSelector", values, policy))
-    return tuple(cards)
+            devices.append(
+                _selected_device(label, "nodeAffinity" if chosen is None else "nodeSelector", values, policy)
+            )
+    return tuple(devices)
 
 
 def _required_terms(affinity: msgspec.Raw) -> list[_Term]:
@@ -107,32 +109,36 @@ def _in_each(label: str, terms: list[_Term]) -> set[str] | None:
     return possible if terms else None
 
 
-def _card(label: str, place: Literal["nodeSelector", "nodeAffinity"], values: set[str], policy: Policy) -> Card:
+def _selected_device(
+    label: str, place: Literal["nodeSelector", "nodeAffinity"], values: set[str], policy: Policy
+) -> SelectedDevice:
     known = policy.cards
     sizes = {known.get(value) for value in values}
     unknown = sorted(value for value in values if value not in known)
     names = unknown or sorted(values)
     text = " or ".join(name[:MAX_NAME] for name in names[:MAX_NAMED]) + (" or others" if names[MAX_NAMED:] else "")
-    return Card(label, place, text, not unknown, sizes.pop() if len(sizes) == 1 else None)
+    return SelectedDevice(label, place, text, not unknown, sizes.pop() if len(sizes) == 1 else None)
 
 
-def card_under(target: Vendor, cards: tuple[Card, ...], policy: Policy) -> Card | None:
+def device_for(target: Vendor, devices: tuple[SelectedDevice, ...], policy: Policy) -> SelectedDevice | None:
     """Return the device of which a request written for `target` will get a share; None if that is not known.
 
     Labels of other hardware do not count, nor do several labels whose devices differ in memory.
     """
     labels = policy.card_labels.get(target.family, ())
-    known = [card for card in cards if card.label in labels and card.memory is not None]
-    return known[0] if len({card.memory for card in known}) == 1 else None
+    known = [device for device in devices if device.label in labels and device.memory is not None]
+    return known[0] if len({device.memory for device in known}) == 1 else None
 
 
-def missing_card(target: Vendor, memory: Memory | None, cards: tuple[Card, ...], policy: Policy) -> str | None:
+def missing_device(
+    target: Vendor, memory: Memory | None, devices: tuple[SelectedDevice, ...], policy: Policy
+) -> str | None:
     """Return what to write so that the target can express the memory; None if a known device would not help."""
     sized = isinstance(memory, Size)
     if not isinstance(memory, Size | Percent) or not _expresses_only(target, sized=not sized):
         return None
     labels = policy.card_labels.get(target.family, ())
-    selected = [card for card in cards if card.label in labels]
+    selected = [device for device in devices if device.label in labels]
     kind = "percentage" if sized else "size"
     if not policy.cards or not labels:
         keys = "`cards`" if labels else "`cards` and `cardLabels`"
@@ -140,13 +146,13 @@ def missing_card(target: Vendor, memory: Memory | None, cards: tuple[Card, ...],
         return f"{memory} is a {kind} on a known device only: set {keys} in the settings, and {select}"
     if not selected:
         return f"{memory} is a {kind} on a known device only: select one of the setting `cards` by nodeSelector {labels[0]}"
-    first = next((card for card in selected if card.memory is None), selected[0])
+    first = next((device for device in selected if device.memory is None), selected[0])
     where = f"{first.names} ({first.place} {first.label})"
     if not first.known:
         return f"the setting `cards` lacks the memory of {where}: add it there"
     if first.memory is None:
         return f"{where} differ in memory: select one device"
-    return f"{' and '.join(card.label for card in selected)} name devices that differ in memory: keep one"
+    return f"{' and '.join(device.label for device in selected)} name devices that differ in memory: keep one"
 
 
 def _expresses_only(target: Vendor, *, sized: bool) -> bool:
@@ -157,8 +163,9 @@ def _expresses_only(target: Vendor, *, sized: bool) -> bool:
     return kinds == {sized}
 
 
-def too_large(memory: Memory | None, card: Card) -> str | None:
+def too_large(memory: Memory | None, device: SelectedDevice) -> str | None:
     """Return a sentence about a size that is more than the device has; None if it is not."""
-    if isinstance(memory, Size) and card.memory is not None and memory.bytes > card.memory:
-        return f"memory {memory} is more than the {bytes_text(card.memory)} of {card.names} ({card.place} {card.label})"
+    if isinstance(memory, Size) and device.memory is not None and memory.bytes > device.memory:
+        selected = f"{device.names} ({device.place} {device.label})"
+        return f"memory {memory} is more than the {bytes_text(device.memory)} of {selected}"
     return None
