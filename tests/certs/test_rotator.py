@@ -13,7 +13,7 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from certs.bootstrap import CLAIM
+from certs.bootstrap import CLAIM_TIME
 from certs.ca import issue, signed_by
 from certs.plan import Rules
 from certs.problem import StoreError, UnusablePairError
@@ -540,13 +540,13 @@ async def test_all_is_lost() -> None:
     world.store.put(None)
     second = Replica(world)
     await second.reconcile()
-    assert second.serving.leaf is None
+    assert second.serving.certificate is None
     assert second.published
     world.at += await second.reconcile()
     await second.reconcile()
     assert signed_by(second.leaf, stored(world).cas[0])
     assert second.leaf != first.leaf
-    assert world.at - 1000.0 <= CLAIM
+    assert world.at - 1000.0 <= CLAIM_TIME
 
 
 async def test_twenty_years_with_three_keepers() -> None:
