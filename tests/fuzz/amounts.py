@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from tests.fuzz.generate import PREFIX
 from tests.fuzz.mismatch import mismatch
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import (
     ALL,
     GIB,

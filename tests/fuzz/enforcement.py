@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.fuzz.amounts import NVIDIA
-from tests.fuzz.generate import PREFIX
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import MIB, Amounts
 from tests.fuzz.trial import Finding, Trial
 

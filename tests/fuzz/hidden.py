@@ -10,7 +10,7 @@ from typing import Any
 from tests.fuzz.amounts import NVIDIA
 from tests.fuzz.enforcement import effective
 from tests.fuzz.environment import KAI_MAPS
-from tests.fuzz.generate import PREFIX
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.properties import refers
 from tests.fuzz.trial import Finding, Trial, all_containers
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.fuzz.environment import KAI_MAPS, MARKS, PLAIN, SWITCHES
-from tests.fuzz.generate import PREFIX
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.trial import Finding, Trial, all_containers

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.fuzz.generate import PREFIX, Case
+from tests.fuzz.generate import Case
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode

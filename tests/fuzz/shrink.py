@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tests.fuzz.generate import PREFIX, Case
+from tests.fuzz.generate import Case
 from tests.fuzz.judge import judge
+from tests.fuzz.misspelled import PREFIX
 
 KEPT = frozenset({f"{PREFIX}inject"})
 

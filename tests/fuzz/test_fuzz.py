@@ -13,9 +13,11 @@ from tests.fuzz import trial
 from tests.fuzz.__main__ import fuzz, run_batch
 from tests.fuzz.generate import Case, case_of
 from tests.fuzz.judge import judge, shown
+from tests.fuzz.misspelled import misspelled_in
 from tests.fuzz.shrink import shrunk
 from webhook.admission import Decision, decide
 from webhook.pod import Pod
+from webhook.reasons import Reason
 
 SEED = 20
 BROKEN = 400
@@ -119,6 +121,32 @@ def test_mistake_is_found(mistake: Callable[[Operations], None], monkeypatch: py
     monkeypatch.setattr(trial, "decide", mistaken)
     rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
     assert MISTAKES[mistake] in rules
+
+
+def test_unreported_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelled key that is not reported breaks the rule about it."""
+
+    def silent(*arguments: Any) -> Decision:
+        decision = decide(*arguments)
+        warnings = tuple(finding for finding in decision.warnings if finding.reason is not Reason.OWN_KEY_UNREAD)
+        return msgspec.structs.replace(decision, warnings=warnings)
+
+    monkeypatch.setattr(trial, "decide", silent)
+    rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
+    assert rules == {"9 a misspelled key is reported"}
+
+
+def test_key_that_counts_although_misspelled_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision that depends on a misspelled key breaks the rule about it."""
+
+    def lenient(pod: Pod, *arguments: Any) -> Decision:
+        carried = {**(pod.metadata.labels or {}), **(pod.metadata.annotations or {})}
+        decision = decide(pod, *arguments)
+        return msgspec.structs.replace(decision, denial=None) if misspelled_in(carried) else decision
+
+    monkeypatch.setattr(trial, "decide", lenient)
+    rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
+    assert "9 a misspelled key changes no decision" in rules
 
 
 def test_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

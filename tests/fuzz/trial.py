@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tests.fuzz.generate import PREFIX, Case
+from tests.fuzz.generate import Case
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.reading import Read, read_pod
 from tests.fuzz.policies import SETUPS, Setup, policy_of
 from tests.strict_patch import apply_in_place

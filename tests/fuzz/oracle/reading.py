@@ -227,7 +227,7 @@ def _annotated(annotations: Mapping[str, str], regular: list[str]) -> Iterator[t
         if match is not None:
             vendor = "nvfractions" if key.startswith("nvidia.com/") else "neutral"
             vendors = found.setdefault(match[1], [])
-            if vendor not in vendors and (match[2] != "devices" or vendor == "nvfractions"):
+            if vendor not in vendors and (vendor == "nvfractions" or key.endswith((".memory", ".cores"))):
                 vendors.append(vendor)
     yield from found.items()
 
