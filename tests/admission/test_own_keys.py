@@ -130,7 +130,7 @@ def test_reports_are_bounded() -> None:
 
 @pytest.mark.parametrize("mode, count", [("enforce", 1), ("warn", 1), ("audit", 0)])
 def test_audit_reports_nothing_to_users(mode: str, count: int) -> None:
-    """Where nobody is to be told, nobody is; the audit log has the code."""
+    """In mode `audit` the author gets no warning; the audit log has the code."""
     metadata = {"annotations": {f"{OURS}/taget": "x"}}
     decision = decided(SHARE, metadata, {f"{OURS}/mode": mode})
     assert len(texts(decision)) == count

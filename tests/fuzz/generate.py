@@ -147,7 +147,7 @@ def _whole(draw: Draw, spec: Json, labels: dict[str, str], annotations: dict[str
 
 
 def _vendor(draw: Draw, vendor: str, at: int) -> str | None:
-    """In whose keys a container asks: the first one's in the first, and often in the others."""
+    """The vendor whose keys a container requests in: the pod's in the first container, and often in the others."""
     if at == 0 or draw.chance(0.5):
         return vendor
     return draw.pick(NAMES) if draw.chance(0.15) else None

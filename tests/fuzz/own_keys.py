@@ -47,8 +47,8 @@ def _correct(case: Case) -> Case:
     """The case without misspelled keys; maps that are left empty are left out."""
     metadata = {key: value for key, value in case.pod["metadata"].items() if key not in {"labels", "annotations"}}
     for place in ("labels", "annotations"):
-        if kept := _known(case.pod["metadata"].get(place) or {}):
-            metadata[place] = kept
+        if known := _known(case.pod["metadata"].get(place) or {}):
+            metadata[place] = known
     pod = {**case.pod, "metadata": metadata}
     return replace(case, labels=_known(case.labels), annotations=_known(case.annotations), pod=pod)
 

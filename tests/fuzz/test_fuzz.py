@@ -68,27 +68,29 @@ def more_memory(operations: Operations) -> None:
 
 def limits_only(operations: Operations) -> None:
     """Nothing is written to the requests."""
-    operations[:] = [one for one in operations if "/requests" not in one["path"] or one["op"] == "remove"]
+    operations[:] = [
+        operation for operation in operations if "/requests" not in operation["path"] or operation["op"] == "remove"
+    ]
 
 
 def names_left(operations: Operations) -> None:
     """Nothing is removed."""
-    operations[:] = [one for one in operations if one["op"] != "remove"]
+    operations[:] = [operation for operation in operations if operation["op"] != "remove"]
 
 
 def no_limit(operations: Operations) -> None:
     """The shim without its limit."""
     for operation in operations:
         if operation["path"].endswith("/env") and isinstance(operation["value"], list):
-            operation["value"] = [one for one in operation["value"] if one["name"] != "CUDA_DEVICE_MEMORY_LIMIT"]
+            operation["value"] = [each for each in operation["value"] if each["name"] != "CUDA_DEVICE_MEMORY_LIMIT"]
 
 
 def open_path(operations: Operations) -> None:
     """A search path that ends in a colon."""
     for operation in operations:
         if operation["path"].endswith("/env") and isinstance(operation["value"], list):
-            for one in operation["value"]:
-                one["value"] += ":" * (one["name"] == "LD_LIBRARY_PATH")
+            for each in operation["value"]:
+                each["value"] += ":" * (each["name"] == "LD_LIBRARY_PATH")
 
 
 def missing_parent(operations: Operations) -> None:
@@ -167,7 +169,8 @@ def test_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_vcuda(*arguments: Any) -> Decision:
         pod: Pod = arguments[0]
         if any(
-            "tencent.com/vcuda-core" in ((one.resources and one.resources.limits) or {}) for one in pod.spec.containers
+            "tencent.com/vcuda-core" in ((container.resources and container.resources.limits) or {})
+            for container in pod.spec.containers
         ):
             raise ZeroDivisionError
         return decide(*arguments)

@@ -61,7 +61,7 @@ def called(function: Callable[..., T], *arguments: Any) -> T:
 
 
 class Trial:
-    """A case with the decision on it; everything else is worked out when somebody asks."""
+    """A case with the decision on it; everything else is computed on first use."""
 
     def __init__(self, case: Case) -> None:
         self.case = case

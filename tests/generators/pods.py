@@ -138,7 +138,7 @@ def variables(names: list[str]) -> st.SearchStrategy[Any]:
     elsewhere = st.sampled_from(["A", "LD_LIBRARY_PATH"]).map(
         lambda name: {"name": name, "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
     )
-    harmless = st.tuples(futures(), st.sampled_from(["A", "B"])).map(lambda one: {"name": one[1], **one[0]})
+    harmless = st.tuples(futures(), st.sampled_from(["A", "B"])).map(lambda each: {"name": each[1], **each[0]})
     return st.one_of(st.none(), st.lists(st.one_of(plain, harmless, elsewhere), max_size=4))
 
 
