@@ -35,7 +35,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that rewrites expectations kept in files, and the one that says how long pairs of vendors are tried."""
+    """Add the option that rewrites golden files, and the number of requests for each pair of vendors."""
     parser.addoption("--update-golden", action="store_true", help="write what the code does now as what is expected")
     parser.addoption("--requests-per-pair", type=int, default=5, help="requests for each ordered pair of vendors")
 

@@ -165,7 +165,7 @@ def test_zero_in_a_list_contradicts_the_rest(limits: Json, target: str | None, c
 
 
 def test_zero_in_a_list_for_who_asks_for_nothing() -> None:
-    """The containers beside the one that asks are 0 there."""
+    """Containers that request nothing may be 0 in the list."""
     pod = asking(VKE, {COUNTS: "1,0"})
     pod["spec"]["containers"].append({"name": "idle"})
     decision = decided(pod)
@@ -282,9 +282,9 @@ def _whole_devices() -> list[tuple[str, str]]:
     return [
         (vendor.name, name)
         for vendor in POLICY.in_force
-        for word in vendor.keys.values()
-        if word.place == "resource" and word.dimensions == ("devices",)
-        for name, _ in list(word.spellings[0].names(vendor.document.variables))[:1]
+        for key in vendor.keys.values()
+        if key.place == "resource" and key.dimensions == ("devices",)
+        for name, _ in list(key.spellings[0].names(vendor.document.variables))[:1]
     ]
 
 

@@ -39,7 +39,7 @@ def made_by(kind: str, owner_name: str, **metadata: Any) -> Pod:
             "team/B/b",
         ),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_what_a_pod_is_a_part_of(pod: Pod, name: str) -> None:
     """The same for all pods of a workload and at every roll-out: without what changes from one to the next."""
@@ -67,7 +67,7 @@ MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
 
 
 @pytest.mark.parametrize(
-    "labels, mode, told",
+    "labels, mode, reported",
     [
         ({}, Mode.ENFORCE, []),
         ({MODE: "enforce"}, Mode.ENFORCE, []),
@@ -87,9 +87,9 @@ MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
         ({ROLLOUT: "0", MODE: "enforce"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
     ],
 )
-def test_mode_of_a_pod(labels: dict[str, str], mode: Mode, told: list[Reason]) -> None:
+def test_mode_of_a_pod(labels: dict[str, str], mode: Mode, reported: list[Reason]) -> None:
     """The namespace's mode; within a roll-out only warnings for the rest; what is unreadable is reported, a mode as `warn`."""
-    assert firm(labels) == (mode, told)
+    assert firm(labels) == (mode, reported)
 
 
 @given(

@@ -116,8 +116,8 @@ def test_other_namespace_is_seen(labels: dict[str, str], annotations: dict[str, 
     POLICY.memo.clear()
     pod = template("kube-api-access-a1")
     decided(pod, Context(opted_in()), POLICY)
-    there = Context(Namespace("n", {**opted_in().labels, **labels}, annotations))
-    assert "LD_PRELOAD" not in json.dumps(decided(pod, there, POLICY).patch)
+    context = Context(Namespace("n", {**opted_in().labels, **labels}, annotations))
+    assert "LD_PRELOAD" not in json.dumps(decided(pod, context, POLICY).patch)
 
 
 @pytest.mark.parametrize(
@@ -169,7 +169,7 @@ def test_number_beyond_64_bits_is_refused_as_ever() -> None:
 
 def template(token: str) -> dict[str, Any]:
     """A pod of a template, as the API server sends it; `token` names the volume that it adds to each pod."""
-    asking = {
+    requesting = {
         "name": "a",
         "env": [{"name": "A", "value": "1"}],
         "resources": {"limits": dict(SHARE), "requests": dict(SHARE)},
@@ -177,7 +177,7 @@ def template(token: str) -> dict[str, Any]:
     }
     return {
         "metadata": {"generateName": "a-", "labels": {"app": "a"}, "annotations": {"a": "b"}},
-        "spec": {"containers": [asking], "volumes": [{"name": token, "projected": {}}]},
+        "spec": {"containers": [requesting], "volumes": [{"name": token, "projected": {}}]},
     }
 
 
@@ -250,7 +250,7 @@ def test_other_default_of_pod_security_is_seen() -> None:
     ],
 )
 def test_other_placement_of_the_user_is_seen(key: str, value: object) -> None:
-    """A mapping that places pods does so beside what the pod at hand says, not beside what a remembered one said."""
+    """A mapping places each pod by that pod's own fields, not by those of a remembered pod."""
     placing = policy(PLACING)
     plain, other = template("kube-api-access-a1"), template("kube-api-access-a1")
     other["spec"][key] = value

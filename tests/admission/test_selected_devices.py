@@ -62,7 +62,7 @@ def term(*values: str, operator: str = "In", key: str = LABEL) -> dict[str, Any]
 
 def both(*terms: dict[str, Any]) -> dict[str, Any]:
     """An alternative with the requirements of all."""
-    return {"matchExpressions": [one for each in terms for one in each["matchExpressions"]]}
+    return {"matchExpressions": [matchExpression for each in terms for matchExpression in each["matchExpressions"]]}
 
 
 def required(*terms: Any) -> dict[str, Any]:
@@ -209,10 +209,10 @@ def test_size_to_percent(size: int, card: tuple[str, int]) -> None:
 )
 def test_there_and_back_is_never_less(memory: Memory, cores: Any) -> None:
     """Each direction rounds up, by less than a byte."""
-    there = for_device_size(Request(2, memory, cores), 40 * GIB)
-    assert there is not None
-    assert (there.devices, there.cores) == (2, cores)
-    back = for_device_size(there, 40 * GIB)
+    converted = by_card(Request(2, memory, cores), 40 * GIB)
+    assert converted is not None
+    assert (converted.devices, converted.cores) == (2, cores)
+    back = by_card(converted, 40 * GIB)
     assert back is not None
     if isinstance(memory, Size):
         assert back.memory == memory
@@ -229,5 +229,5 @@ def test_pods_with_different_cards_do_not_borrow_from_each_other() -> None:
     mounted = [{"name": "x", "mountPath": "/x"}]
     for volumes in ({}, {"volumes": mounted}):
         got = [limits(pod(keys, "aliyun", **spec, **volumes)) for spec in (*specs, *reversed(specs))]
-        assert [one["aliyun.com/gpu-mem"] for one in got] == ["20", "8", "20", "8", "8", "20", "8", "20"]
+        assert [each["aliyun.com/gpu-mem"] for each in got] == ["20", "8", "20", "8", "8", "20", "8", "20"]
     assert decided(pod(keys, "aliyun")).denial is not None

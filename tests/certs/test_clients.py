@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> File:
 
 
 async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
-    """A file that is half written does not; nor is anything told of one that does not change."""
+    """A half-written file is not used, and an unchanged one is not reported."""
     await file.looks()
     assert file.told == []
     file.path.write_bytes(FIRST + SECOND)

@@ -163,8 +163,8 @@ def test_processes_that_start_together_agree(tmp_path: Path) -> None:
 
 
 def agree(place: Path, found: Any) -> None:
-    """Keep a directory in a process of its own, and tell what is served."""
-    serving, told = Serving(), list[Report]()
+    """Run a rotator on a directory in a process of its own, and print what it serves."""
+    serving, reports = Serving(), list[Report]()
     trust = Trust(0).observed(None, 0)
     keeper = Rotator(
         Directory(place),
@@ -172,7 +172,7 @@ def agree(place: Path, found: Any) -> None:
         Rules("test", NAMES),
         trust=lambda: trust,
         publish=lambda _: None,
-        report=told.append,
+        report=reports.append,
     )
     asyncio.run(keeper.start())
     assert serving.certificate is not None

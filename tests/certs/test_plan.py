@@ -20,7 +20,7 @@ UNKNOWN = Trust(120)
 
 def seeing(whole: State, since: float = 0.0) -> Trust:
     """Callers that have known all of it for long, or since a moment."""
-    bundle = [der(one) for one in whole.cas]
+    bundle = [der(each) for each in whole.cas]
     return Trust(120).observed([[]], since - 1).observed([bundle], since)
 
 
@@ -59,14 +59,14 @@ def test_what_is_good_is_kept() -> None:
 )
 def test_serving_certificate_is_renewed_under_its_ca(names: tuple[str, ...], days: float) -> None:
     """A serving certificate that won't do is replaced, and nobody who trusts the CA notices."""
-    one = ca(-10)
-    whole = State(one, serving_pair=issue(one, NAMES, NOW))
+    authority = ca(-10)
+    whole = State(authority, leaf=issue(authority, NAMES, NOW))
     second = after(whole, days, replace(RULES, names=names))
     assert second.made == (Made.SERVING_CERTIFICATE,)
-    assert second.state.ca == one
-    assert second.state.serving_pair is not None
-    assert covers(second.state.serving_pair.certificate, names)
-    assert second.state.serving_pair.valid_at(NOW + days * DAY)
+    assert second.state.ca == authority
+    assert second.state.leaf is not None
+    assert covers(second.state.leaf.certificate, names)
+    assert second.state.leaf.valid_at(NOW + days * DAY)
 
 
 def test_replicas_that_want_different_names_agree() -> None:
@@ -105,10 +105,10 @@ def test_ca_near_its_end_gets_a_successor(days: float) -> None:
     assert soon.due == pytest.approx(1)
     second = step(first.state, trust, RULES, now, at + 120)
     assert second.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
-    assert second.state.ca == first.state.next_ca
-    assert second.state.serving_pair is not None
-    assert signed_by(second.state.serving_pair.certificate, first.state.next_ca.certificate)
-    assert [one.certificate for one in second.state.retired] == [old.certificate]
+    assert second.state.ca == first.state.coming
+    assert second.state.leaf is not None
+    assert signed_by(second.state.leaf.certificate, first.state.coming.certificate)
+    assert [each.certificate for each in second.state.retired] == [old.certificate]
     [retired] = second.state.retired
     assert leaf.not_after <= retired.until <= leaf.not_after + dt.timedelta(minutes=5)
     end = (retired.until - NOW) / DAY
@@ -161,8 +161,8 @@ def test_somebody_asks(requested: RotationRequest, made: tuple[Made, ...]) -> No
 
 def test_near_the_end_of_a_ca_certificates_do_not_get_shorter_and_shorter() -> None:
     """Where the successor is never trusted, the last serving certificate ends with its CA; it isn't renewed for nothing."""
-    one = ca(0, 400)
-    whole: State = State(one)
+    authority = ca(0, 400)
+    whole: State = State(authority)
     made, day = 0, 0.0
     blind = UNKNOWN.observed([[b"other"]], 0)
     while day < 399:
@@ -194,7 +194,7 @@ def test_twenty_years(leaf_days: int, authority_days: int, leads: list[float]) -
         for rules in everyone:
             done = step(whole, trust, rules, now, at)
             whole, due = done.state, min(due, done.due)
-            trust = trust.observed([[der(one) for one in whole.cas]], at)
+            trust = trust.observed([[der(each) for each in whole.cas]], at)
             due = min(due, step(whole, trust, rules, now, at).due)
         assert whole is not None
         assert whole.serving_pair is not None
@@ -217,7 +217,7 @@ def test_twenty_years_take_a_second() -> None:
     while now < NOW + YEARS * 365 * DAY:
         done = step(whole, trust, RULES, now, at)
         whole = done.state
-        trust = trust.observed([[der(one) for one in whole.cas]], at)
+        trust = trust.observed([[der(each) for each in whole.cas]], at)
         due = step(whole, trust, RULES, now, at).due
         assert whole.serving_pair is not None
         assert whole.ca is not None

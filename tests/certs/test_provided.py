@@ -69,13 +69,13 @@ class Mount:
     def sees(self, *cas: Pair) -> None:
         """What the webhook configuration holds now, settled at once."""
         assert self.trust is not None
-        bundle = [der(one.certificate) for one in cas]
+        bundle = [der(each.certificate) for each in cas]
         self.trust = self.trust.observed([bundle, bundle], 0)
 
 
 def files(leaf: tuple[bytes, bytes], ca: Pair | None, *intermediates: Pair) -> dict[str, bytes]:
     """As cert-manager writes them."""
-    chain = leaf[0] + b"".join(one.certificate_pem for one in intermediates)
+    chain = leaf[0] + b"".join(intermediate.certificate_pem for intermediate in intermediates)
     bundle = {} if ca is None else {"ca.crt": ca.certificate_pem}
     return {"tls.crt": chain, "tls.key": leaf[1], **bundle}
 

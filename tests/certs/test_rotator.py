@@ -1,4 +1,4 @@
-"""Keepers on one store: what they serve, what they write, and what others do to them meanwhile."""
+"""Rotators on one store: what they serve and write, while others change the store."""
 
 import asyncio
 import datetime as dt
@@ -32,11 +32,13 @@ SETTLE = 120.0
 
 def ders(bundle: bytes) -> frozenset[bytes]:
     """The certificates in a PEM bundle."""
-    return frozenset(der(one) for one in x509.load_pem_x509_certificates(bundle))
+    return frozenset(
+        der(load_pem_x509_certificate) for load_pem_x509_certificate in x509.load_pem_x509_certificates(bundle)
+    )
 
 
 class World:
-    """A webhook configuration that keepers write and watch, and one clock; seconds since `NOW`."""
+    """A webhook configuration that rotators write and watch, and one clock; seconds since `NOW`."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -58,7 +60,7 @@ class World:
 
 
 class Replica:
-    """One keeper, and what it told and published."""
+    """One rotator, with what it reported and published."""
 
     def __init__(self, world: World, rules: Rules = RULES, *, publishes: bool = True) -> None:
         self.world = world
@@ -81,7 +83,7 @@ class Replica:
         self.published = ders(bundle)
 
     def register(self) -> None:
-        """Write what it wants into the webhook configuration, as a registrar would: nothing of others is taken away."""
+        """Write its CAs into the webhook configuration as a reconciler does, without removing those of others."""
         if self.publishes and self.published:
             found = self.world.bundles or [frozenset(), frozenset()]
             self.world.bundles = [self.published | bundle for bundle in found]
@@ -267,7 +269,7 @@ async def test_another_ca_put_into_the_store() -> None:
 
 
 async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
-    """It is raised here; `run` tells it and tries again."""
+    """`reconcile` raises it; `run` reports it and tries again."""
     world = World()
     replica = Replica(world)
     await replica.reconcile()
@@ -384,7 +386,7 @@ async def until(probe: Callable[[], bool]) -> None:
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds after which each keeper, and each API server, sees what was written to the webhook configuration."""
+    """Seconds after which each rotator, and each API server, sees what was written to the webhook configuration."""
 
     keepers: tuple[float, ...]
     servers: tuple[float, ...]
@@ -465,8 +467,8 @@ class Simulation:
             assert leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc
             for view in self.server_views:
                 if view is not None:
-                    trusted = [x509.load_der_x509_certificate(one) for one in view]
-                    assert any(signed_by(leaf, one) for one in trusted), f"uncovered at {self.world.at}"
+                    trusted = [x509.load_der_x509_certificate(each) for each in view]
+                    assert any(signed_by(leaf, each) for each in trusted), f"uncovered at {self.world.at}"
 
 
 def asks(requested: RotationRequest) -> Callable[[Simulation], None]:
@@ -550,7 +552,7 @@ async def test_all_is_lost() -> None:
 
 
 async def test_twenty_years_with_three_keepers() -> None:
-    """Nobody touches anything; nobody is ever shown what they don't trust, or what has ended."""
+    """Without interference, no client ever gets a certificate that it does not trust, or an expired one."""
     simulation = Simulation(Delays((0, 10, 100), (0, 60, 120)))
     await simulation.run(20 * 365 * 86400.0, [])
     assert len(simulation.leaves) > 100
@@ -559,5 +561,5 @@ async def test_twenty_years_with_three_keepers() -> None:
 
 def test_helpers_make_what_they_say() -> None:
     """The tests above depend on it."""
-    one = ca()
-    assert signed_by(issue(one, NAMES, NOW + DAY).certificate, one.certificate)
+    authority = ca()
+    assert signed_by(issue(authority, NAMES, NOW + DAY).certificate, authority.certificate)

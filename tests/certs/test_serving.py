@@ -339,10 +339,10 @@ BELOW_OUR_OWN = intermediate_under(AUTHORITY, NOW)
 )
 def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
     """What may not sign, or only leaves, is no way to a CA (RFC 5280); Go and OpenSSL see it alike."""
-    one = issue(intermediate, ["localhost"], NOW)
-    chain = one.certificate_pem + intermediate.certificate_pem
+    pair = issue(intermediate, ["localhost"], NOW)
+    chain = pair.certificate_pem + intermediate.certificate_pem
     with pytest.raises(UnusablePairError, match="is not signed by a CA of the bundle"):
-        Serving().swap(chain, one.key_pem, NOW, Requirements(["localhost"], [trusted.certificate]))
+        Serving().swap(chain, pair.key_pem, NOW, Requirements(["localhost"], [trusted.certificate]))
 
 
 @pytest.mark.parametrize(
@@ -356,10 +356,10 @@ def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
 )
 def test_names_are_compared_as_clients_do(held: str, name: str, good: bool) -> None:  # noqa: FBT001
     """Letter case does not count, and a wildcard is one whole first label (RFC 6125)."""
-    one = issue(AUTHORITY, [held], NOW)
+    pair = issue(AUTHORITY, [held], NOW)
     requirements = Requirements([name], [AUTHORITY.certificate])
     if good:
-        Serving().swap(one.certificate_pem, one.key_pem, NOW, requirements)
+        Serving().swap(pair.certificate_pem, pair.key_pem, NOW, requirements)
         return
     with pytest.raises(UnusablePairError, match="is not for"):
-        Serving().swap(one.certificate_pem, one.key_pem, NOW, requirements)
+        Serving().swap(pair.certificate_pem, pair.key_pem, NOW, requirements)

@@ -79,10 +79,10 @@ def test_settled_means_seen_for_so_long(looks: list[tuple[float, set[bytes]]], s
         at += pause
         trust = trust.observed([seen, seen], at)
         history.append((at, seen))
-        for one in (A, B, C):
-            if trust.settled(one, at):
-                assert all(one in found for when, found in history if when > at - settle)
-                assert any(when <= at - settle and one in found for when, found in history)
+        for each in (A, B, C):
+            if trust.settled(each, at):
+                assert all(each in found for when, found in history if when > at - settle)
+                assert any(when <= at - settle and each in found for when, found in history)
     assert all(a <= b for (a, _), (b, _) in pairwise(history))
 
 

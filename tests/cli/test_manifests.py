@@ -113,7 +113,7 @@ def test_streams() -> None:
 
 
 def test_json_numbers_stay() -> None:
-    """What JSON says is kept, but for whole numbers that no 64 bits hold."""
+    """JSON numbers stay as written, except integers beyond 64 bits."""
     (document,) = read('{"a": [1, 1.0, 1e3, 18446744073709551616]}')
     assert list(map(repr, document["a"])) == ["1", "1.0", "1000.0", "1.8446744073709552e+19"]  # type: ignore[call-overload]
 

@@ -1,4 +1,4 @@
-"""Manifests through a stand-in for the decision: what it is asked, and what becomes of its patches."""
+"""Manifests through a stand-in for the decision: what it is called with, and how its patches are applied."""
 
 import json
 import textwrap
@@ -39,7 +39,7 @@ class Decider:
 
 
 def treated(text: str, wishes: SimulateOptions | None = None) -> tuple[Simulated, Decider]:
-    """The outcome for a manifest, and what was asked."""
+    """The outcome for a manifest, and the calls of the stand-in."""
     decider = Decider()
     return simulate(
         read_manifests(textwrap.dedent(text).encode(), "a.yaml"), decider, wishes or SimulateOptions()
@@ -162,18 +162,18 @@ def test_namespaces() -> None:
 
 
 @pytest.mark.parametrize(
-    "said, given, name", [("x", "y", "x"), (None, "y", "y"), (None, None, "default"), ("", "y", "y")]
+    "written, option, name", [("x", "y", "x"), (None, "y", "y"), (None, None, "default"), ("", "y", "y")]
 )
-def test_the_namespace_of_a_pod(said: str | None, given: str | None, name: str) -> None:
+def test_the_namespace_of_a_pod(written: str | None, option: str | None, name: str) -> None:
     """Its own, else the command line's, else default; without a document opted in and privileged."""
-    metadata = "{}" if said is None else f'{{namespace: "{said}"}}'
+    metadata = "{}" if written is None else f'{{namespace: "{written}"}}'
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{containers: [{{name: c}}]}}\n"
-    outcome, decider = treated(text, SimulateOptions(namespace=given))
+    outcome, decider = treated(text, SimulateOptions(namespace=option))
     context = decider.asked[0][1]
     assert context.namespace.name == decider.asked[0][0].metadata.namespace == name
     assert context.namespace.labels == {"vgpu-webhook.io/inject": "enabled"}
     assert context.pod_security_default == "privileged"
-    assert outcome.documents[0]["metadata"].get("namespace") == said
+    assert outcome.documents[0]["metadata"].get("namespace") == written
     assert outcome.single
 
 

@@ -107,7 +107,7 @@ async def test_no_answer() -> None:
 
 
 async def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that is larger than memory is given up."""
+    """Reading stops at an answer larger than the bound."""
     monkeypatch.setattr(connection, "MAX_BODY", 1000)
 
     async def handler(request: web.Request) -> web.Response:
@@ -170,7 +170,7 @@ async def test_lines_that_do_not_end_well() -> None:
 
 
 async def test_a_watch_that_is_refused() -> None:
-    """A refusal comes before any line, with what the server said."""
+    """A watch that is forbidden raises before the first line, with the server's message."""
 
     async def handler(request: web.Request) -> web.Response:
         return web.json_response({"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}, status=410)

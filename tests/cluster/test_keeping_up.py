@@ -31,11 +31,11 @@ SUBJECT = Subject("v1", "ConfigMap", PLACE, "acme", "uid", "1")
 
 def asked(api: FakeApi, what: str) -> int:
     """How often something was requested."""
-    return sum(one.what == what for one in api.asked)
+    return sum(request.what == what for request in api.asked)
 
 
 def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
-    """What is to be kept."""
+    """Entries to store."""
     return Accepted(ours, others or {}, frozenset(marks.split()))
 
 
@@ -44,7 +44,7 @@ async def test_written_once_by_all() -> None:
     api = FakeApi()
     ours = kept({"b": "2", "a": "1"}, marks="m n")
     first, second = [await LastGood(api, PLACE).write(ours) for _ in range(2)]
-    assert [one.what for one in api.asked] == [
+    assert [request.what for request in api.asked] == [
         f"{method} {LAST_GOOD_NAME}" for method in ("GET", "PATCH", "PUT", "GET")
     ]
     assert api.objects[RECORD]["data"] == {"a": "1", "b": "2", "_passed": "m\nn"}
@@ -64,24 +64,24 @@ async def test_nothing_is_written_where_nothing_is_accepted() -> None:
 async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
     """Another hand came first: its text stays where ours is only remembered; what is gone is dropped."""
     api = FakeApi()
-    one, two = LastGood(api, PLACE), LastGood(api, PLACE)
-    await one.write(kept({"bad": "old", "gone": "x"}))
+    follower, two = LastGood(api, PLACE), LastGood(api, PLACE)
+    await follower.write(kept({"bad": "old", "gone": "x"}))
     await two.write(kept({"bad": "new", "gone": "x"}))
-    record = await one.write(kept({"good": "1"}, {"bad": "old"}))
+    record = await follower.write(kept({"good": "1"}, {"bad": "old"}))
     assert record.texts == api.objects[RECORD]["data"] == {"bad": "new", "good": "1"}
 
 
 async def test_a_record_that_was_deleted_is_written_again() -> None:
     """A PUT finds nothing, and an apply makes it again."""
     api = FakeApi()
-    one = LastGood(api, PLACE)
-    await one.write(kept({"a": "1"}))
+    last_good = LastGood(api, PLACE)
+    await last_good.write(kept({"a": "1"}))
     del api.objects[RECORD]
-    assert (await one.write(kept({"a": "2"}))).texts == {"a": "2"}
+    assert (await last_good.write(kept({"a": "2"}))).texts == {"a": "2"}
 
 
 async def test_others_that_write_all_the_time() -> None:
-    """It is given up for now."""
+    """Writing fails after several lost races."""
     api = FakeApi()
     api.before = lambda method, path: Answer(409, b"{}") if method == "PUT" else None
     with pytest.raises(StatusError, match="other replicas changed"):
@@ -97,9 +97,9 @@ async def test_a_record_that_cannot_be_read() -> None:
 
 
 def test_more_than_fits() -> None:
-    """The settings and the smallest are kept; marks are left out before documents are."""
-    half = "x" * (MAX_DATA // 2)
-    found = within_limit({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
+    """The settings and the smallest documents are stored; marks are dropped before documents."""
+    half = "x" * (MOST // 2)
+    found = fitting({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
     assert list(within_limit({"é": "é" * (MAX_DATA // 2)})) == []
 
@@ -159,7 +159,7 @@ async def test_events_of_what_has_no_namespace() -> None:
 
 
 class Following:
-    """A live policy on a storing API, and what it told."""
+    """A live policy on a storing API, and its reports."""
 
     def __init__(self, api: FakeApi) -> None:
         self.key_values = CapturingLogger()
@@ -184,10 +184,10 @@ class Following:
 @asynccontextmanager
 async def following(api: FakeApi) -> AsyncIterator[Following]:
     """Run it until the end of the block."""
-    one = Following(api)
-    task = asyncio.create_task(one.live.run())
+    follower = Following(api)
+    task = asyncio.create_task(follower.live.run())
     try:
-        yield one
+        yield follower
         assert not task.done()
     finally:
         task.cancel()
@@ -219,11 +219,11 @@ async def test_a_record_that_nobody_may_read() -> None:
     api = FakeApi()
     api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
     api.before = lambda method, path: Answer(403, b'{"message": "no"}') if path == RECORD or method == "POST" else None
-    async with following(api) as one:
-        await until(one.live.ready.is_set)
-        assert one.policies[-1].vendors["acme"].document.about == "one"
-        await until(lambda: "last_good_not_written" in one.told)
-    assert one.told.count("last_good_not_read") == 1
+    async with following(api) as follower:
+        await until(follower.live.ready.is_set)
+        assert follower.policies[-1].vendors["acme"].document.about == "one"
+        await until(lambda: "last_good_not_written" in follower.told)
+    assert follower.told.count("last_good_not_read") == 1
 
 
 async def test_an_api_server_that_is_away_for_a_while() -> None:
@@ -238,18 +238,18 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
             raise UnreachableError("away")
 
     api.before = before
-    async with following(api) as one:
-        await until(lambda: "last_good_not_read" in one.told)
-        assert not one.live.ready.is_set()
-        assert one.live.lines() == ["policy: none yet"]
+    async with following(api) as follower:
+        await until(lambda: "last_good_not_read" in follower.told)
+        assert not follower.live.ready.is_set()
+        assert follower.live.lines() == ["policy: none yet"]
         away = False
         await until(lambda: RECORD in api.objects)
         away = True
-        await until(one.live.ready.is_set)
+        await until(follower.live.ready.is_set)
         await asyncio.sleep(0.05)
         away = False
         await until(lambda: any(path.startswith(EVENTS) for path in api.objects))
-    assert "mapping_rejected" in one.told
+    assert "mapping_rejected" in follower.told
 
 
 async def test_events_that_nobody_may_write() -> None:
@@ -258,10 +258,10 @@ async def test_events_that_nobody_may_write() -> None:
     for name in "abc":
         api.put(f"{MAPS}/{name}", config_map(name, "vendor: ["))
     api.before = lambda method, path: Answer(403, b"{}") if path == EVENTS else None
-    async with following(api) as one:
+    async with following(api) as follower:
         await until(lambda: asked(api, "POST events") == 3)
         await asyncio.sleep(0.05)
-    assert one.told.count("event_not_written") == 1
+    assert follower.told.count("event_not_written") == 1
     assert asked(api, "POST events") == 3
 
 
@@ -270,16 +270,16 @@ async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> 
     from webhook.cluster.configuration import live
 
     api = FakeApi()
-    async with following(api) as one:
-        await until(one.live.ready.is_set)
+    async with following(api) as follower:
+        await until(follower.live.ready.is_set)
         monkeypatch.setattr(live, "policy_of", lambda *_: json.loads("["))
-        one.live._changed({"acme"})  # noqa: SLF001
-        await until(lambda: "policy_not_compiled" in one.told)
+        follower.live._changed({"acme"})  # noqa: SLF001
+        await until(lambda: "policy_not_compiled" in follower.told)
         monkeypatch.undo()
-        one.live._changed({"acme"})  # noqa: SLF001
-        await until(lambda: one.live.compilations == 2)
-    assert len(one.policies) == 1
-    assert one.notices == [f"{LAST_GOOD_NAME} PolicyNotCompiled: {NOT_COMPILED}"]
+        follower.live._changed({"acme"})  # noqa: SLF001
+        await until(lambda: follower.live.compilations == 2)
+    assert len(follower.policies) == 1
+    assert follower.notices == [f"{LAST_GOOD_NAME} PolicyNotCompiled: {NOT_COMPILED}"]
 
 
 async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
@@ -288,19 +288,19 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
     api.put(f"{MAPS}/acme", config_map("acme", "vendor: ["))
     texts = {"acme": vendor("acme", about="one")}
     api.put(RECORD, {"metadata": {"name": LAST_GOOD_NAME}, "data": texts})
-    async with following(api) as one:
+    async with following(api) as follower:
         # The marks of its probes are written; what was written is adopted then, in the place of what comes before.
         await until(lambda: asked(api, f"PUT {LAST_GOOD_NAME}"))
         await asyncio.sleep(0.05)
-        one.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
-        await until(lambda: one.live.compilations == 2)
-        assert [policy.vendors["acme"].document.about for policy in one.policies] == ["one"]
-        assert one.told.count("last_good_invalid") == 1
-        assert one.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
-        one.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
-        await until(lambda: one.live.compilations == 3)
-    assert one.policies[-1].vendors["acme"].document.about == "two"
-    assert one.told.count("last_good_invalid") == 1
+        follower.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
+        await until(lambda: follower.live.compilations == 2)
+        assert [policy.vendors["acme"].document.about for policy in follower.policies] == ["one"]
+        assert follower.told.count("last_good_invalid") == 1
+        assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
+        follower.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
+        await until(lambda: follower.live.compilations == 3)
+    assert follower.policies[-1].vendors["acme"].document.about == "two"
+    assert follower.told.count("last_good_invalid") == 1
 
 
 def test_settings_in_the_record_are_looked_at_too() -> None:
@@ -316,7 +316,7 @@ async def test_what_is_not_kept_is_reported() -> None:
     """The record is full: by an Event that names what is left out, beside the log."""
     api = FakeApi()
     for name in "ab":
-        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MAX_DATA // 2)))
-    async with following(api) as one:
-        await until(lambda: "last_good_full" in one.told)
-    assert one.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {RECORD_FULL}: b"]
+        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MOST // 2)))
+    async with following(api) as follower:
+        await until(lambda: "last_good_full" in follower.told)
+    assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {FULL}: b"]

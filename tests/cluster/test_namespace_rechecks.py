@@ -1,4 +1,4 @@
-"""Calls for namespaces that are known as not opted in: what is asked, and how often."""
+"""Calls for namespaces that are known as not opted in: what is requested, and how often."""
 
 import asyncio
 from collections.abc import Callable
@@ -13,7 +13,7 @@ ON = {"inject": "enabled"}
 
 
 class Server:
-    """The API server: what it says now, and what it was asked."""
+    """The API server: its current answer, and the requests so far."""
 
     def __init__(self) -> None:
         self.labels: dict[str, str] = {}

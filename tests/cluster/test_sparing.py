@@ -39,7 +39,7 @@ def emptied(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [ignoring, without_the_first, emptied, None], ids=lambda one: getattr(one, "__name__", "none")
+    "damage", [ignoring, without_the_first, emptied, None], ids=lambda each: getattr(each, "__name__", "none")
 )
 async def test_nothing_waits_before_somebody_serves(
     damage: Callable[[dict[str, Any]], None] | None, clock_and_api: tuple[Clock, Keeping]

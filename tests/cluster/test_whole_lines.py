@@ -38,7 +38,7 @@ async def test_half_a_line() -> None:
 
 
 async def test_a_line_without_end() -> None:
-    """A line that is longer than any is given up, before all of it is in memory."""
+    """Reading stops at a line beyond the bound, before all of it is in memory."""
     with pytest.raises(UnreachableError, match="more than 100 bytes"):
         await read(*[b"x" * 30] * 5)
     assert await read(b"x" * 100 + b"\n", b"y" * 60, b"y" * 40, b"\n" + b"z" * 90, b"\n") == [

@@ -96,7 +96,7 @@ class Place:
         """The bundles of the webhook configuration."""
         answer = self.plane.client.get(GROUP, KIND, REGISTRATION)
         webhooks = answer.body.get("webhooks", []) if answer.status == 200 else []
-        return [base64.b64decode(one["clientConfig"].get("caBundle", "")) for one in webhooks]
+        return [base64.b64decode(webhook["clientConfig"].get("caBundle", "")) for webhook in webhooks]
 
     def create(self, name: str) -> Answer:
         """Create a pod that requests a GPU."""
@@ -125,7 +125,7 @@ def place(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Place]:
 
 @contextmanager
 def ended(processes: list[Process]) -> Iterator[None]:
-    """All of them are asked to end afterwards, at once."""
+    """All of them are stopped at once afterwards."""
     try:
         yield
     finally:
@@ -266,14 +266,14 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     assert old is not None
     assert old.ca is not None
     command = [*PROGRAM, "certs", "rotate", "--ca", "--release-namespace", OWN]
-    asked = subprocess.run(
+    done = subprocess.run(
         [*command, "--kubeconfig", str(cluster.kubeconfig)], check=True, capture_output=True, text=True
     )
-    assert "requested a new CA" in asked.stdout
+    assert "requested a new CA" in done.stdout
     wait(lambda: len(seen.authorities) > before, "a serving certificate under a new CA", 60)
-    kept = place.kept()
-    assert kept is not None
-    assert old.ca.certificate in kept.cas
+    stored = place.kept()
+    assert stored is not None
+    assert old.ca.certificate in stored.cas
     assert all(old.ca.certificate_pem.strip() in bundle for bundle in place.bundles())
 
 
@@ -281,13 +281,13 @@ def check_shown(place: Place, authorities: int) -> None:
     """What `certs show` says of all that: what is served, and who trusts what."""
     command = [*PROGRAM, "certs", "show", "--kubeconfig", str(place.plane.kubeconfig), "--release-namespace", OWN]
     shown = subprocess.run([*command, "-o", "json"], check=True, capture_output=True, text=True)
-    told = json.loads(shown.stdout)
-    assert told["served"]["address"] == f"127.0.0.1:{place.port}"
-    assert told["served"].get("stored") is True, told["served"]
-    states = [one["state"] for one in told["cas"]]
+    printed = json.loads(shown.stdout)
+    assert printed["served"]["address"] == f"127.0.0.1:{place.port}"
+    assert printed["served"].get("stored") is True, printed["served"]
+    states = [each["state"] for each in printed["cas"]]
     assert (states.count("current"), states.count("retired")) == (1, authorities)
     both = ["audit.vgpu-webhook.io", "enforce.vgpu-webhook.io"]
-    assert all(one["trustedBy"] == both for one in told["cas"])
+    assert all(each["trustedBy"] == both for each in printed["cas"])
     assert "PRIVATE KEY" not in shown.stdout
 
 

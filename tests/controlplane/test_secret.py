@@ -109,7 +109,7 @@ def store(api: Api) -> SecretStore:
 
 
 class Replica:
-    """A keeper of the Secret, where nobody is registered."""
+    """A rotator on the Secret, without a webhook configuration."""
 
     def __init__(self, api: Api) -> None:
         self.store = store(api)
@@ -128,7 +128,7 @@ class Replica:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """It runs, with its watch."""
-        tasks = [asyncio.create_task(one) for one in (self.store.reflector.run(), self.keeper.run())]
+        tasks = [asyncio.create_task(each) for each in (self.store.reflector.run(), self.keeper.run())]
         try:
             yield
         finally:
@@ -139,23 +139,23 @@ class Replica:
 
 async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
     """Created, filled, read, changed and watched by name only; another name is refused."""
-    one = store(api)
-    assert (await one.read()).files is None
-    assert await one.write({"ca.crt": b"a"}, (await one.read()).version)
+    first = store(api)
+    assert (await first.read()).files is None
+    assert await first.write({"ca.crt": b"a"}, (await first.read()).version)
     found = await asyncio.to_thread(secret.found)
     assert found is not None
     assert found["type"] == "kubernetes.io/tls"
     assert set(found["data"]) == {"ca.crt", "tls.crt", "tls.key"}
-    snapshot = await one.read()
+    snapshot = await first.read()
     assert snapshot.files == {"ca.crt": b"a"}
-    assert await one.write({"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}, snapshot.version)
-    assert (await one.read()).files == {"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}
-    watching = asyncio.create_task(one.reflector.run())
+    assert await first.write({"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}, snapshot.version)
+    assert (await first.read()).files == {"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}
+    watching = asyncio.create_task(first.reflector.run())
     async with asyncio.timeout(60):
-        await one.reflector.synced.wait()
+        await first.reflector.synced.wait()
         other = store(api)
         assert await other.write({"ca.crt": b"e"}, (await other.read()).version)
-        await one.changed()
+        await first.changed()
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     elsewhere = SecretStore(api, PLACE, "another", structlog.get_logger())
@@ -184,10 +184,10 @@ async def test_who_read_an_older_version_writes_nothing(api: Api, secret: Secret
 async def test_a_secret_that_somebody_prepared(api: Api, secret: Secret) -> None:
     """Of another type and with other things in it: filled, and what is not ours stays."""
     await asyncio.to_thread(secret.create, other=b"x", tls_crt=b"")
-    one = store(api)
-    snapshot = await one.read()
+    first = store(api)
+    snapshot = await first.read()
     assert snapshot.files is None
-    assert await one.write({"ca.crt": b"a"}, snapshot.version)
+    assert await first.write({"ca.crt": b"a"}, snapshot.version)
     found = await asyncio.to_thread(secret.found)
     assert found is not None
     assert found["type"] == "Opaque"
@@ -209,7 +209,7 @@ async def test_ten_that_start_together_end_with_one_ca(api: Api, secret: Secret)
 
 
 async def test_deleted_and_requested(api: Api, secret: Secret) -> None:
-    """Running replicas write a deleted Secret again from memory, and do what they are asked to, at once."""
+    """Running replicas restore a deleted Secret from memory, and follow a rotation request at once."""
     replicas = [Replica(api) for _ in range(2)]
     async with replicas[0].running(), replicas[1].running(), asyncio.timeout(60):
         for replica in replicas:

@@ -18,8 +18,8 @@ import pytest
 from msgspec.structs import replace
 
 from tests.depth import few_or_all, partners
-from tests.generators.asked import Json, asking_pods
 from tests.generators.boundaries import boundary_pods
+from tests.generators.requests import Json, requesting_pods
 from tests.strict_patch import apply_strictly
 from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
@@ -77,8 +77,8 @@ def policy_for(vendor: str = "", changes: str = "") -> Policy:
     settings = f"owners: {{{STANDBY[vendor]}: {vendor}}}\n" if vendor else "{}\n"
     own = parse(changes, "changes")
     changed = {document.data["extends"] for document in own}
-    kept = [one for one in (*DOCUMENTS, *parse(CONFIGURED, "configured")) if one.data["extends"] not in changed]
-    return unprobed_policy([*kept, *own], parse(settings, "settings")[0])
+    documents = [each for each in (*DOCUMENTS, *parse(CONFIGURED, "configured")) if each.data["extends"] not in changed]
+    return unprobed_policy([*documents, *own], parse(settings, "settings")[0])
 
 
 POLICY = policy_for()
@@ -103,14 +103,14 @@ def policy_between(source: str, target: str) -> Policy:
 
 def resource_names(vendor: Vendor) -> Iterator[tuple[str, object]]:
     """The resource names that can be listed."""
-    for word in vendor.keys.values():
-        if word.place == "resource":
-            for template in word.spellings:
+    for key in vendor.keys.values():
+        if key.place == "resource":
+            for template in key.spellings:
                 yield from template.names(vendor.document.variables)
 
 
-def asking_in(pod: Json, policy: Policy) -> ContainerRequest | None:
-    """The container that asks, with its keys; None where its own vendor refuses them."""
+def request_in(pod: Json, policy: Policy) -> ContainerRequest | None:
+    """The container that requests a device, with its keys; None where its own vendor denies them."""
     try:
         found = collect(survey(decode_pod(json.dumps(pod).encode()), policy).keys, policy)
     except Denied:
@@ -118,11 +118,11 @@ def asking_in(pod: Json, policy: Policy) -> ContainerRequest | None:
     return found[0] if len(found) == 1 else None
 
 
-def meaning(asking: ContainerRequest, target: Vendor, policy: Policy) -> Request | None:
+def meaning(request: ContainerRequest, target: Vendor, policy: Policy) -> Request | None:
     """What it requests, with the defaults that hold on the way to the target; None where its own vendor refuses it."""
-    defaults, _ = defaults_for(asking.vendor, target, {})
+    defaults, _ = defaults_for(request.vendor, target, {})
     try:
-        return read(asking.vendor, asking.key_values, defaults, policy.largest_card, asking.name).request
+        return read(request.vendor, request.key_values, defaults, policy.largest_card, request.name).request
     except Denied:
         return None
 
@@ -140,18 +140,18 @@ def requests(source: str, target: str, policy: Policy, most: int) -> Iterator[tu
     random_ = random.Random(f"{SEED}: {source} to {target}")
     vendors = policy.vendors[source], policy.vendors[target]
     pods = itertools.chain.from_iterable(
-        zip(asking_pods(vendors[0], random_), boundary_pods(*vendors, random_), strict=False)
+        zip(requesting_pods(vendors[0], random_), boundary_pods(*vendors, random_), strict=False)
     )
     found = 0
     for pod in itertools.islice(pods, 40 * most):
-        asking = asking_in(pod, policy)
-        if asking is None or asking.vendor.name != source:
+        request = request_in(pod, policy)
+        if request is None or request.vendor.name != source:
             continue
-        asked = meaning(asking, policy.vendors[target], policy)
-        if asked is None:
+        requested = meaning(request, policy.vendors[target], policy)
+        if requested is None:
             continue
         found += 1
-        yield pod, asked
+        yield pod, requested
         if found == most:
             return
     assert found, f"no request of {source} is taken"
@@ -164,37 +164,37 @@ def requests(source: str, target: str, policy: Policy, most: int) -> Iterator[tu
 @few_or_all
 @pytest.mark.parametrize("source", VENDORS)
 def test_any_to_any(source: str, most: int, requests_per_pair: int, matrix_counts: Counter[str]) -> None:
-    """Every target, as its cell says; where all can be said exactly, the way back ends where it began."""
+    """Each target is written or denied as its cell in the matrix predicts; exact pairs translate back to the same request."""
     for target in partners(source, VENDORS, most):
         policy = policy_between(source, target)
-        for pod, asked in requests(source, target, policy, requests_per_pair):
+        for pod, requested in requests(source, target, policy, requests_per_pair):
             stored, decision = translated(pod, target, policy)
             try:
-                outcome = outcome_of(pod, source, target, asked, policy)
+                outcome = outcome_of(pod, source, target, requested, policy)
                 if decision.denial is not None:
                     assert decision.reason in REASONS
                     assert outcome is Rendering.DENIED
                     matrix_counts["refused, as their cells say"] += 1
                     continue
-                got = check_stored(pod, stored, asked, policy)
-                assert outcome in ({Rendering.EXACT, Rendering.ROUNDS} if got == asked else {Rendering.ROUNDS})
+                got = check_stored(pod, stored, requested, policy)
+                assert outcome in ({Rendering.EXACT, Rendering.ROUNDS} if got == requested else {Rendering.ROUNDS})
                 matrix_counts["written, as their cells say"] += 1
-                check_least(policy.vendors[target], asked, stored, policy)
+                check_least(policy.vendors[target], requested, stored, policy)
                 if exact(source, target) and exact(target, source):
                     check_back(stored, source, got, policy)
             except AssertionError as error:
-                raise AssertionError(f"{source} to {target}: {json.dumps(pod)} ({asked}): {decision}") from error
+                raise AssertionError(f"{source} to {target}: {json.dumps(pod)} ({requested}): {decision}") from error
 
 
-def outcome_of(pod: Json, source: str, target: str, asked: Request, policy: Policy) -> Rendering | None:
+def outcome_of(pod: Json, source: str, target: str, requested: Request, policy: Policy) -> Rendering | None:
     """What the matrix says of a request in a pod."""
     if target not in MATRIX.targets:
         return Rendering.DENIED
-    asking = asking_in(pod, policy)
-    assert asking is not None
-    defaults, _ = defaults_for(asking.vendor, policy.vendors[target], {})
-    form = read(asking.vendor, asking.key_values, defaults, policy.largest_card, asking.name).form
-    return MATRIX.cell(source, target).of(form.name, asked)
+    request = request_in(pod, policy)
+    assert request is not None
+    defaults, _ = defaults_for(request.vendor, policy.vendors[target], {})
+    form = read(request.vendor, request.key_values, defaults, policy.largest_card, request.name).form
+    return MATRIX.cell(source, target).of(form.name, requested)
 
 
 def exact(source: str, target: str) -> bool:
@@ -202,25 +202,27 @@ def exact(source: str, target: str) -> bool:
     return target in MATRIX.targets and MATRIX.cell(source, target).outcome is Rendering.EXACT
 
 
-def check_stored(pod: Json, stored: Json, asked: Request, policy: Policy) -> Request:
-    """Not less than asked, none of the source's keys left, nothing of the user's lost, valid, and at home."""
+def check_stored(pod: Json, stored: Json, requested: Request, policy: Policy) -> Request:
+    """Not less than requested, no key of the source left, nothing of the user's lost, and valid for the target."""
     target = policy.vendors[stored["metadata"]["annotations"][TARGET]]
-    before, after = asking_in(pod, policy), asking_in(stored, policy)
+    before, after = request_in(pod, policy), request_in(stored, policy)
     assert before is not None
     assert after is not None
     assert after.name == before.name
     assert after.vendor is target or target.inactive
     got = meaning(after, target, policy)
     assert got is not None
-    assert got.devices == asked.devices
-    assert at_least(got.memory, asked.memory)
-    assert at_least(got.cores, asked.cores)
-    container = next(one for one in stored["spec"]["containers"] if one["name"] == before.name)
+    assert got.devices == requested.devices
+    assert at_least(got.memory, requested.memory)
+    assert at_least(got.cores, requested.cores)
+    container = next(container for container in stored["spec"]["containers"] if container["name"] == before.name)
     resources = container.get("resources") or {}
     limits, asks = resources.get("limits") or {}, resources.get("requests") or {}
     assert limits == asks
     assert all(isinstance(parse_quantity(text), int) for text in limits.values())
-    left = {said.key for said in before.all_key_values.values()} - {said.key for said in after.all_key_values.values()}
+    left = {key_value.key for key_value in before.all_key_values.values()} - {
+        key_value.key for key_value in after.all_key_values.values()
+    }
     assert not left & {*limits, *stored["metadata"]["annotations"]}
     assert stored["metadata"]["labels"].items() >= pod["metadata"]["labels"].items()
     assert stored["metadata"]["annotations"]["team.example/a"] == "b"
@@ -230,50 +232,57 @@ def check_stored(pod: Json, stored: Json, asked: Request, policy: Policy) -> Req
     return got
 
 
-def at_least(got: Any, asked: Any) -> bool:
+def at_least(got: Any, requested: Any) -> bool:
     """Whether an amount is not less than another; no limit may become one of a name that has it, or of a whole device."""
-    if isinstance(asked, Size):
-        return got == ALL or (isinstance(got, Size) and got.bytes >= asked.bytes)
-    if isinstance(asked, Percent):
-        return isinstance(got, Percent) and got.value >= asked.value
-    return asked is UNLIMITED
+    if isinstance(requested, Size):
+        return got == ALL or (isinstance(got, Size) and got.bytes >= requested.bytes)
+    if isinstance(requested, Percent):
+        return isinstance(got, Percent) and got.value >= requested.value
+    return requested is UNLIMITED
 
 
-def check_least(target: Vendor, asked: Request, stored: Json, policy: Policy) -> None:
+def check_least(target: Vendor, requested: Request, stored: Json, policy: Policy) -> None:
     """A step less of any written key would be too little, or not legal: read by the target's rules, key by key."""
-    asking = asking_in(stored, policy)
-    assert asking is not None
-    if asking.vendor is not target:
+    request = request_in(stored, policy)
+    assert request is not None
+    if request.vendor is not target:
         return
-    check_least_name(target, asked, asking)
-    reading = read(target, asking.key_values, {}, policy.largest_card, asking.name)
-    for name, said in asking.key_values.items():
-        word = reading.form.keys[name]
-        if word.kind != "amount" or "devices" in word.dimensions or word.unit is None:
+    check_least_name(target, requested, request)
+    reading = read(target, request.key_values, {}, policy.largest_card, request.name)
+    for name, key_value in request.key_values.items():
+        key = reading.form.keys[name]
+        if key.kind != "amount" or "devices" in key.dimensions or key.unit is None:
             continue
-        step = word.step * (asked.devices or 1 if word.total else 1)
-        less = {**asking.key_values, name: replace(said, number=said.number - step, text=str(said.number - step))}
-        assert too_little(target, less, asked, reading.request, policy), f"{said} is more than needed"
+        step = key.step * (requested.devices or 1 if key.total else 1)
+        less = {
+            **request.key_values,
+            name: replace(key_value, number=key_value.number - step, text=str(key_value.number - step)),
+        }
+        assert too_little(target, less, requested, reading.request, policy), f"{key_value} is more than needed"
 
 
-def check_least_name(target: Vendor, asked: Request, asking: ContainerRequest) -> None:
+def check_least_name(target: Vendor, requested: Request, request: ContainerRequest) -> None:
     """Of names that say the size, none that may be written and holds the request is smaller."""
     for variable in target.variables.values():
-        chosen = next((dict(said.binding).get(variable.name) for said in asking.key_values.values()), None)
+        chosen = next((dict(key_value.binding).get(variable.name) for key_value in request.key_values.values()), None)
         row = variable.rows.get(chosen or "")
         if row is None or not isinstance(row.least, Size):
             continue
         for other in (variable.rows[name] for name in variable.write):
             if isinstance(other.least, Size) and other.least.bytes < row.least.bytes:
-                assert not (at_least(other.least, asked.memory) and at_least(other.least_cores, asked.cores)), chosen
+                assert not (at_least(other.least, requested.memory) and at_least(other.least_cores, requested.cores)), (
+                    chosen
+                )
 
 
-def too_little(target: Vendor, said: dict[str, KeyValue], asked: Request, written: Request, policy: Policy) -> bool:
-    """Whether keys say less than asked, nothing that the vendor takes, or (in a larger unit) more than was written."""
-    if any(one.number <= 0 for one in said.values() if target.keys[one.key_name].kind == "amount"):
+def too_little(
+    target: Vendor, key_value: dict[str, KeyValue], requested: Request, written: Request, policy: Policy
+) -> bool:
+    """Whether keys mean less than requested, are invalid for the vendor, or (in a larger unit) mean more than was written."""
+    if any(each.number <= 0 for each in key_value.values() if target.keys[each.key_name].kind == "amount"):
         return True
     try:
-        reading = read(target, said, {}, policy.largest_card, "main")
+        reading = read(target, key_value, {}, policy.largest_card, "main")
     except Denied:
         return True
     if reading.corrections:  # the vendor itself would raise the number again
@@ -281,11 +290,15 @@ def too_little(target: Vendor, said: dict[str, KeyValue], asked: Request, writte
     got = reading.request
     if isinstance(got.memory, Size) and isinstance(written.memory, Size) and got.memory.bytes > written.memory.bytes:
         return True
-    same = got.devices == asked.devices and at_least(got.memory, asked.memory) and at_least(got.cores, asked.cores)
+    same = (
+        got.devices == requested.devices
+        and at_least(got.memory, requested.memory)
+        and at_least(got.cores, requested.cores)
+    )
     return (
         not same
-        or (asked.cores is UNLIMITED and got.cores is not UNLIMITED)
-        or (asked.memory is UNLIMITED and got.memory is not UNLIMITED)
+        or (requested.cores is UNLIMITED and got.cores is not UNLIMITED)
+        or (requested.memory is UNLIMITED and got.memory is not UNLIMITED)
     )
 
 
@@ -293,10 +306,11 @@ def check_back(stored: Json, source: str, got: Request, policy: Policy) -> None:
     """There and back is where it began, the keys alone: variables and volumes of a shim stay behind."""
     metadata = {key: stored["metadata"][key] for key in ("name", "labels", "annotations")}
     containers = [
-        {key: one[key] for key in ("name", "resources") if key in one} for one in stored["spec"]["containers"]
+        {key: container[key] for key in ("name", "resources") if key in container}
+        for container in stored["spec"]["containers"]
     ]
     home, decision = translated({"metadata": metadata, "spec": {"containers": containers}}, source, policy)
     assert decision.denial is None
-    asking = asking_in(home, policy)
-    assert asking is not None
-    assert meaning(asking, policy.vendors[source], policy) == got
+    request = request_in(home, policy)
+    assert request is not None
+    assert meaning(request, policy.vendors[source], policy) == got

@@ -1,4 +1,4 @@
-"""Any vendor's requests in any other's keys, where the pod selects its card: never less than asked there either."""
+"""Any vendor's requests in any other's keys, where the pod selects its GPU model: never less than requested."""
 
 import json
 from fractions import Fraction
@@ -54,13 +54,13 @@ def policy_with_cards(source: str) -> Policy:
 @few_or_all
 @pytest.mark.parametrize("source", VENDORS)
 def test_any_to_any_on_a_known_card(source: str, most: int, requests_per_pair: int) -> None:
-    """Only what cannot be said otherwise is converted; it is enough, the least that is, and at home."""
+    """Only a unit that the target lacks is converted, to the least number that is enough and valid there."""
     policy = policy_with_cards(source)
     converted_any = False
     for target in (*partners(source, VENDORS, most), "parts"):
         # Of few requests for whoever has no sizes, none may be for a size.
         count = max(120, requests_per_pair) if target == "parts" else requests_per_pair
-        for number, (pod, asked) in enumerate(requests(source, target, policy, count)):
+        for number, (pod, requested) in enumerate(requests(source, target, policy, count)):
             card = sorted(CARDS)[number % 2]
             _, without = translated(pod, target, policy)
             pod["spec"]["nodeSelector"] = {LABEL: card}
@@ -75,31 +75,31 @@ def test_any_to_any_on_a_known_card(source: str, most: int, requests_per_pair: i
                     continue
                 converted_any = True
                 assert without.reason is Reason.NO_EQUIVALENT
-                converted = in_the_other_unit(asked, CARDS[card])
+                converted = in_the_other_unit(requested, CARDS[card])
                 check_stored(pod, stored, converted, policy)
                 check_least(policy.vendors[target], converted, stored, policy)
             except AssertionError as error:
-                raise AssertionError(f"{source} to {target}: {json.dumps(pod)} ({asked}): {decision}") from error
+                raise AssertionError(f"{source} to {target}: {json.dumps(pod)} ({requested}): {decision}") from error
     assert converted_any or source in NEVER_CONVERTED
 
 
-def in_the_other_unit(asked: Request, card: int) -> Request:
+def in_the_other_unit(requested: Request, card: int) -> Request:
     """The request on a device of so many bytes, exactly."""
-    memory = asked.memory
+    memory = requested.memory
     if isinstance(memory, Size):
         assert memory.bytes <= card
-        return replace(asked, memory=Percent(Fraction(memory.bytes) * 100 / card))
+        return replace(requested, memory=Percent(Fraction(memory.bytes) * 100 / card))
     assert isinstance(memory, Percent)
-    return replace(asked, memory=Size(Fraction(memory.value) * card / 100))
+    return replace(requested, memory=Size(Fraction(memory.value) * card / 100))
 
 
 def test_some_requests_need_the_card(requests_per_pair: int) -> None:
     """Both ways are taken."""
     for source, target in (("nvidia", "aliyun"), ("aliyun", "parts")):
         policy = policy_with_cards(source)
-        told = 0
+        converted = 0
         for pod, _ in requests(source, target, policy, max(requests_per_pair, 20)):
             pod["spec"]["nodeSelector"] = {LABEL: "big"}
             _, decision = translated(pod, target, policy)
-            told += any(finding.reason is Reason.DEVICE_MEMORY_ASSUMED for finding in decision.warnings)
-        assert told, source
+            converted += any(finding.reason is Reason.CARD_ASSUMED for finding in decision.warnings)
+        assert converted, source

@@ -136,22 +136,25 @@ def test_remembered_results_are_bounded_in_bytes(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(memo, "MAX_BYTES", most)
     POLICY.memo.clear()
     context = Context(Namespace(OPTED_IN.name, OPTED_IN.labels, {"vgpu-webhook.io/target": "nvidia"}))
-    asked = {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-core": 50}
-    kept, held = [], []
+    limits = {"iluvatar.ai/vgpu": 1, "iluvatar.ai/vcuda-core": 50}
+    unchanged, held = [], []
     tracemalloc.start(1)
     try:
         for number in range(40):
             sent = pod(
                 *(
-                    {**container(one, {**asked, "iluvatar.ai/vcuda-memory": 64 + number}), "name": f"{one}-{'x' * 60}"}
-                    for one in range(32)
+                    {
+                        **container(each, {**limits, "iluvatar.ai/vcuda-memory": 64 + number}),
+                        "name": f"{each}-{'x' * 60}",
+                    }
+                    for each in range(32)
                 )
             )
             encode_answer("", decide(decode_pod(json.dumps(sent).encode()), context, POLICY))
-            kept.append(len(POLICY.memo))
+            unchanged.append(len(POLICY.memo))
             held.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    assert max(kept) > 4
-    assert kept != sorted(kept)
+    assert max(unchanged) > 4
+    assert unchanged != sorted(unchanged)
     assert 0.5 * most < max(held) < 1.25 * most

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.decisions.test_any_to_any import TARGET, VENDORS, asking_in, policy_for
-from tests.generators.asked import Json, asked
+from tests.decisions.test_any_to_any import TARGET, VENDORS, policy_for, request_in
 from tests.generators.policies import defaults
+from tests.generators.requests import Json, asked
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.finding import Denied
@@ -40,18 +40,18 @@ def check_second_pass(pod: Json, decision: Decision, policy: Policy, annotations
 
 def specified(pod: Json, policy: Policy) -> dict[str, Any]:
     """The dimensions that a container's keys, or the form that they make by themselves, specify; with their values there."""
-    asking = asking_in(pod, policy)
-    if asking is None:
+    request = request_in(pod, policy)
+    if request is None:
         return {}
     try:
-        reading = read(asking.vendor, asking.key_values, {}, policy.largest_card, asking.name)
+        reading = read(request.vendor, request.key_values, {}, policy.largest_card, request.name)
     except Denied:
         return {}
     return {
         dimension: getattr(reading.request, dimension)
         for dimension in DIMENSIONS
         if reading.form.literal(dimension)
-        or any(dimension in asking.vendor.keys[name].dimensions for name in asking.key_values)
+        or any(dimension in request.vendor.keys[name].dimensions for name in request.key_values)
     }
 
 
@@ -80,27 +80,31 @@ def test_what_is_specified_stays(source: str, data: st.DataObject) -> None:
     if alone.denial is not None:
         check_completed(pod, decision, policy)
         return
-    there, with_them = (one.status.get("containers", {}).get("main") for one in (alone, decision))
-    assert (there is None) == (with_them is None)
-    if there is None or with_them is None:
+    without_them, with_them = (each.status.get("containers", {}).get("main") for each in (alone, decision))
+    assert (without_them is None) == (with_them is None)
+    if without_them is None or with_them is None:
         return
     for dimension, value in specified(pod, policy).items():
         assert dimension not in with_them.get("defaults", {})
         # What a default leaves out of the way may be written more exactly, never less.
-        assert with_them["request"][dimension] in {there["request"][dimension], shown(value)}
+        assert with_them["request"][dimension] in {without_them["request"][dimension], shown(value)}
 
 
 def check_completed(pod: Json, decision: Decision, policy: Policy) -> None:
     """Where only defaults make it a request, each key counts, and no default divides a total by a count of its own."""
-    asking = asking_in(pod, policy)
-    if asking is None:
+    request = request_in(pod, policy)
+    if request is None:
         return
-    keys = {said.key: asking.vendor.keys[name] for name, said in asking.key_values.items()}
-    ignored = [keys[one.field] for one in decision.warnings if one.reason is Reason.KEY_IGNORED and one.field in keys]
-    for word in ignored:
-        assert any(word.dimensions == other.dimensions for other in keys.values() if other is not word)
+    keys = {key_value.key: request.vendor.keys[name] for name, key_value in request.key_values.items()}
+    ignored = [
+        keys[finding.field]
+        for finding in decision.warnings
+        if finding.reason is Reason.WORD_IGNORED and finding.field in keys
+    ]
+    for key in ignored:
+        assert any(key.dimensions == other.dimensions for other in keys.values() if other is not key)
     filled = decision.status.get("containers", {}).get("main", {}).get("defaults", {})
-    assert "devices" not in filled or not any(word.total for word in keys.values())
+    assert "devices" not in filled or not any(key.total for key in keys.values())
 
 
 @pytest.mark.parametrize("source", VENDORS)
@@ -175,19 +179,19 @@ def pod_with(*sides: dict[str, str], target: str | None = None) -> Json:
     }
 
 
-@pytest.mark.parametrize("side, target, filling, told", CASES)
-def test_defaults(side: dict[str, str], target: str | None, filling: dict[str, str], told: str) -> None:
+@pytest.mark.parametrize("side, target, filling, reported", CASES)
+def test_defaults(side: dict[str, str], target: str | None, filling: dict[str, str], reported: str) -> None:
     """What the container holds in the end, or why it is denied."""
     policy = policy_for()
     annotations = {f"{PREFIX}{dimension}": text for dimension, text in filling.items()}
     pod = pod_with(side, target=target)
     decision = decided(pod, policy, annotations)
     if decision.denial is not None:
-        assert told in decision.denial.message
+        assert reported in decision.denial.message
         return
     account = decision.status["containers"]["c0"]
     request = account.get("allocation", account["request"])
-    assert f"{request['devices']} x {request['memory']} {request['cores']}" == told
+    assert f"{request['devices']} x {request['memory']} {request['cores']}" == reported
     check_second_pass(pod, decision, policy, annotations)
 
 
@@ -202,9 +206,9 @@ def test_passed_over_for_one_container_only() -> None:
         "c0": {"devices": "mapping", "memory": "namespace"},
         "c1": {"devices": "namespace"},
     }
-    (told,) = (one for one in decision.warnings if one.reason is Reason.DEFAULT_NOT_APPLIED)
-    assert (told.container, told.field) == ("c0", f"{PREFIX}devices")
-    assert "default-devices: 8 was not applied: cores would become 100 % instead of 66 %" in told.message
+    (reported,) = (finding for finding in decision.warnings if finding.reason is Reason.DEFAULT_NOT_APPLIED)
+    assert (reported.container, reported.field) == ("c0", f"{PREFIX}devices")
+    assert "default-devices: 8 was not applied: cores would become 100 % instead of 66 %" in reported.message
     check_second_pass(pod, decision, policy, annotations)
 
 
@@ -218,14 +222,14 @@ def test_passed_over_where_the_pod_can_carry_one_value() -> None:
     containers = decision.status["containers"]
     assert {name: one["request"]["devices"] for name, one in containers.items()} == {"c0": 1, "c1": 1}
     assert containers["c0"]["defaults"] == {"memory": "namespace"}
-    (told,) = (one for one in decision.warnings if one.reason is Reason.DEFAULT_NOT_APPLIED)
-    assert (told.container, told.field) == ("c1", f"{PREFIX}devices")
+    (reported,) = (finding for finding in decision.warnings if finding.reason is Reason.DEFAULT_NOT_APPLIED)
+    assert (reported.container, reported.field) == ("c1", f"{PREFIX}devices")
     check_second_pass(pod, decision, policy, annotations)
 
 
 @pytest.mark.parametrize("key", ["gpu.intel.com/memory.max", "gpu.intel.com/millicores"])
 def test_no_key_whose_variable_nothing_says(key: str) -> None:
-    """A key of 0 asks, and does not say which driver's devices a default would count: what is missing is named."""
+    """A key of 0 does not tell which driver's devices a default would count, and the denial names what is missing."""
     policy = policy_for()
     decision = decided(pod_with({key: "0"}), policy, {f"{PREFIX}devices": "2"})
     assert decision.reason is Reason.UNSUPPORTED_BY_VENDOR

@@ -174,18 +174,22 @@ def sent_for(vendor: str, resources: Mapping[str, str], *env: tuple[str, str]) -
 def test_the_vendors_of_a_list_are_those_that_name_it() -> None:
     """So that none is left out of what follows."""
     for name in ("hami-core", "vgpu-manager", "fractiond"):
-        users = [one.name for one in policy().vendors.values() if any(g.named == name for g in one.document.guard)]
+        users = [
+            vendor.name for vendor in policy().vendors.values() if any(g.named == name for g in vendor.document.guard)
+        ]
         assert sorted(users) == sorted(USERS[name])
-    family = {one.name for one in policy().vendors.values() if one.family == "nvidia"}
+    family = {vendor.name for vendor in policy().vendors.values() if vendor.family == "nvidia"}
     named = {
-        one.name for one in policy().vendors.values() if any(g.named == "nvidia-runtime" for g in one.document.guard)
+        vendor.name
+        for vendor in policy().vendors.values()
+        if any(g.named == "nvidia-runtime" for g in vendor.document.guard)
     }
     assert family == named
 
 
 @pytest.mark.parametrize(
     "vendor, name, value",
-    [(vendor, *one) for key, users in USERS.items() for vendor in users for one in LIFTING[key]],
+    [(vendor, *each) for key, users in USERS.items() for vendor in users for each in LIFTING[key]],
 )
 def test_what_lifts_under_one_vendor_lifts_under_all_with_the_library(
     vendor: str, name: str, value: str, tmp_path: Path
@@ -213,7 +217,7 @@ def test_whole_devices_show_no_others(vendor: str) -> None:
         assert "devices that the container did not request" in decision.denial.message
 
 
-@pytest.mark.parametrize("vendor", [one for one in USERS["hami-core"] if one in WHOLE])
+@pytest.mark.parametrize("vendor", [each for each in USERS["hami-core"] if each in WHOLE])
 def test_limits_are_nothing_to_a_whole_device(vendor: str) -> None:
     """There is none to lift."""
     for name, value in LIFTING["hami-core"]:
@@ -294,7 +298,7 @@ def test_what_the_administrator_chose_is_no_way_out(resources: dict[str, str], t
     assert second.allowed
     assert second.patch_json == b""
     for value in ("force", "default", ""):
-        assert all(one.allowed for one in passes(sent, hami(value), policy()))
+        assert all(each.allowed for each in passes(sent, hami(value), policy()))
 
 
 def test_without_the_exception_the_second_pass_denies(tmp_path: Path) -> None:

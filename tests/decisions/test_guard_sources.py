@@ -25,8 +25,8 @@ def kai(*, hami_core: bool) -> Callable[[dict[str, Any]], None]:
         for name in names:
             optional = {"optional": True} if name == "CUDA_DEVICE_MEMORY_LIMIT" else {}
             reference = {"name": f"{prefix}-0", "key": name, **optional}
-            kept = [entry for entry in container.setdefault("env", []) if entry["name"] != name]
-            container["env"] = [*kept, {"name": name, "valueFrom": {"configMapKeyRef": reference}}]
+            stored = [entry for entry in container.setdefault("env", []) if entry["name"] != name]
+            container["env"] = [*stored, {"name": name, "valueFrom": {"configMapKeyRef": reference}}]
         container["envFrom"] = [{"configMapRef": {"name": f"{prefix}-0-evar", "optional": False}}]
 
     return mutate
@@ -69,7 +69,7 @@ OF_KAI = {"configMapKeyRef": {"name": "p-x7k2m9q-shared-gpu-0", "key": "NVIDIA_V
 def test_a_source_is_the_vendors_own(
     vendor: str, resources: dict[str, str], source: dict[str, Any], *, allowed: bool
 ) -> None:
-    """Under another vendor nobody puts anything harmless there. Pods that are alike but for that are told apart."""
+    """A source is harmless only under its own vendor, also where pods differ in nothing else."""
     under = load_policy()
     for sources in [None, source, FIELD, source]:
         sent = sent_for(vendor, resources)

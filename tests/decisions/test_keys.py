@@ -67,8 +67,8 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
     assert set(case) <= PLAIN | set(VENDORS)
     if "means" in case or "refused" in case:
         decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
-        told = meaning(decision.status) if decision.denial is None else decision.reason.code
-        assert told == case.get("means", case.get("refused")), decision.denial
+        outcome = meaning(decision.status) if decision.denial is None else decision.reason.code
+        assert outcome == case.get("means", case.get("refused")), decision.denial
     for target in case.keys() - PLAIN:
         stored, decision = translated(pod_of(case), target, policy)
         if isinstance(case[target], str):
@@ -77,10 +77,10 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
         assert decision.denial is None, decision.denial
         metadata = stored["metadata"]
         limits = stored["spec"]["containers"][0]["resources"].get("limits", {})
-        kept = {
+        carried = {
             key: text for key, text in {**metadata["labels"], **metadata["annotations"]}.items() if key in case[target]
         }
-        written = {**limits, **kept}
+        written = {**limits, **carried}
         assert written == {name: str(value) for name, value in case[target].items()}
         assert TARGET in metadata["annotations"]
 
@@ -89,8 +89,8 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
 def test_every_vendor_has_cases(vendor: str) -> None:
     """Six where there are sizes, two where there are none, a refusal, and a trap."""
     cases = yaml.safe_load((WORDS / f"{vendor}.yaml").read_text())
-    said = [case for case in cases if "refused" not in case]
+    read = [case for case in cases if "refused" not in case]
     refused = [case for case in cases if any(re.fullmatch(r"VGW\d+", str(value)) for value in case.values())]
-    assert len(said) >= (2 if vendor in WHOLE_CARDS else 6)
+    assert len(read) >= (2 if vendor in WHOLE_CARDS else 6)
     assert refused
     assert any("trap" in case for case in cases)

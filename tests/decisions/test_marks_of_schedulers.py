@@ -22,13 +22,13 @@ class Marks(NamedTuple):
 MARKS = [
     Marks(
         "vgpu-manager",
-        tuple(f"nvidia.com/{one}" for one in ("predicate-node", "predicate-time", "pre-allocated", "real-allocated")),
+        tuple(f"nvidia.com/{each}" for each in ("predicate-node", "predicate-time", "pre-allocated", "real-allocated")),
         ("nvidia.com/assigned-phase", "nvidia.com/metrics-node"),
         "coldzerofear/vgpu-manager 3d7f66d, pkg/util/consts.go",
     ),
     Marks(
         "koordinator",
-        tuple(f"scheduling.koordinator.sh/{one}" for one in ("device-allocated", "gpu-minors", "bind-timestamp")),
+        tuple(f"scheduling.koordinator.sh/{each}" for each in ("device-allocated", "gpu-minors", "bind-timestamp")),
         ("hami.io/vgpu-node",),
         "koordinator-sh/koordinator a7a1b76b, pkg/scheduler/plugins/deviceshare/device_plugin_adapter.go",
     ),
@@ -73,8 +73,8 @@ MARKS = [
 WRITTEN_AT_ADMISSION = [
     ("kai", "runai/shared-gpu-configmap", "KAI-Scheduler v0.17.0, pkg/binder/common/gpusharingconfigmap/config_map.go"),
     *(
-        ("tensor-fusion", f"tensor-fusion.ai/gang-{one}", "tensor-fusion 3e0a4901, internal/webhook/v1/tf_parser.go")
-        for one in ("group-key", "desired-members", "required-members")
+        ("tensor-fusion", f"tensor-fusion.ai/gang-{each}", "tensor-fusion 3e0a4901, internal/webhook/v1/tf_parser.go")
+        for each in ("group-key", "desired-members", "required-members")
     ),
 ]
 OTHERS = {
@@ -99,8 +99,8 @@ def test_marks_are_removed(marks: Marks) -> None:
     sent = sent_with(marks.vendor, marks.annotations, marks.labels)
     decision = decided(sent, policy())
     assert decision.allowed, decision.denial
-    told = [one.field for one in decision.warnings if one.reason is Reason.OWNED_STRIPPED]
-    assert sorted(filter(None, told)) == sorted(
+    reported = [finding.field for finding in decision.warnings if finding.reason is Reason.OWNED_STRIPPED]
+    assert sorted(filter(None, reported)) == sorted(
         [f"metadata.annotations[{key}]" for key in marks.annotations]
         + [f"metadata.labels[{key}]" for key in marks.labels]
     )

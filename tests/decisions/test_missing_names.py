@@ -28,7 +28,7 @@ def stored(metadata: dict[str, Any]) -> Any:
 
 @pytest.mark.trap(number=31)
 @pytest.mark.parametrize(
-    "given",
+    "sent",
     [
         {},
         {"metadata": {}},
@@ -37,8 +37,8 @@ def stored(metadata: dict[str, Any]) -> Any:
         {"metadata": {"generateName": "a-"}},
     ],
 )
-def test_names_may_be_missing(given: dict[str, Any]) -> None:
+def test_names_may_be_missing(sent: dict[str, Any]) -> None:
     """A pod is changed as one with a name is, maps that are missing are made, and nothing else is added to its metadata."""
-    named, unnamed = stored({"metadata": {"name": "a"}}), stored(given)
+    named, unnamed = stored({"metadata": {"name": "a"}}), stored(sent)
     assert unnamed["spec"] == named["spec"]
-    assert unnamed["metadata"] == {**given.get("metadata", {}), "annotations": named["metadata"]["annotations"]}
+    assert unnamed["metadata"] == {**sent.get("metadata", {}), "annotations": named["metadata"]["annotations"]}

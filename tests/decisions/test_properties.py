@@ -24,35 +24,35 @@ SOURCES = {"nvidia.com", "iluvatar.ai", "aliyun.com", "tencent.com"}
 
 
 @given(changed())
-def test_second_pass_changes_nothing(one: Admitted) -> None:
+def test_second_pass_changes_nothing(admitted: Admitted) -> None:
     """1: the output, sent again, is allowed and needs nothing."""
-    again = decision_on(one.stored, one.context, one.policy)
+    again = decision_on(admitted.stored, admitted.context, admitted.policy)
     assert again.denial is None
     assert again.patch == ()
 
 
 @given(changed())
-def test_patch_applies_for_any_reader(one: Admitted) -> None:
+def test_patch_applies_for_any_reader(admitted: Admitted) -> None:
     """2: two appliers, one strict and one lenient, make the same of it, and the pod that was sent is not touched."""
-    before = copy.deepcopy(one.pod)
-    assert jsonpatch.apply_patch(one.pod, json.loads(json.dumps(one.decision.patch))) == one.stored
-    assert one.pod == before
+    before = copy.deepcopy(admitted.pod)
+    assert jsonpatch.apply_patch(admitted.pod, json.loads(json.dumps(admitted.decision.patch))) == admitted.stored
+    assert admitted.pod == before
 
 
 @given(changed())
-def test_what_we_do_not_know_survives(one: Admitted) -> None:
+def test_what_we_do_not_know_survives(admitted: Admitted) -> None:
     """3: unknown fields stay as they were, and so does everything that a share does not concern."""
-    assert futures(one.stored) == futures(one.pod)
-    for before, after in one.containers():
+    assert futures(admitted.stored) == futures(admitted.pod)
+    for before, after in admitted.containers():
         assert {**before, **dict.fromkeys(OURS_IN_CONTAINERS)} == {**after, **dict.fromkeys(OURS_IN_CONTAINERS)}
         for side in ("limits", "requests"):
             assert foreign(before, side) == foreign(after, side)
         assert listed(before, "volumeMounts") == listed(after, "volumeMounts")[: len(listed(before, "volumeMounts"))]
-    spec, stored = one.pod["spec"], one.stored["spec"]
+    spec, stored = admitted.pod["spec"], admitted.stored["spec"]
     assert {**spec, **dict.fromkeys(OURS_IN_SPEC)} == {**stored, **dict.fromkeys(OURS_IN_SPEC)}
     assert listed(stored, "volumes")[: len(listed(spec, "volumes"))] == listed(spec, "volumes")
-    labels, kept = (pod["metadata"].get("labels") or {} for pod in (one.pod, one.stored))
-    assert labels.items() <= kept.items()
+    labels, stored_labels = (pod["metadata"].get("labels") or {} for pod in (admitted.pod, admitted.stored))
+    assert labels.items() <= stored_labels.items()
 
 
 OURS_IN_CONTAINERS = ("resources", "env", "volumeMounts")
@@ -70,8 +70,8 @@ def futures(pod: Any) -> list[str]:
 
 def foreign(container: dict[str, Any], side: str) -> dict[str, Any]:
     """The resources that no vendor knows."""
-    there = (container.get("resources") or {}).get(side) or {}
-    return {name: value for name, value in there.items() if name.partition("/")[0] not in SOURCES}
+    resources = (container.get("resources") or {}).get(side) or {}
+    return {name: value for name, value in resources.items() if name.partition("/")[0] not in SOURCES}
 
 
 def listed(parent: dict[str, Any], key: str) -> list[Any]:
@@ -80,10 +80,10 @@ def listed(parent: dict[str, Any], key: str) -> list[Any]:
 
 
 @given(changed())
-def test_limits_and_requests_agree(one: Admitted) -> None:
+def test_limits_and_requests_agree(admitted: Admitted) -> None:
     """4: what was written stands in both with one value, and of a translated container no source name is left."""
-    for before, after in one.containers():
-        account = one.decision.status["containers"].get(before["name"])
+    for before, after in admitted.containers():
+        account = admitted.decision.status["containers"].get(before["name"])
         if account is None:
             assert before == after
             continue
@@ -94,44 +94,46 @@ def test_limits_and_requests_agree(one: Admitted) -> None:
                 assert parse_quantity(str(limits[name])) == parse_quantity(str(requests[name]))
         if "target" in account:
             for name in {*limits, *requests} - account["written"].keys():
-                owners = one.policy.resources.owners(name)
+                owners = admitted.policy.resources.owners(name)
                 assert not owners or owners[0].vendor != account["vendor"]
 
 
 @given(allowed())
-def test_never_less_than_requested(one: Admitted) -> None:
+def test_never_less_than_requested(admitted: Admitted) -> None:
     """5: by the vendors' documentation every container gets at least the devices, memory and cores that it requested."""
-    dropped = {finding.container for finding in one.decision.warnings if finding.reason is Reason.DIMENSION_DROPPED}
-    for before, after in one.containers():
-        asked, got = one.read(one.pod, before).meaning, one.amounts(one.stored, after)
-        if asked is None or before["name"] not in one.decision.status.get("containers", {}):
+    dropped = {
+        finding.container for finding in admitted.decision.warnings if finding.reason is Reason.DIMENSION_DROPPED
+    }
+    for before, after in admitted.containers():
+        requested, got = admitted.read(admitted.pod, before).meaning, admitted.amounts(admitted.stored, after)
+        if requested is None or before["name"] not in admitted.decision.status.get("containers", {}):
             assert before == after
             continue
         assert got is not None
-        filled = {dimension for dimension in asked.unsaid if fillable(one, asked.vendor, dimension)}
-        wanted = asked.amounts({dimension: getattr(got, dimension) for dimension in filled})
+        filled = {dimension for dimension in requested.unsaid if fillable(admitted, requested.vendor, dimension)}
+        wanted = requested.amounts({dimension: getattr(got, dimension) for dimension in filled})
         assert wanted is not None
         assert got.devices == wanted.devices
-        assert at_least(got.memory, wanted.memory, one.card)
+        assert at_least(got.memory, wanted.memory, admitted.card)
         assert before["name"] in dropped or at_least(got.cores, wanted.cores)
 
 
-def fillable(one: Admitted, vendor: str, dimension: str) -> bool:
+def fillable(admitted: Admitted, vendor: str, dimension: str) -> bool:
     """Whether a default of the mapping or the namespace could be filled in."""
-    annotated = f"vgpu-webhook.io/default-{dimension}" in one.context.namespace.annotations
-    return annotated or dimension in one.policy.vendors[vendor].defaults
+    annotated = f"vgpu-webhook.io/default-{dimension}" in admitted.context.namespace.annotations
+    return annotated or dimension in admitted.policy.vendors[vendor].defaults
 
 
 @given(admissions())
-def test_claims_stay_and_are_never_beside_a_request(one: Admitted) -> None:
+def test_claims_stay_and_are_never_beside_a_request(admitted: Admitted) -> None:
     """Claims are never changed, nor called no GPU, and no container that holds GPUs has one beside them."""
-    if claims_in(one.pod):
-        assert one.decision.reason is not Reason.NO_GPU_KEYS
-    for before, after in one.containers():
+    if claims_in(admitted.pod):
+        assert admitted.decision.reason is not Reason.NO_GPU_WORDS
+    for before, after in admitted.containers():
         assert (before.get("resources") or {}).get("claims") == (after.get("resources") or {}).get("claims")
-        holds = before["name"] in one.decision.status.get("containers", {})
-        assert not (one.decision.allowed and holds and claims(before))
-    assert one.stored["spec"].get("resourceClaims") == one.pod["spec"].get("resourceClaims")
+        holds = before["name"] in admitted.decision.status.get("containers", {})
+        assert not (admitted.decision.allowed and holds and claims(before))
+    assert admitted.stored["spec"].get("resourceClaims") == admitted.pod["spec"].get("resourceClaims")
 
 
 LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
@@ -156,23 +158,23 @@ def with_our_volume(draw: st.DrawFn) -> Admitted:
     return Admitted(pod, draw(contexts()), draw(policies()))
 
 
-@given(with_our_volume().filter(lambda one: one.decision.allowed))
-def test_no_shim_without_its_library(one: Admitted) -> None:
+@given(with_our_volume().filter(lambda each: each.decision.allowed))
+def test_no_shim_without_its_library(admitted: Admitted) -> None:
     """6: a mount of the shim's own volume that does not bring the library is never taken for one that does."""
-    check_shim(one)
+    check_shim(admitted)
 
 
 @given(allowed())
-def test_no_shim_without_its_limit(one: Admitted) -> None:
+def test_no_shim_without_its_limit(admitted: Admitted) -> None:
     """6: whoever gets the shim gets its library and the limit of exactly his share, and nobody has a limit of his own."""
-    check_shim(one)
+    check_shim(admitted)
 
 
-def check_shim(one: Admitted) -> None:
+def check_shim(admitted: Admitted) -> None:
     """Property 6 of a pod that is not denied."""
-    for before, after in one.containers():
+    for before, after in admitted.containers():
         env = {entry["name"]: entry.get("value") for entry in listed(after, "env")}
-        vendor, got = one.read(one.stored, after).vendor, one.amounts(one.stored, after)
+        vendor, got = admitted.read(admitted.stored, after).vendor, admitted.amounts(admitted.stored, after)
         if LIBRARY in (env.get("LD_PRELOAD") or ""):
             assert got is not None
             assert vendor == "nvidia"
@@ -180,7 +182,7 @@ def check_shim(one: Admitted) -> None:
             assert env["CUDA_DEVICE_MEMORY_LIMIT"] == memory_limit(got) is not None
             assert env.get("CUDA_DEVICE_SM_LIMIT") == core_limit(got)
             assert_library_is_mounted(after)
-        if got is None or vendor != "nvidia" or before["name"] not in one.decision.status.get("containers", {}):
+        if got is None or vendor != "nvidia" or before["name"] not in admitted.decision.status.get("containers", {}):
             continue
         limits = {name: value for name, value in env.items() if name.startswith("CUDA_DEVICE_MEMORY_LIMIT")}
         if not got.whole:
@@ -192,9 +194,9 @@ def check_shim(one: Admitted) -> None:
 def assert_library_is_mounted(container: dict[str, Any]) -> None:
     """At the folder of the shim's library stands its volume alone: the whole of it, and read-only."""
     mounts = listed(container, "volumeMounts")
-    there = [mount for mount in mounts if mount["mountPath"].rstrip("/") == "/usr/local/vgpu-shim"]
-    assert there
-    for mount in there:
+    resources = [mount for mount in mounts if mount["mountPath"].rstrip("/") == "/usr/local/vgpu-shim"]
+    assert resources
+    for mount in resources:
         assert mount["name"] == "vgpu-shim"
         assert mount["readOnly"] is True
         assert not mount.get("subPath")
@@ -202,9 +204,9 @@ def assert_library_is_mounted(container: dict[str, Any]) -> None:
 
 
 @given(allowed())
-def test_search_path_is_clean(one: Admitted) -> None:
+def test_search_path_is_clean(admitted: Admitted) -> None:
     """Where the search path was written it has no empty element, which would mean the current directory."""
-    for before, after in one.containers():
+    for before, after in admitted.containers():
         if listed(before, "env") == listed(after, "env"):
             continue
         for entry in listed(after, "env"):

@@ -11,7 +11,7 @@ import pytest
 
 from tests.decisions.test_any_to_any import CONFIGURED, DOCUMENTS, POLICY, TARGET, VENDORS
 from tests.depth import few_or_all, partners
-from tests.generators.asked import asking_pods
+from tests.generators.requests import requesting_pods
 from tests.strict_patch import apply_strictly
 from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
@@ -57,7 +57,7 @@ def marks(policy: Policy) -> Json:
 def pods_of(source: str, policy: Policy, most: int) -> Iterator[Json]:
     """So many pods in the keys of a vendor."""
     random_ = random.Random(f"second pass: {source}")
-    yield from itertools.islice(asking_pods(policy.vendors[source], random_), most)
+    yield from itertools.islice(requesting_pods(policy.vendors[source], random_), most)
 
 
 def decided(pod: Json, context: Context, policy: Policy) -> Decision:

@@ -32,7 +32,7 @@ def pod(*containers: Any, metadata: Any = None, **spec: Any) -> Members:
 
 
 def annotated(annotations: Mapping[str, str], *containers: Any, **spec: Any) -> Members:
-    """A pod with these annotations, and one share if no container is given."""
+    """A pod with these annotations, and with a container that requests a share unless others are listed."""
     return pod(*(containers or [container()]), metadata={"annotations": annotations}, **spec)
 
 
@@ -302,29 +302,29 @@ SETTINGS: Final = {"nodeName": "affinity", "cards": {"A": "40Gi", "B": "80Gi"}}
 def named_for_each(policy: Policy, containers: int) -> Iterator[tuple[str, Grow]]:
     """For each vendor with keys in labels or annotations: all its keys for so many containers."""
     for vendor in policy.in_force:
-        words = [word for word in vendor.keys.values() if word.place != "resource"]
+        words = [key for key in vendor.keys.values() if key.place != "resource"]
         if not words:
             continue
 
         def grow(size: int, vendor: Any = vendor, words: Any = words) -> Members:
             labels: dict[str, str] = {}
             annotations: dict[str, str] = {}
-            for word in words:
-                value = ",".join(["1"] * containers) if word.listed else "1"
-                value = ",".join(f"c{number}" for number in range(containers)) if word.kind == "container" else value
-                for template in word.spellings:
+            for key in words:
+                value = ",".join(["1"] * containers) if key.listed else "1"
+                value = ",".join(f"c{number}" for number in range(containers)) if key.kind == "container" else value
+                for template in key.spellings:
                     names = [f"c{number}" for number in range(containers if template.variables else 1)]
                     there = {template.render({"container": name}) or "": value for name in names}
-                    (labels if word.place == "label" else annotations).update(there)
+                    (labels if key.place == "label" else annotations).update(there)
             resources = {
-                word.spellings[0].text: "1"
-                for word in vendor.keys.values()
-                if word.place == "resource" and not word.spellings[0].variables
+                key.spellings[0].text: "1"
+                for key in vendor.keys.values()
+                if key.place == "resource" and not key.spellings[0].variables
             }
-            asking = min(containers, 128)
+            requesting = min(containers, 128)
             return pod(
-                *(container(number, resources) for number in range(asking)),
-                *bare(containers)[asking:],
+                *(container(number, resources) for number in range(requesting)),
+                *bare(containers)[requesting:],
                 metadata={"labels": labels, "annotations": {**annotations, "padding": "x" * size}},
             )
 
@@ -334,12 +334,12 @@ def named_for_each(policy: Policy, containers: int) -> Iterator[tuple[str, Grow]
 def many_vendors(policy: Policy) -> Grow:
     """Containers in the keys of all vendors, beside keys that might be marks or hints of any of them."""
     names = [
-        next((word.spellings[0].text for word in vendor.keys.values() if word.place == "resource"), "")
+        next((key.spellings[0].text for key in vendor.keys.values() if key.place == "resource"), "")
         for vendor in policy.in_force
     ]
-    asking = [container(i, {name: "100"}) for i, name in enumerate(names) if name and "{" not in name]
+    requesting = [container(i, {name: "100"}) for i, name in enumerate(names) if name and "{" not in name]
     return lambda count: pod(
-        *asking,
+        *requesting,
         metadata={
             "annotations": {f"nvidia.com/container.{i:x}.gpu-compute.mod": "" for i in range(count)},
             "labels": {f"runai-gpu-grou{i:x}": "" for i in range(count)},

@@ -30,10 +30,10 @@ def args(objects: list[Object]) -> list[str]:
 
 def test_lint(helm: Chart, tmp_path: Path) -> None:
     """Helm's own linter has nothing to say, whatever the values."""
-    for name, given in VALUES.items():
+    for name, values in VALUES.items():
         file = tmp_path / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(given))
-        mode = given.get("shim", {}).get("mode", "inject")
+        file.write_text(yaml.safe_dump(values))
+        mode = values.get("shim", {}).get("mode", "inject")
         helm.run("lint", str(CHART), "--strict", "--values", str(file), "--set", f"shim.mode={mode}")
 
 
@@ -66,7 +66,7 @@ def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "given,said",
+    "values,message",
     [
         ({"replicas": 3}, "additional properties 'replicas' not allowed"),
         ({"replicaCount": "two"}, "'/replicaCount': got string, want integer"),
@@ -107,11 +107,11 @@ def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
         ({"mappings": {"acme": {**WHOLE, "vendor": "other"}}}, "mappings.acme.vendor is other: write the name"),
     ],
 )  # fmt: skip
-def test_bad_values_are_refused(helm: Chart, given: Object, said: str) -> None:
+def test_bad_values_are_refused(helm: Chart, values: Object, message: str) -> None:
     """The message says where, and what was wanted."""
     with pytest.raises(HelmError) as refused:
-        helm.render(given)
-    assert re.search(said, str(refused.value)), refused.value
+        helm.render(values)
+    assert re.search(message, str(refused.value)), refused.value
 
 
 def documents(objects: list[Object]) -> dict[str, str]:
@@ -139,14 +139,14 @@ SETTINGS_HEADER = {"apiVersion": API_VERSION, "kind": "Settings"}
 
 
 def test_values_become_mappings_and_settings(helm: Chart) -> None:
-    """A built-in vendor is extended by what differs, null removes, a whole document is given as it is."""
+    """A value extends a built-in vendor by what differs, null removes, and a whole document stays as it is."""
     objects = helm.render(VALUES["mappings"])
     texts = {name: yaml.safe_load(text) for name, text in documents(objects).items()}
-    given = VALUES["mappings"]["mappings"]
+    values = VALUES["mappings"]["mappings"]
     assert texts == {
-        "vgpu-webhook-mapping-nvidia": {**MAPPING_HEADER, "extends": "nvidia", **given["nvidia"]},
+        "vgpu-webhook-mapping-nvidia": {**MAPPING_HEADER, "extends": "nvidia", **values["nvidia"]},
         "vgpu-webhook-mapping-vcuda": {**MAPPING_HEADER, "extends": "vcuda", "shim": None},
-        "vgpu-webhook-mapping-acme": {**MAPPING_HEADER, **given["acme"]},
+        "vgpu-webhook-mapping-acme": {**MAPPING_HEADER, **values["acme"]},
     }
     assert settings(objects) == {**SETTINGS_HEADER, **VALUES["mappings"]["settings"]}
 
@@ -215,14 +215,14 @@ def test_without_rights_there_is_still_an_owner(helm: Chart) -> None:
     """What the webhook writes goes with the ClusterRole, whoever gives the rights: else it would stay behind."""
     rendered = helm.render({"rbac": {"create": False}})
     assert rules(rendered, {"vgpu-webhook", "vgpu-webhook-events"}) == set()
-    assert next(one["metadata"]["name"] for one in rendered if one["kind"] == "ClusterRole") == "vgpu-webhook"
+    assert next(each["metadata"]["name"] for each in rendered if each["kind"] == "ClusterRole") == "vgpu-webhook"
 
 
 def test_ports_of_the_node_are_not_needed_twice(helm: Chart) -> None:
     """With the nodes' network a replica goes before another comes, for two of them find no room on one node."""
-    for given, expected in ({}, (0, 1)), ({"hostNetwork": True}, (1, 0)):
-        rendered = helm.render(given)
-        [deployment] = [one for one in rendered if one["kind"] == "Deployment"]
+    for values, expected in ({}, (0, 1)), ({"hostNetwork": True}, (1, 0)):
+        rendered = helm.render(values)
+        [deployment] = [each for each in rendered if each["kind"] == "Deployment"]
         update = deployment["spec"]["strategy"]["rollingUpdate"]
         assert (update["maxUnavailable"], update["maxSurge"]) == expected
 
@@ -239,7 +239,7 @@ def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
             assert [subject["name"] for subject in each["subjects"]] == ["vgpu-webhook-check"]
     granted = rules(hooks, {each["metadata"]["name"] for each in hooks})
     assert {verb for _, verb, *_ in granted} == {"get", "list", "create"}
-    assert {one for one in granted if one[1] == "create"} == rights("demo", "create", "pods")
+    assert {each for each in granted if each[1] == "create"} == rights("demo", "create", "pods")
     assert pod_of(one(objects, "Pod"))["containers"][0]["args"] == ["check"]
 
 
@@ -289,8 +289,8 @@ def test_certificates_from_elsewhere(helm: Chart) -> None:
     assert "--certificate-dir=/etc/vgpu-webhook/certificates" in args(objects)
     mounted = {each["name"]: each for each in pod_of(one(objects, "Deployment"))["volumes"]}
     assert mounted["certificates"]["secret"]["secretName"] == certificate["secretName"]
-    [given] = [each for each in args(helm.render(VALUES["secret"])) if each.startswith("--client-ca")]
-    assert given == "--client-ca-file=/etc/vgpu-webhook/clients/ca.crt"
+    [values] = [each for each in args(helm.render(VALUES["secret"])) if each.startswith("--client-ca")]
+    assert values == "--client-ca-file=/etc/vgpu-webhook/clients/ca.crt"
     static = helm.render({**VALUES["static"], "certificates": {"mode": "certManager"}})
     registration = one(static, "MutatingWebhookConfiguration")
     assert registration["metadata"]["annotations"] == {
@@ -309,7 +309,7 @@ DAY = 86400
 
 
 @pytest.mark.parametrize(
-    "values,life,left,told",
+    "values,life,left,fires",
     [
         ({}, 90 * DAY, 14.1 * DAY, False),
         ({}, 90 * DAY, 13.9 * DAY, True),
@@ -324,7 +324,7 @@ DAY = 86400
     ],
 )  # fmt: skip
 def test_certificates_renewed_in_time_are_not_reported(
-    helm: Chart, values: Object, life: float, left: float, *, told: bool
+    helm: Chart, values: Object, life: float, left: float, *, fires: bool
 ) -> None:
     """The alert knows how long a certificate lives, and when cert-manager renews it."""
     rule = one(
@@ -339,7 +339,7 @@ def test_certificates_renewed_in_time_are_not_reported(
         "vgpu_webhook_certificate_not_after_seconds": life,
     }
     # For one series the operators mean in Python what they do in PromQL.
-    assert eval(expression, {}, names) is told
+    assert eval(expression, {}, names) is fires
 
 
 def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: Path) -> None:
@@ -347,6 +347,6 @@ def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: P
     command = ["registration", "--service", f"{NAMESPACE}/vgpu-webhook"]
     printed = subprocess.check_output([*PROGRAM, *command], text=True)
     (tmp_path / "registration.yaml").write_text(printed)
-    given = ["--set-file", f"registration.manifest={tmp_path / 'registration.yaml'}"]
-    rendered = one(helm.render({"registration": {"mode": "static"}}, *given), "MutatingWebhookConfiguration")
+    values = ["--set-file", f"registration.manifest={tmp_path / 'registration.yaml'}"]
+    rendered = one(helm.render({"registration": {"mode": "static"}}, *values), "MutatingWebhookConfiguration")
     assert rendered["webhooks"] == yaml.safe_load(printed)["webhooks"]

@@ -65,7 +65,7 @@ def test_process_is_what_the_pod_says(release: Release) -> None:
 def test_helm_test_passes(release: Release) -> None:
     """The doctor, run from its own pod with its own rights, finds nothing broken; Helm shows what it says."""
     release.serving(TEAM)
-    said = release.run("test", "--logs")
-    assert "Phase:          Succeeded" in said
+    output = release.run("test", "--logs")
+    assert "Phase:          Succeeded" in output
     for check in ("api-server", "registration", "bundle", "served", "shim"):
-        assert f"✓ {check}" in said
+        assert f"✓ {check}" in output

@@ -64,7 +64,7 @@ def alive(release: Release) -> set[str]:
 
 
 def drained(log: Path) -> bool:
-    """Whether a replica answered for the whole grace after it was told to end, left nothing unanswered, and ended itself.
+    """Whether a replica answered for the whole grace period after SIGTERM, left nothing unanswered, and ended itself.
 
     Whoever creates pods would not notice: an API server repeats a call that is cut off, and keeps a connection for the next.
     """
@@ -169,7 +169,7 @@ def program(release: Release, pod: str) -> Path:
 
 
 def test_scaled_out_and_in(release: Release, pods: Load) -> None:
-    """From 2 to 5 to 1 to 2: who goes drains, who comes is ready before it is asked."""
+    """From 2 to 5 to 1 to 2 replicas: those that end drain, and new ones are ready before they are called."""
     for replicas in (5, 1, 2):
         scale = {"spec": {"replicas": replicas}}
         release.plane.client.patch("apps/v1", "deployments", f"{RELEASE}/scale", scale, NAMESPACE).accepted()
@@ -186,7 +186,7 @@ def evict(release: Release, pod: str) -> Answer:
 
 
 def evict_when_possible(release: Release, pod: str) -> None:
-    """As `kubectl drain` does: it asks until it may."""
+    """Evict as `kubectl drain` does: repeat the request until it is allowed."""
     release.plane.wait_until(lambda: evict(release, pod).status == 201, f"{pod} evicted", 120)
 
 
@@ -223,15 +223,15 @@ def test_mapping_of_a_newer_version(release: Release, pods: Load) -> None:
     client.create(MAPPING).accepted()
     try:
         release.plane.wait_until(lambda: scheduler() == "our-scheduler", "mapping in force", 60)
-        kept = ("v1", "configmaps", "vgpu-webhook-last-good", NAMESPACE)
-        release.plane.wait_until(lambda: "nvidia" in client.get(*kept).accepted()["data"], "kept", 60)
+        last_good = ("v1", "configmaps", "vgpu-webhook-last-good", NAMESPACE)
+        release.plane.wait_until(lambda: "nvidia" in client.get(*last_good).accepted()["data"], "kept", 60)
         newer = {"data": {"mapping.yaml": f"{GOOD}ofTheFuture: 1\n"}}
         client.patch("v1", "configmaps", "nvidia", newer, NAMESPACE).accepted()
 
         def told() -> bool:
             events = client.list("v1", "events", NAMESPACE)
-            said = [each["message"] for each in events if each["involvedObject"]["name"] == "nvidia"]
-            return any("In force: its last good version." in each and "key 'ofTheFuture'" in each for each in said)
+            messages = [each["message"] for each in events if each["involvedObject"]["name"] == "nvidia"]
+            return any("In force: its last good version." in each and "key 'ofTheFuture'" in each for each in messages)
 
         release.plane.wait_until(told, "told", 60)
         for pod in release.ready():

@@ -56,8 +56,8 @@ def registered(made: PolicyOutcome, authority: Pair = AUTHORITY, *, service: boo
 def configuration(name: str, **changes: Any) -> Object:
     """A configuration of somebody else for new pods."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    one = {"name": f"{name}.example", "clientConfig": {"url": "https://x"}, "rules": [rule], **changes}
-    return {"metadata": {"name": name}, "webhooks": [one]}
+    hook = {"name": f"{name}.example", "clientConfig": {"url": "https://x"}, "rules": [rule], **changes}
+    return {"metadata": {"name": name}, "webhooks": [hook]}
 
 
 def pod(name: str, limits: dict[str, str] | None = None, **metadata: Any) -> Pod:

@@ -85,7 +85,7 @@ FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connecti
 
 def both(**changes: Any) -> list[dict[str, Any]]:
     """Our webhook configuration with the same change in both webhooks."""
-    return amended(lambda webhooks: [one.update(changes) for one in webhooks])
+    return amended(lambda webhooks: [webhook.update(changes) for webhook in webhooks])
 
 
 def narrowed(webhooks: list[dict[str, Any]]) -> None:
@@ -100,12 +100,14 @@ def first_trusts_more(webhooks: list[dict[str, Any]]) -> None:
 
 def without_term(number: int) -> Any:
     """A function that takes a term of the namespace selectors away."""
-    return lambda webhooks: [one["namespaceSelector"]["matchExpressions"].pop(number) for one in webhooks]
+    return lambda webhooks: [webhook["namespaceSelector"]["matchExpressions"].pop(number) for webhook in webhooks]
 
 
 def bundles(text: str | None, *, service: bool = False) -> list[dict[str, Any]]:
     """Our webhook configuration with this caBundle."""
-    return amended(lambda webhooks: [one["clientConfig"].update(caBundle=text) for one in webhooks], service=service)
+    return amended(
+        lambda webhooks: [webhook["clientConfig"].update(caBundle=text) for webhook in webhooks], service=service
+    )
 
 
 def shown(end: Any, leaf: Any = LEAF.certificate) -> list[Shown]:

@@ -44,7 +44,7 @@ async def test_without_any_right() -> None:
     "answer,more", [(UnreachableError("refused"), "nothing"), (401, "nothing"), (403, "all")], ids=str
 )
 async def test_the_server(answer: object, more: str) -> None:
-    """Where nobody answers, or nobody believes us, nothing else is asked."""
+    """Without an answer, or without valid credentials, nothing else is requested."""
     api = reading({"/version": answer})
     facts = await look(api, "gpu", NOW)
     assert isinstance(facts.server, Missing)
@@ -62,10 +62,10 @@ async def test_the_dry_run_and_pages() -> None:
     api.answers["/api/v1/namespaces/team/pods"] = [ended, running]
     facts = await look(api, "gpu", NOW)
     assert not isinstance(facts.namespaces, Missing)
-    assert [one.name for one in facts.namespaces] == ["else", "team"]
+    assert [namespace.name for namespace in facts.namespaces] == ["else", "team"]
     pods = facts.pods["team"]
     assert not isinstance(pods, Missing)
-    assert [one.metadata.name for one in pods] == ["running"]
+    assert [pod.metadata.name for pod in pods] == ["running"]
     created = [(path, query) for method, path, query in api.asked if method == "POST"]
     assert created == [("/api/v1/namespaces/team/pods", {"dryRun": "All"})]
     api.answers["/api/v1/namespaces/team/pods"] = made
@@ -90,8 +90,8 @@ async def test_a_service_without_ready_endpoints() -> None:
     facts = await look(api, "gpu", NOW)
     assert facts.backend == Backend(0, 1)
     assert isinstance(facts.shown, Missing)
-    asked = {path: query for _, path, query in api.asked}
-    assert asked[slices]["labelSelector"] == "kubernetes.io/service-name=vgpu-webhook"
+    queries = {path: query for _, path, query in api.asked}
+    assert queries[slices]["labelSelector"] == "kubernetes.io/service-name=vgpu-webhook"
     del api.answers[below]
     assert isinstance((await look(api, "gpu", NOW)).backend, Missing)
 
@@ -122,7 +122,7 @@ async def test_a_service_with_endpoints(tmp_path: Path) -> None:
 
 
 async def test_the_secret_without_its_key() -> None:
-    """Certificates are decoded, and the key stands in nothing that is kept."""
+    """Certificates are decoded, and the private key is in no fact."""
     path = "/api/v1/namespaces/gpu/secrets/vgpu-webhook-certificates"
     key = base64.b64encode(LEAF.key_pem).decode()
     data = {
@@ -181,13 +181,13 @@ async def test_schedulers_that_pods_wait_for() -> None:
     api = reading({"/api/v1/nodes": [], "/api/v1/pods": pods, "/apis/coordination.k8s.io/v1/leases": []})
     facts = await look(api, "gpu", NOW)
     assert (facts.awaited, list(facts.schedulers)) == (["volcano"], ["volcano"])
-    asked = [query["fieldSelector"] for _, path, query in api.asked if path == "/api/v1/pods"]
-    assert set(asked) == {"spec.nodeName=", "spec.schedulerName=volcano"}
+    queries = [query["fieldSelector"] for _, path, query in api.asked if path == "/api/v1/pods"]
+    assert set(queries) == {"spec.nodeName=", "spec.schedulerName=volcano"}
     assert isinstance((await look(reading({}), "gpu", NOW)).awaited, Missing)
 
 
 async def test_an_empty_cluster() -> None:
-    """Where nothing is installed, nothing further is asked, and no pod is created."""
+    """Where nothing is installed, nothing further is requested, and no pod is created."""
     deployments = "/apis/apps/v1/namespaces/gpu/deployments"
     lists = ["/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", deployments]
     api = reading({**{path: [] for path in lists}, "/api/v1/namespaces": [{"metadata": TEAM}], "/api/v1/nodes": []})
@@ -210,7 +210,7 @@ async def test_device_classes(version: str | None) -> None:
         {"metadata": {"name": "a"}, "spec": {"extendedResourceName": "a.example/gpu"}},
         {"metadata": {"name": "b"}},
     ]
-    api = reading({below.format(one): 404 for one in ("v1", "v1beta2", "v1beta1")})
+    api = reading({below.format(each): 404 for each in ("v1", "v1beta2", "v1beta1")})
     if version is not None:
         api.answers[below.format(version)] = served
     found = (await look(api, "gpu", NOW)).device_classes
@@ -254,8 +254,8 @@ nvidia:
 )
 async def test_what_another_system_writes(data: dict[str, str] | None, found: list[str]) -> None:
     """It is read from that system's ConfigMaps, found by their label in any namespace."""
-    one = {"metadata": {"namespace": "hami", "name": "hami-scheduler-device"}, "data": data}
-    api = reading({"/api/v1/configmaps": [one]})
+    config_map = {"metadata": {"namespace": "hami", "name": "hami-scheduler-device"}, "data": data}
+    api = reading({"/api/v1/configmaps": [config_map]})
     chosen = (await look(api, "gpu", NOW)).choices
     assert not isinstance(chosen, Missing)
     assert [choice.value for choice in chosen] == found

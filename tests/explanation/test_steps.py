@@ -27,8 +27,8 @@ Json = dict[str, Any]
 def assert_steps_are_the_decisions(pod: Json, context: Context, policy: Policy) -> int:
     """Every number that became another is in a warning of the same code about the same container; how many there are."""
     view = decode_pod(json.dumps(pod).encode())
-    decision, told = decide(view, context, policy), explain(view, context, policy)
-    steps = [(one.name, step) for one in told.containers for step in one.rounded]
+    decision, explained = decide(view, context, policy), explain(view, context, policy)
+    steps = [(container.name, step) for container in explained.containers for step in container.rounded]
     for container, step in steps:
         messages = [
             finding.message
@@ -36,7 +36,7 @@ def assert_steps_are_the_decisions(pod: Json, context: Context, policy: Policy) 
             if finding.reason.code == step.code and finding.container == container
         ]
         assert any(all(number in message for number in numbers(step)) for message in messages), (step, messages)
-    assert_amounts_are_the_decisions(told, decision)
+    assert_amounts_are_the_decisions(explained, decision)
     return len(steps)
 
 
@@ -53,18 +53,22 @@ def in_words(amount: str) -> str:
     return re.sub(r"%$", " %", amount)
 
 
-def assert_amounts_are_the_decisions(told: PodExplained, decision: Decision) -> None:
+def assert_amounts_are_the_decisions(explained: PodExplained, decision: Decision) -> None:
     """What was read, what the container will hold and what is written are what the status says."""
-    for one in told.containers:
-        status = decision.status.get("containers", {}).get(one.name)
+    for container in explained.containers:
+        status = decision.status.get("containers", {}).get(container.name)
         if status is None:
             continue
-        read = {each.dimension: each.amount for each in one.meaning}
+        read = {each.dimension: each.amount for each in container.meaning}
         assert read == {dimension: str(amount) for dimension, amount in status["request"].items()}
-        assert one.allocation is not None
-        holds = {"devices": one.allocation.devices, "memory": one.allocation.memory, "cores": one.allocation.cores}
+        assert container.allocation is not None
+        holds = {
+            "devices": container.allocation.devices,
+            "memory": container.allocation.memory,
+            "cores": container.allocation.cores,
+        }
         assert holds == status.get("allocation", status["request"])
-        assert {key.key: key.value for key in one.written} == status.get("written", {})
+        assert {key.key: key.value for key in container.written} == status.get("written", {})
 
 
 FIRM = [folder for folder in sorted(CASES.iterdir()) if not {"warn", "audit"} & set(folder.name.split("-"))]
@@ -80,8 +84,8 @@ def test_steps_of_a_case(folder: Any) -> None:
 
 def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Policy]]:
     """What the vendor's pages say, on order for so many targets."""
-    for one in WORDS:
-        name, case = cast("tuple[str, Json]", one.values)
+    for each in WORDS:
+        name, case = cast("tuple[str, Json]", each.values)
         if name != vendor:
             continue
         policy = policy_for(vendor, json.dumps({"extends": vendor, **case["with"]}) if "with" in case else "")
@@ -109,8 +113,8 @@ def test_only_what_became_another_number_is_a_step() -> None:
     """Three devices are not 300 % of cores, and what is left over of a total is taken by nobody."""
     side = {"tke.cloud.tencent.com/qgpu-core": "250", "tke.cloud.tencent.com/qgpu-memory": "17"}
     pod = pod_of({"limits": side, "annotations": {TARGET: "nvidia"}})
-    told = explain(decode_pod(json.dumps(pod).encode()), CONTEXT, policy_for())
-    assert [(step.what, step.before, step.after) for step in told.containers[0].rounded] == [
+    explained = explain(decode_pod(json.dumps(pod).encode()), CONTEXT, policy_for())
+    assert [(step.what, step.before, step.after) for step in explained.containers[0].rounded] == [
         ("tke.cloud.tencent.com/qgpu-memory", "17 over 3 devices", "5 each"),
         ("tke.cloud.tencent.com/qgpu-core", "250 over 3 devices", "83 each"),
     ]

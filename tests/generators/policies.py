@@ -57,7 +57,7 @@ class Configured:
 @cache
 def policy_of(settings: str, changes: tuple[str, ...]) -> Policy | None:
     """The policy of these documents in JSON; None where they contradict each other."""
-    documents = [Document("generated", json.loads(one), {}) for one in changes]
+    documents = [Document("generated", json.loads(change), {}) for change in changes]
     try:
         return unprobed_policy(documents, Document("settings", json.loads(settings), {}))
     except MappingError:

@@ -222,7 +222,7 @@ def test_labels_and_annotations_are_apart() -> None:
 
 
 def test_owned_key_is_never_a_hint() -> None:
-    """What only a scheduler may write is stripped, not told as a lost hint."""
+    """A key that only a scheduler may write is stripped, and not reported as a lost hint."""
     made, _ = owned("a.io/gpu-ids", hints=("a.io/*",))
     assert made.hint("a.io/wish")
     assert not made.hint("a.io/gpu-ids")
@@ -366,9 +366,9 @@ def test_a_key_is_not_guarded() -> None:
 
 def test_lists_name_no_lists() -> None:
     """One level, and each entry by itself in order."""
-    for one in guard_lists().values():
-        assert all(entry.named is None for entry in one.guard)
-        assert compile_guards(one.guard, None, ("guard",))[1] == []
+    for guard_list in guard_lists().values():
+        assert all(entry.named is None for entry in guard_list.guard)
+        assert compile_guards(guard_list.guard, None, ("guard",))[1] == []
 
 
 def test_whole_devices_know_only_rules_that_say_so() -> None:

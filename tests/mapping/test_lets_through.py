@@ -4,7 +4,7 @@ from importlib import resources
 
 import pytest
 
-from tests.cluster.asking import keys_of, ordinary_pods, resources_of
+from tests.cluster.gpu_pods import keys_of, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy, problems
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.draft import builtin

@@ -134,7 +134,7 @@ DOMAINS = {
 
 
 def pod_of(vendor: str, resources: dict[str, str], annotations: dict[str, str]) -> Any:
-    """A pod with one container that asks in the vendor's keys."""
+    """A pod with one container that requests in the vendor's keys."""
     side = {f"{DOMAINS[vendor]}/{name}": text for name, text in resources.items()}
     return {
         "metadata": {"name": "p", "labels": {"app": "a"}, "annotations": {"team.example/a": "b", **annotations}},
@@ -239,17 +239,17 @@ def test_counts_are_written_by_position() -> None:
     }
 
 
-@pytest.mark.parametrize("asking", [0, 1])
-def test_who_asks_is_named(asking: int) -> None:
-    """Annotations that hold for the first container say so where another one asks."""
+@pytest.mark.parametrize("index", [0, 1])
+def test_who_asks_is_named(index: int) -> None:
+    """Annotations that hold for the first container name another one that requests."""
     pod = pod_of("mig", {}, {TARGET: "kai"})
     share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096"}
     pod["spec"]["containers"] = [{"name": "c0"}, {"name": "c1"}]
-    pod["spec"]["containers"][asking]["resources"] = {"limits": share, "requests": dict(share)}
+    pod["spec"]["containers"][index]["resources"] = {"limits": share, "requests": dict(share)}
     stored, decision = translated(pod, "kai")
     assert decision.denial is None
-    assert stored["metadata"]["annotations"].get("gpu-fraction-container-name") == (None, "c1")[asking]
-    assert meant(decided(stored), f"c{asking}") == (1, "4096Mi", "unlimited")
+    assert stored["metadata"]["annotations"].get("gpu-fraction-container-name") == (None, "c1")[index]
+    assert meant(decided(stored), f"c{index}") == (1, "4096Mi", "unlimited")
 
 
 def test_nearly_all_of_a_card_may_become_all_of_it() -> None:
@@ -291,17 +291,17 @@ def translated(pod: Any, target: str) -> tuple[Any, Decision]:
     return apply_strictly(ordered, decision.patch), decision
 
 
-def check(pod: Any, asked: Meaning, target: str) -> Any | None:
+def check(pod: Any, requested: Meaning, target: str) -> Any | None:
     """The pod translated, if it can be, after checking what must hold; None where it is refused with a reason."""
     stored, decision = translated(pod, target)
     if decision.denial is not None:
         assert decision.reason.value.kind is ReasonKind.DENIAL
         return None
     got = meant(decision)
-    assert got[0] == asked[0]
+    assert got[0] == requested[0]
     added = any(finding.reason is Reason.LIMIT_ADDED for finding in decision.warnings)
-    assert at_least(got[1], asked[1])
-    assert at_least(got[2], asked[2]) or (added and asked[2] == "unlimited")
+    assert at_least(got[1], requested[1])
+    assert at_least(got[2], requested[2]) or (added and requested[2] == "unlimited")
     again = decided(stored)
     assert (again.denial, again.patch, meant(again)) == (None, (), got)
     assert stored["metadata"]["labels"].items() >= {"app": "a"}.items()
@@ -311,22 +311,22 @@ def check(pod: Any, asked: Meaning, target: str) -> Any | None:
     return stored
 
 
-def at_least(got: str, asked: str) -> bool:
+def at_least(got: str, requested: str) -> bool:
     """Whether an amount of the status is not less than another; a size never becomes a part of a device but all of it."""
-    if asked == "unlimited" or got == "unlimited":
-        return got == asked
+    if requested == "unlimited" or got == "unlimited":
+        return got == requested
     if got == "100%":
         return True
-    unit = "%" if asked.endswith("%") else "Mi"
-    return got.endswith(unit) and parse_quantity(got.removesuffix(unit)) >= parse_quantity(asked.removesuffix(unit))
+    unit = "%" if requested.endswith("%") else "Mi"
+    return got.endswith(unit) and parse_quantity(got.removesuffix(unit)) >= parse_quantity(requested.removesuffix(unit))
 
 
 @pytest.mark.parametrize("target", sorted(POLICY.vendors))
 def test_any_to_any(target: str) -> None:
-    """Every sample into every vendor: refused with a reason, or never less than asked and at home there."""
+    """Each sample is denied for each target with a reason, or written validly and not below the request."""
     done = 0
-    for vendor, resources, annotations, asked in SAMPLES:
-        done += check(pod_of(vendor, resources, annotations), asked, target) is not None
+    for vendor, resources, annotations, requested in SAMPLES:
+        done += check(pod_of(vendor, resources, annotations), requested, target) is not None
     if POLICY.vendors[target].target and target not in READ_OTHERWISE:
         assert done
     else:
@@ -355,5 +355,5 @@ def test_from_one_to_another_to_a_third(side: dict[str, str], first: str, second
     decision = decided(pod)
     stored = check(apply_strictly(pod, decision.patch), meant(decision), first)
     assume(stored is not None)
-    there = decided(stored)
-    check(stored, meant(there), second)
+    away = decided(stored)
+    check(stored, meant(away), second)

@@ -190,7 +190,7 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
 def test_what_a_vendor_rounds_is_reported(
     text: str, keys: dict[str, str | int], expected: Request, corrections: dict[str, int], reasons: list[Reason]
 ) -> None:
-    """Up is a correction that is written, down is what was asked; a key without effect is named."""
+    """Rounding up is a correction that is written, rounding down is reported only; a key without effect is named."""
     found = reading(vendor(text), keys)
     assert (found.request, found.corrections) == (expected, corrections)
     assert [finding.reason for finding in found.findings] == reasons

@@ -66,7 +66,7 @@ TEXTS: Final = {page: (ROOT / page).read_text() for page in PAGES}
 WRITTEN: Final = [
     page
     for page in PAGES
-    if page not in {f"docs/{one}.md" for one in ("codes", "matrix", "reliability", "sources", "keys")}
+    if page not in {f"docs/{each}.md" for each in ("codes", "matrix", "reliability", "sources", "keys")}
 ]
 """The pages that are not generated."""
 
@@ -156,7 +156,7 @@ BLOCKS: Final = [block for page in PAGES for block in blocks_of(page)]
 COMMANDS: Final = {
     page: found
     for page in PAGES
-    if (found := [one for block in BLOCKS if block.page == page and block.run for one in commands_of(block)])
+    if (found := [each for block in BLOCKS if block.page == page and block.run for each in commands_of(block)])
 }
 YAML: Final = [block for block in BLOCKS if block.language == "yaml"]
 
@@ -179,7 +179,7 @@ def run_page(page: str, folder: Path) -> list[Ran]:
             (folder / block.file).parent.mkdir(parents=True, exist_ok=True)
             (folder / block.file).write_text(block.text)
     script = "exec 2>&1\n" + "".join(
-        f"{one.text}__status=$?; printf '\\n{MARK} %s\\n' $__status; (exit $__status)\n" for one in COMMANDS[page]
+        f"{each.text}__status=$?; printf '\\n{MARK} %s\\n' $__status; (exit $__status)\n" for each in COMMANDS[page]
     )
     with free_ports() as ports:
         for shown, free in ports.items():
@@ -214,9 +214,9 @@ def free_ports() -> Iterator[Mapping[str, int]]:
     """A free port for each that the pages name."""
     with contextlib.ExitStack() as stack:
         sockets = [stack.enter_context(socket.socket()) for _ in PORTS]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        yield dict(zip(PORTS, (one.getsockname()[1] for one in sockets), strict=True))
+        for each in sockets:
+            each.bind(("127.0.0.1", 0))
+        yield dict(zip(PORTS, (each.getsockname()[1] for each in sockets), strict=True))
 
 
 def shown_as(printed: str) -> re.Pattern[str]:
@@ -253,8 +253,8 @@ def test_commands_print_what_the_page_shows(page: str, ran: Mapping[str, list[Ra
         assert shown_as(command.printed).fullmatch(did.printed), (
             f"{command.where}: {command.text}shown:\n{command.printed}\nprinted:\n{did.printed}"
         )
-        told = index + 1 < len(commands) and commands[index + 1].text == "echo $?\n"
-        assert told or not did.status, f"{command.where}: {command.text}ended with {did.status}"
+        expected = index + 1 < len(commands) and commands[index + 1].text == "echo $?\n"
+        assert expected or not did.status, f"{command.where}: {command.text}ended with {did.status}"
 
 
 def test_commands_are_found() -> None:
@@ -280,8 +280,8 @@ def test_yaml_is_valid(block: Block) -> None:
         assert found
         assert not problems
         build_policy(
-            [one.document for one in found if one.kind == "mapping"],
-            next((one.document for one in found if one.kind == "settings"), None),
+            [entry.document for entry in found if entry.kind == "mapping"],
+            next((entry.document for entry in found if entry.kind == "settings"), None),
         )
     elif "kind" in data:
         assert data["apiVersion"]
@@ -379,7 +379,7 @@ def options() -> dict[str, set[str]]:
         command = main.get_command(context, name)
         assert command is not None
         commands = [command, *(command.commands.values() if isinstance(command, click.Group) else ())]
-        parameters = [parameter for one in commands for parameter in one.get_params(click.Context(one))]
+        parameters = [parameter for command in commands for parameter in command.get_params(click.Context(command))]
         found[name] = {text for parameter in parameters for text in parameter.opts if text.startswith("--")}
     return found
 
@@ -439,19 +439,19 @@ def test_metrics_are_those_of_the_server() -> None:
 
 def test_log_events_are_those_of_the_server() -> None:
     """The table of log events has each event that is reported, and no other."""
-    told: set[str] = set()
+    expected: set[str] = set()
     for package in ("server", "cluster", "replica"):
         for path in (ROOT / "webhook" / package).rglob("*.py"):
             source = path.read_text()
-            told.update(re.findall(r"""\blog(?:\.\w+)?\(\s*"(\w+)\"""", source))
-            told.update(re.findall(r"""_log\.\w+\(\s*"(\w+)\"""", source))
-            told.update(re.findall(r"""_persistently\(\s*"(\w+)\"""", source))
+            expected.update(re.findall(r"""\blog(?:\.\w+)?\(\s*"(\w+)\"""", source))
+            expected.update(re.findall(r"""_log\.\w+\(\s*"(\w+)\"""", source))
+            expected.update(re.findall(r"""_persistently\(\s*"(\w+)\"""", source))
             for ending in re.findall(r"""_log\.\w+\(\s*f"\{verdict\.kind\}(\w+)\"""", source):
-                told.update(f"{kind}{ending}" for kind in get_args(Kind))
-    told.add("library")  # whose level is the library's
+                expected.update(f"{kind}{ending}" for kind in get_args(Kind))
+    expected.add("library")  # whose level is the library's
     section = TEXTS["docs/server.md"].partition("## Logs")[2].partition("\n## ")[0]
     first = re.findall(r"^\| (`.+?`) \|", section, re.MULTILINE)
-    assert {name for cell in first for name in re.findall(r"`(\w+)`", cell)} == told
+    assert {name for cell in first for name in re.findall(r"`(\w+)`", cell)} == expected
 
 
 def test_statuses_are_those_of_the_server() -> None:
@@ -477,18 +477,18 @@ def test_every_key_of_mappings_is_documented() -> None:
         if isinstance(model, type) and issubclass(model, Strict)
         for field in model.model_fields.values()
     }
-    explained = {word for span in spans_of(TEXTS["docs/mapping.md"]) for word in re.findall(r"\w+", span)}
+    explained = {key for span in spans_of(TEXTS["docs/mapping.md"]) for key in re.findall(r"\w+", span)}
     assert {"vendor", "translateTo", "sizeLimit"} - keys == {"sizeLimit"}
     assert keys | {"extends"} <= explained
 
 
-def unit_text(word: Key) -> str:
+def unit_text(key: Key) -> str:
     """What 1 of a key is worth, as the page of vendors says it."""
-    if "devices" in word.dimensions:
-        return "a part of one device" if word.name == "drs-gcu" else "a device"
-    if word.unit is None:
+    if "devices" in key.dimensions:
+        return "a part of one device" if key.name == "drs-gcu" else "a device"
+    if key.unit is None:
         return "to be configured"
-    return bytes_text(word.unit) if word.sized else f"{number_text(word.unit)} % of a device"
+    return bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} % of a device"
 
 
 @pytest.mark.parametrize("name", sorted(builtin()))

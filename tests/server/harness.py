@@ -1,4 +1,4 @@
-"""A server over real sockets with a stand-in engine, and a client that sends exactly the bytes it is told to."""
+"""A server over real sockets with a stand-in engine, and a client that sends exact bytes."""
 
 import asyncio
 import datetime as dt

@@ -262,5 +262,5 @@ def test_log_lines_are_json(tmp_path: Path) -> None:
         assert process.stdout.readline().startswith("ready: ")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
-    told = [json.loads(line)["event"] for line in errors.splitlines()]
-    assert told == ["certificates", "certificates", "ready", "draining", "stopping", "stopped"]
+    events = [json.loads(line)["event"] for line in errors.splitlines()]
+    assert events == ["certificates", "certificates", "ready", "draining", "stopping", "stopped"]

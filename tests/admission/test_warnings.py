@@ -31,15 +31,15 @@ def share(**more: Any) -> dict[str, Any]:
     return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}, **more}
 
 
-@pytest.mark.parametrize("mode, told", [("enforce", 1), ("warn", 1), ("audit", 0)])
-def test_pod_without_words_is_warned_about_unless_observed(mode: str, told: int) -> None:
+@pytest.mark.parametrize("mode, count", [("enforce", 1), ("warn", 1), ("audit", 0)])
+def test_pod_without_words_is_warned_about_unless_observed(mode: str, count: int) -> None:
     """A misplaced key on a pod that requests nothing is reported, and in a namespace of mode audit nobody is warned."""
     sent = pod({"name": "a"})
     sent["metadata"]["labels"] = {"nvidia.com/gpumem": "1"}
     decision = decision_on(sent, Context(Namespace("team", {**PRIVILEGED, "vgpu-webhook.io/mode": mode})), POLICY)
     assert decision.allowed
     assert decision.patch == ()
-    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_KEY] * told
+    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_WORD] * count
 
 
 def test_translate_to_other_hardware_is_told() -> None:
@@ -77,8 +77,8 @@ def test_hints_with_a_variable_are_told() -> None:
     }
     namespace = Namespace("team", PRIVILEGED, {"vgpu-webhook.io/target": "volcano"})
     decision = decide(decode_pod(json.dumps(pod).encode()), Context(namespace), POLICY)
-    told = [finding.field for finding in decision.warnings if finding.reason is Reason.HINT_NOT_CARRIED]
-    assert told == ["hami.io/use-BI-V150-uuid"]
+    count = [finding.field for finding in decision.warnings if finding.reason is Reason.HINT_NOT_CARRIED]
+    assert count == ["hami.io/use-BI-V150-uuid"]
 
 
 @pytest.mark.parametrize(

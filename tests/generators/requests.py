@@ -18,7 +18,7 @@ PATTERNED = {"mlu": "mlu370", "model": "a10_24g", "resource": "gpu-a100"}
 Json = dict[str, Any]
 
 
-def asking_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
+def requesting_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
     """Pods without end; most of their requests are such as the vendor takes."""
     forms = [form for form in vendor.forms if form.deny is None]
     while True:
@@ -31,10 +31,10 @@ def asking_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
 def asked(draw: st.DrawFn, vendor: Vendor, beside: Vendor | None = None) -> Json:
     """A pod in the vendor's keys, of which one may be missing; `beside` it another container, in that vendor's keys."""
     random_ = random.Random(draw(st.integers(0, 2**32)))
-    pod = next(asking_pods(vendor, random_))
+    pod = next(requesting_pods(vendor, random_))
     if beside is not None:
-        other = next(asking_pods(beside, random_))
-        (main,) = (one for one in other["spec"]["containers"] if one["name"] == "main")
+        other = next(requesting_pods(beside, random_))
+        (main,) = (container for container in other["spec"]["containers"] if container["name"] == "main")
         pod["spec"]["containers"].append(main | {"name": "second"})
         for place in ("labels", "annotations"):
             moved = {key.replace("main", "second"): text for key, text in other["metadata"][place].items()}
@@ -52,17 +52,17 @@ def drawn(vendor: Vendor, form: Form, random_: random.Random) -> dict[str, Numbe
     """A number or text for some of the keys, as the form's conditions ask for."""
     devices = random_.choice([1, 1, 1, 2, 2, 3, 4, 8])
     found: dict[str, Number | str] = {}
-    for name, word in form.keys.items():
-        condition = next((one for one in form.when if one.keys == (name,)), None)
+    for name, key in form.keys.items():
+        condition = next((each for each in form.when if each.keys == (name,)), None)
         wanted = random_.random() < 0.6 if condition is None else _wanted(condition, random_)
         if not wanted:
             continue
-        if word.kind == "text":
-            rows = vendor.variables[word.picks].rows if word.picks else {}
+        if key.kind == "text":
+            rows = vendor.variables[key.picks].rows if key.picks else {}
             texts = sorted(rows) or sorted(condition.texts if condition is not None else ())
             found |= {name: random_.choice(texts)} if texts else {}
-        elif word.kind == "amount":
-            found[name] = _number(word, form, condition, devices, random_)
+        elif key.kind == "amount":
+            found[name] = _number(key, form, condition, devices, random_)
     derived = form.devices
     if isinstance(derived, Derived):
         found[derived.key] = devices * derived.per
@@ -75,21 +75,21 @@ def _wanted(condition: Condition, random_: random.Random) -> bool:
     return not condition.absent or random_.random() < 0.5
 
 
-def _number(word: Key, form: Form, condition: Condition | None, devices: int, random_: random.Random) -> Number:
-    legal = word.values if condition is None or condition.numbers is None else condition.numbers
-    if "devices" in word.dimensions:
+def _number(key: Key, form: Form, condition: Condition | None, devices: int, random_: random.Random) -> Number:
+    legal = key.values if condition is None or condition.numbers is None else condition.numbers
+    if "devices" in key.dimensions:
         return devices if legal is None or devices in legal else legal.ceil(devices) or 1
-    number = _amount(word, random_)
+    number = _amount(key, random_)
     if legal is not None:
         number = legal.ceil(number) or legal.floor(number) or number
-    return simplest(number * devices) if word.total and form.devices != 1 else number
+    return simplest(number * devices) if key.total and form.devices != 1 else number
 
 
-def _amount(word: Key, random_: random.Random) -> Number:
-    unit = word.unit or 1
-    if word.written == "decimal":
+def _amount(key: Key, random_: random.Random) -> Number:
+    unit = key.unit or 1
+    if key.written == "decimal":
         return simplest(Fraction(random_.randrange(1, 10_000), 10_000))
-    if word.sized:
+    if key.sized:
         exact = random_.choice([random_.randrange(1, 80) * 1024, random_.randrange(64, 82_000)]) * MIB
         exact += random_.choice([0, 0, 0, random_.randrange(MIB)]) if unit == 1 else 0
         return max(1, exact // unit.__ceil__())
@@ -118,7 +118,7 @@ def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Ran
         elif word.place == "label":
             labels[key] = text
         else:
-            whole = ",".join(text if one["name"] == "main" else "0" for one in regular) if word.listed else text
+            whole = ",".join(text if each["name"] == "main" else "0" for each in regular) if word.listed else text
             annotations[key] = whole
             if word.twin is not None and random_.random() < 0.5:
                 annotations[word.twin.render(binding) or ""] = text
@@ -134,7 +134,7 @@ def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Ran
     }
 
 
-def _text(word: Key, number: Number | str) -> str:
+def _text(key: Key, number: Number | str) -> str:
     if isinstance(number, str):
         return number
-    return f"{float(number):.4f}" if word.written == "decimal" else str(int(number))
+    return f"{float(number):.4f}" if key.written == "decimal" else str(int(number))

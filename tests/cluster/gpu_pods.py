@@ -47,7 +47,7 @@ def ordinary_pods() -> list[Pod]:
     return list(yaml.safe_load_all((HERE / "ordinary-pods.yaml").read_text()))
 
 
-def asking_pods(policy: Policy) -> Iterator[ContainerRequest]:
+def requesting_pods(policy: Policy) -> Iterator[ContainerRequest]:
     """A pod for each spelling of each key, in each place where it can stand; by default names only, no sensible numbers."""
     for vendor in policy.vendors.values():
         for word in vendor.keys.values():
@@ -66,10 +66,10 @@ def asking_pods(policy: Policy) -> Iterator[ContainerRequest]:
                 )
 
 
-def spellings(vendor: Vendor, word: Key) -> Iterator[str]:
+def spellings(vendor: Vendor, key: Key) -> Iterator[str]:
     """Every key of a key that can be listed, and one that cannot."""
     variables = vendor.document.variables
-    for template in word.spellings if word.twin is None else (*word.spellings, word.twin):
+    for template in key.spellings if key.twin is None else (*key.spellings, key.twin):
         yield from (name for name, _ in template.names(variables))
         if template.pattern(variables) is not None:
             rendered = template.render(SAMPLES)
