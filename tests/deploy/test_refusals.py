@@ -13,8 +13,8 @@ from .charts import Chart, HelmError, one
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
-NO_NAME = "which no Service can be called: write at most 63 lower-case letters, digits and hyphens"
-NO_NETWORK = "is not a network: write an address and how many bits of it count"
+NO_NAME = "which cannot be the name of a Service: write at most 63 lower-case letters, digits and hyphens"
+NO_NETWORK = "is not a network: write it in CIDR notation"
 UNLIMITED = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--target", "--connections"}
 """Options of the server that the chart says nothing of, and that a pod may have."""
 
@@ -37,7 +37,10 @@ def test_names_are_those_of_services(helm: Chart, value: str, name: str) -> None
 def test_release_names_are_part_of_them(helm: Chart, release: str) -> None:
     """Helm takes names that no Service can have: the whole name can be given then."""
     said = refusal(helm, {}, release=release)
-    assert f"the release name {release} makes the name {release}-vgpu-webhook, which no Service can have" in said
+    assert (
+        f"the release name {release} makes the name {release}-vgpu-webhook, which cannot be the name of a Service"
+        in said
+    )
     assert "set fullnameOverride" in said
     objects = helm.render({"fullnameOverride": "gpu-shares"}, release=release)
     assert one(objects, "Service")["metadata"]["name"] == "gpu-shares"
@@ -107,7 +110,7 @@ def test_options_are_reported_once(helm: Chart, option: click.Option) -> None:
         if name in UNLIMITED:
             helm.render(given)
         else:
-            assert "leave it out" in refusal(helm, given)
+            assert "remove it" in refusal(helm, given)
 
 
 @pytest.mark.parametrize("argument", ["-h", "--help"])

@@ -68,7 +68,7 @@ class Trial:
         namespace: of the pod.
         asked: the resources that it requests, as text.
         status: the HTTP status.
-        message: of a refusal.
+        message: the message of the error.
         touched: it was returned with the webhook's status annotation.
     """
 

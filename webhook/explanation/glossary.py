@@ -228,7 +228,7 @@ def _condition(vendor: Vendor, condition: Condition) -> str:
 
 def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
     """The text of a form that makes no request."""
-    does = "refused" if form.deny is not None else "left as it stands"
+    does = "denied" if form.deny is not None else "left as it stands"
     shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
     shown |= {key.name: key.spellings[0].text for key in vendor.keys.values()}
     sentence = PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or form.leave or "")
@@ -247,7 +247,7 @@ def _traps(vendor: Vendor, key: Key) -> Iterator[str]:
     for dimension in key.dimensions:
         yield from _not_counting(vendor, key, dimension)
     if key.place != "resource" and "devices" in key.dimensions:
-        yield f"By itself the {key.place} asks for nothing."
+        yield f"By itself the {key.place} requests nothing."
     if key.per_container:
         yield "The key names the container that it is meant for."
     for form in vendor.forms:
