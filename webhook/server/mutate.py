@@ -116,11 +116,11 @@ class Mutate:
         """Answer one request."""
         in_flight = self.in_flight
         in_flight.enter()
-        held = 0
+        size = 0
         try:
             self._admit()
             body = await read_body(request, self.limits, in_flight)
-            held = len(body)
+            size = len(body)
             self._check_count()
             response = await self._review(body)
         except HttpError as error:
@@ -128,7 +128,7 @@ class Mutate:
             self.log.debug("http_error", status=error.status, error=error.message)
             response = error_response(error)
         finally:
-            in_flight.leave(held)
+            in_flight.leave(size)
         if self.lifecycle.phase is not Phase.SERVING:
             response.force_close()
         return response
