@@ -1,7 +1,7 @@
 """Cluster mode in figures: ``python -m benchmarks.cluster [NAMESPACES]``, on a real API server. About three minutes.
 
 How soon a ConfigMap is in force, how long a start takes with 50 mappings and 10,000 namespaces and what memory then, what
-the webhook adds to the creation of a pod, and how often the API server is asked when nothing happens.
+the webhook adds to the creation of a pod, and how often the API server gets requests while nothing happens.
 """
 
 import asyncio

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tries what was installed, as whoever runs this: check.sh PREFIX
+# Tests an installation as the current user: check.sh PREFIX
 set -eu
 prefix=${1:?usage: check.sh PREFIX}
 
@@ -8,7 +8,7 @@ prefix=${1:?usage: check.sh PREFIX}
 cd /
 "$prefix/bin/vgpu-webhook" --version
 "$prefix/bin/vgpu-webhook" vendors > /dev/null
-# All that is imported late, too.
+# Modules that are imported late, too.
 "$prefix/bin/python3" -c 'import certs.serving, webhook.cli.commands.serve, webhook.cluster.client.connection, webhook.replica.run'
 [ -z "$(find "$prefix" -newermt "@$((${SOURCE_DATE_EPOCH:-0} + 1))" -print -quit)" ] ||
     { echo "check.sh: something in $prefix was written after it was installed" >&2; exit 1; }

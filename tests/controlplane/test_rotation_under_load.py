@@ -29,7 +29,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.product import PROGRAM
 from webhook.cluster.secret import NAME as SECRET
-from webhook.doctor.stored_certificates import Cluster, ask
+from webhook.doctor.stored_certificates import Cluster, request_new
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -228,7 +228,7 @@ def test_nobody_notices(place: Place) -> None:
         with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
             for number in range(SERVING_CERTIFICATES):
                 before = len(seen.leaves)
-                ask(cluster, RotationRequest.SERVING_CERTIFICATE)
+                request_new(cluster, RotationRequest.SERVING_CERTIFICATE)
                 wait(lambda before=before: len(seen.leaves) > before, f"leaf {number}")
                 load.more()
                 if number in ROTATED:

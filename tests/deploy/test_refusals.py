@@ -13,8 +13,8 @@ from .charts import Chart, HelmError, one
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
-NO_NAME = "which no Service can be called: write at most 63 lower-case letters, digits and hyphens"
-NO_NETWORK = "is not a network: write an address and how many bits of it count"
+NO_NAME = "which cannot be the name of a Service: write at most 63 lower-case letters, digits and hyphens"
+NO_NETWORK = "is not a network: write it in CIDR notation"
 UNLIMITED = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--target", "--connections"}
 """Options of the server that the chart says nothing of, and that a pod may have."""
 
@@ -37,7 +37,7 @@ def test_names_are_those_of_services(helm: Chart, value: str, name: str) -> None
 def test_release_names_are_part_of_them(helm: Chart, release: str) -> None:
     """A release name that no Service can have is refused with the option that sets the whole name."""
     message = refusal(helm, {}, release=release)
-    assert f"the release name {release} makes the name {release}-vgpu-webhook, which no Service can have" in message
+    assert f"the release name {release} makes the name {release}-vgpu-webhook, which cannot be the name of a Service" in message
     assert "set fullnameOverride" in message
     objects = helm.render({"fullnameOverride": "gpu-shares"}, release=release)
     assert one(objects, "Service")["metadata"]["name"] == "gpu-shares"
@@ -105,7 +105,7 @@ def test_options_are_reported_once(helm: Chart, option: click.Option) -> None:
         if name in UNLIMITED:
             helm.render(values)
         else:
-            assert "leave it out" in refusal(helm, values)
+            assert "remove it" in refusal(helm, values)
 
 
 @pytest.mark.parametrize("argument", ["-h", "--help"])

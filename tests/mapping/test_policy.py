@@ -155,7 +155,7 @@ def test_who_stands_by_without_a_dispute_owns_nothing() -> None:
     """A name that nobody in force uses is nobody's key, and no near miss of itself."""
     renamed = policy("extends: nvidia\nkeys: {gpu: {resource: a.example/gpu}}\n")
     assert "nvidia.com/gpu" not in renamed.inactive
-    assert renamed.near.look("nvidia.com/gpu") is None
+    assert renamed.near.find("nvidia.com/gpu") is None
     chosen = policy(settings="owners: {nvidia.com/gpu: whole}\n")
     assert {name for _, name in chosen.inactive.values()} == {"nvidia.com/gpu"}
     assert chosen.inactive["nvidia.com/gpumem"][0].vendor == "nvidia"

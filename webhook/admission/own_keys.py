@@ -75,12 +75,12 @@ def _odd_values(kind: Kind, labels: Mapping[str, str], opt_in: str) -> Iterator[
 def _meant(key: str, place: Place, kind: Kind, policy: Policy) -> str:
     """What to write instead of an unknown key."""
     other: Place = "annotation" if place == "label" else "label"
-    elsewhere: Kind = "pod" if kind == "namespace" else "namespace"
+    other_kind: Kind = "pod" if kind == "namespace" else "namespace"
     if key in _KNOWN[kind, other]:
         return f"write it as {_AN[other]}"
     for where in (place, other):
-        if key in _KNOWN[elsewhere, where]:
-            return f"write it as {_AN[where]} of the {elsewhere}"
+        if key in _KNOWN[other_kind, where]:
+            return f"write it as {_AN[where]} of the {other_kind}"
     # Without the prefix, which all of them share, the names themselves are compared.
     names = {
         name.removeprefix(PREFIX): (name, where) for where in (other, place) for name in _names(kind, where, policy)

@@ -198,7 +198,7 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
         )
         yield Finding(Reason.VENDOR_INACTIVE, message, slot.name, field_name)
         return
-    near = policy.near.look(key)
+    near = policy.near.find(key)
     if near is None:
         for place, names in (("label", policy.labels), ("annotation", policy.annotations)):
             if key in names.exact:

@@ -82,7 +82,7 @@ class Translator:
             return written_request, written
         requested = ", ".join(str(entry) for entry in container.key_values.values())
         remedy = self._remedy(requested_memory)
-        # What to write instead comes first: a message has room for little more.
+        # What to write instead comes first: little more fits into a message.
         start = f"{requested} ({request}): " if remedy is None else f"{requested}: {remedy}; "
         message = f"{target.name} cannot express {start}{_first_reasons(failure)}"
         raise container.deny(Reason.NO_EQUIVALENT, message)

@@ -31,21 +31,21 @@ def bundle(facts: Facts) -> Result:
     if not ours:
         return warning("not checked: there is no webhook configuration", hint="see above")
     logs = f"is a replica running? {LOGS.format(release=facts.release)}"
-    held: list[x509.Certificate] = []
+    trusted: list[x509.Certificate] = []
     for name, webhook in ours.items():
         pem = bundle_of(webhook)
         if not pem.strip():
             return _without(name, webhook, facts, logs)
         try:
-            held += x509.load_pem_x509_certificates(pem)
+            trusted += x509.load_pem_x509_certificates(pem)
         except (ValueError, x509.InvalidVersion):
             return error(f"the caBundle of {name} holds something other than certificates", hint=logs)
     bundles = {bundle_of(webhook) for webhook in ours.values()}
-    good = [ca for ca in held if ca.not_valid_before_utc <= facts.now <= ca.not_valid_after_utc]
+    good = [ca for ca in trusted if ca.not_valid_before_utc <= facts.now <= ca.not_valid_after_utc]
     if not good:
         return error("no CA of the caBundle is valid now", hint=logs)
     stored = facts.stored.cas if not isinstance(facts.stored, Missing | None) else ()
-    strange = [ca for ca in stored if ca not in held]
+    strange = [ca for ca in stored if ca not in trusted]
     if strange:
         return warning(
             f"the caBundle lacks {counted(len(strange), 'CA', 'CAs')} of the Secret {SECRET}",
@@ -56,7 +56,7 @@ def bundle(facts: Facts) -> Result:
     last = max(ca.not_valid_after_utc for ca in good)
     if last - facts.now < CA_LEFT:
         return warning(f"the last CA of the caBundle expires in {_days(last - facts.now)}", hint=logs)
-    return ok(f"trusts {counted(len(set(held)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
+    return ok(f"trusts {counted(len(set(trusted)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
 
 
 def served(facts: Facts) -> Result:

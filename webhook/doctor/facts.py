@@ -66,14 +66,14 @@ class Trial:
 
     Attributes:
         namespace: of the pod.
-        asked: the resources that it requests, as text.
+        requested: the resources that it requests, as text.
         status: the HTTP status.
-        message: of a refusal.
+        message: the message of the error.
         touched: it was returned with the webhook's status annotation.
     """
 
     namespace: str
-    asked: str
+    requested: str
     status: int
     message: str = ""
     touched: bool = False

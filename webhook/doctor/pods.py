@@ -126,7 +126,7 @@ def dry_run(facts: Facts) -> Result:
             trial.why,
             hint=f"needs a namespace that enforces: kubectl label namespace NAME {facts.policy.settings.opt_in_label}=enabled",
         )
-    what = f"a pod with {trial.asked} in {trial.namespace}"
+    what = f"a pod with {trial.requested} in {trial.namespace}"
     if trial.touched:
         return ok(f"{what} is changed (dry run)")
     logs = LOGS.format(release=facts.release)
@@ -159,7 +159,7 @@ def dry_run(facts: Facts) -> Result:
     )
 
 
-def in_words(resources: Mapping[str, str]) -> str:
+def resources_text(resources: Mapping[str, str]) -> str:
     """Resources as text."""
     return ", ".join(f"{name}: {amount}" for name, amount in resources.items())
 

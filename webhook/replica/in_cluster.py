@@ -108,7 +108,7 @@ class InCluster:
         self._notices: asyncio.Queue[tuple[Subject, str, str]] = asyncio.Queue()
         self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
         self._verdicts: Sequence[Verdict] = ()
-        self._reach: MatchedNames = matched_names_of(builtin)
+        self._matched_names: MatchedNames = matched_names_of(builtin)
         self._log = log
 
     async def run(self) -> None:
@@ -121,7 +121,7 @@ class InCluster:
                 tasks.create_task(self._secret.reflector.run())
             if self._watches_registration:
                 tasks.create_task(self._registrations.run())
-                tasks.create_task(self._first_look())
+                tasks.create_task(self._first_reading())
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
             tasks.create_task(self._write_events())
@@ -196,7 +196,7 @@ class InCluster:
         ]
         names = {name for side in sides for name in side or ()}
         keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
-        return known_to_peers(names, keys, policy, self._reach, registered)
+        return known_to_peers(names, keys, policy, self._matched_names, registered)
 
     def lines(self) -> list[str]:
         """What is in force and in contact, for people."""
@@ -222,7 +222,7 @@ class InCluster:
         self._certificates.observe(bundles_in(self._registrations))
         self._registrar.check()
 
-    async def _first_look(self) -> None:
+    async def _first_reading(self) -> None:
         """Note the webhook configuration at first: the watch reports no change if there is none."""
         await self._registrations.synced.wait()
         self._certificates.observe(bundles_in(self._registrations))
@@ -242,7 +242,7 @@ class InCluster:
 
     def _in_force(self, policy: Policy) -> None:
         self.current.policy = policy
-        self._reach = matched_names_of(policy)
+        self._matched_names = matched_names_of(policy)
         self._registrar.adopt(desired_from(policy))
 
     def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:

@@ -117,12 +117,12 @@ class Mutate:
         """Answer one request."""
         in_flight = self.in_flight
         in_flight.enter()
-        held = 0
+        size = 0
         response: web.StreamResponse
         try:
             self._admit()
             body = await read_body(request, self.limits, in_flight)
-            held = len(body)
+            size = len(body)
             self._check_count()
             response = await self._review(body)
         except HttpError as error:
@@ -130,7 +130,7 @@ class Mutate:
             self.log.debug("http_error", status=error.status, error=error.message)
             response = error_response(error)
         finally:
-            in_flight.leave(held)
+            in_flight.leave(size)
         if self.lifecycle.phase is not Phase.SERVING:
             response.force_close()
         return response

@@ -14,7 +14,7 @@ _MARKS: Final[Mapping[Mark, str]] = {
 
 
 def as_text(entry: Entry) -> str:
-    """For a terminal; colors are in it, and for the caller to strip where there is not a terminal."""
+    """Format for a terminal, with colors, which the caller strips if stdout is not a terminal."""
     return "".join(_lines(entry))
 
 

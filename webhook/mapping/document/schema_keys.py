@@ -10,8 +10,8 @@ from webhook.mapping.document.schema_types import (
     MOST,
     SOME,
     Amount,
+    DeviceAmount,
     Expression,
-    Held,
     KeyText,
     Long,
     Numbers,
@@ -25,7 +25,7 @@ from webhook.request import Dimension
 class Row(Strict):
     """What one device of a name contains, if the name determines it (MIG profiles, chips, custom profiles)."""
 
-    memory: Held | Annotated[dict[Short, Held], Field(min_length=1, max_length=FEW)] | None = Field(
+    memory: DeviceAmount | Annotated[dict[Short, DeviceAmount], Field(min_length=1, max_length=FEW)] | None = Field(
         None,
         description="a size, `all`, or [least, most] of observed sizes; or a map from the model of the device to one of these",
     )

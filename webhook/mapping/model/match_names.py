@@ -73,7 +73,7 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> t
         *(problem for name in prefixes for problem in _prefix_problems(name)),
         *(problem for name in dict.fromkeys([*listed_keys, *owned, *marks]) for problem in _key_problems(name)),
     ]
-    beyond = Capacity(MOST_OF_ONE).take(made)
+    beyond = Capacity(MAX_PER_DOCUMENT).take(made)
     if beyond:
         most = marks if len(marks) > len(devices) + len(listed_keys) else [*devices, *listed_keys]
         path = most[0].path[:1] if most[0].path[0] != "match" else ("match", "keys")
@@ -214,7 +214,7 @@ MOST: Final = MatchLoad(characters=95_000, patterns=2_000, prefixes=32)
 """The limits for all documents together. A CEL expression of the API server has at most 100,000 code points, not all for
 names. Patterns and prefixes cost time for each key and name of a pod, and the API server rejects a pod beyond its budget."""
 
-MOST_OF_ONE: Final = MatchLoad(characters=25_000, patterns=500, prefixes=16)
+MAX_PER_DOCUMENT: Final = MatchLoad(characters=25_000, patterns=500, prefixes=16)
 """The limits for one document."""
 
 

@@ -22,7 +22,7 @@ from webhook.doctor.address import read_served_certificates
 from webhook.doctor.choices import choices
 from webhook.doctor.facts import DaemonSet, DeviceClass, Facts, Node, Scheduler, Stored, Trial
 from webhook.doctor.nodes import DEVICE_PLUGINS, schedulers_of
-from webhook.doctor.pods import in_words
+from webhook.doctor.pods import resources_text
 from webhook.doctor.read import (
     DaemonSetObject,
     DeploymentObject,
@@ -61,7 +61,7 @@ class _Version(msgspec.Struct, rename="camel"):
     git_version: str = "of an unknown version"
 
 
-async def look(api: Api, release: str, now: dt.datetime) -> Facts:
+async def collect_facts(api: Api, release: str, now: dt.datetime) -> Facts:
     """Read all facts.
 
     Args:
@@ -201,7 +201,7 @@ async def _trial(api: Api, seen: Facts, spaces: Sequence[Namespace]) -> Trial | 
         body=msgspec.json.encode(chosen.pod),
         seconds=LIST_SECONDS,
     )
-    requested = in_words(chosen.resources)
+    requested = resources_text(chosen.resources)
     try:
         made = msgspec.json.decode(answer.accepted(), type=PodObject)
     except StatusError as error:

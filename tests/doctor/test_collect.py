@@ -13,8 +13,8 @@ from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
 from tests.doctor.test_handshake import server
 from webhook.cluster.client.api import UnreachableError
 from webhook.cluster.client.read import read_object
+from webhook.doctor.collect import collect_facts
 from webhook.doctor.facts import Backend, DeviceClass, Node, Scheduler, Shown
-from webhook.doctor.look import look
 from webhook.doctor.read import SecretObject
 from webhook.doctor.result import Missing
 
@@ -25,7 +25,7 @@ LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()
 async def test_without_any_right() -> None:
     """Each fact says what was refused; nothing is written but the dry run, which has no namespace."""
     api = reading({})
-    facts = await look(api, "gpu", NOW)
+    facts = await collect_facts(api, "gpu", NOW)
     assert facts.reachable
     for missing in (
         facts.outcome,
@@ -46,7 +46,7 @@ async def test_without_any_right() -> None:
 async def test_the_server(answer: object, more: str) -> None:
     """Without an answer, or without valid credentials, nothing else is requested."""
     api = reading({"/version": answer})
-    facts = await look(api, "gpu", NOW)
+    facts = await collect_facts(api, "gpu", NOW)
     assert isinstance(facts.server, Missing)
     assert facts.reachable is (more == "all")
     assert (len(api.asked) == 1) is (more == "nothing")
@@ -60,7 +60,7 @@ async def test_the_dry_run_and_pages() -> None:
     spaces = [{"metadata": {"name": "else"}}, {"metadata": TEAM}]
     api = reading({"/api/v1/namespaces": spaces, "/api/v1/namespaces/team/pods": [ended, running]})
     api.answers["/api/v1/namespaces/team/pods"] = [ended, running]
-    facts = await look(api, "gpu", NOW)
+    facts = await collect_facts(api, "gpu", NOW)
     assert not isinstance(facts.namespaces, Missing)
     assert [namespace.name for namespace in facts.namespaces] == ["else", "team"]
     pods = facts.pods["team"]
@@ -69,7 +69,7 @@ async def test_the_dry_run_and_pages() -> None:
     created = [(path, query) for method, path, query in api.asked if method == "POST"]
     assert created == [("/api/v1/namespaces/team/pods", {"dryRun": "All"})]
     api.answers["/api/v1/namespaces/team/pods"] = made
-    trial = (await look(api, "gpu", NOW)).trial
+    trial = (await collect_facts(api, "gpu", NOW)).trial
     assert not isinstance(trial, Missing)
     assert (trial.namespace, trial.touched, trial.status) == ("team", True, 201)
 
@@ -87,13 +87,13 @@ async def test_a_service_without_ready_endpoints() -> None:
             slices: [{"endpoints": [endpoint], "ports": [{"name": "https", "port": 8443}]}],
         }
     )
-    facts = await look(api, "gpu", NOW)
+    facts = await collect_facts(api, "gpu", NOW)
     assert facts.backend == Backend(0, 1)
     assert isinstance(facts.shown, Missing)
     queries = {path: query for _, path, query in api.asked}
     assert queries[slices]["labelSelector"] == "kubernetes.io/service-name=vgpu-webhook"
     del api.answers[below]
-    assert isinstance((await look(api, "gpu", NOW)).backend, Missing)
+    assert isinstance((await collect_facts(api, "gpu", NOW)).backend, Missing)
 
 
 async def test_a_service_with_endpoints(tmp_path: Path) -> None:
@@ -116,7 +116,7 @@ async def test_a_service_with_endpoints(tmp_path: Path) -> None:
                 "/apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices": [{"endpoints": endpoints, "ports": ports}],
             }
         )
-        facts = await look(api, "gpu", NOW)
+        facts = await collect_facts(api, "gpu", NOW)
     assert facts.backend == Backend(1, 1)
     assert facts.shown == [Shown(f"127.0.0.1:{port}", "verified", "", leaf.certificate)]
 
@@ -132,14 +132,14 @@ async def test_the_secret_without_its_key() -> None:
         "ca.key": key,
     }
     api = reading({path: {"data": data}})
-    stored = (await look(api, "gpu", NOW)).stored
+    stored = (await collect_facts(api, "gpu", NOW)).stored
     assert not isinstance(stored, Missing | None)
     assert (stored.serving_certificate, stored.cas) == (LEAF.certificate, (AUTHORITY.certificate,))
     assert key not in repr(await read_object(api, path, SecretObject))
     api.answers[path] = 404
-    assert (await look(api, "gpu", NOW)).stored is None
+    assert (await collect_facts(api, "gpu", NOW)).stored is None
     api.answers[path] = {"data": {"tls.crt": "***", "ca.crt": ""}}
-    broken = (await look(api, "gpu", NOW)).stored
+    broken = (await collect_facts(api, "gpu", NOW)).stored
     assert not isinstance(broken, Missing | None)
     assert broken.serving_certificate is None
 
@@ -164,10 +164,10 @@ async def test_a_scheduler() -> None:
             "/apis/coordination.k8s.io/v1/leases": [lease],
         }
     )
-    facts = await look(api, "gpu", NOW)
+    facts = await collect_facts(api, "gpu", NOW)
     assert facts.schedulers == {"hami-scheduler": Scheduler(1, 2, 1, 3600.0)}
     api.answers["/apis/coordination.k8s.io/v1/leases"] = []
-    assert (await look(api, "gpu", NOW)).schedulers == {"hami-scheduler": Scheduler(1, 2, 1, None)}
+    assert (await collect_facts(api, "gpu", NOW)).schedulers == {"hami-scheduler": Scheduler(1, 2, 1, None)}
 
 
 async def test_schedulers_that_pods_wait_for() -> None:
@@ -179,11 +179,11 @@ async def test_schedulers_that_pods_wait_for() -> None:
 
     pods = [pod("volcano"), pod("somebody-elses"), pod("default-scheduler"), pod("hami-scheduler", "Failed")]
     api = reading({"/api/v1/nodes": [], "/api/v1/pods": pods, "/apis/coordination.k8s.io/v1/leases": []})
-    facts = await look(api, "gpu", NOW)
+    facts = await collect_facts(api, "gpu", NOW)
     assert (facts.awaited, list(facts.schedulers)) == (["volcano"], ["volcano"])
     queries = [query["fieldSelector"] for _, path, query in api.asked if path == "/api/v1/pods"]
     assert set(queries) == {"spec.nodeName=", "spec.schedulerName=volcano"}
-    assert isinstance((await look(reading({}), "gpu", NOW)).awaited, Missing)
+    assert isinstance((await collect_facts(reading({}), "gpu", NOW)).awaited, Missing)
 
 
 async def test_an_empty_cluster() -> None:
@@ -191,14 +191,14 @@ async def test_an_empty_cluster() -> None:
     deployments = "/apis/apps/v1/namespaces/gpu/deployments"
     lists = ["/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", deployments]
     api = reading({**{path: [] for path in lists}, "/api/v1/namespaces": [{"metadata": TEAM}], "/api/v1/nodes": []})
-    facts = await look(api, "gpu", NOW)
+    facts = await collect_facts(api, "gpu", NOW)
     assert facts.nothing_installed
     assert facts.deployed is False
     assert {method for method, _, _ in api.asked} == {"GET"}
     assert not any(path == "/api/v1/pods" for _, path, _ in api.asked)
     api.answers[deployments] = [{"metadata": {"name": "vgpu-webhook"}}]
     api.answers["/api/v1/namespaces"] = [{"metadata": {"name": "gpu"}}]
-    facts = await look(api, "gpu", NOW)
+    facts = await collect_facts(api, "gpu", NOW)
     assert (facts.deployed, facts.nothing_installed) == (True, False)
 
 
@@ -213,20 +213,20 @@ async def test_device_classes(version: str | None) -> None:
     api = reading({below.format(each): 404 for each in ("v1", "v1beta2", "v1beta1")})
     if version is not None:
         api.answers[below.format(version)] = served
-    found = (await look(api, "gpu", NOW)).device_classes
+    found = (await collect_facts(api, "gpu", NOW)).device_classes
     assert found == ([DeviceClass("a", "a.example/gpu"), DeviceClass("b")] if version else [])
 
 
 async def test_device_classes_that_may_not_be_read() -> None:
     """A refusal is reported; only what is not served means that there are none."""
-    assert isinstance((await look(reading({}), "gpu", NOW)).device_classes, Missing)
+    assert isinstance((await collect_facts(reading({}), "gpu", NOW)).device_classes, Missing)
 
 
 async def test_labels_of_nodes() -> None:
     """They come with the resources of which a node has any."""
     allocatable = {"nvidia.com/gpu": "8", "nvidia.com/gpu.shared": "0"}
     node = {"metadata": {"name": "n1", "labels": {"a": "b"}}, "status": {"allocatable": allocatable}}
-    facts = await look(reading({"/api/v1/nodes": [node]}), "gpu", NOW)
+    facts = await collect_facts(reading({"/api/v1/nodes": [node]}), "gpu", NOW)
     assert facts.nodes == [Node("n1", frozenset({"nvidia.com/gpu"}), {"a": "b"})]
 
 
@@ -256,7 +256,7 @@ async def test_what_another_system_writes(data: dict[str, str] | None, found: li
     """It is read from that system's ConfigMaps, found by their label in any namespace."""
     config_map = {"metadata": {"namespace": "hami", "name": "hami-scheduler-device"}, "data": data}
     api = reading({"/api/v1/configmaps": [config_map]})
-    chosen = (await look(api, "gpu", NOW)).choices
+    chosen = (await collect_facts(api, "gpu", NOW)).choices
     assert not isinstance(chosen, Missing)
     assert [choice.value for choice in chosen] == found
     assert {choice.source for choice in chosen} <= {"configmap hami/hami-scheduler-device"}
