@@ -29,8 +29,6 @@ PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
 ARCHIVE = "image.tar"
 
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
-INDEX_KEYS = ("index-url", "extra-index-url", "trusted-host", "timeout", "default-timeout")
-"""What a machine's pip may have been told that decides whether it reaches its package index."""
 
 
 def product_image() -> Path:
@@ -144,7 +142,8 @@ def index_mounts() -> Iterator[list[str]]:
         key, _, value = line.partition("=")
         settings[key.rpartition(".")[2]] = value.strip("'")
     with tempfile.NamedTemporaryFile("w", prefix="pip.", suffix=".conf") as file:
-        lines = [f"{key} = {settings[key]}" for key in INDEX_KEYS if key in settings]
+        # A setting that is a path leads nowhere in a container.
+        lines = [f"{key} = {value}" for key, value in settings.items() if not value.startswith("/")]
         file.write("\n".join(["[global]", f"cert = {CERTIFICATES}", *lines, ""]))
         file.flush()
         mounts = [f"--volume={file.name}:/etc/pip.conf:ro"]
