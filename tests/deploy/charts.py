@@ -18,7 +18,8 @@ NAMESPACE = "gpu-system"
 KUBERNETES = "1.36.3"
 """What the chart is rendered for; the oldest is in Chart.yaml."""
 
-REQUIRED = ("--set", "shim.mode=inject", "--set", "image.repository=vgpu-webhook")
+INJECT = ("--set", "shim.mode=inject")
+REQUIRED = (*INJECT, "--set", "image.repository=vgpu-webhook")
 """Values that the chart has no defaults for, as options."""
 
 STATIC = """\
