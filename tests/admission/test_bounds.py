@@ -71,7 +71,7 @@ def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: 
     strangers = [f"example.com/thing-{n}" for n in range(honest)]
     decision = decision_on(pod(container("a", *strangers), container("b", "nvidia.com/gpumemm")), ENFORCING, POLICY)
     reasons = {finding.reason for finding in (*decision.warnings, *([decision.denial] if decision.denial else []))}
-    assert bool(reasons & {Reason.NEAR_MISS, Reason.UNKNOWN_WORD}) is is_reported
+    assert bool(reasons & {Reason.NEAR_MISS, Reason.UNKNOWN_KEY}) is is_reported
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_a_claim_that_no_container_uses() -> None:
     alone = decided(pod({}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
     assert alone.reason is Reason.RESOURCE_CLAIMS
     beside = decided(pod({"limits": SHARE}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
-    (reported,) = [finding for finding in beside.warnings if finding.reason is Reason.CLAIM_LEFT_ALONE]
+    (reported,) = [finding for finding in beside.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
     assert "used by no container" in reported.message
 
 
@@ -99,7 +99,7 @@ def test_one_warning_for_many_long_names() -> None:
     """It names a few, whatever they are called, and stays one line that the API server does not cut."""
     others = [{"claims": [{"name": "n" * 200}]} for _ in range(5)]
     decision = decided(pod({"limits": SHARE}, *others))
-    (reported,) = [finding for finding in decision.warnings if finding.reason is Reason.CLAIM_LEFT_ALONE]
+    (reported,) = [finding for finding in decision.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
     assert "3 more" in reported.message
     assert len(reported.text) <= MAX_WARNING
 
@@ -112,7 +112,7 @@ def test_pods_that_differ_in_claims_do_not_borrow_from_each_other() -> None:
     both = pod({"limits": SHARE, "claims": CLAIMS})
     for _ in range(2):
         reported = [
-            any(finding.reason is Reason.CLAIM_LEFT_ALONE for finding in decided(data).warnings)
+            any(finding.reason is Reason.CLAIM_LEFT_UNCHANGED for finding in decided(data).warnings)
             for data in (plain, claiming, unused)
         ]
         assert reported == [False, True, True]

@@ -85,7 +85,7 @@ def test_misspelled_key_changes_nothing_else(admitted: Admitted, key: str, place
         assert decision.denial == admitted.decision.denial
         return
     assert admitted.decision.allowed
-    findings = [finding.field for finding in decision.warnings if finding.reason is Reason.OWN_KEY_UNREAD]
+    findings = [finding.field for finding in decision.warnings if finding.reason is Reason.OWN_KEY_UNUSED]
     assert findings == [f"{place.removesuffix('s')} {key}"]
     stored = apply_strictly(sent, decision.patch)
     assert stored["spec"] == admitted.stored["spec"]

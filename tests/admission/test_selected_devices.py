@@ -209,10 +209,10 @@ def test_size_to_percent(size: int, card: tuple[str, int]) -> None:
 )
 def test_there_and_back_is_never_less(memory: Memory, cores: Any) -> None:
     """Each direction rounds up, by less than a byte."""
-    converted = by_card(Request(2, memory, cores), 40 * GIB)
+    converted = for_device_size(Request(2, memory, cores), 40 * GIB)
     assert converted is not None
     assert (converted.devices, converted.cores) == (2, cores)
-    back = by_card(converted, 40 * GIB)
+    back = for_device_size(converted, 40 * GIB)
     assert back is not None
     if isinstance(memory, Size):
         assert back.memory == memory

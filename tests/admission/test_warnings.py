@@ -39,7 +39,7 @@ def test_pod_without_words_is_warned_about_unless_observed(mode: str, count: int
     decision = decision_on(sent, Context(Namespace("team", {**PRIVILEGED, "vgpu-webhook.io/mode": mode})), POLICY)
     assert decision.allowed
     assert decision.patch == ()
-    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_WORD] * count
+    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_KEY] * count
 
 
 def test_translate_to_other_hardware_is_told() -> None:

@@ -26,7 +26,7 @@ def ca(days: float = 0, life: float = 3652) -> Pair:
 def state(days: float = 0) -> State:
     """A CA and a serving certificate under it, both made so many days from now."""
     authority = ca(days)
-    return State(authority, leaf=issue(authority, NAMES, NOW + days * DAY))
+    return State(authority, serving_pair=issue(authority, NAMES, NOW + days * DAY))
 
 
 def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, password: bytes | None = None) -> bytes:

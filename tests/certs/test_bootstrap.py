@@ -79,7 +79,7 @@ async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
     first = Replica(lost)
     await first.reconcile()
     lost.at += 3
-    assert await seconds([first, Replica(lost)]) == [CLAIM - 3, CLAIM - 3]
+    assert await seconds([first, Replica(lost)]) == [CLAIM_TIME - 3, CLAIM_TIME - 3]
 
 
 @pytest.mark.parametrize("lost", [(CA_KEY, CERTIFICATE, KEY), (CA_KEY, KEY), (CA_KEY, CERTIFICATE)])
@@ -133,7 +133,7 @@ async def test_a_ca_that_no_replica_claimed_is_claimed() -> None:
     await running.reconcile()
     other = used(make_ca("other", NOW - 10 * DAY))
     unclaimed = replace(other, retired=(Retired(OLD.certificate, OLD.not_after),))
-    lost.store.files = {name: text for name, text in unclaimed.files().items() if name != COMING_KEY}
+    lost.store.files = {name: text for name, text in unclaimed.files().items() if name != NEXT_CA_KEY}
     assert not stored(lost).retired[0].claimed
     await running.reconcile()
     assert stored(lost).retired[0].claimed

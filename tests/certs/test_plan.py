@@ -60,13 +60,13 @@ def test_what_is_good_is_kept() -> None:
 def test_serving_certificate_is_renewed_under_its_ca(names: tuple[str, ...], days: float) -> None:
     """A serving certificate that won't do is replaced, and nobody who trusts the CA notices."""
     authority = ca(-10)
-    whole = State(authority, leaf=issue(authority, NAMES, NOW))
+    whole = State(authority, serving_pair=issue(authority, NAMES, NOW))
     second = after(whole, days, replace(RULES, names=names))
     assert second.made == (Made.SERVING_CERTIFICATE,)
     assert second.state.ca == authority
-    assert second.state.leaf is not None
-    assert covers(second.state.leaf.certificate, names)
-    assert second.state.leaf.valid_at(NOW + days * DAY)
+    assert second.state.serving_pair is not None
+    assert covers(second.state.serving_pair.certificate, names)
+    assert second.state.serving_pair.valid_at(NOW + days * DAY)
 
 
 def test_replicas_that_want_different_names_agree() -> None:
@@ -105,9 +105,9 @@ def test_ca_near_its_end_gets_a_successor(days: float) -> None:
     assert soon.due == pytest.approx(1)
     second = step(first.state, trust, RULES, now, at + 120)
     assert second.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
-    assert second.state.ca == first.state.coming
-    assert second.state.leaf is not None
-    assert signed_by(second.state.leaf.certificate, first.state.coming.certificate)
+    assert second.state.ca == first.state.next_ca
+    assert second.state.serving_pair is not None
+    assert signed_by(second.state.serving_pair.certificate, first.state.next_ca.certificate)
     assert [each.certificate for each in second.state.retired] == [old.certificate]
     [retired] = second.state.retired
     assert leaf.not_after <= retired.until <= leaf.not_after + dt.timedelta(minutes=5)

@@ -26,13 +26,13 @@ NOW = dt.datetime.now(dt.UTC)
 def keep(folder: Path, stored: State) -> Path:
     """A folder that keeps something."""
     directory = Directory(folder)
-    assert directory.replace(stored.files(), directory.look().version)
+    assert directory.write_blocking(stored.files(), directory.read_blocking().version)
     return folder
 
 
 def kept_in(folder: Path) -> State:
     """What a folder keeps."""
-    stored = decode(Directory(folder).look().files).state
+    stored = decode(Directory(folder).read_blocking().files).state
     assert stored is not None
     return stored
 
@@ -48,8 +48,8 @@ def stored() -> State:
 def test_show(run: Run, tmp_path: Path, stored: State) -> None:
     """Every certificate with its end; no key."""
     assert stored.ca is not None
-    assert stored.coming is not None
-    assert stored.leaf is not None
+    assert stored.next_ca is not None
+    assert stored.serving_pair is not None
     folder = keep(tmp_path / "state", stored)
     result = run("certs", "show", "--state-dir", str(folder))
     assert (result.exit_code, result.stderr) == (0, "")
@@ -58,10 +58,10 @@ def test_show(run: Run, tmp_path: Path, stored: State) -> None:
     shown = {(keys[0], keys[1], keys[2]) for keys in lines[1:4]}
     assert shown == {
         ("CA", "current", fingerprint(stored.ca.certificate)[:16]),
-        ("CA", "next", fingerprint(stored.coming.certificate)[:16]),
+        ("CA", "next", fingerprint(stored.next_ca.certificate)[:16]),
         ("CA", "retired", fingerprint(stored.retired[0].certificate)[:16]),
     }
-    assert lines[4][:2] == ["certificate", fingerprint(stored.leaf.certificate)[:16]]
+    assert lines[4][:2] == ["certificate", fingerprint(stored.serving_pair.certificate)[:16]]
     assert "for localhost, 127.0.0.1" in result.stdout
     assert f"remains until {stored.retired[0].until:%Y-%m-%d}" in result.stdout
     assert "PRIVATE" not in result.stdout
@@ -69,11 +69,11 @@ def test_show(run: Run, tmp_path: Path, stored: State) -> None:
 
 def test_show_as_json(run: Run, tmp_path: Path, stored: State) -> None:
     """Whole fingerprints, for scripts."""
-    assert stored.leaf is not None
+    assert stored.serving_pair is not None
     assert stored.ca is not None
     result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", stored)), "-o", "json")
     printed = json.loads(result.stdout)
-    assert printed["servingCertificate"]["fingerprint"] == fingerprint(stored.leaf.certificate)
+    assert printed["servingCertificate"]["fingerprint"] == fingerprint(stored.serving_pair.certificate)
     assert printed["servingCertificate"]["issuer"] == fingerprint(stored.ca.certificate)
     assert [each["state"] for each in printed["cas"]].count("current") == 1
     assert (printed["rotationRequest"], printed["problems"], printed["served"]) == (None, [], None)
@@ -128,7 +128,7 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
     message: str,
 ) -> None:
     """Only the request is added to the stored files; a new CA includes a new serving certificate."""
-    without = replace(stored, coming=None, requested=before)
+    without = replace(stored, next_ca=None, requested=before)
     folder = keep(tmp_path / "state", without)
     result = run("certs", "rotate", "--state-dir", str(folder), *arguments)
     assert (result.exit_code, result.stderr) == (0, "")

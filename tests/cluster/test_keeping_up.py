@@ -98,8 +98,8 @@ async def test_a_record_that_cannot_be_read() -> None:
 
 def test_more_than_fits() -> None:
     """The settings and the smallest documents are stored; marks are dropped before documents."""
-    half = "x" * (MOST // 2)
-    found = fitting({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
+    half = "x" * (MAX_DATA // 2)
+    found = within_limit({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
     assert list(within_limit({"é": "é" * (MAX_DATA // 2)})) == []
 
@@ -316,7 +316,7 @@ async def test_what_is_not_kept_is_reported() -> None:
     """The record is full: by an Event that names what is left out, beside the log."""
     api = FakeApi()
     for name in "ab":
-        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MOST // 2)))
+        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MAX_DATA // 2)))
     async with following(api) as follower:
         await until(lambda: "last_good_full" in follower.told)
-    assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {FULL}: b"]
+    assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {RECORD_FULL}: b"]

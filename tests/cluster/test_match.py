@@ -49,7 +49,7 @@ def with_words(text: str) -> Object:
     (words,) = (
         matchCondition
         for matchCondition in configuration["webhooks"][0]["matchConditions"]
-        if matchCondition["name"] == WORDS
+        if matchCondition["name"] == GPU_KEYS
     )
     words["expression"] = text
     return configuration
@@ -102,7 +102,7 @@ def test_conditions() -> None:
     named = [condition["name"] for condition in conditions(REACH)]
     assert len(named) == len(set(named)) == 3
     assert [condition["name"] for condition in conditions(REACH) if condition not in conditions(MatchedNames())] == [
-        WORDS
+        GPU_KEYS
     ]
 
 

@@ -681,7 +681,7 @@ async def test_who_is_not_sure_takes_nothing_out(api: Keeping, clock: Clock) -> 
     answers = [False, False, True]
     requests = 0
 
-    async def sure() -> bool:
+    async def is_current() -> bool:
         nonlocal requests
         requests += 1
         return answers[requests - 1]

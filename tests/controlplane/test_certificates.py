@@ -165,12 +165,12 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         stored = site.kept
         assert stored is not None
         assert stored.ca is not None
-        assert stored.leaf is not None
-        assert site.served() == stored.leaf.certificate
+        assert stored.serving_pair is not None
+        assert site.served() == stored.serving_pair.certificate
         assert site.registered() == {stored.ca.certificate}
 
         site.ask("serving certificate")
-        plane.wait_until(lambda: site.served() != stored.leaf.certificate, "another serving certificate")  # type: ignore[union-attr]
+        plane.wait_until(lambda: site.served() != stored.serving_pair.certificate, "another serving certificate")  # type: ignore[union-attr]
         assert site.treated()
         assert site.registered() == {stored.ca.certificate}
 
@@ -189,7 +189,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         before = site.served()
         site.change(tls_crt=b"garbage")
         plane.wait_until(lambda: (first.has_told('"invalid"') and other.has_told('"invalid"')) or None, "told", 10)
-        plane.wait_until(lambda: (found := site.kept) is not None and found.leaf is not None, "repaired", 10)
+        plane.wait_until(lambda: (found := site.kept) is not None and found.serving_pair is not None, "repaired", 10)
         assert site.served() == before
         assert site.treated()
 
@@ -214,11 +214,11 @@ def test_processes_that_start_together(site: Site, count: int) -> None:
         stored = site.kept
         assert stored is not None
         assert stored.ca is not None
-        assert stored.leaf is not None
+        assert stored.serving_pair is not None
         assert not stored.retired
         site.plane.wait_until(site.registered, "registered", 20)
         assert site.registered() == {stored.ca.certificate}
-        served = f"serving {fingerprint(stored.leaf.certificate)[:16]}"
+        served = f"serving {fingerprint(stored.serving_pair.certificate)[:16]}"
         for replica in replicas:
             assert served in replica.get("/readyz?verbose")
 

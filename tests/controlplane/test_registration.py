@@ -237,7 +237,7 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
     (text,) = (
         condition["expression"] for condition in conditions(want.matched_names) if condition["name"] == CONDITION
     )
-    assert LONGEST * 0.9 < len(text) <= LONGEST
+    assert MAX_EXPRESSION * 0.9 < len(text) <= MAX_EXPRESSION
     client = control_plane.client
     configuration = registration(want, Site(DEAD), version="0.1.0")
     configuration["metadata"]["name"] = "00-much"

@@ -101,5 +101,5 @@ def test_some_requests_need_the_card(requests_per_pair: int) -> None:
         for pod, _ in requests(source, target, policy, max(requests_per_pair, 20)):
             pod["spec"]["nodeSelector"] = {LABEL: "big"}
             _, decision = translated(pod, target, policy)
-            converted += any(finding.reason is Reason.CARD_ASSUMED for finding in decision.warnings)
+            converted += any(finding.reason is Reason.DEVICE_MEMORY_ASSUMED for finding in decision.warnings)
         assert converted, source

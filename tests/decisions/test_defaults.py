@@ -99,7 +99,7 @@ def check_completed(pod: Json, decision: Decision, policy: Policy) -> None:
     ignored = [
         keys[finding.field]
         for finding in decision.warnings
-        if finding.reason is Reason.WORD_IGNORED and finding.field in keys
+        if finding.reason is Reason.KEY_IGNORED and finding.field in keys
     ]
     for key in ignored:
         assert any(key.dimensions == other.dimensions for other in keys.values() if other is not key)

@@ -128,7 +128,7 @@ def fillable(admitted: Admitted, vendor: str, dimension: str) -> bool:
 def test_claims_stay_and_are_never_beside_a_request(admitted: Admitted) -> None:
     """Claims are never changed, nor called no GPU, and no container that holds GPUs has one beside them."""
     if claims_in(admitted.pod):
-        assert admitted.decision.reason is not Reason.NO_GPU_WORDS
+        assert admitted.decision.reason is not Reason.NO_GPU_KEYS
     for before, after in admitted.containers():
         assert (before.get("resources") or {}).get("claims") == (after.get("resources") or {}).get("claims")
         holds = before["name"] in admitted.decision.status.get("containers", {})

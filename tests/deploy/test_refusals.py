@@ -37,7 +37,10 @@ def test_names_are_those_of_services(helm: Chart, value: str, name: str) -> None
 def test_release_names_are_part_of_them(helm: Chart, release: str) -> None:
     """A release name that no Service can have is refused with the option that sets the whole name."""
     message = refusal(helm, {}, release=release)
-    assert f"the release name {release} makes the name {release}-vgpu-webhook, which cannot be the name of a Service" in message
+    assert (
+        f"the release name {release} makes the name {release}-vgpu-webhook, which cannot be the name of a Service"
+        in message
+    )
     assert "set fullnameOverride" in message
     objects = helm.render({"fullnameOverride": "gpu-shares"}, release=release)
     assert one(objects, "Service")["metadata"]["name"] == "gpu-shares"

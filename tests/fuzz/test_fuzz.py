@@ -130,7 +130,7 @@ def test_unreported_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def silent(*arguments: Any) -> Decision:
         decision = decide(*arguments)
-        warnings = tuple(finding for finding in decision.warnings if finding.reason is not Reason.OWN_KEY_UNREAD)
+        warnings = tuple(finding for finding in decision.warnings if finding.reason is not Reason.OWN_KEY_UNUSED)
         return msgspec.structs.replace(decision, warnings=warnings)
 
     monkeypatch.setattr(trial, "decide", silent)

@@ -60,7 +60,7 @@ async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path
     assert [line.split(" ")[1] for line in scene.certificates.lines()] == ["serving", "ca"]
     samples = scene.samples()
     assert samples["vgpu_webhook_certificate_rotations_total", "serving"] == 0
-    leaf = scene.certificates.tls.leaf
+    leaf = scene.certificates.tls.certificate
     assert leaf is not None
     assert samples["vgpu_webhook_certificate_not_after_seconds", "serving"] == leaf.not_valid_after_utc.timestamp()
     assert samples["vgpu_webhook_certificate_not_before_seconds", "serving"] == leaf.not_valid_before_utc.timestamp()
@@ -94,7 +94,7 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
             while scene.samples()[key] != 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
         assert scene.samples()["vgpu_webhook_certificate_rotations_total", "ca"] == 0
-        assert await scene.certificates.sure() in {True, False}
+        assert await scene.certificates.is_current() in {True, False}
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
