@@ -36,7 +36,7 @@ from webhook.doctor.read import (
     tried,
 )
 from webhook.doctor.result import Missing
-from webhook.doctor.targets import targets, treated
+from webhook.doctor.targets import opted_in_among, targets
 from webhook.doctor.trial import candidate
 from webhook.labels import STATUS
 from webhook.mapping.model.policy import Policy
@@ -104,7 +104,7 @@ async def collect_facts(api: Api, release: str, now: dt.datetime) -> Facts:
 
 async def _read_dependent(api: Api, seen: Facts) -> Facts:
     """Read what depends on the webhook configuration, the policy and the namespaces."""
-    spaces = [] if isinstance(seen.namespaces, Missing) else treated(seen.namespaces, seen.policy, seen.release)
+    spaces = [] if isinstance(seen.namespaces, Missing) else opted_in_among(seen.namespaces, seen.policy, seen.release)
     if seen.nothing_installed:
         return seen
     awaited = await tried(_awaited(api, seen.policy))
