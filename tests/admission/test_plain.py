@@ -55,9 +55,9 @@ def with_words_of(source: dict[str, Any], pod: dict[str, Any]) -> dict[str, Any]
     mixed = copy.deepcopy(pod)
     theirs = source["spec"].get("containers") or [{"name": "a"}]
     mine = mixed["spec"].get("containers") or []
-    containers = [{**(mine[i] if i < len(mine) else {}), "name": one["name"]} for i, one in enumerate(theirs)]
-    for container, one in zip(containers, theirs, strict=True):
-        container["resources"] = one.get("resources") or {"limits": SHARE}
+    containers = [{**(mine[i] if i < len(mine) else {}), "name": their["name"]} for i, their in enumerate(theirs)]
+    for own, their in zip(containers, theirs, strict=True):
+        own["resources"] = their.get("resources") or {"limits": SHARE}
     mixed["spec"]["containers"] = containers
     mixed["spec"].pop("initContainers", None)
     return mixed

@@ -62,7 +62,7 @@ def term(*values: str, operator: str = "In", key: str = LABEL) -> dict[str, Any]
 
 def both(*terms: dict[str, Any]) -> dict[str, Any]:
     """An alternative with the requirements of all."""
-    return {"matchExpressions": [matchExpression for each in terms for matchExpression in each["matchExpressions"]]}
+    return {"matchExpressions": [requirement for term in terms for requirement in term["matchExpressions"]]}
 
 
 def required(*terms: Any) -> dict[str, Any]:

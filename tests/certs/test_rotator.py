@@ -32,9 +32,7 @@ SETTLE = 120.0
 
 def ders(bundle: bytes) -> frozenset[bytes]:
     """The certificates in a PEM bundle."""
-    return frozenset(
-        der(load_pem_x509_certificate) for load_pem_x509_certificate in x509.load_pem_x509_certificates(bundle)
-    )
+    return frozenset(der(certificate) for certificate in x509.load_pem_x509_certificates(bundle))
 
 
 class World:

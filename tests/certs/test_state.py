@@ -122,7 +122,7 @@ def test_one_bad_certificate_in_the_bundle() -> None:
     whole = state()
     broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     found = decode({**whole.files(), "ca.crt": broken + whole.bundle_pem})
-    assert [str(problem) for problem in found.problems] == ["the bundle has a certificate that is no PEM"]
+    assert [str(problem) for problem in found.problems] == ["the bundle has a certificate that is not valid PEM"]
     assert plain(found.state) == plain(whole)
 
 

@@ -141,7 +141,7 @@ def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
 def test_one_is_coming_already(run: Run, tmp_path: Path, stored: State) -> None:
     """The output says so."""
     folder = keep(tmp_path / "state", stored)
-    assert "has a coming CA already" in run("certs", "rotate", "--ca", "--state-dir", str(folder)).stdout
+    assert "has a next CA already" in run("certs", "rotate", "--ca", "--state-dir", str(folder)).stdout
 
 
 @pytest.fixture

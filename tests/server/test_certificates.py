@@ -77,17 +77,12 @@ async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read()
     try:
         async with asyncio.timeout(60):
             await scene.certificates.published.wait()
-            while "before the webhook configuration was read" not in (scene.certificates.failure() or ""):  # noqa: ASYNC110
+            while "until the webhook configuration has been read" not in (scene.certificates.failure() or ""):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
             scene.certificates.observe(None)
             await scene.certificates.served()
             scene.certificates.observe(
-                [
-                    [
-                        der(load_pem_x509_certificate)
-                        for load_pem_x509_certificate in x509.load_pem_x509_certificates(published[-1])
-                    ]
-                ]
+                [[der(certificate) for certificate in x509.load_pem_x509_certificates(published[-1])]]
             )
             store.put({**(store.files or {}), "state.json": b'{"requested": "serving certificate"}'})
             key = "vgpu_webhook_certificate_rotations_total", "serving"
@@ -204,7 +199,7 @@ async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path) -> 
             while not scene.log:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
             [line] = scene.certificates.lines()
-            assert line.startswith("certificates of clients: the CAs of clients are no PEM in")
+            assert line.startswith("certificates of clients: the CAs of clients are not valid PEM in")
             assert scene.certificates.failure() == "no certificate is served yet"
             assert scene.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 1
             file.write_bytes(first)
