@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from msgspec import structs
 
 from tests.decisions.test_cases import CASES, context_in, policy_in
 from webhook.admission import decide
@@ -22,10 +23,10 @@ def test_trace_has_the_decision(folder: Path) -> None:
     pod = decode_pod(json.dumps(yaml.safe_load((folder / "pod.yaml").read_text())).encode())
     context, policy = context_in(folder), policy_in(folder)
     labels = {key: value for key, value in context.namespace.labels.items() if key != MODE}
-    enforcing = replace(context, namespace=replace(context.namespace, labels=labels))
+    enforcing = structs.replace(context, namespace=replace(context.namespace, labels=labels))
     for mode in ("enforce", "warn", "audit", "enfroce"):
         policy.memo.clear()
-        moded = replace(context, namespace=replace(context.namespace, labels={**labels, MODE: mode}))
+        moded = structs.replace(context, namespace=replace(context.namespace, labels={**labels, MODE: mode}))
         traced = trace(pod, moded, policy)
         assert traced.decision == decide(pod, moded, policy)
         assert traced.enforced.denial == decide(pod, enforcing, policy).denial

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from msgspec import structs
 
 from tests.generators.admissions import all_containers, decision_on
 from tests.generators.pods import pods, sound_pods
@@ -36,11 +37,11 @@ CARD_BY_AFFINITY = {
     }
 }
 TWINS: dict[str, Twin] = {
-    "namespace": lambda _, context: replace(context, namespace=replace(context.namespace, name="elsewhere")),
-    "no annotations": lambda _, context: replace(context, namespace=replace(context.namespace, annotations={})),
-    "user": lambda _, context: replace(context, user="scheduler"),
-    "level": lambda _, context: replace(context, pod_security_default="privileged"),
-    "warn": lambda _, context: replace(
+    "namespace": lambda _, context: structs.replace(context, namespace=replace(context.namespace, name="elsewhere")),
+    "no annotations": lambda _, context: structs.replace(context, namespace=replace(context.namespace, annotations={})),
+    "user": lambda _, context: structs.replace(context, user="scheduler"),
+    "level": lambda _, context: structs.replace(context, pod_security_default="privileged"),
+    "warn": lambda _, context: structs.replace(
         context,
         namespace=replace(context.namespace, labels={**context.namespace.labels, "vgpu-webhook.io/mode": "warn"}),
     ),

@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
+from msgspec import Struct
+
 from webhook.labels import PREFIX
 
 PodSecurityLevel = Literal["privileged", "baseline", "restricted"]
@@ -28,8 +30,7 @@ def _own(texts: Mapping[str, str]) -> list[tuple[str, str]]:
     return [pair for pair in texts.items() if pair[0].startswith(PREFIX)]
 
 
-@dataclass(frozen=True, slots=True)
-class Context:
+class Context(Struct, frozen=True):
     """The circumstances of one decision.
 
     Attributes:

@@ -1,6 +1,7 @@
 """The outcome of one admission: what `webhook.admission.decide` returns and everything above it reads."""
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any
 
 import msgspec
@@ -38,7 +39,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     audit: Mapping[str, str] = {}
     vendors: tuple[str, ...] = ()
 
-    @property
+    @cached_property
     def noted(self) -> tuple[str, ...]:
         """The names of the notes' reasons, each once, for metrics."""
         return tuple(dict.fromkeys([note.reason.slug for note in self.notes]))

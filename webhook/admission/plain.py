@@ -149,7 +149,7 @@ def facts_of(pod: Pod, context: Context, policy: Policy) -> bytes | None:
 
 def _too_many(pod: Pod) -> bool:
     metadata = pod.metadata
-    keys = sum([len(texts) for texts in (metadata.labels, metadata.annotations, pod.spec.node_selector) if texts])
+    keys = len(metadata.labels or ()) + len(metadata.annotations or ()) + len(pod.spec.node_selector or ())
     return keys > MAX_KEYS or container_count(pod) > MAX_CONTAINERS
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from msgspec import structs
+
 from webhook.admission.context import Context
 from webhook.admission.decision import Decision
 from webhook.admission.eligibility import enforcement_of
@@ -104,7 +106,7 @@ def _denial(pod: Pod, context: Context, policy: Policy, would: Decision, decisio
         return None
     reason = would.denial.reason.value
     labels = {key: value for key, value in context.namespace.labels.items() if key not in {MODE, ROLLOUT}}
-    enforced = replace(context, namespace=replace(context.namespace, labels=labels))
+    enforced = structs.replace(context, namespace=replace(context.namespace, labels=labels))
     instead = correction(pod, enforced, policy, would.denial)
     return DenialExplained(_finding(would.denial), reason.status, reason.remedy, not decision.allowed, instead)
 
