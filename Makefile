@@ -10,7 +10,7 @@ COVERED = webhook/admission webhook/mapping certs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-deep test-faults check-translations coverage fuzz check bench bench-memory vendors-check docs \
+.PHONY: help run test test-fast test-deep test-node test-faults check-translations coverage fuzz check bench bench-memory vendors-check docs \
 	manifests fmt lock clean
 
 help: ## list the targets
@@ -21,20 +21,24 @@ run: $(INSTALLED) ## serve without a cluster, send the examples through it, show
 
 test: check ## every check and every test, those on a real control plane too; of long loops a part
 	$(BIN)/python -m tests.programs
-	$(BIN)/pytest $(SHARED) -m 'not deep'
+	$(BIN)/pytest $(SHARED) -m 'not deep and not node'
 
 test-fast coverage: WORKERS = auto
 test-fast: check ## the same without the control plane
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep'
+	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node'
 
 test-deep: $(INSTALLED) ## the whole of what `make test` takes a part of: long loops, every fault, more examples
 	$(BIN)/python -m tests.programs
-	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m 'deep or hypothesis' --override-ini timeout=1200
+	HYPOTHESIS_PROFILE=deep $(BIN)/pytest $(SHARED) -m '(deep or hypothesis) and not node' --override-ini timeout=1200
 
 coverage: $(INSTALLED) ## how much of the code the tests of test-fast run, by line and branch; at least 95 % of what decides
-	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep' --cov --cov-report= --override-ini timeout=600
+	$(BIN)/pytest $(SHARED) -m 'not controlplane and not deep and not node' --cov --cov-report= --override-ini timeout=600
 	$(BIN)/coverage report --skip-covered
 	for part in $(COVERED); do $(BIN)/coverage report --include "$$part/*" --fail-under 95 --format total || exit 1; done
+
+test-node: $(INSTALLED) ## on a real node, in containers: needs root and tests/node/install.sh
+	$(BIN)/python -m tests.node.images
+	$(BIN)/pytest tests/node -m node --override-ini timeout=1200
 
 test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: eight minutes
 	$(BIN)/pytest tests/faults

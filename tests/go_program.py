@@ -4,17 +4,15 @@ It is kept under a hash of everything that makes it what it is, so that a change
 """
 
 import contextlib
-import fcntl
 import hashlib
-import os
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+
+from tests.cache import cached, say
 
 
 class BinariesMissingError(Exception):
@@ -50,13 +48,7 @@ class GoProgram:
         go = shutil.which("go")
         if go is None:
             raise BinariesMissingError(self.without_go)
-        folder = _cache() / self.name / self._digest(go)
-        if not folder.exists():
-            folder.parent.mkdir(parents=True, exist_ok=True)
-            with _locked(folder.with_suffix(".lock")):
-                if not folder.exists():
-                    self._build(go, folder)
-        return folder
+        return cached(self.name, self._digest(go), lambda folder: self._build(go, folder))
 
     def _digest(self, go: str) -> str:
         digest = hashlib.sha256()
@@ -68,17 +60,11 @@ class GoProgram:
         return digest.hexdigest()[:20]
 
     def _build(self, go: str, folder: Path) -> None:
-        scratch = Path(tempfile.mkdtemp(prefix=f"{folder.name}.", dir=folder.parent))
-        try:
-            flags = ["-trimpath", "-buildvcs=false", f"-tags={self.tags}", "-ldflags", self.link_flags]
-            command = [go, "build", *flags, "-o", str(scratch / self.name), self.package]
-            self._run_with_progress(command, f"building {self.name} into {folder} (once, some minutes)")
-            for link in self.links:
-                (scratch / link).symlink_to(self.name)
-            scratch.chmod(0o755)
-            scratch.rename(folder)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
+        flags = ["-trimpath", "-buildvcs=false", f"-tags={self.tags}", "-ldflags", self.link_flags]
+        command = [go, "build", *flags, "-o", str(folder / self.name), self.package]
+        self._run_with_progress(command, f"building {self.name} below {folder.parent} (once, some minutes)")
+        for link in self.links:
+            (folder / link).symlink_to(self.name)
 
     def _run(self, command: list[str]) -> str:
         done = subprocess.run(command, cwd=self.source, capture_output=True, text=True, check=False)
@@ -89,7 +75,7 @@ class GoProgram:
     def _run_with_progress(self, command: list[str], what: str) -> None:
         """Run a command that takes minutes, with a line now and then that says that it still does."""
         began = time.monotonic()
-        _say(f"{what} …")
+        say(f"{what} …")
         with tempfile.TemporaryFile("w+") as output:
             process = subprocess.Popen(command, cwd=self.source, stdout=output, stderr=output)
             try:
@@ -97,29 +83,11 @@ class GoProgram:
                     with contextlib.suppress(subprocess.TimeoutExpired):
                         process.wait(timeout=20)
                         break
-                    _say(f"… still building, {time.monotonic() - began:.0f} s")
+                    say(f"… still building, {time.monotonic() - began:.0f} s")
             finally:
                 process.kill()
                 process.wait()
             if process.returncode != 0:
                 output.seek(0)
                 raise BinariesMissingError(f"{' '.join(command)} failed:\n{output.read()}")
-        _say(f"… built in {time.monotonic() - began:.0f} s")
-
-
-def _cache() -> Path:
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "vgpu-webhook"
-
-
-@contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    """Hold a lock between processes; the kernel lets go of it however its holder ends."""
-    with path.open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
-
-
-def _say(line: str) -> None:
-    sys.stderr.write(f"{line}\n")
-    sys.stderr.flush()
+        say(f"… built in {time.monotonic() - began:.0f} s")

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs a wheel and what it needs: install.sh SOURCE WHEELS PREFIX
 #
-# PREFIX becomes an environment of its own, without pip, byte-compiled, its times fixed: the same wheel, lock file and
-# Python give the same files. Nothing in it is written to when it runs.
+# PREFIX becomes an environment of its own, without pip and what slim.sh removes, byte-compiled, its times fixed: the same
+# wheel, lock file and Python give the same files. Nothing in it is written to when it runs.
 set -eu
 source=$(cd -- "${1:?usage: install.sh SOURCE WHEELS PREFIX}" && pwd)
 wheels=$(cd -- "${2:?usage: install.sh SOURCE WHEELS PREFIX}" && pwd)
@@ -17,6 +17,7 @@ $pip install --quiet --no-compile --require-hashes --only-binary :all: -r "$sour
 $pip install --quiet --no-compile --no-deps --no-index "$wheels"/vgpu_webhook-*.whl
 # It says from where the wheel was installed.
 find "$prefix" -name direct_url.json -delete
+"$source/deploy/image/slim.sh" "$("$prefix/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
 # Compiled files that are believed without a look at the source: its times are not those that Python would compare.
 "$prefix/bin/python3" -m compileall -q --invalidation-mode unchecked-hash "$prefix/lib"
 find "$prefix" -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH:-0}" {} +

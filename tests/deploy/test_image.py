@@ -1,9 +1,10 @@
 """The steps of the image, run as they stand: as another user, in an empty environment, from a folder that is read-only.
 
-The build of the image itself needs a container engine and is not run here.
+tests/node/test_image.py builds the image itself.
 """
 
 import hashlib
+import importlib.util
 import json
 import os
 import re
@@ -20,6 +21,8 @@ from .charts import ROOT
 IMAGE = ROOT / "deploy" / "image"
 CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 NOBODY = 65532
+LARGEST = 70_000_000
+"""How many bytes the image may add to that of Python: 62 MB, most of them cryptography, aiohttp and pydantic."""
 PASSED = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT")
 """How this machine reaches its package index: the only thing that an environment has to bring."""
 
@@ -37,14 +40,60 @@ def test_every_step_is_a_script_and_every_file_is_there() -> None:
     for word, rest in instructions():
         if word == "RUN":
             script, *_ = json.loads(rest)
-            path = ROOT / script.removeprefix("/source/")
-            assert os.access(path, os.X_OK)
-            scripts.append(path)
+            scripts.append(ROOT / script.removeprefix("/source/"))
         if word == "COPY" and not rest.startswith("--from"):
             for name in rest.split()[:-1]:
                 assert (ROOT / name).exists()
                 assert f"!{name}" in let_through
-    assert set(scripts) == set(IMAGE.glob("*.sh"))
+    called = [
+        path for path in IMAGE.glob("*.sh") if any(f"deploy/image/{path.name}" in by.read_text() for by in scripts)
+    ]
+    assert {*scripts, *called} == set(IMAGE.glob("*.sh"))
+    assert all(os.access(path, os.X_OK) for path in IMAGE.glob("*.sh"))
+
+
+@pytest.mark.timeout(120)
+def test_nothing_that_is_removed_is_used(tmp_path: Path) -> None:
+    """Without the generated clients, everything is importable, and every kind of access to a cluster works."""
+    package = importlib.util.find_spec("kubernetes")
+    assert package is not None
+    assert package.origin is not None
+    shutil.copytree(Path(package.origin).parent, tmp_path / "kubernetes", ignore=shutil.ignore_patterns("__pycache__"))
+    before = size(tmp_path)
+    subprocess.run([IMAGE / "slim.sh", tmp_path], check=True)
+    assert size(tmp_path) < before / 20
+    environment = {**os.environ, "PYTHONPATH": f"{tmp_path}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"}
+    where = [sys.executable, "-c", "import kubernetes.aio.client; print(kubernetes.aio.client.__file__)"]
+    assert subprocess.check_output(where, env=environment, text=True).startswith(str(tmp_path))
+    subprocess.run([sys.executable, IMAGE / "imports.py", "certs", "webhook"], env=environment, check=True)
+    tests = ["tests/cluster/test_access.py", "tests/cluster/test_connection.py"]
+    pytest_again = [sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", *tests]
+    done = subprocess.run(pytest_again, env=environment, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-4000:]
+
+
+def test_nothing_is_removed_from_a_package_of_another_shape(tmp_path: Path) -> None:
+    """A later version that has its clients elsewhere fails the build, instead of growing the image unseen."""
+    for folder in ("client/models", "client/api", "aio"):
+        (tmp_path / "kubernetes" / folder).mkdir(parents=True)
+        (tmp_path / "kubernetes" / folder / "__init__.py").touch()
+    done = subprocess.run([IMAGE / "slim.sh", tmp_path], capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert "kubernetes/aio/client does not have the folders models and api" in done.stderr
+
+
+def test_imports_inside_functions_are_tried(tmp_path: Path) -> None:
+    """The check of the image finds what is missing, also where only a function needs it."""
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "__init__.py").write_text("def use():\n    from json import missing\n")
+    command = [sys.executable, str(IMAGE / "imports.py"), "late"]
+    done = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert "No module named 'json.missing'" in done.stderr
+
+
+def size(folder: Path) -> int:
+    """Return the bytes of all files below a folder."""
+    return sum(path.lstat().st_size for path in folder.rglob("*") if not path.is_dir() or path.is_symlink())
 
 
 def test_image_is_run_by_nobody_in_particular() -> None:
@@ -121,6 +170,7 @@ def test_steps_in_a_clean_environment(tmp_path_factory: pytest.TempPathFactory) 
             run([scripts / "install.sh", source, wheels, prefix], work, user=NOBODY, SOURCE_DATE_EPOCH="1700000000")
             [wheel] = wheels.glob("*.whl")
             builds.append((hashlib.sha256(wheel.read_bytes()).hexdigest(), digests(prefix)))
+            assert size(prefix) <= LARGEST
             if len(builds) == 1:
                 check_installed(scripts / "check.sh", prefix, work)
             shutil.rmtree(work)

@@ -1,0 +1,199 @@
+"""Images for the tests, as OCI archives, built by buildah without any container registry and kept in the user's cache.
+
+`python -m tests.node.images` builds those of the product ahead of a test run, and prints where they are.
+"""
+
+import contextlib
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.cache import cached, say
+from tests.go_program import BinariesMissingError
+
+ROOT = Path(__file__).parents[2]
+CONTAINERFILE = ROOT / "deploy" / "Containerfile"
+
+PRODUCT_IMAGE = "localhost/vgpu-webhook:test"
+"""The name that the product's image has in its archive, and so in a node that imports it."""
+
+BASE_IMAGE = "localhost/python:bookworm"
+SUITE = "bookworm"
+PACKAGES = "python3,python3-venv,python3-pip,ca-certificates"
+ARCHIVE = "image.tar"
+
+CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+
+
+def product_image() -> Path:
+    """Return the archive of the product's image, built now unless this machine has built it from the same files."""
+    base = base_image()
+    inputs = [CONTAINERFILE, ROOT / ".containerignore", *context_files()]
+    digest = _digest(inputs, base.parent.name, Path(__file__).read_text())
+    return cached("product-image", digest, lambda folder: _build_product(base, folder / ARCHIVE)) / ARCHIVE
+
+
+def base_image() -> Path:
+    """Return the archive of a Python made of Debian packages, in place of the one that the Containerfile names.
+
+    It is built once on a machine: the same archive however often it is asked for.
+    """
+    return cached("base-image", _digest([], SUITE, PACKAGES, _build_base.__doc__ or ""), _build_base) / ARCHIVE
+
+
+def built(folder: Path, name: str) -> Path:
+    """Return the archive of an image that is `FROM scratch`.
+
+    Args:
+        folder: has a Containerfile, and every file that it copies.
+        name: of the image in its archive.
+    """
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+
+    def build(target: Path) -> None:
+        with buildah() as tool:
+            tool.run("build", "--quiet", "--timestamp", "0", "--file", folder / "Containerfile", "--tag", name, folder)
+            tool.push(name, target / ARCHIVE)
+
+    return cached("small-image", _digest(files, name, *(f"{path.stat().st_mode:o}" for path in files)), build) / ARCHIVE
+
+
+def why_not() -> str | None:
+    """Return why no image can be built on this machine, or nothing."""
+    missing = [name for name in ("buildah", "debootstrap") if shutil.which(name) is None]
+    if missing:
+        return f"{' and '.join(missing)} is not installed: tests/node/install.sh installs it on Debian and Ubuntu"
+    return "building an image without a container engine's daemon needs root" if os.geteuid() else None
+
+
+def context_files() -> list[Path]:
+    """Return the files that a build of the product's image gets, in order."""
+    patterns = (ROOT / ".containerignore").read_text().splitlines()
+    roots = [ROOT / pattern[1:] for pattern in patterns if pattern.startswith("!")]
+    files = (path for root in roots for path in ([root] if root.is_file() else root.rglob("*")))
+    return sorted(path for path in files if path.is_file() and "__pycache__" not in path.parts)
+
+
+@dataclass(frozen=True, slots=True)
+class Buildah:
+    """buildah with a storage of its own.
+
+    Attributes:
+        environment: leads to that storage; programs that run buildah themselves can be started with it.
+    """
+
+    environment: dict[str, str]
+
+    def run(self, *arguments: str | Path) -> str:
+        """Run one command and return what it prints.
+
+        Raises:
+            BinariesMissingError: it failed.
+        """
+        command = ["buildah", *map(str, arguments)]
+        done = subprocess.run(command, env=self.environment, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BinariesMissingError(f"{' '.join(command)} failed:\n{done.stdout}{done.stderr}")
+        return done.stdout.strip()
+
+    def push(self, image: str, archive: Path) -> None:
+        """Write an image and its name to an OCI archive."""
+        self.run("push", "--quiet", image, f"oci-archive:{archive}:{image}")
+
+
+@contextlib.contextmanager
+def buildah() -> Iterator[Buildah]:
+    """Provide buildah for a while, with a storage that is gone afterwards.
+
+    Raises:
+        BinariesMissingError: it cannot run here; the text says why.
+    """
+    reason = why_not()
+    if reason:
+        raise BinariesMissingError(reason)
+    with tempfile.TemporaryDirectory(prefix="vgpu-webhook-buildah.") as folder:
+        configuration = Path(folder) / "storage.conf"
+        configuration.write_text(
+            f'[storage]\ndriver = "vfs"\ngraphroot = "{folder}/storage"\nrunroot = "{folder}/run"\n'
+        )
+        storage = {
+            "BUILDAH_ISOLATION": "chroot",
+            "STORAGE_DRIVER": "vfs",
+            "CONTAINERS_STORAGE_CONF": str(configuration),
+        }
+        yield Buildah({**os.environ, **storage})
+
+
+@contextlib.contextmanager
+def index_mounts() -> Iterator[list[str]]:
+    """Provide options for `buildah build` by which pip reaches the index that this machine's pip reaches.
+
+    They mount files for as long as a step runs: nothing of them becomes part of the image.
+    """
+    listed = subprocess.check_output([sys.executable, "-m", "pip", "config", "list"], text=True)
+    settings = {}
+    for line in listed.splitlines():
+        key, _, value = line.partition("=")
+        settings[key.rpartition(".")[2]] = value.strip("'")
+    with tempfile.NamedTemporaryFile("w", prefix="pip.", suffix=".conf") as file:
+        # A setting that is a path leads nowhere in a container.
+        lines = [f"{key} = {value}" for key, value in settings.items() if not value.startswith("/")]
+        file.write("\n".join(["[global]", f"cert = {CERTIFICATES}", *lines, ""]))
+        file.flush()
+        mounts = [f"--volume={file.name}:/etc/pip.conf:ro"]
+        if "cert" in settings:
+            mounts.append(f"--volume={settings['cert']}:{CERTIFICATES}:ro")
+        yield mounts
+
+
+def _build_product(base: Path, archive: Path) -> None:
+    say(f"building {PRODUCT_IMAGE} (once for each state of its sources, about two minutes) …")
+    with buildah() as tool, index_mounts() as mounts:
+        python = f"PYTHON=oci-archive:{base}"
+        options = ["--quiet", "--network", "host", "--timestamp", "0", "--build-arg", python, *mounts]
+        tool.run("build", *options, "--file", CONTAINERFILE, "--tag", PRODUCT_IMAGE, ROOT)
+        tool.push(PRODUCT_IMAGE, archive)
+
+
+def _build_base(folder: Path) -> None:
+    """Put Debian's smallest system and its Python into an image, without what its package manager leaves behind."""
+    say(f"building {BASE_IMAGE} from Debian packages (once, about three minutes) …")
+    with buildah() as tool:
+        container = tool.run("from", "scratch")
+        root = Path(tool.run("mount", container))
+        command = ["debootstrap", "--variant=minbase", f"--include={PACKAGES}", SUITE, str(root)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise BinariesMissingError(f"{' '.join(command)} failed:\n{done.stdout[-2000:]}{done.stderr}")
+        for name in ("var/cache/apt", "var/lib/apt/lists", "var/log", "dev"):
+            shutil.rmtree(root / name)
+            (root / name).mkdir()
+        tool.run("umount", container)
+        path = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+        tool.run("config", "--env", path, "--cmd", "python3", container)
+        # Not compressed: it is read far more often than moved.
+        tool.run(
+            "commit", "--quiet", "--disable-compression", container, f"oci-archive:{folder / ARCHIVE}:{BASE_IMAGE}"
+        )
+
+
+def _digest(files: Iterable[Path], *texts: str) -> str:
+    digest = hashlib.sha256()
+    for path in files:
+        digest.update(f"{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+    for text in texts:
+        digest.update(hashlib.sha256(text.encode()).digest())
+    return digest.hexdigest()[:20]
+
+
+if __name__ == "__main__":
+    try:
+        sys.stdout.write(f"{product_image()}\n")
+    except BinariesMissingError as error:
+        sys.exit(f"error: {error}")
