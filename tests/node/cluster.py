@@ -1,0 +1,162 @@
+"""A cluster of one node: control plane, kubelet, kube-proxy and containerd, in namespaces of their own."""
+
+import datetime as dt
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Final
+
+from certs.ca import issue, make_ca
+from tests.controlplane.client import Object
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.processes import Process
+
+from . import configuration
+from .namespaces import ADDRESS, PODS, Inside, Namespaces
+from .programs import Programs
+
+NODE: Final = "node-1"
+DOOR: Final = Path(__file__).parents[1] / "kubelet" / "door.py"
+GROUP: Final = "vgpu-node-"
+"""What the names of the run's control groups begin with."""
+
+API_NAMES: Final = ("127.0.0.1", "10.0.0.1", ADDRESS, "localhost", "kubernetes.default.svc")
+
+
+class Cluster(ControlPlane):
+    """A control plane and its node; the API server has the same address out of the namespaces as in them.
+
+    Attributes:
+        node: its parts by name: `containerd`, `kubelet`, `kube-proxy`.
+    """
+
+    def __init__(self, programs: Programs) -> None:
+        """Start everything; the node is ready."""
+        self.programs = programs
+        self.node: dict[str, Inside] = {}
+        # The paths of sockets have to be short, and the kernel has to let a file system lie over the folder.
+        self._root = Path(tempfile.mkdtemp(prefix=GROUP, dir="/var/tmp"))
+        self._root.chmod(0o755)
+        self._namespaces = Namespaces(self._root)
+        try:
+            _write_certificate(self._root / "apiserver")
+            super().__init__(programs.control_plane, self._root)
+            self.start_controller_manager()
+            self._start_node()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    @property
+    def disk(self) -> Path:
+        """What stands on the node in `/usr/local`, as far as it is not this machine's."""
+        return self._root / "disk" / "usr-local-upper"
+
+    @property
+    def pid(self) -> int:
+        """Of a process in the namespaces, for `nsenter`."""
+        return self._namespaces.pid
+
+    def load(self, archive: Path) -> None:
+        """Bring an image to the node."""
+        client = [self.programs.runtime / "ctr", "--address", configuration.socket(self._root)]
+        command = [*map(str, client), "--namespace", "k8s.io", "images", "import", "--local", str(archive)]
+        enter = ["nsenter", f"--target={self.pid}", "--mount", "--"]
+        done = subprocess.run([*enter, *command], capture_output=True, text=True, check=False, timeout=300)
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    def start_inside(self, name: str, *command: str | Path) -> Inside:
+        """Start a process of a test on the node."""
+        return self._namespaces.start(name, command)
+
+    def stop_node(self) -> None:
+        """Stop kubelet, then containerd; containers run on without them."""
+        for name in ("kubelet", "containerd"):
+            self._processes.remove(self.node[name])  # type: ignore[arg-type]
+            self.node[name].stop()
+
+    def start_node(self) -> None:
+        """Start both again."""
+        for name in ("containerd", "kubelet"):
+            self.node[name].start()
+            self._processes.append(self.node[name])  # type: ignore[arg-type]
+
+    def node_object(self) -> Object:
+        """The node as the API server has it."""
+        return self.client.get("v1", "nodes", NODE).accepted()
+
+    def ready(self) -> bool:
+        """Whether the node is ready, and takes pods."""
+        answer = self.client.get("v1", "nodes", NODE)
+        if answer.status != 200 or answer.body["spec"].get("taints"):
+            return False
+        conditions = {each["type"]: each["status"] for each in answer.body["status"].get("conditions", [])}
+        return conditions.get("Ready") == "True"
+
+    def __exit__(self, *_: object) -> None:
+        """End everything; logs stay where `folder` says, if the run has said where to."""
+        self.stop()
+        self._namespaces.close()
+        shutil.rmtree(self._root / "apiserver", ignore_errors=True)
+
+    def keep_logs(self, folder: Path) -> None:
+        """Copy the logs, after the end."""
+        for log in self._root.glob("*.log"):
+            shutil.copy(log, folder)
+        shutil.rmtree(self._root, ignore_errors=True)
+
+    def _start_node(self) -> None:
+        root, kubernetes, runtime = self._root, self.programs.kubernetes, self.programs.runtime
+        (root / "network").mkdir()
+        (root / "network" / "10-pods.conflist").write_text(configuration.network(PODS))
+        (root / "containerd.toml").write_text(configuration.containerd(root, runtime))
+        (root / "kubelet.json").write_text(configuration.kubelet(root, self._namespaces.name))
+        (root / "proxy.json").write_text(configuration.proxy(self.kubeconfig, PODS, NODE))
+        commands = {
+            "containerd": [runtime / "containerd", "--config", root / "containerd.toml"],
+            "kube-proxy": [kubernetes / "kube-proxy", "--config", root / "proxy.json"],
+            "kubelet": [
+                kubernetes / "kubelet",
+                *("--config", root / "kubelet.json", "--kubeconfig", self.kubeconfig),
+                *("--hostname-override", NODE, "--node-ip", ADDRESS, "--node-labels", "gpu=on"),
+            ],
+        }
+        for name, command in commands.items():
+            self.node[name] = self._start_inside(name, command)
+            if name == "containerd":
+                self.wait_until(lambda: configuration.socket(root).exists(), "containerd listens")
+        self.wait_until(self.ready, "node ready", 120)
+
+    def _start_inside(self, name: str, command: list[str | Path]) -> Inside:
+        process = self._namespaces.start(name, command)
+        self._processes.append(process)  # type: ignore[arg-type]
+        return process
+
+    def _run(self, component: str, *arguments: str) -> None:
+        if component == "kube-apiserver":
+            [port] = [each.partition("=")[2] for each in arguments if each.startswith("--secure-port=")]
+            door = [sys.executable, "-I", "-S", str(DOOR), port, str(self._namespaces.pid)]
+            self._processes.append(self._running.enter_context(Process(door, self.folder / "door.log")))
+            arguments = (
+                *arguments,
+                "--bind-address=0.0.0.0",
+                f"--advertise-address={ADDRESS}",
+                "--endpoint-reconciler-type=lease",
+                "--kubelet-preferred-address-types=InternalIP",
+            )
+        self._start_inside(component, [self.binaries.path(component), *arguments])
+
+
+def _write_certificate(folder: Path) -> None:
+    """Where an API server looks for its certificate before it makes one, which would not be for all of its addresses."""
+    now = dt.datetime.now(dt.UTC)
+    ca = make_ca("test", now)
+    pair = issue(ca, API_NAMES, now)
+    folder.mkdir()
+    (folder / "apiserver.crt").write_bytes(pair.certificate_pem + ca.certificate_pem)
+    descriptor = os.open(folder / "apiserver.key", os.O_WRONLY | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pair.key_pem)
