@@ -1,7 +1,5 @@
 """Replicas replaced, added, taken away and evicted while pods are created all the time: no creation notices."""
 
-import datetime as dt
-import json
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +13,11 @@ from tests.controlplane.client import Answer
 
 from .before import NoVersionBeforeError, unpack, version_before
 from .charts import RELEASE, ROOT
-from .load import Load, load
+from .load import Load, drained, load
 from .releases import NAMESPACE, TEAM, Release
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
-
-GRACE = 10.0
-"""Seconds, the chart's default of `drain.graceSeconds`."""
 
 BEFORE = "before"
 """Tag of the image that holds the version before."""
@@ -48,7 +43,7 @@ def unnoticed(release: Release) -> Iterator[Load]:
     gone = {pod: log for pod, log in release.plane.logs().items() if pod not in gone_before | alive(release)}
     assert len(gone) >= 2
     for pod, log in gone.items():
-        assert drained(log), f"{pod} has not drained: {log.read_text()}"
+        assert drained(log.read_text()), f"{pod} has not drained: {log.read_text()}"
 
 
 @pytest.fixture
@@ -61,22 +56,6 @@ def pods(release: Release) -> Iterator[Load]:
 def alive(release: Release) -> set[str]:
     """Return the names of the replicas that have not gone."""
     return {pod["metadata"]["name"] for pod in release.replicas()}
-
-
-def drained(log: Path) -> bool:
-    """Whether a replica answered for the whole grace after it was told to end, left nothing unanswered, and ended itself.
-
-    Whoever creates pods would not notice: an API server repeats a call that is cut off, and keeps a connection for the next.
-    """
-    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    ends = [line for line in lines if line["event"] in {"draining", "stopping", "stopped"}]
-    if [line["event"] for line in ends] != ["draining", "stopping", "stopped"]:
-        return False
-    begin, end = (dt.datetime.fromisoformat(line["timestamp"]) for line in ends[:2])
-    # The log has the wall's clock, the grace another one.
-    whole = (end - begin).total_seconds() > GRACE * 0.9
-    troubled = any(line["level"] == "error" for line in lines[lines.index(ends[0]) :])
-    return whole and ends[1]["in_flight"] == 0 and not troubled
 
 
 @pytest.mark.deep

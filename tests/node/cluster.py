@@ -6,11 +6,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from certs.ca import issue, make_ca
-from tests.controlplane.client import Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 
@@ -23,6 +23,11 @@ DOOR: Final = Path(__file__).parents[1] / "kubelet" / "door.py"
 GROUP: Final = "vgpu-node-"
 """What the names of the run's control groups begin with."""
 
+DEVICE: Final = "nvidia.com/gpu"
+DEVICES: Final = 40
+COUNTED: Final = {"nvidia.com/gpumem": "1000000", "nvidia.com/gpucores": "4000"}
+"""What no device plugin serves: HAMi's scheduler counts it, and here any scheduler does, as capacity of the node."""
+
 API_NAMES: Final = ("127.0.0.1", "10.0.0.1", ADDRESS, "localhost", "kubernetes.default.svc")
 
 
@@ -30,16 +35,19 @@ class Cluster(ControlPlane):
     """A control plane and its node; the API server has the same address out of the namespaces as in them.
 
     Attributes:
-        node: its parts by name: `containerd`, `kubelet`, `kube-proxy`.
+        node: its parts by name: `containerd`, `kubelet`, `kube-proxy`, `device-plugin`.
+        allocations: what the device plugin was asked and has answered, a JSON object a line.
     """
 
     def __init__(self, programs: Programs) -> None:
         """Start everything; the node is ready."""
         self.programs = programs
         self.node: dict[str, Inside] = {}
+        self._inside: list[Inside] = []
         # The paths of sockets have to be short, and the kernel has to let a file system lie over the folder.
         self._root = Path(tempfile.mkdtemp(prefix=GROUP, dir="/var/tmp"))
         self._root.chmod(0o755)
+        self.allocations = self._root / "allocations"
         self._namespaces = Namespaces(self._root)
         try:
             _write_certificate(self._root / "apiserver")
@@ -51,14 +59,14 @@ class Cluster(ControlPlane):
             raise
 
     @property
-    def disk(self) -> Path:
-        """What stands on the node in `/usr/local`, as far as it is not this machine's."""
-        return self._root / "disk" / "usr-local-upper"
+    def pid(self) -> int:
+        """Of the first process of the namespaces, as this machine counts."""
+        return self._namespaces.pid
 
     @property
-    def pid(self) -> int:
-        """Of a process in the namespaces, for `nsenter`."""
-        return self._namespaces.pid
+    def files(self) -> Path:
+        """The node's file system."""
+        return Path(f"/proc/{self.pid}/root")
 
     def load(self, archive: Path) -> None:
         """Bring an image to the node."""
@@ -68,33 +76,45 @@ class Cluster(ControlPlane):
         done = subprocess.run([*enter, *command], capture_output=True, text=True, check=False, timeout=300)
         assert done.returncode == 0, done.stderr + done.stdout
 
-    def start_inside(self, name: str, *command: str | Path) -> Inside:
-        """Start a process of a test on the node."""
-        return self._namespaces.start(name, command)
+    def serve_devices(self) -> None:
+        """Start a device plugin, and give the node what HAMi's scheduler counts."""
+        sockets = "/var/lib/kubelet/device-plugins"
+        plugin = self.programs.kubernetes / "device-plugin"
+        command = [str(part) for part in (plugin, sockets, self.kubeconfig, NODE, DEVICE, DEVICES, self.allocations)]
+        self.node["device-plugin"] = self._start_inside("device-plugin", command)
+        self.client.patch("v1", "nodes", f"{NODE}/status", {"status": {"capacity": COUNTED}}).accepted()
+        self.wait_until(self.has_devices, "devices of the node")
 
     def stop_node(self) -> None:
         """Stop kubelet, then containerd; containers run on without them."""
         for name in ("kubelet", "containerd"):
-            self._processes.remove(self.node[name])  # type: ignore[arg-type]
+            self._inside.remove(self.node[name])
             self.node[name].stop()
 
     def start_node(self) -> None:
         """Start both again."""
         for name in ("containerd", "kubelet"):
             self.node[name].start()
-            self._processes.append(self.node[name])  # type: ignore[arg-type]
+            self._inside.append(self.node[name])
 
-    def node_object(self) -> Object:
-        """The node as the API server has it."""
-        return self.client.get("v1", "nodes", NODE).accepted()
+    def check(self) -> None:
+        """Fail with the end of its log if a component has ended."""
+        super().check()
+        for process in self._inside:
+            process.check()
+
+    def has_devices(self) -> bool:
+        """Whether the node offers all that pods may request."""
+        allocatable: dict[str, str] = self.client.get("v1", "nodes", NODE).accepted()["status"]["allocatable"]
+        return allocatable.get(DEVICE) == str(DEVICES) and set(COUNTED) <= allocatable.keys()
 
     def ready(self) -> bool:
         """Whether the node is ready, and takes pods."""
         answer = self.client.get("v1", "nodes", NODE)
         if answer.status != 200 or answer.body["spec"].get("taints"):
             return False
-        conditions = {each["type"]: each["status"] for each in answer.body["status"].get("conditions", [])}
-        return conditions.get("Ready") == "True"
+        conditions = answer.body["status"].get("conditions", [])
+        return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
     def __exit__(self, *_: object) -> None:
         """End everything; logs stay where `folder` says, if the run has said where to."""
@@ -115,7 +135,7 @@ class Cluster(ControlPlane):
         (root / "containerd.toml").write_text(configuration.containerd(root, runtime))
         (root / "kubelet.json").write_text(configuration.kubelet(root, self._namespaces.name))
         (root / "proxy.json").write_text(configuration.proxy(self.kubeconfig, PODS, NODE))
-        commands = {
+        commands: dict[str, list[str | Path]] = {
             "containerd": [runtime / "containerd", "--config", root / "containerd.toml"],
             "kube-proxy": [kubernetes / "kube-proxy", "--config", root / "proxy.json"],
             "kubelet": [
@@ -130,9 +150,9 @@ class Cluster(ControlPlane):
                 self.wait_until(lambda: configuration.socket(root).exists(), "containerd listens")
         self.wait_until(self.ready, "node ready", 120)
 
-    def _start_inside(self, name: str, command: list[str | Path]) -> Inside:
+    def _start_inside(self, name: str, command: Sequence[str | Path]) -> Inside:
         process = self._namespaces.start(name, command)
-        self._processes.append(process)  # type: ignore[arg-type]
+        self._inside.append(process)
         return process
 
     def _run(self, component: str, *arguments: str) -> None:

@@ -47,7 +47,9 @@ def run(*command: str) -> None:
 
 
 def make_places(disk: Path) -> None:
-    """Put folders of the run in the place of the machine's."""
+    """Put folders of the run in the place of the machine's; they are in memory, and so gone with the last process."""
+    disk.mkdir()
+    run("mount", "-t", "tmpfs", "-o", "mode=0755", "node", str(disk))
     for place in REPLACED:
         folder = disk / place.strip("/").replace("/", "-")
         folder.mkdir(parents=True)

@@ -2,12 +2,11 @@
 
 The run of the tests holds the other end of its standard input. When that is closed, be it by the kernel because the run
 was killed, the first process of the namespaces ends, and with it every process, mount and interface in them. What is left
-is no namespace's: control groups and files, which are removed here.
+is no namespace's: control groups, which are removed here.
 """
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -55,9 +54,13 @@ def main() -> None:
     finally:
         deadline = time.monotonic() + PATIENCE
         # Also in a hierarchy of version 2 beside those of version 1, which a kubelet uses as well.
-        while not all([remove(group) for group in (CGROUPS / name, *CGROUPS.glob(f"*/{name}"))]) and time.monotonic() < deadline:
+        while (
+            not all([remove(group) for group in (CGROUPS / name, *CGROUPS.glob(f"*/{name}"))])
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.1)
-        shutil.rmtree(folder / "disk", ignore_errors=True)
+        with contextlib.suppress(OSError):
+            (folder / "disk").rmdir()
 
 
 if __name__ == "__main__":

@@ -73,7 +73,9 @@ def why_not() -> str | None:
         return "a kubelet needs root"
     missing = [name for name in COMMANDS if shutil.which(name) is None]
     if missing:
-        return f"{', '.join(missing)} not installed: tests/node/install.sh installs what is missing on Debian and Ubuntu"
+        return (
+            f"{', '.join(missing)} not installed: tests/node/install.sh installs what is missing on Debian and Ubuntu"
+        )
     if not Path("/sys/fs/cgroup").is_dir():
         return "no control groups in /sys/fs/cgroup"
     return images.why_not()

@@ -7,7 +7,8 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from tests.go_program import BinariesMissingError
@@ -16,7 +17,10 @@ from .configuration import PAUSE
 from .images import built
 
 SOURCE = Path(__file__).with_name("containers")
-TOOLS = "sh cat chmod cmp cp env find head ln ls mkdir mv readlink rm sleep sync touch true uname".split()
+TOOLS = (
+    *("sh", "cat", "chmod", "cmp", "cp", "env", "find", "ln", "ls", "mkdir", "mv", "readlink", "rm", "sleep", "sync"),
+    *("touch", "true", "uname"),
+)
 """What scripts in these images call."""
 
 GPU = "localhost/gpu:test"
@@ -33,11 +37,11 @@ def all_images() -> list[Path]:
     """Return the archives of all of them."""
     with tempfile.TemporaryDirectory(prefix="vgpu-webhook-images.") as folder:
         return [
-            _image(Path(folder) / "pause", PAUSE, [], {"pause": _pause}, entry="/pause"),
-            _image(Path(folder) / "gpu", GPU, TOOLS, {"program": _program}),
-            _image(Path(folder) / "paths", GPU_WITH_PATHS, TOOLS, {"program": _program_and_own}, IMAGE_PATHS),
+            _image(Path(folder) / "pause", PAUSE, _pause, "/pause"),
+            _image(Path(folder) / "gpu", GPU, _program, "/program"),
+            _image(Path(folder) / "paths", GPU_WITH_PATHS, _program_and_own, "/program", **IMAGE_PATHS),
             *(
-                _image(Path(folder) / version, f"{LIBRARY}:{version}", TOOLS, {version: _library})
+                _image(Path(folder) / version, f"{LIBRARY}:{version}", partial(_library, version), "/bin/true")
                 for version in VERSIONS
             ),
         ]
@@ -49,48 +53,47 @@ def compile_library(version: str, target: Path) -> None:
     _cc("-shared", "-fPIC", f'-DVERSION="{version}"', SOURCE / "library.c", "-o", target)
 
 
-def _pause(root: Path, _: str) -> None:
+def _pause(root: Path) -> None:
+    root.mkdir()
     _cc("-static", SOURCE / "pause.c", "-o", root / "pause")
 
 
-def _program(root: Path, _: str) -> None:
+def _program(root: Path) -> None:
+    _tools(root)
     libraries = root / "usr" / "lib"
     libraries.mkdir(parents=True, exist_ok=True)
     _cc("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", SOURCE / "driver.c", "-o", libraries / "libcuda.so.1")
     _cc(SOURCE / "program.c", libraries / "libcuda.so.1", "-ldl", "-o", root / "program")
 
 
-def _program_and_own(root: Path, _: str) -> None:
-    _program(root, _)
+def _program_and_own(root: Path) -> None:
+    _program(root)
     own = root / "opt" / "own"
     own.mkdir(parents=True)
     _cc("-shared", "-fPIC", "-x", "c", "/dev/null", "-o", own / "libown.so")
 
 
-def _library(root: Path, version: str) -> None:
+def _library(version: str, root: Path) -> None:
+    _tools(root)
     compile_library(version, root / LIBRARY_PATH.lstrip("/") / f"libvgpu.so.{version}")
 
 
-def _image(  # type: ignore[no-untyped-def]
-    folder: Path,
-    name: str,
-    tools: Iterable[str],
-    parts,  # noqa: ANN001
-    environment: Mapping[str, str] | None = None,
-    entry: str = "/program",
-) -> Path:
-    root = folder / "root"
-    root.mkdir(parents=True)
-    for tool in tools:
-        _take(tool, root)
-    if tools:
-        (root / "tmp").mkdir(mode=0o1777)
-        (root / "etc").mkdir()
-    for argument, make in parts.items():
-        make(root, argument)
-    lines = ["FROM scratch", "COPY root/ /", *(f"ENV {key}={value}" for key, value in (environment or {}).items())]
-    (folder / "Containerfile").write_text("\n".join([*lines, f'ENTRYPOINT ["{entry}"]', ""]))
+def _image(folder: Path, name: str, make: Callable[[Path], None], entry: str, **environment: str) -> Path:
+    folder.mkdir()
+    make(folder / "root")
+    variables = (f"ENV {key}={value}" for key, value in environment.items())
+    lines = ["FROM scratch", "COPY root/ /", *variables, f'ENTRYPOINT ["{entry}"]', ""]
+    (folder / "Containerfile").write_text("\n".join(lines))
     return built(folder, name)
+
+
+def _tools(root: Path) -> None:
+    root.mkdir()
+    for tool in TOOLS:
+        _take(tool, root)
+    (root / "tmp").mkdir()
+    (root / "tmp").chmod(0o1777)
+    (root / "etc").mkdir()
 
 
 def _take(tool: str, root: Path) -> None:

@@ -3,27 +3,44 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
+	core "k8s.io/api/core/v1"
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 	api "k8s.io/kubelet/pkg/apis/deviceplugin/v1beta1"
 )
 
-// A plugin serves the devices of one resource name, and answers each allocation with what a file says.
+// What HAMi's device plugin calls them, and where it has its library on a node.
+const (
+	memory  = "nvidia.com/gpumem"
+	cores   = "nvidia.com/gpucores"
+	library = "/usr/local/vgpu/libvgpu.so"
+	preload = "/usr/local/vgpu/ld.so.preload"
+)
+
+// A plugin serves the devices of one resource name: as HAMi's does on a node that has its library, else as the stock one.
 type plugin struct {
 	api.UnimplementedDevicePluginServer
 	resource string
+	node     string
 	devices  []*api.Device
-	answer   string
+	client   kubernetes.Interface
 	record   *os.File
 	lock     sync.Mutex
+	served   map[string]bool
 }
 
 // ListAndWatch tells the kubelet the devices once: they neither come nor go.
@@ -40,31 +57,74 @@ func (p *plugin) GetDevicePluginOptions(context.Context, *api.Empty) (*api.Devic
 	return &api.DevicePluginOptions{}, nil
 }
 
-// Allocate writes down which devices a container gets, and gives it the environment and mounts of the answer file,
-// which is read anew each time.
-func (p *plugin) Allocate(_ context.Context, request *api.AllocateRequest) (*api.AllocateResponse, error) {
+// Allocate gives a container its devices, and writes down what it was asked, for whom, and what it answered.
+func (p *plugin) Allocate(ctx context.Context, request *api.AllocateRequest) (*api.AllocateResponse, error) {
 	p.lock.Lock()
 	defer p.lock.Unlock()
 	response := &api.AllocateResponse{}
-	for _, container := range request.ContainerRequests {
-		line, err := json.Marshal(map[string]any{"resource": p.resource, "devices": container.DevicesIds})
+	for _, asked := range request.ContainerRequests {
+		uid, container, err := p.waiting(ctx, len(asked.DevicesIds))
+		if err != nil {
+			return nil, err
+		}
+		answer := &api.ContainerAllocateResponse{
+			Envs: map[string]string{"NVIDIA_VISIBLE_DEVICES": strings.Join(asked.DevicesIds, ",")},
+		}
+		if _, err := os.Stat(library); err == nil {
+			enforce(answer, container, len(asked.DevicesIds))
+		}
+		line, err := json.Marshal(map[string]any{
+			"resource": p.resource, "devices": asked.DevicesIds, "uid": uid, "container": container.Name, "envs": answer.Envs,
+		})
 		if err != nil {
 			return nil, err
 		}
 		if _, err := fmt.Fprintf(p.record, "%s\n", line); err != nil {
 			return nil, err
 		}
-		answer := &api.ContainerAllocateResponse{}
-		text, err := os.ReadFile(p.answer)
-		if err != nil {
-			return nil, err
-		}
-		if err := json.Unmarshal(text, answer); err != nil {
-			return nil, err
-		}
 		response.ContainerResponses = append(response.ContainerResponses, answer)
 	}
 	return response, nil
+}
+
+// enforce adds what HAMi's plugin adds: a limit for each device, the library, and the file by which the loader finds it.
+func enforce(answer *api.ContainerAllocateResponse, container core.Container, devices int) {
+	if amount, present := container.Resources.Limits[memory]; present {
+		for number := range devices {
+			answer.Envs[fmt.Sprintf("CUDA_DEVICE_MEMORY_LIMIT_%d", number)] = fmt.Sprintf("%dm", amount.Value())
+		}
+	}
+	if amount, present := container.Resources.Limits[cores]; present {
+		answer.Envs["CUDA_DEVICE_SM_LIMIT"] = strconv.FormatInt(amount.Value(), 10)
+	}
+	answer.Mounts = []*api.Mount{
+		{ContainerPath: library, HostPath: library, ReadOnly: true},
+		{ContainerPath: "/etc/ld.so.preload", HostPath: preload, ReadOnly: true},
+	}
+}
+
+// waiting finds the container that a call is for, which the kubelet does not say: the first of a pod of this node that
+// waits for as many devices and was not served before, init containers first.
+func (p *plugin) waiting(ctx context.Context, devices int) (string, core.Container, error) {
+	pods, err := p.client.CoreV1().Pods("").List(ctx, meta.ListOptions{FieldSelector: "spec.nodeName=" + p.node})
+	if err != nil {
+		return "", core.Container{}, err
+	}
+	for _, pod := range pods.Items {
+		if pod.Status.Phase != core.PodPending {
+			continue
+		}
+		for _, container := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+			amount, present := container.Resources.Limits[core.ResourceName(p.resource)]
+			key := string(pod.UID) + "/" + container.Name
+			if !present || amount.Value() != int64(devices) || p.served[key] {
+				continue
+			}
+			p.served[key] = true
+			return string(pod.UID), container, nil
+		}
+	}
+	return "", core.Container{}, errors.New("no pod of this node waits for devices")
 }
 
 // register offers the plugin to the kubelet that listens in the folder.
@@ -114,30 +174,42 @@ func (p *plugin) serve(folder, endpoint string) error {
 	}
 }
 
-// servePlugin is the command: FOLDER of the kubelet's sockets, RESOURCE, COUNT, ANSWER file, RECORD file.
+// servePlugin is the command.
 func servePlugin() int {
-	if len(os.Args) != 6 {
-		fmt.Fprintln(os.Stderr, "usage: device-plugin FOLDER RESOURCE COUNT ANSWER RECORD")
+	if len(os.Args) != 7 {
+		fmt.Fprintln(os.Stderr, "usage: device-plugin FOLDER KUBECONFIG NODE RESOURCE COUNT RECORD")
 		return 2
 	}
-	folder, resource, answer := os.Args[1], os.Args[2], os.Args[4]
-	count, err := strconv.Atoi(os.Args[3])
-	if err != nil {
+	if err := keepServing(os.Args[1], os.Args[2], os.Args[3], os.Args[4], os.Args[5], os.Args[6]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
-		return 2
 	}
-	record, err := os.OpenFile(os.Args[5], os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	return 1
+}
+
+// keepServing offers the plugin anew whenever a kubelet starts: its sockets are in the folder.
+func keepServing(folder, kubeconfig, node, resource, devices, recordPath string) error {
+	count, err := strconv.Atoi(devices)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+		return err
 	}
-	p := &plugin{resource: resource, answer: answer, record: record}
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
+	if err != nil {
+		return err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return err
+	}
+	record, err := os.OpenFile(recordPath, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	p := &plugin{resource: resource, node: node, client: client, record: record, served: map[string]bool{}}
 	for number := range count {
 		p.devices = append(p.devices, &api.Device{ID: fmt.Sprintf("device-%d", number), Health: api.Healthy})
 	}
-	endpoint := fmt.Sprintf("test-%x.sock", resource)
 	for {
-		if err := p.serve(folder, endpoint); err != nil {
+		if err := p.serve(folder, fmt.Sprintf("test-%x.sock", resource)); err != nil {
 			fmt.Fprintln(os.Stderr, resource, err)
 			time.Sleep(time.Second)
 		}
