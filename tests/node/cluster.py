@@ -70,10 +70,7 @@ class Cluster(ControlPlane):
 
     def load(self, archive: Path) -> None:
         """Bring an image to the node."""
-        client = [self.programs.runtime / "ctr", "--address", configuration.socket(self._root)]
-        command = [*map(str, client), "--namespace", "k8s.io", "images", "import", "--local", str(archive)]
-        enter = ["nsenter", f"--target={self.pid}", "--mount", "--"]
-        done = subprocess.run([*enter, *command], capture_output=True, text=True, check=False, timeout=300)
+        done = self._ctr("--namespace", "k8s.io", "images", "import", "--local", archive)
         assert done.returncode == 0, done.stderr + done.stdout
 
     def serve_devices(self) -> None:
@@ -92,10 +89,15 @@ class Cluster(ControlPlane):
             self.node[name].stop()
 
     def start_node(self) -> None:
-        """Start both again."""
+        """Start both again, and wait until the node is ready."""
+        before = self._registrations()
         for name in ("containerd", "kubelet"):
             self.node[name].start()
             self._inside.append(self.node[name])
+            if name == "containerd":
+                self.wait_until(self._runtime_ready, "containerd ready")
+        self.wait_until(lambda: self._registrations() > before and self.has_devices(), "devices offered again", 120)
+        self.wait_until(self.ready, "node ready", 120)
 
     def check(self) -> None:
         """Fail with the end of its log if a component has ended."""
@@ -128,6 +130,17 @@ class Cluster(ControlPlane):
             shutil.copy(log, folder)
         shutil.rmtree(self._root, ignore_errors=True)
 
+    def _ctr(self, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+        enter = ["nsenter", f"--target={self.pid}", "--mount", "--", str(self.programs.runtime / "ctr")]
+        command = [*enter, "--address", str(configuration.socket(self._root)), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+    def _runtime_ready(self) -> bool:
+        return configuration.socket(self._root).exists() and self._ctr("version").returncode == 0
+
+    def _registrations(self) -> int:
+        return self.node["device-plugin"].log.read_text().count("registered")
+
     def _start_node(self) -> None:
         root, kubernetes, runtime = self._root, self.programs.kubernetes, self.programs.runtime
         (root / "network").mkdir()
@@ -147,7 +160,7 @@ class Cluster(ControlPlane):
         for name, command in commands.items():
             self.node[name] = self._start_inside(name, command)
             if name == "containerd":
-                self.wait_until(lambda: configuration.socket(root).exists(), "containerd listens")
+                self.wait_until(self._runtime_ready, "containerd ready")
         self.wait_until(self.ready, "node ready", 120)
 
     def _start_inside(self, name: str, command: Sequence[str | Path]) -> Inside:

@@ -14,6 +14,7 @@ from tests.deploy.load import Load, drained, load
 from tests.deploy.releases import NAMESPACE, TEAM, touched
 
 from .conftest import Release
+from .pods import Pods, share
 from .processes import process_of
 
 pytestmark = pytest.mark.node
@@ -130,19 +131,20 @@ def test_replica_killed(release: Release) -> None:
     assert pods.refused == []
 
 
-def test_node_restarted(release: Release) -> None:
-    """The container runtime and the kubelet are stopped and started: the containers live on, and so does everything that they serve."""
+def test_node_restarted(release: Release, pods: Pods) -> None:
+    """The container runtime and the kubelet are stopped and started: containers live on, and new ones are started again."""
     cluster = release.plane
     before = restarts(release), set(release.ready())
-    with unnoticed(release, drain=False) as pods:
+    with unnoticed(release, drain=False) as load_of_pods:
         cluster.stop_node()
-        so_far = pods.created
-        cluster.wait_until(lambda: pods.created > so_far + 50, "pods created without kubelet and containerd")
+        so_far = load_of_pods.created
+        cluster.wait_until(lambda: load_of_pods.created > so_far + 50, "pods created without kubelet and containerd")
         cluster.start_node()
-        cluster.wait_until(cluster.has_devices, "devices offered again", 120)
-        cluster.wait_until(cluster.ready, "node ready", 120)
         release.settled()
     assert (restarts(release), set(release.ready())) == before
+    pod = pods.create(share())
+    pods.finish(pod)
+    assert pods.printed(pod)[0]["memory"] == 3000
 
 
 def test_uninstalled(release: Release) -> None:

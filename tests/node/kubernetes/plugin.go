@@ -160,6 +160,7 @@ func (p *plugin) serve(folder, endpoint string) error {
 	if err := p.register(folder, endpoint); err != nil {
 		return err
 	}
+	fmt.Fprintln(os.Stderr, "registered", p.resource)
 	look := time.NewTicker(200 * time.Millisecond)
 	defer look.Stop()
 	for {
