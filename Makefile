@@ -10,8 +10,8 @@ COVERED = webhook/admission webhook/mapping certs
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help run test test-fast test-deep test-node test-faults check-translations coverage fuzz check bench bench-memory vendors-check docs \
-	manifests fmt lock clean
+.PHONY: help run test test-fast test-deep test-node test-faults check-translations coverage fuzz check bench bench-memory \
+	vendors-check docs manifests release release-parts release-image release-checksums fmt lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-18s  %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,11 +50,12 @@ check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other'
 fuzz: $(INSTALLED) ## MINUTES=1 SEED=1: generated pods held against every property and an oracle, in all cores
 	$(BIN)/python -m tests.fuzz $(foreach name,SEED MINUTES PODS FROM,$(if $($(name)),--$(shell echo $(name) | tr A-Z a-z) $($(name))))
 
-check: $(INSTALLED) ## format, lint, types, import layers
+check: $(INSTALLED) ## format, lint, types, import layers, workflows
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-logo
+	$(BIN)/python -m tests.actionlint
 
 # TRACE=file, PEER=https://host:port/path and PEER_PID=n reach it as environment variables.
 bench: $(INSTALLED) ## measure beside an empty handler, and a webhook at PEER=https://..., and print the table
@@ -76,6 +77,19 @@ docs: $(INSTALLED) ## generate the pages that are made from the code
 
 manifests: $(INSTALLED) ## generate the plain manifests from the chart
 	$(BIN)/python -m deploy.generate "$$($(BIN)/python -m tests.deploy.helm)"
+
+# PYTHON_IMAGE, PLATFORM, BUILD_FLAGS and IMAGE_REPOSITORY reach it as environment variables: docs/releasing.md.
+release: $(INSTALLED) ## build dist/ from the last commit: packages, chart, image, what they contain, notes, checksums
+	$(BIN)/python -m deploy.release $(if $(TAG),--tag $(TAG))
+
+release-parts: $(INSTALLED) ## the same without the image, for machines without buildah
+	$(BIN)/python -m deploy.release parts
+
+release-image: $(INSTALLED) ## the image alone, for one more platform
+	$(BIN)/python -m deploy.release image
+
+release-checksums: $(INSTALLED) ## the checksums anew, of everything in dist/
+	$(BIN)/python -m deploy.release checksums
 
 fmt: $(INSTALLED) ## format, and fix what the linter can fix
 	$(BIN)/ruff format

@@ -6,17 +6,19 @@ import os
 import shutil
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 
-def cached(name: str, digest: str, make: Callable[[Path], None]) -> Path:
-    """Return the folder kept under a name and a hash, made now if this machine has never made it.
+def cached(name: str, digest: str, make: Callable[[Path], None], days: float = 30) -> Path:
+    """Return the folder kept under a name and a hash, made now if this machine has not made it, or not used it for long.
 
     Args:
         name: what it is.
         digest: a hash of its inputs; a change of any of them makes it anew.
         make: fills an empty folder. What it leaves there appears whole or not at all.
+        days: how long what is not used is kept, while others are made under the same name.
     """
     folder = _cache() / name / digest
     if not folder.exists():
@@ -30,7 +32,17 @@ def cached(name: str, digest: str, make: Callable[[Path], None]) -> Path:
                     scratch.rename(folder)
                 finally:
                     shutil.rmtree(scratch, ignore_errors=True)
+                _remove_unused(folder.parent, days)
+    with contextlib.suppress(PermissionError):  # it may be another user's
+        os.utime(folder)
     return folder
+
+
+def _remove_unused(folder: Path, days: float) -> None:
+    oldest = time.time() - days * 86400
+    for path in folder.iterdir():
+        if path.is_dir() and path.stat().st_mtime < oldest:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def say(line: str) -> None:

@@ -1,4 +1,4 @@
-"""``python -m deploy.generate`` writes the chart's schema and README; with the path of Helm, the plain manifests as well."""
+"""Writes the schema and README of the chart, and the version (`make docs`); with the path of Helm, plain manifests."""
 
 import sys
 from pathlib import Path
@@ -7,12 +7,15 @@ from deploy.generate import CHART, DEPLOY
 from deploy.generate.kustomize import base, inject
 from deploy.generate.schema import values_schema
 from deploy.generate.table import readme
+from deploy.generate.versions import versioned
 
 
 def main(helm: str | None = None) -> None:
     """Write what is made."""
     (CHART / "values.schema.json").write_text(values_schema())
     (CHART / "README.md").write_text(readme())
+    for path, text in versioned().items():
+        path.write_text(text)
     if helm is None:
         return
     for name, files in (("base", base(Path(helm))), ("inject", inject(Path(helm)))):

@@ -78,6 +78,8 @@ def _rendered(helm: Path, mode: str) -> dict[str, Any]:
         "--namespace",
         NAMESPACE,
         "--set",
+        "image.repository=vgpu-webhook",
+        "--set",
         f"shim.mode={mode}",
     ]
     rendered = subprocess.run(  # noqa: S603  (our own chart)

@@ -18,6 +18,10 @@ NAMESPACE = "gpu-system"
 KUBERNETES = "1.36.3"
 """What the chart is rendered for; the oldest is in Chart.yaml."""
 
+INJECT = ("--set", "shim.mode=inject")
+REQUIRED = (*INJECT, "--set", "image.repository=vgpu-webhook")
+"""Values that the chart has no defaults for, as options."""
+
 STATIC = """\
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingWebhookConfiguration
@@ -174,8 +178,12 @@ class Chart:
     def render(
         self, values: Object, *arguments: str, release: str = RELEASE, namespace: str = NAMESPACE
     ) -> list[Object]:
-        """Return the objects of one set of values, of which `inject` is one unless they say otherwise."""
-        values = {**values, "shim": {"mode": "inject", **values.get("shim", {})}}
+        """Return the objects of one set of values, of which those that are required are some unless they say otherwise."""
+        values = {
+            **values,
+            "shim": {"mode": "inject", **values.get("shim", {})},
+            "image": {"repository": "vgpu-webhook", **values.get("image", {})},
+        }
         options = ["--namespace", namespace, "--kube-version", self.kubernetes, "--values", "-", *arguments]
         printed = self.run("template", release, str(self.folder), *options, text=yaml.safe_dump(values))
         return [document for document in yaml.safe_load_all(printed) if document is not None]

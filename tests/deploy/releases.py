@@ -10,7 +10,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.written import STATUS
 from tests.kubelet.node_plane import NodePlane
 
-from .charts import RELEASE, Chart
+from .charts import INJECT, RELEASE, REQUIRED, Chart
 
 GROUP = "admissionregistration.k8s.io/v1"
 KIND = "mutatingwebhookconfigurations"
@@ -35,7 +35,9 @@ class ReleaseOn(Generic[P_co]):
 
     def run(self, command: str, *more: str) -> str:
         """Run Helm on it: `install`, `upgrade`, `rollback`, `test`, `uninstall`, `get hooks`."""
-        chart = [str(self.helm.folder), "--set", "shim.mode=inject"] if command in {"install", "upgrade"} else []
+        # An upgrade keeps the image that the release was installed with.
+        values = {"install": REQUIRED, "upgrade": INJECT}.get(command)
+        chart = [str(self.helm.folder), *values] if values else []
         where = ["--kubeconfig", str(self.plane.kubeconfig), "--namespace", NAMESPACE]
         return self.helm.run(*command.split(), RELEASE, *chart, *where, *more)
 

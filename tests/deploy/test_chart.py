@@ -17,7 +17,7 @@ from webhook.mapping.document.schema_types import API_VERSION
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.load import build_policy
 
-from .charts import CHART, NAMESPACE, PROXY, VALUES, WHOLE, Chart, HelmError, one, pod_of
+from .charts import CHART, NAMESPACE, PROXY, REQUIRED, VALUES, WHOLE, Chart, HelmError, one, pod_of
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
@@ -33,8 +33,7 @@ def test_lint(helm: Chart, tmp_path: Path) -> None:
     for name, given in VALUES.items():
         file = tmp_path / f"{name}.yaml"
         file.write_text(yaml.safe_dump(given))
-        mode = given.get("shim", {}).get("mode", "inject")
-        helm.run("lint", str(CHART), "--strict", "--values", str(file), "--set", f"shim.mode={mode}")
+        helm.run("lint", str(CHART), "--strict", *REQUIRED, "--values", str(file))
 
 
 @pytest.mark.parametrize("name", VALUES)

@@ -4,12 +4,11 @@ import pytest
 
 from tests.controlplane.plane import ControlPlane
 
-from .charts import CHART, Chart, HelmError
+from .charts import CHART, REQUIRED, Chart, HelmError
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
 PLACE = "gpu-release"
-INJECT = ("--set", "shim.mode=inject")
 CIDRS = "networkPolicy.apiServerCidrs={0.0.0.0/0}"
 
 
@@ -18,19 +17,27 @@ def test_one_release_to_a_cluster_and_no_trace_of_it(helm: Chart, control_plane:
     client = control_plane.client
     server = ["--kubeconfig", str(control_plane.kubeconfig)]
     own = [*server, "--namespace", PLACE]
-    notes = helm.run("install", "vgpu-webhook", str(CHART), *own, *INJECT, "--create-namespace")
+    notes = helm.run("install", "vgpu-webhook", str(CHART), *own, *REQUIRED, "--create-namespace")
     assert "The NetworkPolicy does not restrict who sends reviews" in notes
     try:
         with pytest.raises(HelmError, match=r'ClusterRole "vgpu-webhook".* exists and cannot be imported'):
             helm.run(
-                "install", "other", str(CHART), *server, "--namespace", f"{PLACE}-2", *INJECT, "--create-namespace"
+                "install", "other", str(CHART), *server, "--namespace", f"{PLACE}-2", *REQUIRED, "--create-namespace"
             )
         role = client.get("rbac.authorization.k8s.io/v1", "clusterroles", "vgpu-webhook").accepted()
         notes = helm.run(
-            "upgrade", "vgpu-webhook", str(CHART), *own, *INJECT, "--set", "settings.optInLabel=gpu/in", "--set", CIDRS
+            "upgrade",
+            "vgpu-webhook",
+            str(CHART),
+            *own,
+            *REQUIRED,
+            "--set",
+            "settings.optInLabel=gpu/in",
+            "--set",
+            CIDRS,
         )
         assert "NetworkPolicy" not in notes
-        assert "kubectl label namespace NAMESPACE gpu/in=enabled" in notes
+        assert "kubectl label namespace NAMESPACE gpu/in=enabled vgpu-webhook.io/mode=audit" in notes
         assert "kubectl rollout status deployment/vgpu-webhook --namespace gpu-release" in notes
         # The webhook configuration hangs on this very object.
         after = client.get("rbac.authorization.k8s.io/v1", "clusterroles", "vgpu-webhook").accepted()

@@ -5,6 +5,7 @@
 
 import contextlib
 import hashlib
+import inspect
 import os
 import shutil
 import subprocess
@@ -14,6 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from deploy.release import ReleaseError, image
 from tests.cache import cached, say
 from tests.go_program import BinariesMissingError
 
@@ -35,8 +37,9 @@ def product_image() -> Path:
     """Return the archive of the product's image, built now unless this machine has built it from the same files."""
     base = base_image()
     inputs = [CONTAINERFILE, ROOT / ".containerignore", *context_files()]
-    digest = _digest(inputs, base.parent.name, Path(__file__).read_text())
-    return cached("product-image", digest, lambda folder: _build_product(base, folder / ARCHIVE)) / ARCHIVE
+    digest = _digest(ROOT, [*inputs, Path(__file__), Path(image.__file__)], base.parent.name)
+    # A hundred megabytes for each state of the sources.
+    return cached("product-image", digest, lambda folder: _build_product(base, folder / ARCHIVE), days=1) / ARCHIVE
 
 
 def base_image() -> Path:
@@ -44,7 +47,9 @@ def base_image() -> Path:
 
     It is built once on a machine: the same archive however often it is asked for.
     """
-    return cached("base-image", _digest([], SUITE, PACKAGES, _build_base.__doc__ or ""), _build_base) / ARCHIVE
+    return (
+        cached("base-image", _digest(ROOT, [], SUITE, PACKAGES, inspect.getsource(_build_base)), _build_base) / ARCHIVE
+    )
 
 
 def built(folder: Path, name: str) -> Path:
@@ -61,7 +66,8 @@ def built(folder: Path, name: str) -> Path:
             tool.run("build", "--quiet", "--timestamp", "0", "--file", folder / "Containerfile", "--tag", name, folder)
             tool.push(name, target / ARCHIVE)
 
-    return cached("small-image", _digest(files, name, *(f"{path.stat().st_mode:o}" for path in files)), build) / ARCHIVE
+    modes = (f"{path.stat().st_mode:o}" for path in files)
+    return cached("small-image", _digest(folder, files, name, *modes), build) / ARCHIVE
 
 
 def why_not() -> str | None:
@@ -153,12 +159,11 @@ def index_mounts() -> Iterator[list[str]]:
 
 
 def _build_product(base: Path, archive: Path) -> None:
+    """Build the product's image from an archive of its base, and write its archive."""
     say(f"building {PRODUCT_IMAGE} (once for each state of its sources, about two minutes) …")
     with buildah() as tool, index_mounts() as mounts:
-        python = f"PYTHON=oci-archive:{base}"
-        options = ["--quiet", "--network", "host", "--timestamp", "0", "--build-arg", python, *mounts]
-        tool.run("build", *options, "--file", CONTAINERFILE, "--tag", PRODUCT_IMAGE, ROOT)
-        tool.push(PRODUCT_IMAGE, archive)
+        options = ["--network", "host", "--build-arg", f"PYTHON=oci-archive:{base}", *mounts]
+        image.build(ROOT, archive, PRODUCT_IMAGE, options=options, environment=tool.environment)
 
 
 def _build_base(folder: Path) -> None:
@@ -183,10 +188,10 @@ def _build_base(folder: Path) -> None:
         )
 
 
-def _digest(files: Iterable[Path], *texts: str) -> str:
+def _digest(folder: Path, files: Iterable[Path], *texts: str) -> str:
     digest = hashlib.sha256()
     for path in files:
-        digest.update(f"{path.name}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
+        digest.update(f"{path.relative_to(folder)}\0".encode() + hashlib.sha256(path.read_bytes()).digest())
     for text in texts:
         digest.update(hashlib.sha256(text.encode()).digest())
     return digest.hexdigest()[:20]
@@ -195,5 +200,5 @@ def _digest(files: Iterable[Path], *texts: str) -> str:
 if __name__ == "__main__":
     try:
         sys.stdout.write(f"{product_image()}\n")
-    except BinariesMissingError as error:
+    except (BinariesMissingError, ReleaseError) as error:
         sys.exit(f"error: {error}")

@@ -1,10 +1,21 @@
 {{/* Refuses values that make objects which no API server takes, or pods that do something else than the values say. */}}
 {{- define "vgpu-webhook.check" -}}
+{{- include "vgpu-webhook.checkImage" . -}}
 {{- include "vgpu-webhook.checkNames" . -}}
 {{- include "vgpu-webhook.checkPorts" . -}}
 {{- include "vgpu-webhook.checkOptions" . -}}
 {{- include "vgpu-webhook.checkNetworks" . -}}
 {{- include "vgpu-webhook.checkShim" . -}}
+{{- end -}}
+
+{{/* A name that nobody serves would be found out by the kubelet only, and pods would wait. */}}
+{{- define "vgpu-webhook.checkImage" -}}
+{{- if not .Values.image.repository -}}
+{{- fail "image.repository is not set: no image is published yet, so build it as docs/install.md#the-image says, push it to a registry of yours, and write --set image.repository=registry.example/vgpu-webhook" -}}
+{{- end -}}
+{{- if not .Values.shim.installer.image.repository -}}
+{{- fail "shim.installer.image.repository is empty: write the repository of an image with the library, such as docker.io/projecthami/hami" -}}
+{{- end -}}
 {{- end -}}
 
 {{/* Nobody but the cluster's administrator knows whose library it is, and two copies in one process are worse than none. */}}

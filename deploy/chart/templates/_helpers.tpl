@@ -70,9 +70,14 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- if $image.digest -}}
 {{- printf "%s@%s" $image.repository $image.digest -}}
 {{- else -}}
-{{- $tag := default (index . 1) $image.tag | required (printf "the image %s needs a tag or a digest" $image.repository) -}}
+{{- $tag := default (index . 1) (include "vgpu-webhook.tag" $image) | required (printf "the image %s needs a tag or a digest" $image.repository) -}}
 {{- printf "%s:%s" $image.repository $tag -}}
 {{- end -}}
+{{- end -}}
+
+{{/* The tag of an image: a number of a file of values is a float64, which Go prints as 2.0261122e+07. */}}
+{{- define "vgpu-webhook.tag" -}}
+{{- if kindIs "float64" .tag }}{{ printf "%.0f" .tag }}{{ else }}{{ .tag }}{{ end -}}
 {{- end -}}
 
 {{/* The Secret that is mounted, if the webhook does not keep its own. */}}

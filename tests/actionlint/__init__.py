@@ -1,0 +1,30 @@
+"""actionlint, built from its Go modules: what the workflows of .github/ are checked with.
+
+``ACTIONLINT`` (the path of a program) comes first. ``python -m tests.actionlint`` checks them.
+"""
+
+import os
+from pathlib import Path
+
+from tests.go_program import BinariesMissingError, GoProgram
+
+WITHOUT_GO = (
+    "actionlint is built with Go: install Go 1.26 from https://go.dev/dl/ (any from 1.21 on fetches what it lacks), or set "
+    "ACTIONLINT to the path of version 1.7 or newer"
+)
+
+
+def actionlint() -> Path:
+    """Return where the program is, built now if this machine has never built it.
+
+    Raises:
+        BinariesMissingError: it is not there, and cannot be built.
+    """
+    given = os.environ.get("ACTIONLINT")
+    if given:
+        if not Path(given).is_file():
+            raise BinariesMissingError(f"ACTIONLINT is {given}, which is no file: unset it to have actionlint built")
+        return Path(given)
+    package = "github.com/rhysd/actionlint/cmd/actionlint"
+    program = GoProgram("actionlint", Path(__file__).parent, ("go.mod", "go.sum"), package, "-s -w", WITHOUT_GO)
+    return program.folder() / program.name

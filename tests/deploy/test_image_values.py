@@ -1,0 +1,63 @@
+"""The image that the chart's pods run: which one, and what Helm says where nobody says which."""
+
+import pytest
+import yaml
+
+from deploy.generate import CHART
+
+from .charts import NAMESPACE, RELEASE, Chart, HelmError, one, pod_of
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+
+
+def image(chart: Chart, values: str, *arguments: str) -> str:
+    """The webhook's image with a file of values, and options."""
+    where = ["--namespace", NAMESPACE, "--kube-version", chart.kubernetes, "--set", "shim.mode=plugin"]
+    options = ["--values", "-", "--set", "image.repository=registry.example/vgpu-webhook", *arguments]
+    printed = chart.run("template", RELEASE, str(chart.folder), *where, *options, text=values)
+    objects = [document for document in yaml.safe_load_all(printed) if document is not None]
+    found: str = pod_of(one(objects, "Deployment"))["containers"][0]["image"]
+    return found.removeprefix("registry.example/vgpu-webhook:")
+
+
+@pytest.mark.parametrize("tag", ["1", "0", "20261122", "0123", "1.10", "1e3", "v1", "true"])
+def test_any_tag_can_be_set(helm: Chart, helm4: Chart, tag: str) -> None:
+    """`--set image.tag=1` is a number to Helm: the tag is what was written, as with `--set-string`."""
+    for chart in (helm, helm4):
+        if tag != "true":
+            assert image(chart, "{}", "--set", f"image.tag={tag}") == tag
+        assert image(chart, "{}", "--set-string", f"image.tag={tag}") == tag
+        assert image(chart, f"image: {{tag: '{tag}'}}") == tag
+
+
+@pytest.mark.parametrize("tag", ["1", "0", "20261122"])
+def test_a_number_in_a_file_is_a_tag(helm: Chart, helm4: Chart, tag: str) -> None:
+    """Digits stay digits, however many."""
+    for chart in (helm, helm4):
+        assert image(chart, f"image: {{tag: {tag}}}") == tag
+
+
+@pytest.mark.parametrize("tag", ["1.1", "true"])
+def test_what_is_no_text_and_no_whole_number_is_refused(helm: Chart, tag: str) -> None:
+    """Of 1.10 in a file Helm sees 1.1, another tag: it has to be quoted."""
+    with pytest.raises(HelmError, match=r"/image/tag': got \w+, want string or integer|image.tag"):
+        image(helm, f"image: {{tag: {tag}}}")
+
+
+def test_tag_of_the_installer_can_be_a_number(helm: Chart, helm4: Chart) -> None:
+    """It is the version of the library, too."""
+    for chart in (helm, helm4):
+        objects = chart.render({"shim": {"installer": {"image": {"tag": 20261122}}}})
+        container = pod_of(one(objects, "DaemonSet"))["containers"][0]
+        assert container["image"].endswith(":20261122")
+        assert {"name": "VERSION", "value": "20261122"} in container["env"]
+
+
+def test_image_has_to_be_named(helm: Chart, helm4: Chart) -> None:
+    """No image is published: one sentence says what to do, before anything is created."""
+    for chart in (helm, helm4):
+        with pytest.raises(HelmError) as refused:
+            chart.run("template", RELEASE, str(CHART), "--namespace", NAMESPACE, "--kube-version", chart.kubernetes)
+        sentences = [line for line in str(refused.value).splitlines() if "image.repository is not set" in line]
+        assert len(sentences) == 1
+        assert sentences[0].endswith("write --set image.repository=registry.example/vgpu-webhook")

@@ -1,0 +1,51 @@
+"""What Helm prints after an installation: where it leads, and what it says will change."""
+
+import pytest
+import yaml
+
+from tests.controlplane.client import Object
+from webhook.mapping.draft import builtin
+
+from .charts import NAMESPACE, RELEASE, REQUIRED, Chart
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+
+
+def notes(helm4: Chart, values: Object) -> str:
+    """What is printed for some values, on one line. Helm 3 has to ask a cluster for that: test_release.py."""
+    options = ["--namespace", NAMESPACE, "--dry-run=client", *REQUIRED, "--values", "-"]
+    printed = helm4.run("install", RELEASE, str(helm4.folder), *options, text=yaml.safe_dump(values))
+    return " ".join(printed.partition("NOTES:")[2].split())
+
+
+def test_audit_comes_first(helm4: Chart) -> None:
+    """The command that opts a namespace in changes no pod, and the page says how to go on."""
+    printed = notes(helm4, {"settings": {"optInLabel": "gpu/in"}})
+    assert "kubectl label namespace NAMESPACE gpu/in=enabled vgpu-webhook.io/mode=audit" in printed
+    assert "docs/behavior.md#modes-and-rollout" in printed
+
+
+@pytest.mark.parametrize(
+    "values, sentence",
+    [
+        ({}, "without a size it is a share with 5000Mi of memory (mappings.nvidia.defaults.memory). If your"),
+        ({"mappings": {"nvidia": {"defaults": {"memory": "8Gi"}}}}, "it is a share with 8Gi of memory"),
+        ({"settings": {"target": "nvidia"}}, "(mappings.nvidia.defaults.memory). If your"),
+        ({"settings": {"target": "volcano"}}, "defaults.memory), and is written in the keys of volcano. If your"),
+        (
+            {"settings": {"owners": {"nvidia.com/gpu": "whole"}}},
+            "nvidia.com/gpu: 1 stays a whole GPU there (settings.owners).",
+        ),
+        ({"settings": {"owners": {"nvidia.com/gpu": "kai"}}}, "nvidia.com/gpu: 1 is read as a request of kai there"),
+    ],
+)
+def test_what_becomes_of_a_whole_gpu(helm4: Chart, values: Object, sentence: str) -> None:
+    """The request that most pods have: whether it changes is said before the first pod is changed."""
+    printed = notes(helm4, values)
+    assert sentence in printed
+    assert "docs/behavior.md#filling-in" in printed
+
+
+def test_default_size_is_that_of_the_mapping() -> None:
+    """The chart cannot read the built-in mappings: its number is compared here."""
+    assert str(builtin()["nvidia"].data["defaults"]["memory"]) == "5000Mi"
