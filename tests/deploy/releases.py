@@ -24,7 +24,7 @@ OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 P_co = TypeVar("P_co", bound=ControlPlane, covariant=True)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ReleaseOn(Generic[P_co]):
     """A release, whether it is installed or not; `options` are those of its installation."""
 

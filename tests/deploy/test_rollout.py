@@ -1,4 +1,7 @@
-"""Replicas replaced, added, taken away and evicted while pods are created all the time: no creation notices."""
+"""Replicas of another version, and mappings of one, while pods are created all the time: no creation notices.
+
+Replicas replaced, added, taken away and evicted are in `tests/node`.
+"""
 
 import logging
 from collections.abc import Iterator
@@ -56,23 +59,6 @@ def pods(release: Release) -> Iterator[Load]:
 def alive(release: Release) -> set[str]:
     """Return the names of the replicas that have not gone."""
     return {pod["metadata"]["name"] for pod in release.replicas()}
-
-
-@pytest.mark.deep
-def test_every_replica_replaced_and_back(release: Release, pods: Load) -> None:
-    """Another template replaces every replica, a roll-back does it again: pods are created and treated all the time."""
-    first = set(release.ready())
-    release.run("upgrade", "--reset-then-reuse-values", "--set-string", "podAnnotations.version=2")
-    release.settled()
-    second = set(release.ready())
-    assert first.isdisjoint(second)
-    assert len(second) == 2
-    created = pods.created
-    assert created > 20
-    release.run("rollback")
-    release.settled()
-    assert second.isdisjoint(release.ready())
-    assert pods.created > created
 
 
 @pytest.fixture
@@ -147,16 +133,6 @@ def program(release: Release, pod: str) -> Path:
     return Path(path)
 
 
-def test_scaled_out_and_in(release: Release, pods: Load) -> None:
-    """From 2 to 5 to 1 to 2: who goes drains, who comes is ready before it is asked."""
-    for replicas in (5, 1, 2):
-        scale = {"spec": {"replicas": replicas}}
-        release.plane.client.patch("apps/v1", "deployments", f"{RELEASE}/scale", scale, NAMESPACE).accepted()
-        release.plane.wait_until(release.rolled_out, f"{replicas} replicas", 120)
-    assert pods.created > 20
-    release.settled()
-
-
 def evict(release: Release, pod: str) -> Answer:
     """As `kubectl drain` does."""
     metadata = {"name": pod, "namespace": NAMESPACE}
@@ -167,19 +143,6 @@ def evict(release: Release, pod: str) -> Answer:
 def evict_when_possible(release: Release, pod: str) -> None:
     """As `kubectl drain` does: it asks until it may."""
     release.plane.wait_until(lambda: evict(release, pod).status == 201, f"{pod} evicted", 120)
-
-
-def test_evicted_one_at_a_time(release: Release, pods: Load) -> None:
-    """A drain of the node gets the second replica only when there is another one again."""
-    first, second = release.ready()
-    evict(release, first).accepted()
-    refused = evict(release, second)
-    assert refused.status == 429
-    assert "disruption budget" in refused.message
-    evict_when_possible(release, second)
-    release.settled()
-    assert {first, second}.isdisjoint(release.ready())
-    assert pods.created > 20
 
 
 GOOD = "extends: nvidia\nplace: {scheduler: our-scheduler}\n"

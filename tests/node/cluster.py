@@ -39,8 +39,9 @@ class Cluster(ControlPlane):
         allocations: what the device plugin was asked and has answered, a JSON object a line.
     """
 
-    def __init__(self, programs: Programs) -> None:
-        """Start everything; the node is ready."""
+    def __init__(self, programs: Programs, logs: Path) -> None:
+        """Start everything; the node is ready. At the end, what all have written is copied to a folder for logs."""
+        self._logs = logs
         self.programs = programs
         self.node: dict[str, Inside] = {}
         self._inside: list[Inside] = []
@@ -119,16 +120,11 @@ class Cluster(ControlPlane):
         return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
 
     def __exit__(self, *_: object) -> None:
-        """End everything; logs stay where `folder` says, if the run has said where to."""
+        """Copy the logs, and end everything."""
+        for log in self._root.glob("*.log"):
+            shutil.copy(log, self._logs)
         self.stop()
         self._namespaces.close()
-        shutil.rmtree(self._root / "apiserver", ignore_errors=True)
-
-    def keep_logs(self, folder: Path) -> None:
-        """Copy the logs, after the end."""
-        for log in self._root.glob("*.log"):
-            shutil.copy(log, folder)
-        shutil.rmtree(self._root, ignore_errors=True)
 
     def _ctr(self, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
         enter = ["nsenter", f"--target={self.pid}", "--mount", "--", str(self.programs.runtime / "ctr")]

@@ -37,7 +37,7 @@ def cluster(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
             archives = [*small_images.all_images(), images.product_image()]
         except BinariesMissingError as error:
             pytest.fail(str(error), pytrace=False)
-    started = Cluster(built)
+    started = Cluster(built, tmp_path_factory.mktemp("node"))
     try:
         for archive in archives:
             started.load(archive)
@@ -46,7 +46,6 @@ def cluster(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactor
         yield started
     finally:
         started.__exit__()
-        started.keep_logs(tmp_path_factory.mktemp("node"))
 
 
 @pytest.fixture(scope="session")

@@ -2,11 +2,12 @@
 
 The run of the tests holds the other end of its standard input. When that is closed, be it by the kernel because the run
 was killed, the first process of the namespaces ends, and with it every process, mount and interface in them. What is left
-is no namespace's: control groups, which are removed here.
+is no namespace's: control groups, and the folder of the run, which are removed here.
 """
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -59,8 +60,7 @@ def main() -> None:
             and time.monotonic() < deadline
         ):
             time.sleep(0.1)
-        with contextlib.suppress(OSError):
-            (folder / "disk").rmdir()
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,9 @@ def absent(any_release: Release) -> Iterator[Release]:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         any_release.plane.create_namespace(body)
     yield any_release
+    for name in ("our-certificate", f"{RELEASE}-tls"):
+        any_release.plane.client.delete("v1", "secrets", name, NAMESPACE)
     any_release.remove()
-    any_release.plane.client.delete("v1", "secrets", "our-certificate", NAMESPACE)
-    any_release.plane.client.delete("v1", "secrets", f"{RELEASE}-tls", NAMESPACE)
 
 
 def secret(name: str, pair: Pair) -> Object:

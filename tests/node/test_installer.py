@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.controlplane.client import Object
+from tests.deploy.charts import HelmError
 from tests.deploy.releases import NAMESPACE
 
 from .conftest import Release
@@ -94,19 +95,28 @@ def test_device_plugin_that_brings_one_is_reported(release: Release) -> None:
     """Two copies in a process do harm: the check of the release says that a device plugin mounts another one."""
     client = release.plane.client
     labels = {"app.kubernetes.io/component": "hami-device-plugin"}
-    container = {"name": "main", "image": GPU, "args": ["hold"]}
+    volume = {"name": "sockets", "hostPath": {"path": "/var/lib/kubelet/device-plugins"}}
+    mounts = [{"name": "sockets", "mountPath": "/sockets"}]
+    container = {"name": "main", "image": GPU, "args": ["hold"], "volumeMounts": mounts}
     body = {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": {"name": "hami-device-plugin", "labels": labels},
         "spec": {
             "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+            "template": {"metadata": {"labels": labels}, "spec": {"containers": [container], "volumes": [volume]}},
         },
     }
     client.create(body, "kube-system").accepted()
+
+    def runs() -> bool:
+        found = client.get("apps/v1", "daemonsets", "hami-device-plugin", "kube-system").accepted()
+        return bool(found["status"].get("numberReady") == 1)
+
     try:
-        assert "hami-device-plugin" in release.run("test", "--logs")
+        release.plane.wait_until(runs, "device plugin runs")
+        with pytest.raises(HelmError, match=r"hami-device-plugin[\s\S]*--set shim.mode=plugin"):
+            release.run("test", "--logs")
     finally:
         client.delete("apps/v1", "daemonsets", "hami-device-plugin", "kube-system").accepted()
 

@@ -1,7 +1,6 @@
 """The node of these tests: nothing of it is left, however the run ends."""
 
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -17,10 +16,11 @@ pytestmark = pytest.mark.node
 
 ROOT = Path(__file__).parents[2]
 RUN = """
+import pathlib
 import sys
 from tests.node import programs, small_images
 from tests.node.cluster import Cluster, NODE
-cluster = Cluster(programs.find())
+cluster = Cluster(programs.find(), pathlib.Path(sys.argv[2]))
 for archive in small_images.all_images():
     cluster.load(archive)
 cluster.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
@@ -37,7 +37,7 @@ if sys.argv[1] == "crash":
 
 
 def left(folder: Path) -> list[str]:
-    """What there is of a node: control groups, mounts, processes, interfaces, its disk."""
+    """What there is of a node: control groups, mounts, processes, files."""
     groups = [str(each) for each in Path("/sys/fs/cgroup").glob(f"*/{folder.name}")]
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
     processes = []
@@ -48,12 +48,12 @@ def left(folder: Path) -> list[str]:
             continue
         if str(folder) in line or f"/{folder.name}/" in (each.parent / "cgroup").read_text():
             processes.append(line.replace("\0", " "))
-    disk = [str(folder / "disk")] if (folder / "disk").exists() else []
-    return groups + mounts + processes + disk
+    files = [str(folder)] if folder.exists() else []
+    return groups + mounts + processes + files
 
 
 @pytest.mark.parametrize("how", ["end", "crash"])
-def test_nothing_is_left(how: str) -> None:
+def test_nothing_is_left(how: str, tmp_path: Path) -> None:
     """A node with a running container ends, or the process that started it is killed: nothing of it is left."""
     reason = programs.why_not()
     if reason:
@@ -61,7 +61,11 @@ def test_nothing_is_left(how: str) -> None:
     interfaces = {each.name for each in Path("/sys/class/net").iterdir()}
     kernel = [Path("/proc/sys", name).read_text() for name in ("vm/overcommit_memory", "kernel/panic")]
     with subprocess.Popen(
-        [sys.executable, "-c", RUN, how], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        [sys.executable, "-c", RUN, how, str(tmp_path)],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     ) as run:
         assert run.stdout is not None
         pid, text = run.stdout.readline().split()
@@ -71,6 +75,5 @@ def test_nothing_is_left(how: str) -> None:
             assert Path(f"/proc/{pid}").exists()
             os.kill(run.pid, signal.SIGKILL)
     wait_until(lambda: not left(folder), "everything ended", 60)
-    shutil.rmtree(folder)
     assert {each.name for each in Path("/sys/class/net").iterdir()} == interfaces
     assert [Path("/proc/sys", name).read_text() for name in ("vm/overcommit_memory", "kernel/panic")] == kernel

@@ -1,5 +1,6 @@
 """Memory and CPU of the replicas as the kubelet measures them: idle, and while pods are created."""
 
+import datetime as dt
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -33,22 +34,22 @@ def measured(release: Release) -> dict[str, Object]:
     return found
 
 
-def newer(release: Release, than: dict[str, Object]) -> dict[str, Object] | None:
-    """A measurement of every replica that was made after another one, if there is one."""
+def since(release: Release, moment: dt.datetime) -> dict[str, Object] | None:
+    """A measurement of every replica that the kubelet made after a moment, if there is one."""
     found = measured(release)
-    replicas = release.ready()
-    return found if all(name in found and after(found[name], than.get(name)) for name in replicas) else None
+    return found if all(name in found and measured_at(found[name]) > moment for name in release.ready()) else None
 
 
-def after(one: Object, other: Object | None) -> bool:
-    """Whether a measurement was made after another one."""
-    return other is None or str(one["cpu"]["time"]) > str(other["cpu"]["time"])
+def measured_at(container: Object) -> dt.datetime:
+    """When the kubelet measured it."""
+    return dt.datetime.fromisoformat(container["cpu"]["time"])
 
 
 def test_what_the_kubelet_measures(release: Release, pods: Pods, capsys: pytest.CaptureFixture[str]) -> None:
     """Both fit into what the chart requests, and 50 pods a second are created without any being held up."""
     cluster = release.plane
-    idle = cluster.wait_until(lambda: newer(release, measured(release)) or newer(release, {}), "measured", 120)
+    start_of_test = dt.datetime.now(dt.UTC)
+    idle = cluster.wait_until(lambda: since(release, start_of_test), "measured", 120)
     began = time.monotonic()
     waits: list[float] = []
 
@@ -62,9 +63,11 @@ def test_what_the_kubelet_measures(release: Release, pods: Pods, capsys: pytest.
     with ThreadPoolExecutor(16) as clients:
         assert all(clients.map(create, range(RATE * SECONDS)))
     took = time.monotonic() - began
-    busy = cluster.wait_until(lambda: newer(release, idle), "measured again", 120)
+    end_of_load = dt.datetime.now(dt.UTC)
+    busy = cluster.wait_until(lambda: since(release, end_of_load), "measured again", 120)
     lines = []
-    for name, before in idle.items():
+    for name in release.ready():
+        before = idle[name]
         memory = [each["memory"]["workingSetBytes"] / MEBIBYTE for each in (before, busy[name])]
         spent = (busy[name]["cpu"]["usageCoreNanoSeconds"] - before["cpu"]["usageCoreNanoSeconds"]) / 1e9
         lines.append(f"{name}: {memory[0]:.0f} MiB idle, {memory[1]:.0f} MiB after; {spent:.1f} s of CPU")
