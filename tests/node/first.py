@@ -1,4 +1,4 @@
-"""The first process of a node's namespaces: starts processes as it is told, and collects what ends. Run as a script.
+"""The first process of a node's namespaces: starts processes on request, and collects what ends. Run as a script.
 
 It reads a JSON object a line and answers each with one. When its standard input is closed, it ends, and the kernel ends all
 others with it.
@@ -66,7 +66,7 @@ def make_places(disk: Path) -> None:
         run("mount", "--bind", str(file), f"/proc/sys/{name}")
 
 
-def make_network(address: str, cluster: str) -> None:
+def make_network(address: str, pods: str) -> None:
     """Give the node an address that is not a loopback one, which an API server does not take, and a way to everywhere."""
     run("ip", "link", "set", "lo", "up")
     run("ip", "link", "add", "node0", "type", "bridge")
@@ -74,8 +74,8 @@ def make_network(address: str, cluster: str) -> None:
     run("ip", "link", "set", "node0", "up")
     run("ip", "route", "add", "default", "dev", "node0")
     Path("/proc/sys/net/ipv4/ip_forward").write_text("1")
-    # What no pod has, and no Service, is nowhere.
-    run("ip", "route", "add", "unreachable", cluster)
+    # An address that no pod has is nowhere.
+    run("ip", "route", "add", "unreachable", pods)
 
 
 def obey(order: Any) -> Any:
@@ -96,9 +96,9 @@ def obey(order: Any) -> Any:
 
 def main() -> None:
     """Make the node's surroundings, say that they are there, obey. Arguments: folder, address, network of the pods."""
-    disk, address, cluster = Path(sys.argv[1]) / "disk", sys.argv[2], sys.argv[3]
+    disk, address, pods = Path(sys.argv[1]) / "disk", sys.argv[2], sys.argv[3]
     make_places(disk)
-    make_network(address, cluster)
+    make_network(address, pods)
     signal.signal(signal.SIGCHLD, collect)
     sys.stdout.write("{}\n")
     sys.stdout.flush()

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import subprocess
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,11 +12,21 @@ from tests.controlplane import build
 from tests.go_program import BinariesMissingError, GoProgram
 
 from . import images
+from .guard import hierarchies
 
 SOURCE = Path(__file__).parent
 COMMANDS = ("runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "cc")
 CONTAINERD = "github.com/containerd/containerd/v2/cmd"
 NETWORK = "github.com/containernetworking/plugins/plugins"
+PROBE = """
+mount -t tmpfs node /var/lib
+mkdir /var/lib/lower /var/lib/upper /var/lib/work
+mount -t overlay overlay -o lowerdir=/var/lib/lower,upperdir=/var/lib/upper,workdir=/var/lib/work /usr/local
+ip link add node0 type bridge
+iptables --list
+"""
+"""What has to be possible in namespaces of its own."""
+
 WITHOUT_GO = (
     "kubelet and containerd are built with Go for the tests on a node: install Go 1.26 from https://go.dev/dl/ "
     "(any from 1.21 on fetches what it lacks)"
@@ -76,9 +87,24 @@ def why_not() -> str | None:
         return (
             f"{', '.join(missing)} not installed: tests/node/install.sh installs what is missing on Debian and Ubuntu"
         )
-    if not Path("/sys/fs/cgroup").is_dir():
-        return "no control groups in /sys/fs/cgroup"
-    return images.why_not()
+    return images.why_not() or _why_no_namespaces() or _why_no_groups()
+
+
+def _why_no_namespaces() -> str | None:
+    command = ["unshare", "--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--mount-proc", "sh", "-ec", PROBE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+    return None if done.returncode == 0 else f"no namespaces for it: {done.stderr.strip()}"
+
+
+def _why_no_groups() -> str | None:
+    try:
+        for folder in hierarchies():
+            group = folder / f"vgpu-node-probe-{os.getpid()}"
+            group.mkdir()
+            group.rmdir()
+    except OSError as error:
+        return f"no control groups for it: {error}"
+    return None
 
 
 def _link_flags(modules: Path) -> str:
