@@ -8,6 +8,10 @@ SHARED = --numprocesses $(WORKERS) --dist loadgroup --no-loadscope-reorder --dur
 # What decides about pods, and what they are trusted by: nearly all of it has to be run by tests.
 COVERED = webhook/admission webhook/mapping certs
 
+# Otherwise each of the many processes of a run would compile every module, and rewrite every assertion, anew.
+unexport PYTHONDONTWRITEBYTECODE
+export PYTHONPYCACHEPREFIX = $(CURDIR)/build/pycache
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 .PHONY: help run test test-fast test-deep test-node test-faults check-translations coverage fuzz check bench bench-memory \
@@ -44,7 +48,7 @@ test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream 
 	$(BIN)/pytest tests/faults
 
 check-translations: $(INSTALLED) ## 200,000 requests of any vendor in any other's terms, and every cell of docs/matrix.md
-	$(BIN)/pytest tests/test_any_to_any.py tests/cli/test_vendor_pages.py -k 'not few' --requests-per-pair 180
+	$(BIN)/pytest tests/decisions/test_any_to_any.py tests/cli/test_vendor_pages.py -k 'not few' --requests-per-pair 180
 
 # PODS=10000000 instead of MINUTES for a number of them; FROM=n goes on from pod n of the same seed.
 fuzz: $(INSTALLED) ## MINUTES=1 SEED=1: generated pods held against every property and an oracle, in all cores

@@ -111,16 +111,16 @@ def ratio(samples: Sequence[Sample], base: Sequence[Sample]) -> float:
     return statistics.median(sample.cpu_each / other.cpu_each for sample, other in zip(samples, base, strict=True))
 
 
-def measure(server: Server, authority: Path | None, stream: Stream) -> Sample:
+def measure(server: Server, ca_file: Path | None, stream: Stream) -> Sample:
     """One round."""
-    with contextlib.closing(Client(server, authority, stream.bodies)) as client:
+    with contextlib.closing(Client(server, ca_file, stream.bodies)) as client:
         client.run(seconds=WARM_UP)
         return client.run(seconds=SECONDS)
 
 
 def compare(state: Path) -> bool:
     """Send every stream to every server, in turn within a round, so that noise strikes them alike; print the table."""
-    authority = state / "ca.crt"
+    ca_file = state / "ca.crt"
     rows = [Row(stream) for stream in streams()]
     # Whether a mapping more costs anything shows where nothing is remembered, and where everything is.
     few = [row for row in rows if row.stream.name in {"one template", different().name}]
@@ -133,10 +133,10 @@ def compare(state: Path) -> bool:
         for number in range(ROUNDS):
             print(f"round {number + 1} of {ROUNDS} …", file=sys.stderr, flush=True)
             for row in rows:
-                row.empty.append(measure(empty, authority, row.stream))
-                row.ours.append(measure(ours, authority, row.stream))
+                row.empty.append(measure(empty, ca_file, row.stream))
+                row.ours.append(measure(ours, ca_file, row.stream))
                 if row in few:
-                    row.five.append(measure(five, authority, row.stream))
+                    row.five.append(measure(five, ca_file, row.stream))
                 if other is not None:
                     row.peer.append(measure(other, None, row.stream))
     print(

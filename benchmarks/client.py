@@ -64,13 +64,13 @@ class Client:
     """Keep-alive connections to one server, each with one review under way."""
 
     def __init__(
-        self, server: Server, authority: Path | None, bodies: Iterator[bytes], connections: int = CONNECTIONS
+        self, server: Server, ca_file: Path | None, bodies: Iterator[bytes], connections: int = CONNECTIONS
     ) -> None:
         self._server = server
         self._bodies = bodies
         self._poll = select.epoll()
-        context = ssl.create_default_context(cafile=authority)
-        if authority is None:
+        context = ssl.create_default_context(cafile=ca_file)
+        if ca_file is None:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         self._connections: dict[int, Connection] = {}

@@ -1,7 +1,7 @@
 """Cluster mode in figures: ``python -m benchmarks.cluster [NAMESPACES]``, on a real API server. About three minutes.
 
 How soon a ConfigMap is in force, how long a start takes with 50 mappings and 10,000 namespaces and what memory then, what
-the webhook adds to the creation of a pod, and how often the API server is asked when nothing happens.
+the webhook adds to the creation of a pod, and how often the API server gets requests while nothing happens.
 """
 
 import asyncio
@@ -68,8 +68,8 @@ def vendor(number: int) -> str:
     """A vendor of its own, in three keys."""
     keys = {
         "gpu": {"resource": f"v{number}.example/gpu", "is": "devices"},
-        "memory-word": {"resource": f"v{number}.example/mem", "is": "memory", "unit": "1Mi"},
-        "cores-word": {"resource": f"v{number}.example/cores", "is": "cores"},
+        "memory-key": {"resource": f"v{number}.example/mem", "is": "memory", "unit": "1Mi"},
+        "cores-key": {"resource": f"v{number}.example/cores", "is": "cores"},
     }
     forms = [{"name": "share", "absent": {"devices": 1, "memory": "all", "cores": "unlimited"}}]
     return json.dumps({"vendor": f"v{number}", "family": "example", "keys": keys, "forms": forms})

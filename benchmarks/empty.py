@@ -17,7 +17,7 @@ from webhook.reasons import Reason
 from webhook.response import encode_answer
 from webhook.server.memory import settle_memory
 
-ANSWER = encode_answer("00000000-0000-0000-0000-000000000000", untouched(Reason.NO_GPU_WORDS))
+ANSWER = encode_answer("00000000-0000-0000-0000-000000000000", untouched(Reason.NO_GPU_KEYS))
 
 
 async def handle(request: web.Request) -> web.Response:

@@ -29,6 +29,11 @@ NEWS: Final = 50
 INJECT: Final = "vgpu-webhook.io/inject"
 
 
+def name_of(count: int, number: int) -> str:
+    """The name of a namespace; other counts have other names, so that one API server can be filled several times."""
+    return f"namespace-{count}-{number:05}"
+
+
 async def fill(api: Api, count: int) -> None:
     """Create namespaces as platforms make them: some labels, one annotation of ours, a long one of others."""
     numbers = iter(range(count))
@@ -42,7 +47,7 @@ async def fill(api: Api, count: int) -> None:
                 "team.example.com/cost-centre": f"{number % 50}",
             }
             annotations = {"vgpu-webhook.io/default-memory": "4Gi", "example.com/applied": "x" * 600}
-            metadata = {"name": f"namespace-{number:05}", "labels": labels, "annotations": annotations}
+            metadata = {"name": name_of(count, number), "labels": labels, "annotations": annotations}
             body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}).encode()
             (await api.request("POST", PATH, body=body, seconds=30)).accepted()
 
@@ -73,18 +78,18 @@ async def follow(kubeconfig: Path, count: int) -> None:
             f"{held} namespaces: synced in {took:.2f} s ({cpu:.2f} s of CPU), loop held up {max(stalls) * 1000:.0f} ms"
         )
         print(f"memory: {before:.1f} MiB before, {more:.1f} MiB more: {more * 1024 * 1024 / held:.0f} bytes each")
-        delays = [await news(api, namespaces, number) for number in range(NEWS)]
+        delays = [await news(api, namespaces, name_of(count, number)) for number in range(NEWS)]
         low, middle, high = min(delays) * 1000, statistics.median(delays) * 1000, max(delays) * 1000
         print(
             f"news of one: {middle:.1f} ms from the API server's answer to the change (median; {low:.1f} to {high:.1f})"
         )
         fetched = []
         for number in range(NEWS):
-            name = f"fetched-{number}"
+            name = f"fetched-{count}-{number}"
             body = json.dumps({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}).encode()
             (await api.request("POST", PATH, body=body)).accepted()
             begun = time.perf_counter()
-            await namespaces.ask(name)
+            await namespaces.request(name)
             fetched.append(time.perf_counter() - begun)
         print(f"fetching one: {statistics.median(fetched) * 1000:.1f} ms (median), {max(fetched) * 1000:.1f} at most")
         running.cancel()
@@ -92,9 +97,9 @@ async def follow(kubeconfig: Path, count: int) -> None:
     await api.close()
 
 
-async def news(api: Api, namespaces: Namespaces, number: int) -> float:
+async def news(api: Api, namespaces: Namespaces, name: str) -> float:
     """Seconds from the answer to a change until the change is known; 0 if it was known before."""
-    name, value = f"namespace-{number:05}", f"changed-{number}"
+    value = "changed"
     body = json.dumps({"metadata": {"labels": {INJECT: value}}}).encode()
     (await api.request("PATCH", f"{PATH}/{name}", body=body, content_type="application/merge-patch+json")).accepted()
     begun = time.perf_counter()

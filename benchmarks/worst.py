@@ -1,14 +1,14 @@
 """How long the slowest reviews take: ``python -m benchmarks.worst``, five minutes; a part of a name chooses some.
 
 Pods of 7 MiB, made to be slow in every way that we know, each decided as every kind of namespace has it. Nothing is asserted
-here: ``tests/test_bounded_time.py`` counts, which is the same on every machine.
+here: ``tests/decisions/test_bounded_time.py`` counts, which is the same on every machine.
 """
 
 import sys
 import time
 from typing import Final
 
-from tests.worst_pods import LARGEST, PODS, SETTINGS, WHERE, Where, many_vendors, named_for_each, of_size
+from tests.decisions.worst_pods import LARGEST, PODS, SETTINGS, WHERE, Where, many_vendors, named_for_each, of_size
 from webhook.admission import Context, decide
 from webhook.mapping.document.strict_yaml import Document
 from webhook.mapping.load import build_policy

@@ -1,12 +1,12 @@
-"""Pauses between tries of whatever fails: each twice as long as the one before.
+"""Pauses between retries: each twice as long as the previous one.
 
-Everything that retries uses it, in this package and above it.
+Everything that retries uses it, here and in `webhook`.
 """
 
 from collections.abc import Callable
 
 MAX_DOUBLINGS = 32
-"""After days of trying, an unbounded exponent would make a number too large for a float."""
+"""An exponent without a bound would, after days of retries, make a number too large for a float."""
 
 
 class Backoff:
@@ -15,11 +15,11 @@ class Backoff:
     Args:
         first: seconds after the first failure.
         longest: seconds that no pause exceeds.
-        chance: a random number from 0 to 1: a pause lasts at least half of what it would at most, so that
-            replicas do not come back all at once. By default there is no spread.
+        chance: returns a random number from 0 to 1. A pause then lasts between half and all of its length, so that
+            replicas do not retry at the same moment. By default it lasts all of it.
 
     Attributes:
-        failures: since the last `reset`.
+        failures: the number of failures since the last `reset`.
     """
 
     def __init__(self, first: float, longest: float, chance: Callable[[], float] = lambda: 1.0) -> None:
@@ -29,7 +29,7 @@ class Backoff:
         self._chance = chance
 
     def failed(self) -> float:
-        """Count a failure; seconds to wait before the next try."""
+        """Count a failure, and return the seconds to wait before the next try."""
         pause = min(self._longest, self._first * 2.0 ** min(self.failures, MAX_DOUBLINGS))
         self.failures += 1
         return pause * (1 + self._chance()) / 2

@@ -1,7 +1,7 @@
 """When a replica that serves nothing yet may serve a certificate whose CA has not settled.
 
-Waiting makes sense while other replicas answer callers under a CA that these trust. Without such a replica, waiting
-would be an outage of our own making.
+Waiting makes sense while other replicas answer callers under a CA that the callers trust. Without such a replica,
+waiting would only cause an outage.
 """
 
 import datetime as dt
@@ -13,17 +13,17 @@ from certs.ca import CLOCK_SKEW
 from certs.state import State, der
 from certs.trust import Trust
 
-CLAIM: Final = 10.0
-"""Seconds within which a replica that serves under a CA missing in the store claims it there (`Rotator`): it learns of
+CLAIM_TIME: Final = 10.0
+"""Seconds within which a replica claims a CA that it serves under and that the store lacks (see `Rotator`). It learns of
 a change to the store within one second."""
 
 
-def rest_of_first(state: State, ca: x509.Certificate, trust: Trust, now: dt.datetime) -> float:
-    """Seconds until no other replica can be answering callers successfully; infinite where one may be.
+def first_wait(state: State, ca: x509.Certificate, trust: Trust, now: dt.datetime) -> float:
+    """The seconds after which no other replica can be answering callers successfully; infinite if one may be.
 
     Args:
-        state: of the store.
-        ca: of the stored serving certificate.
+        state: the stored state.
+        ca: the CA of the stored serving certificate.
         trust: which CAs callers trust.
         now: the current time, in UTC.
     """
@@ -33,7 +33,7 @@ def rest_of_first(state: State, ca: x509.Certificate, trust: Trust, now: dt.date
         return 0.0
     if any(ca.claimed and now < ca.until and der(ca.certificate) in trust.all_cas for ca in state.retired):
         return float("inf")
-    return max(0.0, min(CLAIM, trust.settle) - _age(ca, now))
+    return max(0.0, min(CLAIM_TIME, trust.settle) - _age(ca, now))
 
 
 def aged(ca: x509.Certificate, trust: Trust, now: dt.datetime) -> bool:

@@ -18,10 +18,10 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from certs.pair import Pair
 
 CA_LIFE: Final = dt.timedelta(days=3652)
-"""Ten years: whoever trusts a CA has to learn of its replacement."""
+"""Ten years: everyone who trusts a CA has to learn of its replacement."""
 
-LEAF_LIFE: Final = dt.timedelta(days=90)
-"""Renewing a serving certificate requires nothing of clients, and a stolen one is soon worthless."""
+SERVING_LIFE: Final = dt.timedelta(days=90)
+"""Clients need not do anything when a serving certificate is renewed, and a stolen one soon expires."""
 
 CLOCK_SKEW: Final = dt.timedelta(minutes=5)
 """How far a client's clock may be behind: as Kerberos allows and cert-manager recommends."""
@@ -61,7 +61,7 @@ def make_ca(name: str, now: dt.datetime, life: dt.timedelta = CA_LIFE) -> Pair:
     return Pair(certificate, key)
 
 
-def issue(ca: Pair, names: Collection[str], now: dt.datetime, life: dt.timedelta = LEAF_LIFE) -> Pair:
+def issue(ca: Pair, names: Collection[str], now: dt.datetime, life: dt.timedelta = SERVING_LIFE) -> Pair:
     """Issue a serving certificate for `names` (DNS names, IP addresses); it never outlives its CA.
 
     Raises:
@@ -91,19 +91,19 @@ def issue(ca: Pair, names: Collection[str], now: dt.datetime, life: dt.timedelta
 def covers(certificate: x509.Certificate, names: Collection[str]) -> bool:
     """Whether a certificate is for every one of `names`."""
     try:
-        held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return False
-    return set(map(_general_name, names)) <= set(held)
+    return set(map(_general_name, names)) <= set(alternative)
 
 
 def names_of(certificate: x509.Certificate) -> list[str]:
     """The DNS names and IP addresses of a certificate."""
     try:
-        held = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        alternative = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
-    return [*held.get_values_for_type(x509.DNSName), *map(str, held.get_values_for_type(x509.IPAddress))]
+    return [*alternative.get_values_for_type(x509.DNSName), *map(str, alternative.get_values_for_type(x509.IPAddress))]
 
 
 def signed_by(certificate: x509.Certificate, ca: x509.Certificate) -> bool:
@@ -137,7 +137,7 @@ def _key_identifier(certificate: x509.Certificate) -> x509.SubjectKeyIdentifier:
     try:
         return certificate.extensions.get_extension_for_class(x509.SubjectKeyIdentifier).value
     except x509.ExtensionNotFound:
-        # A CA made by hand.
+        # A CA that somebody made by hand may lack it.
         return x509.SubjectKeyIdentifier.from_public_key(certificate.public_key())
 
 

@@ -5,6 +5,7 @@ The checks follow Go, with which API servers verify, and are as lenient: a compa
 
 import datetime as dt
 from collections.abc import Collection, Iterable, Sequence
+from typing import Final
 
 from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
@@ -12,8 +13,8 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from certs.ca import covers, names_of, signed_by
 from certs.problem import UnusablePairError
 
-LONGEST: int = 8
-"""Intermediates that are followed between a serving certificate and its CA; real chains have one or two."""
+MAX_INTERMEDIATES: Final = 8
+"""The most intermediates between a serving certificate and its CA; real chains have one or two."""
 
 
 def check_time(certificate: x509.Certificate, now: dt.datetime, what: str) -> None:
@@ -31,18 +32,18 @@ def check_time(certificate: x509.Certificate, now: dt.datetime, what: str) -> No
         raise UnusablePairError(what, f"expired at {end:%Y-%m-%d %H:%M} UTC")
 
 
-def check_use(leaf: x509.Certificate, names: Collection[str], what: str) -> None:
+def check_use(certificate: x509.Certificate, names: Collection[str], what: str) -> None:
     """Check that a certificate is for a server with these names.
 
     Raises:
         UnusablePairError: it is not.
     """
-    missing = [name for name in names if not _names(leaf, name)]
+    missing = [name for name in names if not _has_name(certificate, name)]
     if missing:
-        held = ", ".join(names_of(leaf)) or "no name"
-        raise UnusablePairError(what, f"is not for {', '.join(missing)}: it names {held}")
+        names_text = ", ".join(names_of(certificate)) or "no name"
+        raise UnusablePairError(what, f"is not for {', '.join(missing)}: it names {names_text}")
     try:
-        usages = leaf.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
+        usages = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
     except x509.ExtensionNotFound:
         return
     if not {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.ANY_EXTENDED_KEY_USAGE} & set(usages):
@@ -50,7 +51,7 @@ def check_use(leaf: x509.Certificate, names: Collection[str], what: str) -> None
 
 
 def path_to(
-    leaf: x509.Certificate,
+    certificate: x509.Certificate,
     intermediates: Sequence[x509.Certificate],
     cas: Collection[x509.Certificate],
     now: dt.datetime,
@@ -62,8 +63,8 @@ def path_to(
         UnusablePairError: there is no path, or a certificate on it is not valid.
     """
     path: list[x509.Certificate] = []
-    lower = leaf
-    for _ in range(LONGEST):
+    lower = certificate
+    for _ in range(MAX_INTERMEDIATES):
         ca = _issuer(lower, [candidate for candidate in cas if may_sign(candidate, len(path))], now)
         if ca is not None:
             check_time(ca, now, "the CA")
@@ -75,7 +76,7 @@ def path_to(
         check_time(intermediate, now, "an intermediate")
         path.append(intermediate)
         lower = intermediate
-    raise UnusablePairError(what, "is not signed by a CA of the bundle, nor by way of the chain beside it")
+    raise UnusablePairError(what, "is not signed by a CA of the bundle, directly or through its intermediates")
 
 
 def may_sign(certificate: x509.Certificate, below: int) -> bool:
@@ -92,11 +93,11 @@ def may_sign(certificate: x509.Certificate, below: int) -> bool:
     return constraints.ca and signs and (constraints.path_length is None or constraints.path_length >= below)
 
 
-def _names(leaf: x509.Certificate, name: str) -> bool:
+def _has_name(certificate: x509.Certificate, name: str) -> bool:
     """Whether a certificate is for a name: case does not count, ``*`` matches one whole first label (RFC 6125 §6.4)."""
-    held = {own.lower() for own in names_of(leaf)}
+    names = {own.lower() for own in names_of(certificate)}
     _, dot, parent = name.lower().partition(".")
-    return covers(leaf, [name]) or name.lower() in held or (bool(dot) and f"*.{parent}" in held)
+    return covers(certificate, [name]) or name.lower() in names or (bool(dot) and f"*.{parent}" in names)
 
 
 def _issuer(

@@ -11,10 +11,10 @@ from certs.report import Report, ReportKind
 from certs.reporter import Reporter, failure
 from certs.serving import Serving
 
-UNREAD: Final = b""
+UNREADABLE: Final = b""
 """The content assumed for a file that cannot be read."""
 
-STAYS: Final = "the CAs that were read before stay in force"
+STAYS: Final = "the previous CAs stay in force"
 
 
 class ClientCAs:
@@ -59,7 +59,7 @@ class ClientCAs:
         if why:
             raise StoreError(str(self._file), f"{why}: {STAYS}")
         if content == self._serving.client_cas:
-            self._reporter.over()
+            self._reporter.resolve()
             return
         try:
             self._serving.require_client_certificates(content)
@@ -76,4 +76,4 @@ class ClientCAs:
             with self._file.open("rb") as file:
                 return file.read(MAX_BYTES), ""
         except OSError as error:
-            return UNREAD, error.strerror or type(error).__name__
+            return UNREADABLE, error.strerror or type(error).__name__

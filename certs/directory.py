@@ -30,7 +30,7 @@ _CURRENT: Final = "..data"
 _LOCK: Final = ".lock"
 
 MAX_BYTES: Final = 1024 * 1024
-"""Longest file that is read: as much as a Secret can hold."""
+"""The most bytes that are read of a file: as many as a Secret can hold."""
 
 READ_ATTEMPTS: Final = 3
 """A generation can be replaced between resolving the link and reading; it happens once in months."""
@@ -45,7 +45,7 @@ class Directory:
 
     Attributes:
         path: the directory; made at the first write.
-        poll: seconds between two looks for changes by others.
+        poll: seconds between two checks for changes by other processes.
     """
 
     path: Path
@@ -58,7 +58,7 @@ class Directory:
         Raises:
             StoreError: a file cannot be read.
         """
-        snapshot = await asyncio.to_thread(self.look)
+        snapshot = await asyncio.to_thread(self.read_blocking)
         self._seen = snapshot.version
         return snapshot
 
@@ -70,7 +70,7 @@ class Directory:
         Raises:
             StoreError: the directory cannot be written.
         """
-        written = await asyncio.to_thread(self.replace, files, version)
+        written = await asyncio.to_thread(self.write_blocking, files, version)
         if written:
             self._seen = _version(files)
         return written
@@ -83,11 +83,11 @@ class Directory:
         """
         while True:
             await asyncio.sleep(self.poll)
-            if (await asyncio.to_thread(self.look)).version != self._seen:
+            if (await asyncio.to_thread(self.read_blocking)).version != self._seen:
                 return
 
-    def look(self) -> Snapshot:
-        """Read all files; blocks.
+    def read_blocking(self) -> Snapshot:
+        """Read all files, blocking.
 
         Raises:
             StoreError: a file cannot be read.
@@ -105,16 +105,16 @@ class Directory:
                     raise self._error(error) from error
             if generation == self._generation():
                 return Snapshot(files or None, _version(files))
-        raise StoreError(str(self.path), "is being rewritten all the time")
+        raise StoreError(str(self.path), "is rewritten faster than it can be read")
 
-    def replace(self, files: Mapping[str, bytes], version: str) -> bool:
-        """Do what `write` does; blocks.
+    def write_blocking(self, files: Mapping[str, bytes], version: str) -> bool:
+        """Do what `write` does, blocking.
 
         Raises:
             StoreError: the directory cannot be written.
         """
         with self._locked():
-            if self.look().version != version:
+            if self.read_blocking().version != version:
                 return False
             try:
                 before = self._generation()
@@ -127,7 +127,7 @@ class Directory:
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
-        """Keep other processes from writing meanwhile; make the directory if there is none."""
+        """Keep other processes from writing, and create the directory if there is none."""
         try:
             self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             lock = os.open(self.path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -154,7 +154,7 @@ class Directory:
             _sync_directory(generation)
             self._link(_CURRENT, generation.name)
         except OSError:
-            # Writing is retried for as long as it fails: remains of each try would fill the disk.
+            # Writing is retried as long as it fails: what failed attempts leave behind would fill the disk.
             shutil.rmtree(generation, ignore_errors=True)
             raise
         for name in FILES:

@@ -59,7 +59,7 @@ def decode_pair(certificate_pem: bytes, key_pem: bytes, *, what: str) -> Pair:
     try:
         certificate = x509.load_pem_x509_certificate(certificate_pem)
     except (ValueError, x509.InvalidVersion):
-        raise UnusablePairError(what, "has a certificate that is no PEM") from None
+        raise UnusablePairError(what, "has a certificate that is not valid PEM") from None
     key = decode_key(key_pem, what=what)
     if certificate.public_key() != key.public_key():
         raise UnusablePairError(what, "has a key that belongs to another certificate")
@@ -77,7 +77,7 @@ def decode_key(key_pem: bytes, *, what: str) -> ec.EllipticCurvePrivateKey:
     except TypeError:
         raise UnusablePairError(what, "has an encrypted key") from None
     except (ValueError, UnsupportedAlgorithm):
-        raise UnusablePairError(what, "has a key that is no PEM") from None
+        raise UnusablePairError(what, "has a key that is not valid PEM") from None
     if not isinstance(key, ec.EllipticCurvePrivateKey):
         raise UnusablePairError(what, "has a key that is not on an elliptic curve")
     return key

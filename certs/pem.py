@@ -1,4 +1,4 @@
-"""Cutting PEM texts into certificates, without decoding these: one that is broken costs no other."""
+"""Splits PEM texts into certificates without decoding them: a broken certificate does not make the others unusable."""
 
 import base64
 import binascii
@@ -14,7 +14,7 @@ def blocks(text: bytes) -> list[bytes]:
 
 
 def by_der(text: bytes) -> dict[bytes, bytes]:
-    """The certificates of a text: the DER of each, and its PEM. What is no base64 is skipped."""
+    """The certificates of a text: the DER of each, and its PEM. Blocks that are not base64 are skipped."""
     certificates = {}
     for block in _BLOCK.finditer(text):
         try:

@@ -1,7 +1,8 @@
-"""Serve a pair that another program renews: cert-manager's mounted Secret, or files of a company's CA. Writes nothing.
+"""Serves a pair that another program renews: the mounted Secret of cert-manager, or files from a company's CA.
 
 The directory holds ``tls.crt`` (the serving certificate, then intermediates), ``tls.key`` (of any type that clients
-accept) and possibly ``ca.crt`` (the CAs that clients trust). Its content is compared, one complete generation at a time.
+accept) and possibly ``ca.crt`` (the CAs that clients trust). Nothing is written to it. The files are read and
+compared together, so that a certificate is never combined with another one's key.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ from certs.report import Report, ReportKind
 from certs.reporter import Reporter, failure
 from certs.rotator import Clocks
 from certs.serving import Requirements, Serving
-from certs.state import BUNDLE, CERTIFICATE, KEY, LEAF, der, fingerprint, in_order, pem
+from certs.state import BUNDLE, CERTIFICATE, KEY, SERVING_CERTIFICATE, der, fingerprint, in_order, pem
 from certs.store import Snapshot
 from certs.trust import Trust
 
@@ -32,7 +33,7 @@ class ProvidedPair:
         directory: the directory.
         serving: the TLS context that serves the pair.
         names: the DNS names and IP addresses that the certificate must have.
-        trust: returns which CAs callers trust; None where that is unknown.
+        trust: returns which CAs callers trust; None if that is unknown.
         publish: called with the CAs that callers must trust, PEM; empty if the directory has none.
         report: called with each report; it must not block.
         clocks: the time.
@@ -58,7 +59,7 @@ class ProvidedPair:
         self._reporter = Reporter(report)
         self._clocks = clocks or Clocks()
         self._version = ""
-        self._wrong = 0
+        self._failures = 0
         self._ca: x509.Certificate | None = None
 
     @property
@@ -67,10 +68,10 @@ class ProvidedPair:
         return self._ca
 
     def check(self) -> None:
-        """Do nothing: the directory is read every other second anyway."""
+        """Do nothing: the directory is read every two seconds anyway."""
 
-    async def sure(self) -> bool:
-        """Whether the directory holds no other CAs than those published last."""
+    async def is_current(self) -> bool:
+        """Whether the directory contains no CAs but those published last."""
         try:
             return (await self._directory.read()).version == self._version
         except CertificateError:
@@ -83,10 +84,10 @@ class ProvidedPair:
             StoreError: the directory cannot be read.
             UnusablePairError: the pair cannot be served.
         """
-        self._take(await self._directory.read())
+        self._load(await self._directory.read())
 
     async def run(self) -> None:
-        """Read the directory every other second until cancelled; no failure ends it."""
+        """Read the directory every two seconds until cancelled; no failure ends it."""
         while True:
             try:
                 await self.reconcile()
@@ -103,48 +104,52 @@ class ProvidedPair:
         """
         snapshot = await self._directory.read()
         if snapshot.version != self._version:
-            self._take(snapshot)
-        elif self._wrong:
-            self._wrong = 0
-            self._reporter.over()
+            self._load(snapshot)
+        elif self._failures:
+            self._failures = 0
+            self._reporter.resolve()
 
-    def _take(self, snapshot: Snapshot) -> None:
+    def _load(self, snapshot: Snapshot) -> None:
         files = snapshot.files or {}
         if CERTIFICATE not in files or KEY not in files:
-            raise UnusablePairError(LEAF, f"is not there: {self._directory.path} has to hold {CERTIFICATE} and {KEY}")
+            raise UnusablePairError(
+                SERVING_CERTIFICATE, f"is missing: {self._directory.path} must contain {CERTIFICATE} and {KEY}"
+            )
         cas = _certificates(files[BUNDLE], "the bundle") if files.get(BUNDLE, b"").strip() else None
         old = [] if self._ca is None else [self._ca]
         self._publish(b"" if cas is None else pem(in_order([*cas, *old])))
-        chain = _certificates(files[CERTIFICATE], LEAF)
+        chain = _certificates(files[CERTIFICATE], SERVING_CERTIFICATE)
         if not self._may_serve(chain, cas):
             return
         self._serving.swap(files[CERTIFICATE], files[KEY], self._clocks.now(), Requirements(self._names, cas))
-        leaf, before = chain[0], self._ca
+        certificate, before = chain[0], self._ca
         if cas is not None:
-            self._ca = path_to(leaf, chain[1:], cas, self._clocks.now(), LEAF)[-1]
+            self._ca = path_to(certificate, chain[1:], cas, self._clocks.now(), SERVING_CERTIFICATE)[-1]
         self._version = snapshot.version
-        self._wrong = 0
+        self._failures = 0
         self._reporter.forget(*ReportKind)
         self.served.set()
-        end = f"{leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+        end = f"{certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
         changed = before is not None and before != self._ca
         self._reporter.report(
             Report(
-                ReportKind.SERVED, f"the serving certificate {fingerprint(leaf)[:16]} is served until {end}", ca=changed
+                ReportKind.SERVED,
+                f"the serving certificate {fingerprint(certificate)[:16]} is served until {end}",
+                ca=changed,
             )
         )
         if changed and cas is not None:
             self._publish(pem(in_order(cas)))
 
     def _may_serve(self, chain: list[x509.Certificate], cas: list[x509.Certificate] | None) -> bool:
-        """Whether callers trust a chain, as far as is known; reports it if they do not."""
+        """Whether callers trust a chain, as far as is known; if they do not, report it."""
         if self._trust is None:
             return True
         trust, at, first = self._trust(), self._clocks.seconds(), not self.served.is_set()
         if not trust.known or (trust.no_callers and not first):
             self._reporter.only(
                 ReportKind.WAITING,
-                "the serving certificate is not served before the webhook configuration has been read",
+                "the serving certificate is not served until the webhook configuration has been read",
             )
             return False
         if trust.no_callers or (trust.bare and cas is None):
@@ -155,19 +160,19 @@ class ProvidedPair:
             x509.load_der_x509_certificate(ca) for ca in trust.since if alone or trust.servable(ca, at, first=first)
         ]
         try:
-            path_to(chain[0], chain[1:], usable, self._clocks.now(), LEAF)
+            path_to(chain[0], chain[1:], usable, self._clocks.now(), SERVING_CERTIFICATE)
         except UnusablePairError:
             self._reporter.only(
                 ReportKind.WAITING,
-                "the serving certificate is not served: no CA of it is in the webhook configuration's caBundle, or not for "
-                "long enough",
+                "the serving certificate is not served: no CA that signed it is in the webhook configuration's caBundle, or "
+                "not for long enough",
             )
             return False
         return True
 
     def _failed(self, error: Exception) -> None:
-        self._wrong += 1
-        if self._wrong >= FAILURES_BEFORE_REPORT:
+        self._failures += 1
+        if self._failures >= FAILURES_BEFORE_REPORT:
             self._reporter.only(*failure(error))
 
 
@@ -175,4 +180,4 @@ def _certificates(text: bytes, what: str) -> list[x509.Certificate]:
     try:
         return x509.load_pem_x509_certificates(text)
     except (ValueError, x509.InvalidVersion):
-        raise UnusablePairError(what, "has a certificate that is no PEM") from None
+        raise UnusablePairError(what, "has a certificate that is not valid PEM") from None

@@ -28,7 +28,7 @@ class ReportKind(enum.Enum):
 
 FAILURES = frozenset({ReportKind.INVALID, ReportKind.UNTRUSTED, ReportKind.STORE, ReportKind.BUG})
 COUNTED = FAILURES | {ReportKind.RESTORED}
-"""What an operator should learn of, whether it is over or not."""
+"""The kinds that are counted in metrics: an operator should learn of them even if they are over."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ class Reporter:
         self._reported: dict[ReportKind, str] = {}
 
     def report_once(self, kind: ReportKind, message: str) -> None:
-        """Report a lasting condition, unless it is what was last reported of its kind."""
+        """Report a lasting condition, unless it was the last report of its kind."""
         if self._reported.get(kind) != message:
             self._reported[kind] = message
             self.report(Report(kind, message))
@@ -28,15 +28,15 @@ class Reporter:
         self._reported = {known: message for known, message in self._reported.items() if known is kind}
         self.report_once(kind, message)
 
-    def over(self, *, lasting: Collection[ReportKind] = ()) -> None:
-        """Consider all conditions over but the `lasting` ones; report it if that ends a failure."""
+    def resolve(self, *, lasting: Collection[ReportKind] = ()) -> None:
+        """Consider all conditions over except the `lasting` ones, and report it if that ends a failure."""
         ended = self._reported.keys() - set(lasting)
         self._reported = {kind: message for kind, message in self._reported.items() if kind not in ended}
         if ended & FAILURES:
             self.report(Report(ReportKind.RECOVERED, "the certificates are renewed again"))
 
     def forget(self, *kinds: ReportKind) -> None:
-        """Consider conditions over without a report; when they recur they are reported again."""
+        """Consider conditions over without a report; if they recur, they are reported again."""
         for kind in kinds:
             self._reported.pop(kind, None)
 
@@ -47,5 +47,5 @@ def failure(error: Exception) -> tuple[ReportKind, str]:
         return ReportKind.INVALID, f"not served: {error}"
     if isinstance(error, CertificateError):
         return ReportKind.STORE, str(error)
-    # The text of an unforeseen error is not reported: it may hold anything.
+    # The text of an unforeseen error is not reported: it may contain a key.
     return ReportKind.BUG, f"renewing the certificates failed: {type(error).__name__}"

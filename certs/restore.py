@@ -1,6 +1,6 @@
-"""What is missing in the store is restored from memory: a pure function of both.
+"""Restores from memory what is missing in the store: a pure function of both.
 
-A store may be emptied or damaged while replicas still serve what it held.
+A store may be emptied or damaged while replicas still serve its certificates.
 """
 
 from dataclasses import replace
@@ -17,21 +17,21 @@ def completed(found: State | None, remembered: State | None) -> State | None:
     if found.ca is None and ca is not None and ca.certificate in found.cas:
         retired = tuple(other for other in found.retired if other.certificate != ca.certificate)
         found = replace(found, ca=ca, retired=retired)
-    if found.ca is None and found.coming is None:
+    if found.ca is None and found.next_ca is None:
         # No stored CA can sign, and a remembered one can; stored CAs stay trusted.
         known = set(remembered.cas)
         others = tuple(other for other in found.retired if other.certificate not in known)
         found = replace(remembered, retired=(*remembered.retired, *others), requested=found.requested)
-    leaf = remembered.leaf
+    pair = remembered.serving_pair
     if (
-        found.leaf is None
-        and leaf is not None
+        found.serving_pair is None
+        and pair is not None
         and found.requested is not RotationRequest.SERVING_CERTIFICATE
-        and _under_current(leaf, found)
+        and _under_current(pair, found)
     ):
-        found = replace(found, leaf=leaf)
+        found = replace(found, serving_pair=pair)
     return found
 
 
-def _under_current(leaf: Pair, state: State) -> bool:
-    return state.ca is not None and state.issuer(leaf.certificate) == state.ca.certificate
+def _under_current(pair: Pair, state: State) -> bool:
+    return state.ca is not None and state.issuer(pair.certificate) == state.ca.certificate

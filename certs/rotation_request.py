@@ -10,7 +10,7 @@ from certs.store import Store
 ATTEMPTS: Final = 10
 
 
-async def ask(store: Store, requested: RotationRequest) -> State:
+async def request_rotation(store: Store, requested: RotationRequest) -> State:
     """Leave a request in a store; the replica that fulfills it removes it.
 
     A new CA includes a new serving certificate, so a request for the latter does not replace one for a CA.
@@ -25,11 +25,11 @@ async def ask(store: Store, requested: RotationRequest) -> State:
         snapshot = await store.read()
         state = decode(snapshot.files).state
         if state is None:
-            raise StoreError("the store", "holds no certificates yet: start the webhook first")
+            raise StoreError("the store", "contains no certificates yet: start the webhook first")
         if state.requested is RotationRequest.CA:
             return state
         # Only the request changes: the replicas repair files that cannot be decoded.
         files = {**(snapshot.files or {}), STATE: replace(state, requested=requested).files()[STATE]}
         if await store.write(files, snapshot.version):
             return state
-    raise StoreError("the store", "is being written all the time")
+    raise StoreError("the store", f"was changed by other processes {ATTEMPTS} times in a row")

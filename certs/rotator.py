@@ -18,7 +18,7 @@ from typing import Final
 from cryptography import x509
 
 from certs.backoff import Backoff
-from certs.bootstrap import aged, rest_of_first
+from certs.bootstrap import aged, first_wait
 from certs.pair import Pair
 from certs.plan import JITTER, Rules, step
 from certs.problem import StoreError
@@ -31,21 +31,21 @@ from certs.store import Snapshot, Store
 from certs.trust import Trust
 
 ATTEMPTS: Final = 10
-"""Writes in a row that may lose against other replicas; as many replicas may start at once."""
+"""Writes in a row that may lose against other replicas: that many may start at once."""
 
-LONGEST_REST: Final = 3600.0
+MAX_WAIT: Final = 3600.0
 """Seconds between two reads when nothing is due, to notice an adjusted clock or a missed change."""
 
 RETRY_PAUSES: Final = (0.5, 30.0)
-"""Seconds after the first failure, and at most."""
+"""Seconds after the first failure, and the most after any."""
 
 WRITES: Final = 60
-"""Writes of one replica per minute. Replicas whose clocks are months apart would undo each other's work endlessly."""
+"""The most writes of one replica per minute: replicas whose clocks are months apart undo each other's changes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Clocks:
-    """The time, twice: of the calendar, for certificates, and of a clock that never jumps."""
+    """Two clocks: the time in UTC, for certificates, and monotonic seconds, for waits."""
 
     now: Callable[[], dt.datetime] = lambda: dt.datetime.now(dt.UTC)
     seconds: Callable[[], float] = time.monotonic
@@ -53,7 +53,7 @@ class Clocks:
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    leaf: Pair
+    pair: Pair
     ca: x509.Certificate
 
 
@@ -89,7 +89,7 @@ class Rotator:
         self._publish = publish
         self._reporter = Reporter(report)
         self._clocks = clocks or Clocks()
-        self._kept: State | None = None
+        self._state: State | None = None
         self._version = ""
         self._in_force: _Served | None = None
         self._wake = asyncio.Event()
@@ -97,8 +97,8 @@ class Rotator:
 
     @property
     def state(self) -> State | None:
-        """The stored state, as it was read or written last; None before that."""
-        return self._kept
+        """The stored state, as last read or written; None before that."""
+        return self._state
 
     @property
     def ca(self) -> x509.Certificate | None:
@@ -129,17 +129,17 @@ class Rotator:
             while True:
                 self._wake.clear()
                 try:
-                    rest = min(await self.reconcile(), LONGEST_REST)
+                    wait = min(await self.reconcile(), MAX_WAIT)
                     backoff.reset()
                 except Exception as error:  # noqa: BLE001  (renewal must not end)
                     self._reporter.report_once(*failure(error))
-                    rest = backoff.failed()
+                    wait = backoff.failed()
                 with suppress(TimeoutError):
-                    async with asyncio.timeout(rest):
+                    async with asyncio.timeout(wait):
                         await self._wake.wait()
 
     async def reconcile(self) -> float:
-        """Read the store, renew what is due, serve what callers trust; seconds until something is due again.
+        """Read the store, renew what is due, serve what callers trust; return the seconds until something is due again.
 
         Raises:
             StoreError: the store cannot be read or written.
@@ -152,13 +152,13 @@ class Rotator:
                 self._reporter.report_once(
                     ReportKind.INVALID, f"stored certificates cannot be used as they are: {problem}"
                 )
-            due = await self._brought_up_to_date(snapshot, found)
+            due = await self._update(snapshot, found)
             if due is not None:
-                return min(due, self._offer())
-        raise StoreError("the store", "is being written all the time")
+                return min(due, self._serve_if_trusted())
+        raise StoreError("the store", f"was changed by other replicas {ATTEMPTS} times in a row")
 
-    async def sure(self) -> bool:
-        """Whether the store holds no other CAs than those published last; to be checked before CAs are removed."""
+    async def is_current(self) -> bool:
+        """Whether the store contains no CAs but those published last; to be checked before CAs are removed."""
         try:
             same = (await self._store.read()).version == self._version
         except StoreError:
@@ -167,11 +167,11 @@ class Rotator:
             self.check()
         return same
 
-    async def _brought_up_to_date(self, snapshot: Snapshot, found: Decoded) -> float | None:
+    async def _update(self, snapshot: Snapshot, found: Decoded) -> float | None:
         """Renew what is due and write it; None if another replica was faster."""
         now, at = self._clocks.now(), self._clocks.seconds()
-        restored = completed(found.state, self._kept)
-        before = restored if restored is None else self._with_served(restored, now)
+        restored = completed(found.state, self._state)
+        before = restored if restored is None else self._with_ca_in_use(restored, now)
         planned = step(before, self._trust(), self._rules, now, at)
         files = planned.state.files()
         stale = found.state is None or bool(found.problems) or found.state.files() != files
@@ -182,10 +182,10 @@ class Rotator:
                 ReportKind.RESTORED, "certificates that were missing in the store were written again from memory"
             )
         if planned.made:
-            self._reporter.report(Report(ReportKind.MADE, ", ".join(one.value for one in planned.made)))
+            self._reporter.report(Report(ReportKind.MADE, ", ".join(made.value for made in planned.made)))
         lasting = {ReportKind.WAITING, ReportKind.UNTRUSTED} | ({ReportKind.INVALID} if found.problems else set())
-        self._reporter.over(lasting=lasting)
-        self._kept = planned.state
+        self._reporter.resolve(lasting=lasting)
+        self._state = planned.state
         # The version after a write is unknown until the next read.
         self._version = "" if stale else snapshot.version
         self._publish(planned.state.bundle_pem)
@@ -197,64 +197,64 @@ class Rotator:
         at = self._clocks.seconds()
         if len(self._writes) == WRITES and at - self._writes[0] < 60:  # noqa: PLR2004  (a minute)
             raise StoreError(
-                "the store", "is changed against this replica all the time: is the clock right everywhere?"
+                "the store", "changes back after each write of this replica: compare the clocks of all replicas"
             )
         self._writes.append(at)
         return await self._store.write(files, version)
 
-    def _with_served(self, state: State, now: dt.datetime) -> State:
+    def _with_ca_in_use(self, state: State, now: dt.datetime) -> State:
         """Keep the CA of this replica's certificate trusted, even if others have replaced it.
 
-        Its end is stored, too: a replica that starts has to know under which CAs others serve.
+        The end of that certificate is stored, too: a replica that starts has to know under which CAs others serve.
         """
         served = self._in_force
-        if served is None or now > served.leaf.not_after:
+        if served is None or now > served.pair.not_after:
             return state
         others = tuple(ca for ca in state.retired if not ca.abandoned or ca.certificate != served.ca)
         if served.ca in replace(state, retired=others).cas:
             return state
-        until = served.leaf.not_after.replace(microsecond=0)
+        until = served.pair.not_after.replace(microsecond=0)
         return replace(state, retired=(*others, Retired(served.ca, until, claimed=True)))
 
-    def _offer(self) -> float:
-        """Serve the stored certificate if callers trust it; else the seconds until they may. Infinite if none is waiting."""
-        state = self._kept
-        leaf = None if state is None else state.leaf
+    def _serve_if_trusted(self) -> float:
+        """Serve the stored certificate if callers trust it, or return the seconds until they may; infinite if none waits."""
+        state = self._state
+        pair = None if state is None else state.serving_pair
         served = self._in_force
-        if state is None or leaf is None or (served is not None and served.leaf.certificate == leaf.certificate):
+        if state is None or pair is None or (served is not None and served.pair.certificate == pair.certificate):
             return float("inf")
-        ca = state.issuer(leaf.certificate)
+        ca = state.issuer(pair.certificate)
         assert ca is not None  # noqa: S101  (ensured by decoding and planning)
         trust = self._trust()
-        rest = self._rest(state, ca)
-        if rest > 0:
-            not_called = served is None and trust.known and not trust.sees(der(ca))
-            self._reporter.report_once(ReportKind.UNTRUSTED if not_called else ReportKind.WAITING, _waiting(ca, trust))
-            return rest
+        wait = self._wait(state, ca)
+        if wait > 0:
+            uncalled = served is None and trust.known and not trust.sees(der(ca))
+            self._reporter.report_once(ReportKind.UNTRUSTED if uncalled else ReportKind.WAITING, _waiting(ca, trust))
+            return wait
         requirements = Requirements(self._rules.names, state.cas)
-        self._serving.swap(leaf.certificate_pem, leaf.key_pem, self._clocks.now(), requirements)
-        self._in_force = _Served(leaf, ca)
+        self._serving.swap(pair.certificate_pem, pair.key_pem, self._clocks.now(), requirements)
+        self._in_force = _Served(pair, ca)
         self.served.set()
         self._reporter.forget(ReportKind.WAITING, ReportKind.UNTRUSTED)
         self._reporter.report(
             Report(
                 ReportKind.SERVED,
-                f"the certificate {fingerprint(leaf.certificate)[:16]} is served until {leaf.not_after:%Y-%m-%d %H:%M} UTC, "
+                f"the certificate {fingerprint(pair.certificate)[:16]} is served until {pair.not_after:%Y-%m-%d %H:%M} UTC, "
                 f"under the CA {fingerprint(ca)[:16]}",
                 ca=served is not None and served.ca != ca,
             )
         )
         return float("inf")
 
-    def _rest(self, state: State, ca: x509.Certificate) -> float:
+    def _wait(self, state: State, ca: x509.Certificate) -> float:
         """Seconds until a certificate may be served; infinite before the webhook configuration has been read."""
         served, trust, at, now = self._in_force, self._trust(), self._clocks.seconds(), self._clocks.now()
         # Another serving certificate under the same CA changes nothing for callers.
         same = served is not None and served.ca == ca
         if same or trust.servable(der(ca), at, first=served is None, aged=aged(ca, trust, now)):
             return 0.0
-        rest = trust.rest(der(ca), at)
-        return min(rest, rest_of_first(state, ca, trust, now)) if served is None else rest
+        wait = trust.seconds_until_settled(der(ca), at)
+        return min(wait, first_wait(state, ca, trust, now)) if served is None else wait
 
     async def _follow(self) -> None:
         backoff = Backoff(*RETRY_PAUSES)
@@ -276,7 +276,9 @@ def spread(rules: Rules) -> Rules:
 def _waiting(ca: x509.Certificate, trust: Trust) -> str:
     name = fingerprint(ca)[:16]
     if not trust.known:
-        return f"the serving certificate under the CA {name} is not served before the webhook configuration was read"
+        return (
+            f"the serving certificate under the CA {name} is not served until the webhook configuration has been read"
+        )
     if not trust.sees(der(ca)):
-        return f"the certificate under the CA {name} is not served: the webhook configuration's caBundle does not hold it yet"
-    return f"the certificate under the CA {name} is served once its caBundle has settled, in {trust.settle:g} s at most"
+        return f"the certificate under the CA {name} is not served: the caBundle does not contain that CA yet"
+    return f"the certificate under the CA {name} is served once every API server knows that CA, in at most {trust.settle:g} s"

@@ -1,8 +1,8 @@
 """The TLS context of a server, whose certificate can be replaced while it serves.
 
 Loading a new pair into a live context is unsafe: a mismatched pair breaks every later handshake, and a pair of another
-key type leaves the old one in its slot. So a new pair is loaded into a context of its own, checked, and brought into
-force by one assignment; the front context, which the listener holds, hands each handshake over to it. Its callback is
+key type leaves the old one in its slot. So a new pair is loaded into a context of its own, checked, and put into
+force by one assignment; the front context, which the listener has, hands each handshake over to it. Its callback is
 called for clients that send no server name, too.
 """
 
@@ -24,7 +24,7 @@ ALPN: Final = ["http/1.1"]
 CIPHERS: Final = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """For TLS 1.2 only: forward secrecy and authenticated encryption, as in Mozilla's intermediate profile."""
 
-LEAF: Final = "the serving certificate"
+SERVING_CERTIFICATE: Final = "the serving certificate"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Requirements:
 @dataclass(slots=True)
 class _InForce:
     context: ssl.SSLContext
-    leaf: x509.Certificate
+    certificate: x509.Certificate
     chain_pem: bytes
     key_pem: bytes = field(repr=False)
 
@@ -92,13 +92,13 @@ class Serving:
         """
         context = _context(self._client_cas)
         _load(context, chain_pem, key_pem)
-        leaf, *intermediates = x509.load_pem_x509_certificates(chain_pem)
+        certificate, *intermediates = x509.load_pem_x509_certificates(chain_pem)
         requirements = requirements or Requirements()
-        check_time(leaf, now, LEAF)
-        check_use(leaf, requirements.names, LEAF)
+        check_time(certificate, now, SERVING_CERTIFICATE)
+        check_use(certificate, requirements.names, SERVING_CERTIFICATE)
         if requirements.cas is not None:
-            path_to(leaf, intermediates, requirements.cas, now, LEAF)
-        self._in_force = _InForce(context, leaf, chain_pem, key_pem)
+            path_to(certificate, intermediates, requirements.cas, now, SERVING_CERTIFICATE)
+        self._in_force = _InForce(context, certificate, chain_pem, key_pem)
 
     def require_client_certificates(self, cas: bytes) -> None:
         """Require client certificates under other CAs from the next handshake on.
@@ -124,16 +124,16 @@ class Serving:
         return self._client_cas
 
     @property
-    def leaf(self) -> x509.Certificate | None:
+    def certificate(self) -> x509.Certificate | None:
         """The serving certificate in force; None if there is none yet."""
-        return None if self._in_force is None else self._in_force.leaf
+        return None if self._in_force is None else self._in_force.certificate
 
     def failure(self, now: dt.datetime) -> str | None:
         """Why no client can be served at a moment; None if clients can be."""
         if self._in_force is None:
             return "no certificate is served yet"
         try:
-            check_time(self._in_force.leaf, now, "the served certificate")
+            check_time(self._in_force.certificate, now, SERVING_CERTIFICATE)
         except UnusablePairError as error:
             return str(error)
         return None
@@ -154,7 +154,7 @@ def _context(client_cas: bytes | None) -> ssl.SSLContext:
         try:
             context.load_verify_locations(cadata=client_cas.decode("ascii"))
         except (ssl.SSLError, ValueError):
-            raise UnusablePairError("the CAs of clients", "are no PEM") from None
+            raise UnusablePairError("the CAs of clients", "are not valid PEM") from None
     return context
 
 
@@ -167,12 +167,12 @@ def _load(context: ssl.SSLContext, chain_pem: bytes, key_pem: bytes) -> None:
     except ssl.SSLError as error:
         # A key of another type goes into another slot of the context, which then has no certificate.
         mismatch = error.reason in {"KEY_VALUES_MISMATCH", "KEY_TYPE_MISMATCH", "NO_CERTIFICATE_ASSIGNED"}
-        why = "a key that belongs to another certificate" if mismatch else "a certificate or key that is no PEM"
-        raise UnusablePairError(LEAF, f"has {why}") from None
+        why = "a key that belongs to another certificate" if mismatch else "a certificate or key that is not valid PEM"
+        raise UnusablePairError(SERVING_CERTIFICATE, f"has {why}") from None
     finally:
         os.close(file)
 
 
 def _no_password() -> str:
     # Without this, OpenSSL would prompt on the terminal.
-    raise UnusablePairError(LEAF, "has an encrypted key")
+    raise UnusablePairError(SERVING_CERTIFICATE, "has an encrypted key")

@@ -1,7 +1,7 @@
 """The certificates of an installation, and the files in which they are stored.
 
 ===============  =============================================================================
-``ca.crt``       every CA that clients must trust: current, coming, retired
+``ca.crt``       every CA that clients must trust: current, next, retired
 ``ca.key``       the key of the current CA: of the certificate in ``ca.crt`` that it matches
 ``next-ca.key``  the key of the next CA, if there is one
 ``tls.crt``      the serving certificate, one for all replicas
@@ -29,15 +29,15 @@ from certs.problem import UnusablePairError
 
 BUNDLE: Final = "ca.crt"
 CA_KEY: Final = "ca.key"
-COMING_KEY: Final = "next-ca.key"
+NEXT_CA_KEY: Final = "next-ca.key"
 CERTIFICATE: Final = "tls.crt"
 KEY: Final = "tls.key"
 STATE: Final = "state.json"
-FILES: Final = (BUNDLE, CA_KEY, COMING_KEY, CERTIFICATE, KEY, STATE)
+FILES: Final = (BUNDLE, CA_KEY, NEXT_CA_KEY, CERTIFICATE, KEY, STATE)
 
 CA: Final = "the CA"
-COMING: Final = "the next CA"
-LEAF: Final = "the serving certificate"
+NEXT_CA: Final = "the next CA"
+SERVING_CERTIFICATE: Final = "the serving certificate"
 
 
 class RotationRequest(enum.Enum):
@@ -74,22 +74,22 @@ class State:
 
     Attributes:
         ca: the current CA; None if its key is lost: then its certificate is among the retired ones.
-        coming: the next CA, of which clients must learn before anything under it is served.
+        next_ca: the next CA, of which clients must learn before anything under it is served.
         retired: earlier CAs.
-        leaf: the serving certificate, under one of these.
+        serving_pair: the serving certificate with its key, under one of these.
         requested: what to renew before it is due.
     """
 
     ca: Pair | None
-    coming: Pair | None = None
+    next_ca: Pair | None = None
     retired: tuple[Retired, ...] = ()
-    leaf: Pair | None = None
+    serving_pair: Pair | None = None
     requested: RotationRequest | None = None
 
     @property
     def cas(self) -> tuple[x509.Certificate, ...]:
         """The CA certificates that clients must trust, in an order that depends only on them."""
-        pairs = [pair.certificate for pair in (self.ca, self.coming) if pair is not None]
+        pairs = [pair.certificate for pair in (self.ca, self.next_ca) if pair is not None]
         return in_order([*pairs, *(ca.certificate for ca in self.retired)])
 
     @property
@@ -97,19 +97,19 @@ class State:
         """The CA certificates that clients must trust, in PEM."""
         return pem(self.cas)
 
-    def issuer(self, leaf: x509.Certificate) -> x509.Certificate | None:
+    def issuer(self, certificate: x509.Certificate) -> x509.Certificate | None:
         """The CA that signed a serving certificate; None if it is none of these."""
-        return next((ca for ca in self.cas if signed_by(leaf, ca)), None)
+        return next((ca for ca in self.cas if signed_by(certificate, ca)), None)
 
     def files(self) -> dict[str, bytes]:
         """The files to store, by name; those without content are missing."""
         files = {BUNDLE: self.bundle_pem}
         if self.ca is not None:
             files[CA_KEY] = self.ca.key_pem
-        if self.coming is not None:
-            files[COMING_KEY] = self.coming.key_pem
-        if self.leaf is not None:
-            files |= {CERTIFICATE: self.leaf.certificate_pem, KEY: self.leaf.key_pem}
+        if self.next_ca is not None:
+            files[NEXT_CA_KEY] = self.next_ca.key_pem
+        if self.serving_pair is not None:
+            files |= {CERTIFICATE: self.serving_pair.certificate_pem, KEY: self.serving_pair.key_pem}
         extra: dict[str, Any] = {}
         if self.retired:
             ends = {fingerprint(ca.certificate): ca.until.isoformat(timespec="seconds") for ca in self.retired}
@@ -142,22 +142,22 @@ def decode(files: Mapping[str, bytes] | None) -> Decoded:
         return Decoded(None)
     problems: list[UnusablePairError] = []
     certificates = _certificates(files.get(BUNDLE, b""), problems)
-    coming = ca = None
+    next_ca = ca = None
     if certificates:
-        if files.get(COMING_KEY):
-            coming = _usable(problems, lambda: _ca(certificates, files[COMING_KEY], COMING))
-        # Without its key, the current CA signs nothing anymore; that is fine once there is a coming one.
-        if files.get(CA_KEY) or coming is None:
+        if files.get(NEXT_CA_KEY):
+            next_ca = _usable(problems, lambda: _ca(certificates, files[NEXT_CA_KEY], NEXT_CA))
+        # Without its key, the current CA signs nothing anymore; that is fine once there is a next CA.
+        if files.get(CA_KEY) or next_ca is None:
             ca = _usable(problems, lambda: _ca(certificates, files.get(CA_KEY), CA))
-        if coming is not None and ca is not None and coming.certificate == ca.certificate:
-            coming = None
+        if next_ca is not None and ca is not None and next_ca.certificate == ca.certificate:
+            next_ca = None
     if not certificates:
         return Decoded(None, tuple(problems))
     ends, claims, requested = _state(files.get(STATE), problems)
-    pairs = [pair.certificate for pair in (ca, coming) if pair is not None]
+    pairs = [pair.certificate for pair in (ca, next_ca) if pair is not None]
     state = State(
         ca,
-        coming,
+        next_ca,
         tuple(
             # A CA without a stored end stays until it expires.
             Retired(certificate, ends.get(mark, certificate.not_valid_after_utc), mark in claims)
@@ -168,7 +168,7 @@ def decode(files: Mapping[str, bytes] | None) -> Decoded:
         requested=requested,
     )
     if files.get(CERTIFICATE) or files.get(KEY):
-        state = replace(state, leaf=_usable(problems, lambda: _leaf(state, files)))
+        state = replace(state, serving_pair=_usable(problems, lambda: _serving_pair(state, files)))
     return Decoded(state, tuple(problems))
 
 
@@ -189,7 +189,9 @@ def pem(certificates: Iterable[x509.Certificate]) -> bytes:
 
 def in_order(certificates: Iterable[x509.Certificate]) -> tuple[x509.Certificate, ...]:
     """Each certificate once, the oldest first: the same set gives the same bytes on every replica."""
-    return tuple(sorted(set(certificates), key=lambda each: (each.not_valid_before_utc, fingerprint(each))))
+    return tuple(
+        sorted(set(certificates), key=lambda certificate: (certificate.not_valid_before_utc, fingerprint(certificate)))
+    )
 
 
 def _certificates(bundle: bytes, problems: list[UnusablePairError]) -> list[x509.Certificate]:
@@ -199,9 +201,9 @@ def _certificates(bundle: bytes, problems: list[UnusablePairError]) -> list[x509
         try:
             certificates.append(x509.load_pem_x509_certificate(block))
         except (ValueError, x509.InvalidVersion):
-            problems.append(UnusablePairError("the bundle", "has a certificate that is no PEM"))
+            problems.append(UnusablePairError("the bundle", "has a certificate that is not valid PEM"))
     if not pems:
-        problems.append(UnusablePairError(CA, "has a certificate that is no PEM"))
+        problems.append(UnusablePairError(CA, "has a certificate that is not valid PEM"))
     return certificates
 
 
@@ -233,11 +235,11 @@ def _may_sign(certificate: x509.Certificate) -> bool:
         return False
 
 
-def _leaf(state: State, files: Mapping[str, bytes]) -> Pair:
-    leaf = decode_pair(files.get(CERTIFICATE, b""), files.get(KEY, b""), what=LEAF)
-    if state.issuer(leaf.certificate) is None:
-        raise UnusablePairError(LEAF, "is not signed by a CA of the bundle")
-    return leaf
+def _serving_pair(state: State, files: Mapping[str, bytes]) -> Pair:
+    pair = decode_pair(files.get(CERTIFICATE, b""), files.get(KEY, b""), what=SERVING_CERTIFICATE)
+    if state.issuer(pair.certificate) is None:
+        raise UnusablePairError(SERVING_CERTIFICATE, "is not signed by a CA of the bundle")
+    return pair
 
 
 def _state(
@@ -254,5 +256,5 @@ def _state(
         requested = extra.get("requested")
         return ends, frozenset(extra.get("claimed") or ()), None if requested is None else RotationRequest(requested)
     except (ValueError, TypeError, AttributeError):
-        problems.append(UnusablePairError("the state", f"has a {STATE} that cannot be read: delete it"))
+        problems.append(UnusablePairError("the state", f"has a {STATE} that cannot be decoded: delete it"))
         return {}, frozenset(), None

@@ -33,7 +33,7 @@ class Store(Protocol):
         """Replace all files if the store is still at a version.
 
         Returns:
-            False if it is not: another process was faster, and the store has to be read again.
+            False if it is not: another process wrote first, and the store has to be read again.
 
         Raises:
             StoreError: it cannot be written.

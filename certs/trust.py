@@ -18,9 +18,9 @@ class Trust:
         known: whether the configuration has been read; before that, nothing is trusted.
         no_callers: there is no webhook configuration, so nobody calls.
         since: by CA (DER), since when every webhook of the configuration has had it.
-        at_first: those of them that were there at the first look, or when the configuration was created: an API server
-            that learns of the configuration learns of them.
-        all_cas: the CAs of any of the webhooks.
+        at_first: those of them that were in the configuration when it was first read, or when it was created: an API
+            server that learns of the configuration learns of them.
+        all_cas: every CA of any webhook of the configuration.
     """
 
     settle: float
@@ -36,11 +36,11 @@ class Trust:
         return self.known and not self.no_callers and not self.all_cas
 
     def observed(self, bundles: Iterable[Collection[bytes]] | None, at: float) -> Self:
-        """The trust after another look.
+        """The trust after the configuration was read again.
 
         Args:
             bundles: the CAs (DER) of each webhook of the configuration; None if there is no webhook configuration.
-            at: the moment of the look.
+            at: when it was read.
         """
         each = [frozenset(bundle) for bundle in bundles or ()]
         if not each:
@@ -67,7 +67,7 @@ class Trust:
     def servable(self, ca: bytes, at: float, *, first: bool, aged: bool = True) -> bool:
         """Whether serving certificates under a CA may be served.
 
-        A CA that was there at the first look had settled when it became the current one, if it is old enough.
+        A CA that was in the configuration when it was first read had settled before its first use, if it is old enough.
 
         Args:
             ca: its DER.
@@ -78,10 +78,10 @@ class Trust:
         return self.settled(ca, at) or (aged and ca in self.at_first) or (first and self.no_callers)
 
     def only(self, cas: Collection[bytes]) -> bool:
-        """Whether no caller trusts any other CA: a serving certificate under another one would be of no use."""
+        """Whether callers trust no CA but these: they would not accept a serving certificate under another one."""
         return self.known and self.all_cas <= frozenset(cas)
 
-    def rest(self, ca: bytes, at: float) -> float:
+    def seconds_until_settled(self, ca: bytes, at: float) -> float:
         """Seconds until a CA has settled; infinite if the webhook configuration does not have it."""
         since = self.since.get(ca)
         return float("inf") if since is None else max(0.0, since + self.settle - at)

@@ -1,6 +1,6 @@
-"""What `make run` runs: serve without a cluster, send every example through the real endpoint, show what became of it.
+"""What `make run` runs: serve without a cluster, send every example to the real endpoint, and show the results.
 
-Then it keeps serving until Ctrl-C. With ``--once`` it ends after the examples.
+Then it continues to serve until Ctrl-C. With ``--once`` it ends after the examples.
 """
 
 import argparse
@@ -31,18 +31,18 @@ import yaml
 ROOT: Final = Path(__file__).resolve().parent.parent
 EXAMPLES: Final = ROOT / "examples"
 NAMESPACE: Final = "shares"
-"""Where pods go that name no namespace."""
+"""The namespace of pods that name none."""
 
 START_TIME: Final = 30.0
 """Seconds that the webhook may take to be ready; it needs about one."""
 
 END_TIME: Final = 30.0
-"""Seconds that it may take to finish what it was asked."""
+"""Seconds that it may take to answer the requests in flight."""
 
 
 @dataclass(frozen=True)
 class Endpoint:
-    """Where the webhook listens on this machine, and where it keeps its CA."""
+    """Where the webhook listens on this machine, and where it stores its CA."""
 
     tls_port: int
     plain_port: int
@@ -69,7 +69,7 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="end after the examples")
     parser.add_argument("--port", type=int, default=8443, help="for reviews; another if it is taken, or 0")
     parser.add_argument("--plain-port", type=int, default=8080, help="for probes; another if it is taken, or 0")
-    parser.add_argument("--state-dir", type=Path, default=ROOT / ".state", help="authority, log and sample review")
+    parser.add_argument("--state-dir", type=Path, default=ROOT / ".state", help="CA, log and sample review")
     arguments = parser.parse_args()
     # A shell starts what runs in the background with SIGINT ignored.
     for ending in (signal.SIGINT, signal.SIGTERM):
@@ -101,7 +101,7 @@ class ServeError(Exception):
 
 
 def free_port(wanted: int) -> int:
-    """`wanted` if nobody listens there, else any that is free."""
+    """`wanted` if it is free, or else any free port."""
     for port in (wanted, 0):
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -156,7 +156,7 @@ def wait_for_the_end(process: "subprocess.Popen[bytes]", endpoint: Endpoint) -> 
     """Wait as long as the webhook serves.
 
     Raises:
-        KeyboardInterrupt: it is told to end.
+        KeyboardInterrupt: this process was asked to end.
         ServeError: it ended by itself.
     """
     raise ServeError(f"the webhook ended with {process.wait()}; see {endpoint.state / 'serve.log'}")
@@ -247,13 +247,13 @@ def show(example: Example, endpoint: Endpoint, shown: set[str]) -> None:
     patch = json.loads(base64.b64decode(response.get("patch") or "W10="))
     after = jsonpatch.apply_patch(before, patch)
     if after == before:
-        print("  stored as it is")
+        print("  stored unchanged")
     for line in difference(before, shortened(after, before, shown)):
         print(f"  {line}")
 
 
 def shortened(after: Any, before: Any, shown: set[str]) -> Any:
-    """`after`, with volumes and mounts that were added as in an example before it told in a word."""
+    """`after`, with volumes and mounts that an earlier example showed already replaced by a short text."""
     if isinstance(after, list) and isinstance(before, list):
         olds = [*before, *[None] * len(after)]
         return [shortened(new, old, shown) for new, old in zip(after, olds, strict=False)]
@@ -285,7 +285,7 @@ def difference(before: dict[str, Any], after: dict[str, Any]) -> Iterator[str]:
 
 
 def styled(text: str, code: str) -> str:
-    """Text with an ANSI style, where somebody looks at it."""
+    """Text with an ANSI style, if it is written to a terminal."""
     return f"\033[{code}m{text}\033[0m" if sys.stdout.isatty() and "NO_COLOR" not in os.environ else text
 
 

@@ -1,6 +1,7 @@
 """What holds for every test: nothing is left running, nothing blocks the event loop, the environment is clean."""
 
 import asyncio
+import gc
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
@@ -34,7 +35,7 @@ hypothesis.settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "fast"))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the option that rewrites expectations kept in files, and the one that says how long pairs of vendors are tried."""
+    """Add the option that rewrites golden files, and the number of requests for each pair of vendors."""
     parser.addoption("--update-golden", action="store_true", help="write what the code does now as what is expected")
     parser.addoption("--requests-per-pair", type=int, default=5, help="requests for each ordered pair of vendors")
 
@@ -44,6 +45,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Begin with what takes longest."""
     config.stash[COLLECTED] = list(items)
     items[:] = in_order(items)
+
+
+def pytest_collection_finish() -> None:
+    """Spare the garbage collector what lives until the end of the run."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(optionalhook=True)

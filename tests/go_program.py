@@ -1,4 +1,4 @@
-"""A Go program that tests need, built once from its modules and kept in the user's cache.
+"""A Go program that tests need, built once from its modules into the user's cache.
 
 It is kept under a hash of everything that makes it what it is, so that a change of any of it builds it anew.
 """

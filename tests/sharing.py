@@ -11,7 +11,7 @@ from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 NODE_PLANE: Final = frozenset({"removal", "rename", "rights", "rollout"})
 """Files of `tests/deploy` whose tests share the one cluster with a node, and the one release on it."""
 _CLUSTERS: Final = ("tests/controlplane", "tests/deploy", "tests/faults")
-_WHOLE: Final = frozenset({"tests/test_docs.py"})
+_WHOLE: Final = frozenset({"tests/project/test_docs.py"})
 """Files whose tests share what takes long besides: here the commands of all pages, which are run once."""
 
 

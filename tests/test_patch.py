@@ -64,11 +64,11 @@ def test_taking_away_what_is_not_there_is_nothing(resources: Any) -> None:
     assert edited(pod, lambda _, container: container.drop_resource("a/b")) == pod
 
 
-@pytest.mark.parametrize("there", [{}, {"env": None}, {"env": []}])
-def test_lists_are_made_where_there_is_none(there: Any) -> None:
+@pytest.mark.parametrize("present", [{}, {"env": None}, {"env": []}])
+def test_lists_are_made_where_there_is_none(present: Any) -> None:
     """Absent, null and empty lists all take an entry."""
     pod = edited(
-        with_container(**there), lambda _, container: container.env_appended.append({"name": "A", "value": "a"})
+        with_container(**present), lambda _, container: container.env_appended.append({"name": "A", "value": "a"})
     )
     assert pod["spec"]["containers"][0]["env"] == [{"name": "A", "value": "a"}]
 
@@ -95,10 +95,10 @@ def test_changes_inside_a_list_keep_their_places() -> None:
 
 
 @pytest.mark.trap(number=31)
-@pytest.mark.parametrize("there", [{}, {"labels": None}, {"labels": {}}, {"labels": {"a~/b": "1", "gone/x": "y"}}])
-def test_maps_are_made_where_there_is_none(there: Any) -> None:
+@pytest.mark.parametrize("present", [{}, {"labels": None}, {"labels": {}}, {"labels": {"a~/b": "1", "gone/x": "y"}}])
+def test_maps_are_made_where_there_is_none(present: Any) -> None:
     """A key is written whatever is there, another taken away if it is there."""
-    pod = {"metadata": there, "spec": {"containers": [{"name": "c"}]}}
+    pod = {"metadata": present, "spec": {"containers": [{"name": "c"}]}}
 
     def edit(edits: PodEdits, _: ContainerEdits) -> None:
         edits.labels.values.update({"a~/b": "2", "gone/x": None})

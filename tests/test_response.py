@@ -30,7 +30,7 @@ def response(body: bytes) -> dict[str, Any]:
 
 def test_untouched_says_nothing() -> None:
     """What passes as it is gets uid and allowed, and no patch, not even an empty one."""
-    assert response(encode_answer(UID, Decision(allowed=True, reason=Reason.NO_GPU_WORDS))) == {
+    assert response(encode_answer(UID, Decision(allowed=True, reason=Reason.NO_GPU_KEYS))) == {
         "uid": UID,
         "allowed": True,
     }
@@ -85,21 +85,21 @@ findings = st.builds(
 
 
 @given(st.lists(findings, max_size=60).map(tuple))
-def test_warnings_fit_the_limits(told: tuple[Finding, ...]) -> None:
-    """The API server passes on what it is given, and what is left out is counted."""
-    texts = warning_texts(told)
-    everything = list(dict.fromkeys(finding.text for finding in told))
+def test_warnings_fit_the_limits(reported: tuple[Finding, ...]) -> None:
+    """Warnings stay within the API server's limits, and omitted ones are counted."""
+    texts = warning_texts(reported)
+    everything = list(dict.fromkeys(finding.text for finding in reported))
     assert sum(map(len, texts)) < MAX_WARNINGS
     assert all(len(text) <= MAX_WARNING for text in texts)
     if texts != everything:
-        *kept, last = texts
-        assert kept == everything[: len(kept)]
-        assert last.startswith(f"… and {len(everything) - len(kept)} more")
+        *stored, last = texts
+        assert stored == everything[: len(stored)]
+        assert last.startswith(f"… and {len(everything) - len(stored)} more")
 
 
 def test_many_warnings_fill_the_room() -> None:
     """As many are reported as fit, no fewer."""
-    told = tuple(Finding(Reason.DEFAULT_FILLED, f"{number} " + "x" * 300) for number in range(20))
-    *kept, last = warning_texts(told)
-    assert len(kept) == 15
+    reported = tuple(Finding(Reason.DEFAULT_FILLED, f"{number} " + "x" * 300) for number in range(20))
+    *stored, last = warning_texts(reported)
+    assert len(stored) == 15
     assert last.startswith("… and 5 more")

@@ -24,13 +24,13 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     Attributes:
         what: a key, or a dimension of each device.
         before, after: the numbers, with their units where they have any.
-        by: the signed difference; empty where it means nothing.
+        difference: signed difference; empty where it means nothing.
     """
 
     what: str
     before: str
     after: str
-    by: str = ""
+    difference: str = ""
 
 
 class Finding(msgspec.Struct, frozen=True, dict=True):

@@ -94,7 +94,7 @@ def parse_quantity(text: str) -> Number:
     elif suffix in _DECIMAL:
         factor = _DECIMAL[suffix]
     else:
-        raise QuantityError(text, f"ends in {suffix!r}, which is no suffix of a quantity")
+        raise QuantityError(text, f"ends in {suffix!r}, which is not a suffix of a quantity")
     value = simplest(Fraction(number.removesuffix(".")) * factor)
     if not isinstance(value, int):
         value = ceil_to(value, _NANO) if value > 0 else -ceil_to(-value, _NANO)

@@ -44,7 +44,7 @@ _ = Explanation
 class Reason(enum.Enum):
     """By number: 0xx outcomes, 1xx reading, 2xx translating, 3xx and 4xx denials of both, 5xx placing, 6xx shim."""
 
-    NO_GPU_WORDS = _(
+    NO_GPU_KEYS = _(
         "VGW001",
         ReasonKind.OUTCOME,
         "no GPU keys",
@@ -129,7 +129,7 @@ class Reason(enum.Enum):
         "The request left out a dimension, and a default of the namespace or of the mapping was written.",
         "Set the key that the message names to choose another value.",
     )
-    NAMESPACE_DEFAULT_UNREADABLE = _(
+    NAMESPACE_DEFAULT_INVALID = _(
         "VGW102",
         ReasonKind.WARNING,
         "namespace default invalid",
@@ -151,21 +151,21 @@ class Reason(enum.Enum):
         "A GPU resource is in `requests` only, which the API server denies; it was copied to `limits`.",
         "Write GPU resources under `limits`.",
     )
-    WORD_IGNORED = _(
+    KEY_IGNORED = _(
         "VGW105",
         ReasonKind.WARNING,
         "key ignored",
         "The vendor ignores this key beside the others; it has no effect.",
         "Remove it, or see the message for what it conflicts with.",
     )
-    MISPLACED_WORD = _(
+    MISPLACED_KEY = _(
         "VGW106",
         ReasonKind.WARNING,
         "key in the wrong place",
         "A request key is where the vendor does not read it, for instance in an annotation.",
         "Move it to the place that the message names.",
     )
-    UNKNOWN_WORD = _(
+    UNKNOWN_KEY = _(
         "VGW107",
         ReasonKind.WARNING,
         "unknown key",
@@ -186,7 +186,7 @@ class Reason(enum.Enum):
         "The vendor rounds this number down; the request is for the lower number.",
         "Write a number that the vendor need not round.",
     )
-    NAMESPACE_SETTING_UNREADABLE = _(
+    NAMESPACE_SETTING_INVALID = _(
         "VGW110",
         ReasonKind.WARNING,
         "namespace setting invalid",
@@ -201,7 +201,7 @@ class Reason(enum.Enum):
         "The namespace enforces for a percentage of its workloads, and this one is not among them: nothing was changed.",
         "Raise the label `vgpu-webhook.io/rollout` of the namespace, or remove it.",
     )
-    CLAIM_LEFT_ALONE = _(
+    CLAIM_LEFT_UNCHANGED = _(
         "VGW112",
         ReasonKind.WARNING,
         "resource claim left unchanged",
@@ -209,7 +209,7 @@ class Reason(enum.Enum):
         "what they allocate.",
         "Nothing, if the claim is for other devices than the request.",
     )
-    OWN_KEY_UNREAD = _(
+    OWN_KEY_UNUSED = _(
         "VGW113",
         ReasonKind.WARNING,
         "webhook key without effect",
@@ -231,7 +231,7 @@ class Reason(enum.Enum):
         "The pod was translated, by explicit configuration, to another family of hardware.",
         "Make sure that the image is built for that hardware.",
     )
-    WORD_NOT_CARRIED = _(
+    KEY_NOT_CARRIED = _(
         "VGW203",
         ReasonKind.WARNING,
         "key not carried over",
@@ -252,7 +252,7 @@ class Reason(enum.Enum):
         "The target cannot limit this dimension, and its mapping permits dropping it.",
         "Choose another target if the limit matters.",
     )
-    ONE_CARD_LOST = _(
+    SINGLE_DEVICE_LOST = _(
         "VGW206",
         ReasonKind.WARNING,
         "single device not guaranteed",
@@ -266,7 +266,7 @@ class Reason(enum.Enum):
         "The request did not limit this dimension; the target does.",
         "Choose another target if that matters.",
     )
-    VARIABLE_KEPT = _(
+    VARIABLE_ADDED = _(
         "VGW208",
         ReasonKind.WARNING,
         "variable added",
@@ -280,7 +280,7 @@ class Reason(enum.Enum):
         "The source's device plugin sets these variables, the target's does not, and their values are known only on the node.",
         "Set them in the pod if the program needs them.",
     )
-    CARD_ASSUMED = _(
+    DEVICE_MEMORY_ASSUMED = _(
         "VGW210",
         ReasonKind.WARNING,
         "device memory assumed",
@@ -288,7 +288,7 @@ class Reason(enum.Enum):
         "setting `cards` gives its memory.",
         "Nothing, if the setting `cards` is right for the pod's nodes.",
     )
-    WORD_RETIRED = _(
+    KEY_RETIRED = _(
         "VGW211",
         ReasonKind.WARNING,
         "retired key written",
@@ -359,7 +359,7 @@ class Reason(enum.Enum):
         "Write a count of 1 or more, or remove the other keys.",
         422,
     )
-    REFUSED_BY_VENDOR = _(
+    UNSUPPORTED_BY_VENDOR = _(
         "VGW308",
         ReasonKind.DENIAL,
         "not supported by the vendor",
@@ -408,7 +408,7 @@ class Reason(enum.Enum):
         "Write the name that the message suggests.",
         422,
     )
-    WORD_ON_STANDBY = _(
+    VENDOR_INACTIVE = _(
         "VGW314",
         ReasonKind.DENIAL,
         "vendor inactive",
@@ -677,7 +677,7 @@ class Reason(enum.Enum):
         "one takes devices.",
         "Remove it from the manifest.",
     )
-    PRELOAD_FROM_ELSEWHERE = _(
+    PRELOAD_BY_REFERENCE = _(
         "VGW608",
         ReasonKind.DENIAL,
         "preload by reference",
@@ -698,7 +698,7 @@ class Reason(enum.Enum):
         "devices hidden",
         "A variable of the pod overrides the device plugin's and hides the devices that the container requests. It is "
         "removed if the request is translated, and kept otherwise.",
-        "Remove it. If another webhook writes it (HAMi's does with `overwriteEnv`), exclude the pod from that webhook.",
+        "Remove it. If another webhook writes it, exclude the pod from that webhook.",
     )
     DELIVERY_UNUSED = _(
         "VGW611",

@@ -82,10 +82,10 @@ def warning_texts(findings: tuple[Finding, ...]) -> list[str]:
     if sum(map(len, texts)) < MAX_WARNINGS:
         return texts
     shown: list[str] = []
-    room = MAX_WARNINGS - len(_more(len(texts))) - 1
+    space = MAX_WARNINGS - len(_more(len(texts))) - 1
     for text in texts:
-        room -= len(text)
-        if room < 0:
+        space -= len(text)
+        if space < 0:
             break
         shown.append(text)
     return [*shown, _more(len(texts) - len(shown))]

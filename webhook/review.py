@@ -125,7 +125,7 @@ def decode_review(body: bytes) -> Review:
     if review is None or not _is_v1(envelope) or not 0 < len(review.uid) <= MAX_UID:
         raise _not_a_review(envelope)
     if review.pod is None and review.creates_pod:
-        raise UndecodablePodError(review.uid, "there is no object")
+        raise UndecodablePodError(review.uid, "there is not an object")
     return review
 
 

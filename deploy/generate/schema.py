@@ -1,4 +1,4 @@
-"""The JSON Schema of the chart's values: written by hand, but for what the code says of settings and mappings."""
+"""Makes the JSON Schema of the chart's values: by hand, except for settings and mappings, whose schemas are in code."""
 
 import copy
 import json
@@ -14,7 +14,7 @@ from webhook.mapping.draft import builtin
 
 
 def values_schema() -> str:
-    """The whole schema, as the chart holds it."""
+    """The whole schema, as it is in the chart."""
     schema: dict[str, Any] = yaml.safe_load((DEPLOY / "generate" / "values.schema.yaml").read_text())
     mapping = mapping_json_schema()
     settings = Settings.model_json_schema(by_alias=True)
@@ -34,7 +34,7 @@ def values_schema() -> str:
 
 
 def _either(changes: str) -> dict[str, Any]:
-    # Not `oneOf`: who makes a mistake in one would be told what is wrong with both.
+    # Not `oneOf`: a mistake in one would be reported for both.
     return {"if": {"required": ["vendor"]}, "then": {"$ref": "#/$defs/Mapping"}, "else": {"$ref": changes}}
 
 
@@ -46,6 +46,9 @@ def _describe(schema: dict[str, Any], value: Value) -> None:
         node = node["properties"][key]
         if "$ref" in node:
             node.update(copy.deepcopy(schema["$defs"][node.pop("$ref").removeprefix("#/$defs/")]))
-    there = node["properties"][last]
-    # Beside a reference draft 7 overlooks everything else.
-    node["properties"][last] = {"description": value.meaning, **({"allOf": [there]} if "$ref" in there else there)}
+    present = node["properties"][last]
+    # Draft 7 ignores everything beside a reference.
+    node["properties"][last] = {
+        "description": value.meaning,
+        **({"allOf": [present]} if "$ref" in present else present),
+    }

@@ -37,9 +37,9 @@ class Value:
     """One value of the chart.
 
     Attributes:
-        path: its keys, from the outside.
-        default: what it is if nothing is said.
-        meaning: what its comment says.
+        path: its keys, the outermost first.
+        default: its default.
+        meaning: its comment in values.yaml.
     """
 
     path: tuple[str, ...]
@@ -48,7 +48,7 @@ class Value:
 
     @property
     def name(self) -> str:
-        """Its name, as `--set` takes it."""
+        """Its name, as for `--set`."""
         return ".".join(self.path)
 
 
@@ -57,7 +57,7 @@ class UndescribedError(Exception):
 
 
 def values() -> list[Value]:
-    """Every value, in the order of values.yaml; what a described one holds is not described apart.
+    """Every value, in the order of values.yaml; the parts of a described value are not listed.
 
     Raises:
         UndescribedError: one has no comment.

@@ -1,8 +1,8 @@
 #!/bin/sh
 # Builds the wheel: build.sh SOURCE WHEELS
 #
-# SOURCE is only read. What is needed for it is installed beside WHEELS, from the lock file, and left there. The same
-# source gives the same bytes: times in the wheel are SOURCE_DATE_EPOCH, else those of the format.
+# SOURCE is only read. Build tools are installed beside WHEELS, from the lock file, and left there. The same
+# source gives the same bytes: times in the wheel are SOURCE_DATE_EPOCH, or else the earliest that the format permits.
 set -eu
 source=$(cd -- "${1:?usage: build.sh SOURCE WHEELS}" && pwd)
 wheels=${2:?usage: build.sh SOURCE WHEELS}

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Tries what was installed, as whoever runs this: check.sh PREFIX
+# Tests an installation as the current user: check.sh PREFIX
 set -eu
 prefix=${1:?usage: check.sh PREFIX}
 

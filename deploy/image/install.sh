@@ -9,15 +9,15 @@ wheels=$(cd -- "${2:?usage: install.sh SOURCE WHEELS PREFIX}" && pwd)
 prefix=${3:?usage: install.sh SOURCE WHEELS PREFIX}
 
 umask 022
-# Which hash a set of texts is written down by must not depend on the day.
+# The order of sets in compiled files depends on hashes, which must not be random.
 export PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_NO_INPUT=1 PYTHONDONTWRITEBYTECODE=1 PYTHONHASHSEED=0
 python3 -m venv --without-pip "$prefix"
 pip="$wheels/.tools/bin/pip --python $prefix/bin/python3"
 $pip install --quiet --no-compile --require-hashes --only-binary :all: -r "$source/deploy/image/requirements.txt"
 $pip install --quiet --no-compile --no-deps --no-index "$wheels"/vgpu_webhook-*.whl
-# It says from where the wheel was installed.
+# This file contains the path from which the wheel was installed.
 find "$prefix" -name direct_url.json -delete
 "$source/deploy/image/slim.sh" "$("$prefix/bin/python3" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')"
-# Compiled files that are believed without a look at the source: its times are not those that Python would compare.
+# Compiled files that Python does not compare with the source, whose times were changed.
 "$prefix/bin/python3" -m compileall -q --invalidation-mode unchecked-hash "$prefix/lib"
 find "$prefix" -exec touch --no-dereference --date="@${SOURCE_DATE_EPOCH:-0}" {} +

@@ -68,7 +68,7 @@ def pod(*containers: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
 
 def env(*entries: tuple[str, str] | Mapping[str, Any]) -> list[dict[str, Any]]:
     """A list of variables: pairs of name and value, or whole entries."""
-    return [{"name": one[0], "value": one[1]} if isinstance(one, tuple) else dict(one) for one in entries]
+    return [{"name": entry[0], "value": entry[1]} if isinstance(entry, tuple) else dict(entry) for entry in entries]
 
 
 def elsewhere(name: str) -> dict[str, Any]:

@@ -65,13 +65,13 @@ def test_more_containers_than_permitted_are_refused() -> None:
     assert str(MAX_REQUESTING) in denial.message
 
 
-@pytest.mark.parametrize("honest, told", [(MAX_UNKNOWN - 1, True), (MAX_UNKNOWN, False)])
-def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, told: bool) -> None:
+@pytest.mark.parametrize("honest, is_reported", [(MAX_UNKNOWN - 1, True), (MAX_UNKNOWN, False)])
+def test_unknown_names_are_looked_at_up_to_a_limit(honest: int, *, is_reported: bool) -> None:
     """A near miss is found among as many unknown names as are looked at, and none behind them."""
     strangers = [f"example.com/thing-{n}" for n in range(honest)]
     decision = decision_on(pod(container("a", *strangers), container("b", "nvidia.com/gpumemm")), ENFORCING, POLICY)
     reasons = {finding.reason for finding in (*decision.warnings, *([decision.denial] if decision.denial else []))}
-    assert bool(reasons & {Reason.NEAR_MISS, Reason.UNKNOWN_WORD}) is told
+    assert bool(reasons & {Reason.NEAR_MISS, Reason.UNKNOWN_KEY}) is is_reported
 
 
 @pytest.mark.parametrize(
@@ -164,9 +164,9 @@ def test_hints_that_are_told_are_bounded() -> None:
     }
     namespace = Namespace("team", PRIVILEGED, {"vgpu-webhook.io/target": "nvidia"})
     decision = decide(decode_pod(json.dumps(pod).encode()), Context(namespace), POLICY)
-    told = [finding for finding in decision.warnings if finding.reason is Reason.HINT_NOT_CARRIED]
+    reported = [finding for finding in decision.warnings if finding.reason is Reason.HINT_NOT_CARRIED]
     assert decision.allowed
-    assert 0 < len(set(told)) == len(told) < 100
+    assert 0 < len(set(reported)) == len(reported) < 100
 
 
 def test_audit_annotations_are_bounded() -> None:

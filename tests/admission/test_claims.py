@@ -62,11 +62,11 @@ def test_beside_a_request_of_any_mapping(resources: dict[str, Any], kind: str) -
     [
         ({"limits": {"cpu": "1"}, "claims": CLAIMS}, Reason.RESOURCE_CLAIMS),
         ({"limits": {"nvidia.com/gpu": "0"}, "claims": CLAIMS}, Reason.RESOURCE_CLAIMS),
-        ({"limits": {"cpu": "1"}, "claims": []}, Reason.NO_GPU_WORDS),
-        ({"limits": {"cpu": "1"}, "claims": None}, Reason.NO_GPU_WORDS),
-        ({"limits": {f"{DEVICE_CLASS}a": "0"}}, Reason.NO_GPU_WORDS),
+        ({"limits": {"cpu": "1"}, "claims": []}, Reason.NO_GPU_KEYS),
+        ({"limits": {"cpu": "1"}, "claims": None}, Reason.NO_GPU_KEYS),
+        ({"limits": {f"{DEVICE_CLASS}a": "0"}}, Reason.NO_GPU_KEYS),
         ({"limits": {f"{DEVICE_CLASS}a": 2}}, Reason.RESOURCE_CLAIMS),
-        ({"limits": {"nvidia.com/gpu": "0"}}, Reason.NO_GPU_WORDS),
+        ({"limits": {"nvidia.com/gpu": "0"}}, Reason.NO_GPU_KEYS),
     ],
 )
 def test_nothing_of_ours(resources: dict[str, Any], code: Reason) -> None:
@@ -80,8 +80,8 @@ def test_a_claim_that_no_container_uses() -> None:
     alone = decided(pod({}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
     assert alone.reason is Reason.RESOURCE_CLAIMS
     beside = decided(pod({"limits": SHARE}, resourceClaims=[{"name": "gpu", "resourceClaimName": "c"}]))
-    (told,) = [one for one in beside.warnings if one.reason is Reason.CLAIM_LEFT_ALONE]
-    assert "used by no container" in told.message
+    (reported,) = [finding for finding in beside.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
+    assert "used by no container" in reported.message
 
 
 def test_modes_that_only_tell() -> None:
@@ -89,7 +89,7 @@ def test_modes_that_only_tell() -> None:
     both = pod({"limits": SHARE, "claims": CLAIMS})
     warned = decided(both, mode="warn")
     assert warned.allowed
-    assert Reason.CLAIM_BESIDE_REQUEST in {one.reason for one in warned.warnings}
+    assert Reason.CLAIM_BESIDE_REQUEST in {finding.reason for finding in warned.warnings}
     observed = decided(both, mode="audit")
     assert (observed.allowed, observed.warnings) == (True, ())
     assert Reason.CLAIM_BESIDE_REQUEST.code in observed.audit["reasons"]
@@ -99,9 +99,9 @@ def test_one_warning_for_many_long_names() -> None:
     """It names a few, whatever they are called, and stays one line that the API server does not cut."""
     others = [{"claims": [{"name": "n" * 200}]} for _ in range(5)]
     decision = decided(pod({"limits": SHARE}, *others))
-    (told,) = [one for one in decision.warnings if one.reason is Reason.CLAIM_LEFT_ALONE]
-    assert "3 more" in told.message
-    assert len(told.text) <= MAX_WARNING
+    (reported,) = [finding for finding in decision.warnings if finding.reason is Reason.CLAIM_LEFT_UNCHANGED]
+    assert "3 more" in reported.message
+    assert len(reported.text) <= MAX_WARNING
 
 
 def test_pods_that_differ_in_claims_do_not_borrow_from_each_other() -> None:
@@ -112,7 +112,7 @@ def test_pods_that_differ_in_claims_do_not_borrow_from_each_other() -> None:
     both = pod({"limits": SHARE, "claims": CLAIMS})
     for _ in range(2):
         reported = [
-            any(one.reason is Reason.CLAIM_LEFT_ALONE for one in decided(data).warnings)
+            any(finding.reason is Reason.CLAIM_LEFT_UNCHANGED for finding in decided(data).warnings)
             for data in (plain, claiming, unused)
         ]
         assert reported == [False, True, True]

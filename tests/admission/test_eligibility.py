@@ -39,7 +39,7 @@ def made_by(kind: str, owner_name: str, **metadata: Any) -> Pod:
             "team/B/b",
         ),
     ],
-    ids=lambda one: one if isinstance(one, str) else "",
+    ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_what_a_pod_is_a_part_of(pod: Pod, name: str) -> None:
     """The same for all pods of a workload and at every roll-out: without what changes from one to the next."""
@@ -67,29 +67,29 @@ MODE, ROLLOUT = "vgpu-webhook.io/mode", "vgpu-webhook.io/rollout"
 
 
 @pytest.mark.parametrize(
-    "labels, mode, told",
+    "labels, mode, reported",
     [
         ({}, Mode.ENFORCE, []),
         ({MODE: "enforce"}, Mode.ENFORCE, []),
         ({MODE: "warn"}, Mode.WARN, []),
         ({MODE: "audit"}, Mode.AUDIT, []),
-        ({MODE: "Warn"}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
-        ({MODE: "enfroce"}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
-        ({MODE: ""}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
-        ({MODE: "enfroce", ROLLOUT: "100"}, Mode.WARN, [Reason.NAMESPACE_SETTING_UNREADABLE]),
+        ({MODE: "Warn"}, Mode.WARN, [Reason.NAMESPACE_SETTING_INVALID]),
+        ({MODE: "enfroce"}, Mode.WARN, [Reason.NAMESPACE_SETTING_INVALID]),
+        ({MODE: ""}, Mode.WARN, [Reason.NAMESPACE_SETTING_INVALID]),
+        ({MODE: "enfroce", ROLLOUT: "100"}, Mode.WARN, [Reason.NAMESPACE_SETTING_INVALID]),
         ({ROLLOUT: "100"}, Mode.ENFORCE, []),
         ({ROLLOUT: "14"}, Mode.ENFORCE, []),
         ({ROLLOUT: "13"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
         ({ROLLOUT: "0"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
-        ({ROLLOUT: "101"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_UNREADABLE]),
-        ({ROLLOUT: "25%"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_UNREADABLE]),
+        ({ROLLOUT: "101"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_INVALID]),
+        ({ROLLOUT: "25%"}, Mode.ENFORCE, [Reason.NAMESPACE_SETTING_INVALID]),
         ({ROLLOUT: "0", MODE: "audit"}, Mode.AUDIT, []),
         ({ROLLOUT: "0", MODE: "enforce"}, Mode.WARN, [Reason.OUTSIDE_ROLLOUT]),
     ],
 )
-def test_mode_of_a_pod(labels: dict[str, str], mode: Mode, told: list[Reason]) -> None:
+def test_mode_of_a_pod(labels: dict[str, str], mode: Mode, reported: list[Reason]) -> None:
     """The namespace's mode; within a roll-out only warnings for the rest; what is unreadable is reported, a mode as `warn`."""
-    assert firm(labels) == (mode, told)
+    assert firm(labels) == (mode, reported)
 
 
 @given(

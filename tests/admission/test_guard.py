@@ -112,7 +112,7 @@ def test_first_rule_that_catches_decides() -> None:
 
 
 def test_variable_is_stripped_where_the_mapping_says_so() -> None:
-    """`action: strip` takes every such entry away, and tells each."""
+    """`action: strip` removes every such entry, and reports each."""
     held = Held(vendor(guard=[{"env": "ACME_*", "unless": [], "action": "strip"}]))
     outcome = guarded(("A", "1"), ("ACME_X", "1"), ("B", "$(ACME_X)"), elsewhere("ACME_Y"), ("ACME_X", "2"), held=held)
     assert [entry["name"] for entry in outcome.container()["env"]] == ["A", "B"]
@@ -251,8 +251,8 @@ def test_annotation_is_stripped_where_the_mapping_or_the_namespace_says_so() -> 
     outcome = keyed(Scene([Held(BY_KEYS)]), {"acme.io/note": "x", "mine": "y"}, {})
     assert outcome.pod["metadata"]["annotations"] == {"mine": "y"}
     assert outcome.reasons == [Reason.GUARD_STRIPPED]
-    for said, left in (("strip", {}), ("allow", {"acme.io/policy": "none"})):
-        namespace = Namespace("team", {}, {"vgpu-webhook.io/guard": said})
+    for action, left in (("strip", {}), ("allow", {"acme.io/policy": "none"})):
+        namespace = Namespace("team", {}, {"vgpu-webhook.io/guard": action})
         outcome = keyed(Scene([Held(BY_KEYS)], namespace=namespace), {"acme.io/policy": "none"}, {})
         assert outcome.pod["metadata"]["annotations"] == left
 
@@ -317,7 +317,7 @@ def test_marks_of_a_scheduler_are_stripped(held: Held) -> None:
 
 
 def test_marks_of_other_schedulers_are_let_be() -> None:
-    """Only the vendors that the pod asks and runs under matter."""
+    """Marks of vendors that the pod neither requests from nor is written for stay."""
     assert marked(Held(vendor("other"))).patch == ()
 
 

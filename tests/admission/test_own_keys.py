@@ -1,11 +1,16 @@
 """Labels and annotations of our own that have no effect: reported with the pods that they concern."""
 
+import copy
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.admission.scene import pod
-from tests.generators.admissions import decision_on
+from tests.generators.admissions import Admitted, admissions, decision_on
+from tests.generators.pods import misspelled_keys
+from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace
 from webhook.admission.own_keys import MOST, unread_keys
 from webhook.mapping.document.strict_yaml import parse
@@ -28,7 +33,7 @@ def decided(container: dict[str, Any], metadata: Any = None, labels: Any = None,
 
 def texts(decision: Decision) -> list[str]:
     """The warnings about our own keys, without our prefix."""
-    found = [finding for finding in decision.warnings if finding.reason is Reason.OWN_KEY_UNREAD]
+    found = [finding for finding in decision.warnings if finding.reason is Reason.OWN_KEY_UNUSED]
     return [finding.message.replace(f"{OURS}/", "") for finding in found]
 
 
@@ -69,6 +74,26 @@ def test_key_of_a_namespace(labels: dict[str, str], annotations: dict[str, str],
     assert texts(decided(PLAIN, None, labels, annotations)) == []
 
 
+@given(admissions(), misspelled_keys(), st.sampled_from(["labels", "annotations"]))
+def test_misspelled_key_changes_nothing_else(admitted: Admitted, key: str, place: str) -> None:
+    """A misspelled key is reported once, and the pod is decided and stored as without it."""
+    sent = copy.deepcopy(admitted.pod)
+    metadata = sent.setdefault("metadata", {})
+    metadata[place] = {**(metadata.get(place) or {}), key: "x"}
+    decision = decision_on(sent, admitted.context, admitted.policy)
+    if not decision.allowed:
+        assert decision.denial == admitted.decision.denial
+        return
+    assert admitted.decision.allowed
+    findings = [finding.field for finding in decision.warnings if finding.reason is Reason.OWN_KEY_UNUSED]
+    assert findings == [f"{place.removesuffix('s')} {key}"]
+    stored = apply_strictly(sent, decision.patch)
+    assert stored["spec"] == admitted.stored["spec"]
+    del stored["metadata"][place][key]
+    for each in ("labels", "annotations"):
+        assert (stored["metadata"].get(each) or {}) == (admitted.stored["metadata"].get(each) or {})
+
+
 def test_known_keys_are_no_finding() -> None:
     """Ours with their values, those of mappings below our prefix, and everything of others."""
     pods = {f"{OURS}/status": "{}", f"{OURS}/target": "nvidia", f"{OURS}/container.main.memory": "1Gi", "a/b": "c"}
@@ -84,7 +109,7 @@ def test_misplaced_key_of_a_mapping_is_reported_once() -> None:
     sent = pod(PLAIN)
     sent["metadata"]["labels"] = {f"{OURS}/size": "1"}
     decision = decision_on(sent, Context(Namespace("team", LABELS)), policy)
-    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_WORD]
+    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_KEY]
 
 
 def test_opt_in_label_of_the_settings() -> None:
@@ -105,8 +130,8 @@ def test_reports_are_bounded() -> None:
 
 @pytest.mark.parametrize("mode, count", [("enforce", 1), ("warn", 1), ("audit", 0)])
 def test_audit_reports_nothing_to_users(mode: str, count: int) -> None:
-    """Where nobody is to be told, nobody is; the audit log has the code."""
+    """In mode `audit` the author gets no warning; the audit log has the code."""
     metadata = {"annotations": {f"{OURS}/taget": "x"}}
     decision = decided(SHARE, metadata, {f"{OURS}/mode": mode})
     assert len(texts(decision)) == count
-    assert Reason.OWN_KEY_UNREAD.code in decision.audit["reasons"]
+    assert Reason.OWN_KEY_UNUSED.code in decision.audit["reasons"]

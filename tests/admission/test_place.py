@@ -85,7 +85,7 @@ def test_second_scheduler_of_the_vendor_is_left() -> None:
     [("keep", "mine", Reason.SCHEDULER_KEPT), ("override", "one", Reason.SCHEDULER_OVERRIDDEN)],
 )
 def test_scheduler_of_the_users_choice(conflict: str, after: str, reason: Reason) -> None:
-    """The mapping says whether the user's own scheduler is kept or replaced; either is reported."""
+    """The mapping decides whether the user's own scheduler stays or is replaced; both are reported."""
     held = Held(needing("one", conflict=conflict))
     outcome = placed(pod(schedulerName="mine"), held)
     assert outcome.spec["schedulerName"] == after
@@ -166,16 +166,16 @@ def test_nothing_is_told_where_the_mapping_says_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    "there",
+    "present",
     [
         {"key": "gpu", "value": "yes", "effect": "NoSchedule"},
         {"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule", "tolerationSeconds": None},
     ],
 )
-def test_toleration_that_is_there_is_not_added_again(there: dict[str, Any]) -> None:
+def test_toleration_that_is_there_is_not_added_again(present: dict[str, Any]) -> None:
     """Members that mean the same when absent are compared by what they mean."""
     place = {"tolerations": [{"key": "gpu", "operator": "Equal", "value": "yes", "effect": "NoSchedule"}]}
-    assert placed(pod(tolerations=[there]), Held(vendor(place=place))).patch == ()
+    assert placed(pod(tolerations=[present]), Held(vendor(place=place))).patch == ()
 
 
 def test_vendors_that_want_different_values_are_refused() -> None:
@@ -261,6 +261,6 @@ def test_privileged_container_is_let_be(held: Held) -> None:
 
 
 def test_privileged_container_beside_a_share_is_let_be() -> None:
-    """Only the container that asks matters."""
+    """Only a privileged container that requests a share is denied."""
     sent = pod({"name": "main"}, {"name": "agent", "securityContext": {"privileged": True}})
     assert run(place_pod, sent, Scene([Held(vendor()), None])).patch == ()

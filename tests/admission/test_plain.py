@@ -11,10 +11,10 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.generators.pods import pods
 from tests.generators.policies import contexts
 from tests.mapping.vendors import policy
-from tests.test_cases import CASES, context_in, policy_in
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.context import PodSecurityLevel
 from webhook.labels import KEYS
@@ -55,9 +55,9 @@ def with_words_of(source: dict[str, Any], pod: dict[str, Any]) -> dict[str, Any]
     mixed = copy.deepcopy(pod)
     theirs = source["spec"].get("containers") or [{"name": "a"}]
     mine = mixed["spec"].get("containers") or []
-    containers = [{**(mine[i] if i < len(mine) else {}), "name": one["name"]} for i, one in enumerate(theirs)]
-    for container, one in zip(containers, theirs, strict=True):
-        container["resources"] = one.get("resources") or {"limits": SHARE}
+    containers = [{**(mine[i] if i < len(mine) else {}), "name": their["name"]} for i, their in enumerate(theirs)]
+    for own, their in zip(containers, theirs, strict=True):
+        own["resources"] = their.get("resources") or {"limits": SHARE}
     mixed["spec"]["containers"] = containers
     mixed["spec"].pop("initContainers", None)
     return mixed
@@ -116,8 +116,8 @@ def test_other_namespace_is_seen(labels: dict[str, str], annotations: dict[str, 
     POLICY.memo.clear()
     pod = template("kube-api-access-a1")
     decided(pod, Context(opted_in()), POLICY)
-    there = Context(Namespace("n", {**opted_in().labels, **labels}, annotations))
-    assert "LD_PRELOAD" not in json.dumps(decided(pod, there, POLICY).patch)
+    context = Context(Namespace("n", {**opted_in().labels, **labels}, annotations))
+    assert "LD_PRELOAD" not in json.dumps(decided(pod, context, POLICY).patch)
 
 
 @pytest.mark.parametrize(
@@ -131,7 +131,7 @@ def test_unread_key_of_the_namespace_is_seen(labels: dict[str, str], annotations
         POLICY.memo.clear()
         for context in (first, second, first, second):
             reasons = [finding.reason for finding in decided(pod, context, POLICY).warnings]
-            assert reasons.count(Reason.OWN_KEY_UNREAD) == (context is odd)
+            assert reasons.count(Reason.OWN_KEY_UNUSED) == (context is odd)
 
 
 def test_second_pod_of_a_template_is_remembered() -> None:
@@ -169,7 +169,7 @@ def test_number_beyond_64_bits_is_refused_as_ever() -> None:
 
 def template(token: str) -> dict[str, Any]:
     """A pod of a template, as the API server sends it; `token` names the volume that it adds to each pod."""
-    asking = {
+    requesting = {
         "name": "a",
         "env": [{"name": "A", "value": "1"}],
         "resources": {"limits": dict(SHARE), "requests": dict(SHARE)},
@@ -177,7 +177,7 @@ def template(token: str) -> dict[str, Any]:
     }
     return {
         "metadata": {"generateName": "a-", "labels": {"app": "a"}, "annotations": {"a": "b"}},
-        "spec": {"containers": [asking], "volumes": [{"name": token, "projected": {}}]},
+        "spec": {"containers": [requesting], "volumes": [{"name": token, "projected": {}}]},
     }
 
 
@@ -250,7 +250,7 @@ def test_other_default_of_pod_security_is_seen() -> None:
     ],
 )
 def test_other_placement_of_the_user_is_seen(key: str, value: object) -> None:
-    """A mapping that places pods does so beside what the pod at hand says, not beside what a remembered one said."""
+    """A mapping places each pod by that pod's own fields, not by those of a remembered pod."""
     placing = policy(PLACING)
     plain, other = template("kube-api-access-a1"), template("kube-api-access-a1")
     other["spec"][key] = value
@@ -378,7 +378,7 @@ def test_nothing_is_said_of_a_pod_of_which_nothing_changes(env: list[dict[str, s
     container(pod).update(resources={"limits": slices, "requests": slices}, env=env)
     outside = Namespace("n", {**opted_in().labels, "vgpu-webhook.io/rollout": "0"})
     decision = decided(pod, Context(outside), POLICY)
-    assert (decision.reason, decision.warnings, decision.audit) == (Reason.NO_GPU_WORDS, (), {})
+    assert (decision.reason, decision.warnings, decision.audit) == (Reason.NO_GPU_KEYS, (), {})
 
 
 def test_denials_count_with_what_they_hold() -> None:

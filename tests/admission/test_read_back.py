@@ -56,7 +56,7 @@ def container(name: str, *resources: str, **more: str) -> dict[str, Any]:
 
 
 def translated(in_force: Policy, half_gibibytes: int, **annotations: str) -> Decision:
-    """The decision on a pod that asks in the keys of `src` and is written for `goal`, whose name `owner` reads."""
+    """The decision on a pod that requests in the keys of `src` and is written for `goal`, whose name `owner` reads."""
     sent = pod(container("main", **{"src.com/half": str(half_gibibytes)}))
     sent["metadata"]["annotations"] = {"vgpu-webhook.io/target": "goal", **annotations}
     return decision_on(sent, ENFORCING, in_force)

@@ -92,10 +92,12 @@ def test_container_without_anything_gets_everything() -> None:
     assert outcome.findings[0].container == "main"
 
 
-@pytest.mark.parametrize("there", [None, []])
-def test_lists_that_are_null_or_empty_are_filled(there: object) -> None:
-    """Null counts as absent, and an empty list is kept and appended to."""
-    outcome = injected(pod({"name": "main", "env": there, "volumeMounts": there, "envFrom": there}, volumes=there))
+@pytest.mark.parametrize("present", [None, []])
+def test_lists_that_are_null_or_empty_are_filled(present: object) -> None:
+    """Null counts as absent, and an empty list is appended to."""
+    outcome = injected(
+        pod({"name": "main", "env": present, "volumeMounts": present, "envFrom": present}, volumes=present)
+    )
     assert outcome.env() == ENV
     assert outcome.spec["volumes"] == VOLUMES
 
@@ -121,7 +123,7 @@ def test_every_container_with_a_share_gets_one_and_the_pod_one_volume() -> None:
     whole, plain = Held(ACME, WHOLE), Held(vendor("plain"))
     outcome = run(inject_shim, sent, Scene([Held(ACME), Held(ACME), Held(ACME), whole, plain]))
     assert outcome.spec["volumes"] == VOLUMES
-    assert [one["volumeMounts"] for one in outcome.spec["initContainers"]] == [MOUNTS, MOUNTS]
+    assert [initContainer["volumeMounts"] for initContainer in outcome.spec["initContainers"]] == [MOUNTS, MOUNTS]
     assert outcome.env(0)["ACME_CACHE"] == "/tmp/cache/a.cache"
     assert outcome.spec["containers"][1:] == [{"name": "b"}, {"name": "c"}]
     assert outcome.deliveries == dict.fromkeys("isa", "hostPath")
@@ -166,7 +168,7 @@ def test_mode_plugin_injects_nothing_silently() -> None:
     ],
 )
 def test_limits_are_written_rounded_up(request_: Request, memory: str, cores: str | None) -> None:
-    """Memory in MiB, cores in percent, both per device and never less than asked; no limit writes no variable."""
+    """Memory in MiB, cores in percent, both per device and never less than requested; no limit writes no variable."""
     outcome = injected(held=Held(ACME, request_))
     assert outcome.env()["ACME_MEMORY"] == memory
     assert outcome.env().get("ACME_CORES") == cores
@@ -269,7 +271,7 @@ def test_unknown_delivery_of_a_namespace_is_passed_over_and_told_once() -> None:
     sent = pod({"name": "a"}, {"name": "b"})
     outcome = run(inject_shim, sent, Scene([Held(ACME), Held(ACME)], namespace))
     assert outcome.deliveries == {"a": "hostPath", "b": "hostPath"}
-    assert outcome.reasons.count(Reason.NAMESPACE_SETTING_UNREADABLE) == 1
+    assert outcome.reasons.count(Reason.NAMESPACE_SETTING_INVALID) == 1
 
 
 def test_plugin_limit_without_delivery_sets_the_search_path_only() -> None:
@@ -294,7 +296,7 @@ def test_plugin_limit_with_a_delivery_takes_it_along() -> None:
 
 
 @pytest.mark.parametrize(
-    "there, after, cleaned",
+    "present, after, cleaned",
     [
         ("", "/opt/lib", False),
         ("/a", "/opt/lib:/a", False),
@@ -313,9 +315,9 @@ def test_plugin_limit_with_a_delivery_takes_it_along() -> None:
         ("$(BASE)/x:$ORIGIN", "/opt/lib:/$(BASE)/x:$ORIGIN", False),
     ],
 )
-def test_search_path_of_the_user_is_kept_after_ours(there: str, after: str, *, cleaned: bool) -> None:
+def test_search_path_of_the_user_is_kept_after_ours(present: str, after: str, *, cleaned: bool) -> None:
     """Our directories first, once, and no empty element, which would be the current directory."""
-    outcome = with_env(("LD_LIBRARY_PATH", there))
+    outcome = with_env(("LD_LIBRARY_PATH", present))
     assert outcome.env()["LD_LIBRARY_PATH"] == after
     assert outcome.reasons == [Reason.PATH_CLEANED] * cleaned
 
@@ -334,11 +336,11 @@ def test_several_directories_go_first_in_their_order() -> None:
 
 def test_search_path_from_elsewhere_is_renamed_and_referred_to() -> None:
     """The user's entry keeps its source and stands right before ours, so that the kubelet can expand the reference."""
-    there = elsewhere("LD_LIBRARY_PATH")
-    outcome = with_env(("A", "1"), there, ("B", "$(LD_LIBRARY_PATH)"))
+    present = elsewhere("LD_LIBRARY_PATH")
+    outcome = with_env(("A", "1"), present, ("B", "$(LD_LIBRARY_PATH)"))
     names = [entry["name"] for entry in outcome.container()["env"]]
     assert names[:4] == ["A", "VGPU_WEBHOOK_LD_LIBRARY_PATH", "LD_LIBRARY_PATH", "B"]
-    assert outcome.container()["env"][1]["valueFrom"] == there["valueFrom"]
+    assert outcome.container()["env"][1]["valueFrom"] == present["valueFrom"]
     assert outcome.env()["LD_LIBRARY_PATH"] == "/opt/lib:/$(VGPU_WEBHOOK_LD_LIBRARY_PATH)/."
     assert outcome.findings == ()
 
@@ -416,7 +418,7 @@ def test_any_preload_is_led_by_ours(value: str) -> None:
     """Whatever the user wrote: ours first, nothing of the user's lost, and a second time nothing more."""
     ours = ("/opt/lib/limit.so",)
     after = preload_list(ours, value)
-    elements = [one for one in after.replace(":", " ").split(" ") if one]
+    elements = [each for each in after.replace(":", " ").split(" ") if each]
     assert tuple(elements[:1]) == ours
     assert set(value.replace(":", " ").split(" ")) - {""} <= set(elements)
     assert preload_list(ours, after) == after
@@ -426,7 +428,7 @@ def test_any_preload_is_led_by_ours(value: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "there, after",
+    "present, after",
     [
         ("", "/opt/lib/limit.so"),
         ("/a.so", "/opt/lib/limit.so:/a.so"),
@@ -439,15 +441,15 @@ def test_any_preload_is_led_by_ours(value: str) -> None:
         ("/opt/lib/limit.so.1", "/opt/lib/limit.so:/opt/lib/limit.so.1"),
     ],
 )
-def test_preload_of_the_user_is_kept_after_ours(there: str, after: str) -> None:
+def test_preload_of_the_user_is_kept_after_ours(present: str, after: str) -> None:
     """Blanks and colons separate; ours comes first, once."""
-    assert with_env(("LD_PRELOAD", there)).env()["LD_PRELOAD"] == after
+    assert with_env(("LD_PRELOAD", present)).env()["LD_PRELOAD"] == after
 
 
 def test_preload_from_elsewhere_is_refused() -> None:
     """Nothing can be put before a value that is not known."""
     refused = refusal(pod({"name": "main", "env": [elsewhere("LD_PRELOAD")]}))
-    assert refused.finding.reason is Reason.PRELOAD_FROM_ELSEWHERE
+    assert refused.finding.reason is Reason.PRELOAD_BY_REFERENCE
     assert refused.finding.container == "main"
 
 

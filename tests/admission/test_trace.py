@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.test_cases import CASES, context_in, policy_in
+from tests.decisions.test_cases import CASES, context_in, policy_in
 from webhook.admission import decide
 from webhook.admission.trace import trace
 from webhook.labels import MODE

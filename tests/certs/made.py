@@ -25,13 +25,13 @@ def ca(days: float = 0, life: float = 3652) -> Pair:
 
 def state(days: float = 0) -> State:
     """A CA and a serving certificate under it, both made so many days from now."""
-    one = ca(days)
-    return State(one, leaf=issue(one, NAMES, NOW + days * DAY))
+    authority = ca(days)
+    return State(authority, serving_pair=issue(authority, NAMES, NOW + days * DAY))
 
 
-def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, word: bytes | None = None) -> bytes:
+def key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey, password: bytes | None = None) -> bytes:
     """A key in PEM, encrypted if there is a key for it."""
-    encryption = serialization.NoEncryption() if word is None else serialization.BestAvailableEncryption(word)
+    encryption = serialization.NoEncryption() if password is None else serialization.BestAvailableEncryption(password)
     return key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encryption)
 
 
@@ -88,7 +88,7 @@ def rsa_leaf(ca: Pair, now: dt.datetime, names: tuple[str, ...] = ("localhost",)
 
 
 class Memory:
-    """A `Store` in memory, that several keepers share.
+    """A `Store` in memory that several rotators share.
 
     Attributes:
         files: what is kept.
@@ -110,7 +110,7 @@ class Memory:
         self._changed.set()
 
     async def read(self) -> Snapshot:
-        """What is kept; others get their turn first."""
+        """Return what is stored, after other tasks had a turn."""
         await asyncio.sleep(0)
         if self.trouble is not None:
             raise self.trouble

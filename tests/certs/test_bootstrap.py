@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from certs.bootstrap import CLAIM
+from certs.bootstrap import CLAIM_TIME
 from certs.ca import issue, make_ca
 from certs.pair import Pair
 from certs.report import ReportKind
-from certs.state import CA_KEY, CERTIFICATE, COMING_KEY, KEY, Retired, State, der
+from certs.state import CA_KEY, CERTIFICATE, KEY, NEXT_CA_KEY, Retired, State, der
 from tests.certs.made import DAY, NAMES, NOW
 from tests.certs.test_rotator import SETTLE, Replica, World, stored
 
@@ -20,28 +20,28 @@ OLD = make_ca("old", NOW - 100 * DAY)
 
 def used(ca: Pair = OLD, since: dt.datetime = NOW - DAY) -> State:
     """A CA that all replicas have served under for a day."""
-    return State(ca, leaf=issue(ca, NAMES, since))
+    return State(ca, serving_pair=issue(ca, NAMES, since))
 
 
 def world(state: State | None, *bundles: Collection[Pair]) -> World:
     """A store, and what each webhook of the webhook configuration holds."""
     made = World()
     made.store.files = None if state is None else state.files()
-    made.bundles = [frozenset(der(one.certificate) for one in bundle) for bundle in bundles]
+    made.bundles = [frozenset(der(each.certificate) for each in bundle) for bundle in bundles]
     return made
 
 
 async def seconds(replicas: Sequence[Replica], longest: float = 2 * SETTLE) -> list[float | None]:
-    """After how long each serves; its registrar writes meanwhile."""
-    there = replicas[0].world
+    """Seconds after which each replica serves, while its reconciler writes the webhook configuration."""
+    lost = replicas[0].world
     served: list[float | None] = [None for _ in replicas]
-    begin = there.at
-    while there.at - begin <= longest and None in served:
+    begin = lost.at
+    while lost.at - begin <= longest and None in served:
         for number, replica in enumerate(replicas):
             await replica.reconcile()
             if served[number] is None and replica.keeper.served.is_set():
-                served[number] = there.at - begin
-        there.at += 1
+                served[number] = lost.at - begin
+        lost.at += 1
     return served
 
 
@@ -66,20 +66,20 @@ async def test_what_all_serve_is_served_as_soon_as_it_is_in_the_bundle(bundles: 
 
 async def test_lost_together_with_the_bundle() -> None:
     """Who trusts nobody can be served, by all replicas alike, whenever they start."""
-    there = world(None, [], [])
-    first, second = Replica(there), Replica(there)
+    lost = world(None, [], [])
+    first, second = Replica(lost), Replica(lost)
     assert await seconds([first]) == [1]
     assert await seconds([second]) == [0]
     assert first.leaf == second.leaf
 
 
 async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
-    """Nobody has said within seconds that it serves under that: there is nobody. All come to it together."""
-    there = world(None, [OLD], [OLD])
-    first = Replica(there)
+    """A CA that no replica claims within seconds counts as unused; all replicas conclude this together."""
+    lost = world(None, [OLD], [OLD])
+    first = Replica(lost)
     await first.reconcile()
-    there.at += 3
-    assert await seconds([first, Replica(there)]) == [CLAIM - 3, CLAIM - 3]
+    lost.at += 3
+    assert await seconds([first, Replica(lost)]) == [CLAIM_TIME - 3, CLAIM_TIME - 3]
 
 
 @pytest.mark.parametrize("lost", [(CA_KEY, CERTIFICATE, KEY), (CA_KEY, KEY), (CA_KEY, CERTIFICATE)])
@@ -88,55 +88,55 @@ async def test_keys_that_are_lost_for_all(lost: tuple[str, ...]) -> None:
     there = world(used(), [OLD], [OLD])
     assert there.store.files is not None
     there.store.files = {name: b"garbage" if name in lost else text for name, text in there.store.files.items()}
-    assert await seconds([Replica(there), Replica(there)]) == [CLAIM, CLAIM]
+    assert await seconds([Replica(there), Replica(there)]) == [CLAIM_TIME, CLAIM_TIME]
 
 
 async def test_lost_while_another_replica_serves() -> None:
     """It says so, and the new one waits until what it made has settled."""
-    there = world(used(), [OLD], [OLD])
-    running = Replica(there)
+    lost = world(used(), [OLD], [OLD])
+    running = Replica(lost)
     await running.reconcile()
     assert running.keeper.served.is_set()
-    there.store.files = None
-    new = Replica(there)
+    lost.store.files = None
+    new = Replica(lost)
     await new.reconcile()
     assert not new.keeper.served.is_set()
-    there.at += 1
+    lost.at += 1
     await running.reconcile()
-    assert any(one.certificate == OLD.certificate and one.claimed for one in stored(there).retired)
+    assert any(each.certificate == OLD.certificate and each.claimed for each in stored(lost).retired)
     after = await seconds([running, new])
     assert after[1] is not None
     assert after[1] >= SETTLE - 1
-    third = Replica(there)
+    third = Replica(lost)
     assert await seconds([third]) == [0], "by now it has settled"
 
 
 async def test_a_replica_that_starts_while_another_one_moves() -> None:
     """What is in the bundle at its first look is too young to have settled: it waits as the others do."""
-    there = world(used(), [OLD], [OLD])
-    running = Replica(there)
+    lost = world(used(), [OLD], [OLD])
+    running = Replica(lost)
     await running.reconcile()
-    there.store.files = None
-    new = Replica(there)
+    lost.store.files = None
+    new = Replica(lost)
     await new.reconcile()
     await running.reconcile()
-    there.at += 20
-    late = Replica(there)
+    lost.at += 20
+    late = Replica(lost)
     await late.reconcile()
     assert not late.keeper.served.is_set()
 
 
 async def test_a_ca_that_no_replica_claimed_is_claimed() -> None:
     """A replica that serves under it says until when."""
-    there = world(used(), [OLD], [OLD])
-    running = Replica(there)
+    lost = world(used(), [OLD], [OLD])
+    running = Replica(lost)
     await running.reconcile()
     other = used(make_ca("other", NOW - 10 * DAY))
     unclaimed = replace(other, retired=(Retired(OLD.certificate, OLD.not_after),))
-    there.store.files = {name: text for name, text in unclaimed.files().items() if name != COMING_KEY}
-    assert not stored(there).retired[0].claimed
+    lost.store.files = {name: text for name, text in unclaimed.files().items() if name != NEXT_CA_KEY}
+    assert not stored(lost).retired[0].claimed
     await running.reconcile()
-    assert stored(there).retired[0].claimed
+    assert stored(lost).retired[0].claimed
 
 
 async def test_a_registration_that_nobody_mends() -> None:
@@ -149,10 +149,10 @@ async def test_a_registration_that_nobody_mends() -> None:
 
 async def test_a_report_says_that_no_caller_trusts_it() -> None:
     """Once, and as a failure."""
-    there = world(used(), [], [])
-    replica = Replica(there)
+    lost = world(used(), [], [])
+    replica = Replica(lost)
     await replica.reconcile()
     await replica.keeper.reconcile()
     assert replica.kinds == [ReportKind.UNTRUSTED, ReportKind.SERVED]
-    assert "caBundle does not hold" in replica.told[0].message
+    assert "caBundle does not contain" in replica.told[0].message
     assert replica.told[0].failure

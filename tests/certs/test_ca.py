@@ -10,7 +10,7 @@ from cryptography import x509
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from cryptography.x509.verification import PolicyBuilder, Store
 
-from certs.ca import CA_LIFE, CLOCK_SKEW, LEAF_LIFE, covers, issue, make_ca, signed_by
+from certs.ca import CA_LIFE, CLOCK_SKEW, SERVING_LIFE, covers, issue, make_ca, signed_by
 from certs.pair import Pair
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
@@ -64,7 +64,7 @@ def test_lifetimes(ca: Pair, leaf: Pair) -> None:
     """Ten years and ninety days, from a little before now."""
     assert ca.not_before == leaf.not_before == NOW - CLOCK_SKEW
     assert ca.not_after == NOW + CA_LIFE
-    assert leaf.not_after == NOW + LEAF_LIFE
+    assert leaf.not_after == NOW + SERVING_LIFE
 
 
 def test_serving_certificate_does_not_outlive_its_ca(ca: Pair) -> None:

@@ -40,7 +40,7 @@ def file(tmp_path: Path) -> File:
 
 
 async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
-    """A file that is half written does not; nor is anything told of one that does not change."""
+    """A half-written file is not used, and an unchanged one is not reported."""
     await file.looks()
     assert file.told == []
     file.path.write_bytes(FIRST + SECOND)
@@ -129,6 +129,6 @@ def test_other_cas_of_clients(version: ssl.TLSVersion, tmp_path: Path) -> None:
                 handshake(tls, old, held)
         pair = leaf()
         tls.swap(pair.certificate_pem, pair.key_pem, NOW)
-    with pytest.raises(UnusablePairError, match="the CAs of clients are no PEM"):
+    with pytest.raises(UnusablePairError, match="the CAs of clients are not valid PEM"):
         tls.require_client_certificates(b"garbage")
     handshake(tls, new, None)

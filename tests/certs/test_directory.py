@@ -30,33 +30,33 @@ def made() -> dict[str, bytes]:
 
 def put(directory: Directory, files: dict[str, bytes]) -> None:
     """Write, whatever is there."""
-    assert directory.replace(files, directory.look().version)
+    assert directory.write_blocking(files, directory.read_blocking().version)
 
 
 def test_empty_and_missing_directories_hold_nothing(tmp_path: Path) -> None:
     """Where nothing is, nothing is read."""
-    assert Directory(tmp_path).look().files is None
-    assert Directory(tmp_path / "missing").look().files is None
+    assert Directory(tmp_path).read_blocking().files is None
+    assert Directory(tmp_path / "missing").read_blocking().files is None
 
 
 def test_what_was_written_is_read(tmp_path: Path) -> None:
     """Under the names that clients look for; what is no longer there is gone."""
     directory, first = Directory(tmp_path), made()
     put(directory, {**first, "next-ca.key": b"x", "state.json": b"{}"})
-    assert directory.look().files == {**first, "next-ca.key": b"x", "state.json": b"{}"}
+    assert directory.read_blocking().files == {**first, "next-ca.key": b"x", "state.json": b"{}"}
     assert [(tmp_path / name).read_bytes() for name in FILES] == [first[name] for name in FILES]
     put(directory, first)
-    assert directory.look().files == first
+    assert directory.read_blocking().files == first
     assert not os.path.lexists(tmp_path / "state.json")
 
 
 def test_who_was_slower_writes_nothing(tmp_path: Path) -> None:
     """What was read has changed since: it has to be read again."""
     directory, first = Directory(tmp_path), made()
-    before = directory.look()
+    before = directory.read_blocking()
     put(directory, first)
-    assert not directory.replace(made(), before.version)
-    assert directory.look().files == first
+    assert not directory.write_blocking(made(), before.version)
+    assert directory.read_blocking().files == first
 
 
 def test_files_are_private(tmp_path: Path) -> None:
@@ -76,9 +76,9 @@ def test_plain_files_are_read_and_replaced(tmp_path: Path) -> None:
     directory, by_hand, ours = Directory(tmp_path), made(), made()
     for name, data in by_hand.items():
         (tmp_path / name).write_bytes(data)
-    assert directory.look().files == by_hand
+    assert directory.read_blocking().files == by_hand
     put(directory, ours)
-    assert directory.look().files == ours
+    assert directory.read_blocking().files == ours
     assert [(tmp_path / name).read_bytes() for name in FILES] == [ours[name] for name in FILES]
 
 
@@ -119,7 +119,7 @@ def test_crash_at_any_moment_leaves_the_old_or_the_new(
         directory, old, new = Directory(place), made(), made()
         if not fresh:
             put(directory, old)
-        left, version = last, directory.look().version
+        left, version = last, directory.read_blocking().version
         with monkeypatch.context() as patch:
 
             def crashing(real: Any) -> Any:
@@ -135,12 +135,12 @@ def test_crash_at_any_moment_leaves_the_old_or_the_new(
             for name in calls:
                 patch.setattr(os, name, crashing(getattr(os, name)))
             try:
-                directory.replace(new, version)
+                directory.write_blocking(new, version)
             except CrashError:
                 crashed = True
             else:
                 crashed = False
-        found = directory.look().files
+        found = directory.read_blocking().files
         possible = [new] if not crashed else [new] + ([] if fresh else [old])
         assert (fresh and crashed and found is None) or found in possible
         if not crashed:
@@ -163,8 +163,8 @@ def test_processes_that_start_together_agree(tmp_path: Path) -> None:
 
 
 def agree(place: Path, found: Any) -> None:
-    """Keep a directory in a process of its own, and tell what is served."""
-    serving, told = Serving(), list[Report]()
+    """Run a rotator on a directory in a process of its own, and print what it serves."""
+    serving, reports = Serving(), list[Report]()
     trust = Trust(0).observed(None, 0)
     keeper = Rotator(
         Directory(place),
@@ -172,11 +172,11 @@ def agree(place: Path, found: Any) -> None:
         Rules("test", NAMES),
         trust=lambda: trust,
         publish=lambda _: None,
-        report=told.append,
+        report=reports.append,
     )
     asyncio.run(keeper.start())
-    assert serving.leaf is not None
-    found.put((serving.leaf.serial_number, Directory(place).look().version))
+    assert serving.certificate is not None
+    found.put((serving.certificate.serial_number, Directory(place).read_blocking().version))
 
 
 def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
@@ -189,8 +189,8 @@ def test_directory_that_cannot_be_made(tmp_path: Path) -> None:
 def test_what_could_not_be_written_whole_is_taken_away(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A full disk: what was there is there, each try leaves nothing, and with room it works."""
     directory = Directory(tmp_path / "state")
-    assert directory.replace({"tls.crt": b"old"}, directory.look().version)
-    before = directory.look()
+    assert directory.write_blocking({"tls.crt": b"old"}, directory.read_blocking().version)
+    before = directory.read_blocking()
     usual = sorted(directory.path.iterdir())
 
     def full(descriptor: int) -> None:
@@ -200,14 +200,14 @@ def test_what_could_not_be_written_whole_is_taken_away(tmp_path: Path, monkeypat
         patched.setattr(os, "fsync", full)
         for _ in range(3):
             with pytest.raises(StoreError, match="No space left"):
-                directory.replace({"tls.crt": b"new"}, before.version)
-    assert directory.look() == before
+                directory.write_blocking({"tls.crt": b"new"}, before.version)
+    assert directory.read_blocking() == before
     assert sorted(directory.path.iterdir()) == usual
-    assert directory.replace({"tls.crt": b"new"}, before.version)
+    assert directory.write_blocking({"tls.crt": b"new"}, before.version)
 
 
 def test_file_that_cannot_be_read(tmp_path: Path) -> None:
     """A folder where a file should be is reported as such."""
     (tmp_path / "ca.crt").mkdir()
     with pytest.raises(StoreError, match=r"ca\.crt: Is a directory"):
-        Directory(tmp_path).look()
+        Directory(tmp_path).read_blocking()

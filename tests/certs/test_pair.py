@@ -31,10 +31,10 @@ def test_round_trip() -> None:
 @pytest.mark.parametrize(
     "certificate, key, why",
     [
-        (b"", ONE.key_pem, "a certificate that is no PEM"),
-        (ONE.certificate_pem[:200], ONE.key_pem, "a certificate that is no PEM"),
-        (ONE.certificate_pem, b"", "a key that is no PEM"),
-        (ONE.certificate_pem, ONE.key_pem[:100], "a key that is no PEM"),
+        (b"", ONE.key_pem, "a certificate that is not valid PEM"),
+        (ONE.certificate_pem[:200], ONE.key_pem, "a certificate that is not valid PEM"),
+        (ONE.certificate_pem, b"", "a key that is not valid PEM"),
+        (ONE.certificate_pem, ONE.key_pem[:100], "a key that is not valid PEM"),
         (ONE.certificate_pem, ENCRYPTED, "an encrypted key"),
         (ONE.certificate_pem, RSA, "not on an elliptic curve"),
         (ONE.certificate_pem, OTHER.key_pem, "belongs to another certificate"),

@@ -20,7 +20,7 @@ UNKNOWN = Trust(120)
 
 def seeing(whole: State, since: float = 0.0) -> Trust:
     """Callers that have known all of it for long, or since a moment."""
-    bundle = [der(one) for one in whole.cas]
+    bundle = [der(each) for each in whole.cas]
     return Trust(120).observed([[]], since - 1).observed([bundle], since)
 
 
@@ -35,9 +35,9 @@ def test_an_empty_store_gets_a_ca_and_a_serving_certificate() -> None:
     first = after(None, 0)
     assert first.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
     assert first.state.ca is not None
-    assert first.state.leaf is not None
-    assert signed_by(first.state.leaf.certificate, first.state.ca.certificate)
-    assert covers(first.state.leaf.certificate, NAMES)
+    assert first.state.serving_pair is not None
+    assert signed_by(first.state.serving_pair.certificate, first.state.ca.certificate)
+    assert covers(first.state.serving_pair.certificate, NAMES)
     assert first.due == pytest.approx(60 * 86400, rel=0.01)
 
 
@@ -59,14 +59,14 @@ def test_what_is_good_is_kept() -> None:
 )
 def test_serving_certificate_is_renewed_under_its_ca(names: tuple[str, ...], days: float) -> None:
     """A serving certificate that won't do is replaced, and nobody who trusts the CA notices."""
-    one = ca(-10)
-    whole = State(one, leaf=issue(one, NAMES, NOW))
+    authority = ca(-10)
+    whole = State(authority, serving_pair=issue(authority, NAMES, NOW))
     second = after(whole, days, replace(RULES, names=names))
     assert second.made == (Made.SERVING_CERTIFICATE,)
-    assert second.state.ca == one
-    assert second.state.leaf is not None
-    assert covers(second.state.leaf.certificate, names)
-    assert second.state.leaf.valid_at(NOW + days * DAY)
+    assert second.state.ca == authority
+    assert second.state.serving_pair is not None
+    assert covers(second.state.serving_pair.certificate, names)
+    assert second.state.serving_pair.valid_at(NOW + days * DAY)
 
 
 def test_replicas_that_want_different_names_agree() -> None:
@@ -76,7 +76,7 @@ def test_replicas_that_want_different_names_agree() -> None:
     assert one.made == (Made.SERVING_CERTIFICATE,)
     assert after(one.state, 1, old).made == ()
     assert after(one.state, 1, new).made == ()
-    renewed = after(one.state, 62, new).state.leaf
+    renewed = after(one.state, 62, new).state.serving_pair
     assert renewed is not None
     assert names_of(renewed.certificate) == ["new"]
 
@@ -93,11 +93,11 @@ def test_lead_is_in_both_directions() -> None:
 def test_ca_near_its_end_gets_a_successor(days: float) -> None:
     """It is published first; a certificate under it is made once that has settled, the old CA stays until its own ended."""
     leaf = issue(old := ca(), NAMES, NOW + (days - 1) * DAY)
-    first = after(State(old, leaf=leaf), days)
-    assert first.made == (Made.COMING,)
+    first = after(State(old, serving_pair=leaf), days)
+    assert first.made == (Made.NEXT_CA,)
     assert first.state.ca == old
-    assert first.state.leaf == leaf
-    assert first.state.coming is not None
+    assert first.state.serving_pair == leaf
+    assert first.state.next_ca is not None
     now, at = NOW + days * DAY, 1000.0
     trust = seeing(first.state, at)
     soon = step(first.state, trust, RULES, now, at + 119)
@@ -105,10 +105,10 @@ def test_ca_near_its_end_gets_a_successor(days: float) -> None:
     assert soon.due == pytest.approx(1)
     second = step(first.state, trust, RULES, now, at + 120)
     assert second.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
-    assert second.state.ca == first.state.coming
-    assert second.state.leaf is not None
-    assert signed_by(second.state.leaf.certificate, first.state.coming.certificate)
-    assert [one.certificate for one in second.state.retired] == [old.certificate]
+    assert second.state.ca == first.state.next_ca
+    assert second.state.serving_pair is not None
+    assert signed_by(second.state.serving_pair.certificate, first.state.next_ca.certificate)
+    assert [each.certificate for each in second.state.retired] == [old.certificate]
     [retired] = second.state.retired
     assert leaf.not_after <= retired.until <= leaf.not_after + dt.timedelta(minutes=5)
     end = (retired.until - NOW) / DAY
@@ -118,21 +118,21 @@ def test_ca_near_its_end_gets_a_successor(days: float) -> None:
 
 def test_ca_whose_successor_is_seen_nowhere_stays() -> None:
     """With a webhook configuration that others keep, nothing is served that it does not hold."""
-    first = after(State(ca(), leaf=issue(ca(), NAMES, NOW)), 3000)
+    first = after(State(ca(), serving_pair=issue(ca(), NAMES, NOW)), 3000)
     blind = UNKNOWN.observed([[b"other"]], 0)
-    assert first.state.coming is not None
+    assert first.state.next_ca is not None
     later = step(first.state, blind, RULES, NOW + 3010 * DAY, 1e9)
-    assert later.state.coming == first.state.coming
+    assert later.state.next_ca == first.state.next_ca
 
 
 def test_ca_without_its_key_is_followed_by_another() -> None:
     """Its serving certificate is served on while callers learn of the next."""
     whole = state()
     assert whole.ca is not None
-    keyless = State(None, retired=(Retired(whole.ca.certificate, whole.ca.not_after),), leaf=whole.leaf)
+    keyless = State(None, retired=(Retired(whole.ca.certificate, whole.ca.not_after),), serving_pair=whole.serving_pair)
     first = after(keyless, 1)
-    assert first.made == (Made.COMING,)
-    assert first.state.leaf == whole.leaf
+    assert first.made == (Made.NEXT_CA,)
+    assert first.state.serving_pair == whole.serving_pair
     second = step(first.state, seeing(first.state), RULES, NOW + DAY, 500.0)
     assert second.made == (Made.CURRENT, Made.SERVING_CERTIFICATE)
 
@@ -141,14 +141,14 @@ def test_after_the_end_of_everything_nobody_waits_for_the_last() -> None:
     """An installation that was off for eleven years: what is seen is served, for nothing else is valid."""
     whole = state(-4000)
     first = after(whole, 0)
-    assert first.made == (Made.COMING,)
+    assert first.made == (Made.NEXT_CA,)
     assert step(first.state, UNKNOWN.observed(None, 0), RULES, NOW, 0).made == ()
     assert step(first.state, seeing(first.state, 0.0), RULES, NOW, 0.0).made[0] is Made.CURRENT
 
 
 @pytest.mark.parametrize(
     "requested, made",
-    [(RotationRequest.SERVING_CERTIFICATE, (Made.SERVING_CERTIFICATE,)), (RotationRequest.CA, (Made.COMING,))],
+    [(RotationRequest.SERVING_CERTIFICATE, (Made.SERVING_CERTIFICATE,)), (RotationRequest.CA, (Made.NEXT_CA,))],
 )
 def test_somebody_asks(requested: RotationRequest, made: tuple[Made, ...]) -> None:
     """It is done, and the request is taken away."""
@@ -161,8 +161,8 @@ def test_somebody_asks(requested: RotationRequest, made: tuple[Made, ...]) -> No
 
 def test_near_the_end_of_a_ca_certificates_do_not_get_shorter_and_shorter() -> None:
     """Where the successor is never trusted, the last serving certificate ends with its CA; it isn't renewed for nothing."""
-    one = ca(0, 400)
-    whole: State = State(one)
+    authority = ca(0, 400)
+    whole: State = State(authority)
     made, day = 0, 0.0
     blind = UNKNOWN.observed([[b"other"]], 0)
     while day < 399:
@@ -194,14 +194,14 @@ def test_twenty_years(leaf_days: int, authority_days: int, leads: list[float]) -
         for rules in everyone:
             done = step(whole, trust, rules, now, at)
             whole, due = done.state, min(due, done.due)
-            trust = trust.observed([[der(one) for one in whole.cas]], at)
+            trust = trust.observed([[der(each) for each in whole.cas]], at)
             due = min(due, step(whole, trust, rules, now, at).due)
         assert whole is not None
-        assert whole.leaf is not None
+        assert whole.serving_pair is not None
         assert whole.ca is not None
-        assert whole.leaf.valid_at(now + leaf_days * DAY * 0.27)
-        assert whole.ca.not_after >= whole.leaf.not_after
-        assert signed_by(whole.leaf.certificate, whole.ca.certificate)
+        assert whole.serving_pair.valid_at(now + leaf_days * DAY * 0.27)
+        assert whole.ca.not_after >= whole.serving_pair.not_after
+        assert signed_by(whole.serving_pair.certificate, whole.ca.certificate)
         assert len(whole.retired) <= 1
         assert 0 < due < float("inf")
         now, at = now + dt.timedelta(seconds=due), at + due
@@ -217,11 +217,11 @@ def test_twenty_years_take_a_second() -> None:
     while now < NOW + YEARS * 365 * DAY:
         done = step(whole, trust, RULES, now, at)
         whole = done.state
-        trust = trust.observed([[der(one) for one in whole.cas]], at)
+        trust = trust.observed([[der(each) for each in whole.cas]], at)
         due = step(whole, trust, RULES, now, at).due
-        assert whole.leaf is not None
+        assert whole.serving_pair is not None
         assert whole.ca is not None
-        leaves.add(whole.leaf.certificate.serial_number)
+        leaves.add(whole.serving_pair.certificate.serial_number)
         cas.add(whole.ca.certificate.serial_number)
         now, at = now + dt.timedelta(seconds=due), at + due
     assert len(leaves) == pytest.approx(YEARS * 365 / 60, abs=5)
@@ -233,4 +233,4 @@ def test_a_short_ca_is_not_renewed_forever() -> None:
     """Even one that is hardly longer than a serving certificate lives half its life."""
     rules = replace(RULES, ca_life=100 * DAY)
     whole = State(make_ca("test", NOW, 100 * DAY))
-    assert Made.COMING not in after(whole, 1, rules).made
+    assert Made.NEXT_CA not in after(whole, 1, rules).made

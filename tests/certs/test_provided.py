@@ -64,18 +64,18 @@ class Mount:
 
     def serves(self, leaf: tuple[bytes, bytes]) -> bool:
         """Whether that is what the next client is shown."""
-        return self.serving.leaf == x509.load_pem_x509_certificate(leaf[0])
+        return self.serving.certificate == x509.load_pem_x509_certificate(leaf[0])
 
     def sees(self, *cas: Pair) -> None:
         """What the webhook configuration holds now, settled at once."""
         assert self.trust is not None
-        bundle = [der(one.certificate) for one in cas]
+        bundle = [der(each.certificate) for each in cas]
         self.trust = self.trust.observed([bundle, bundle], 0)
 
 
 def files(leaf: tuple[bytes, bytes], ca: Pair | None, *intermediates: Pair) -> dict[str, bytes]:
     """As cert-manager writes them."""
-    chain = leaf[0] + b"".join(one.certificate_pem for one in intermediates)
+    chain = leaf[0] + b"".join(intermediate.certificate_pem for intermediate in intermediates)
     bundle = {} if ca is None else {"ca.crt": ca.certificate_pem}
     return {"tls.crt": chain, "tls.key": leaf[1], **bundle}
 
@@ -92,11 +92,11 @@ async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
     leaf = rsa_leaf(INTERMEDIATE, NOW)
     mount.mount(files(leaf, COMPANY, INTERMEDIATE))
     await mount.outside.start()
-    assert mount.serving.leaf == x509.load_pem_x509_certificate(leaf[0])
+    assert mount.serving.certificate == x509.load_pem_x509_certificate(leaf[0])
     assert mount.published[-1] == COMPANY.certificate_pem
     assert mount.outside.ca == COMPANY.certificate
     assert [notice.kind for notice in mount.told] == [ReportKind.SERVED]
-    assert await mount.outside.sure()
+    assert await mount.outside.is_current()
 
 
 async def test_a_change_is_noticed(tmp_path: Path) -> None:
@@ -112,15 +112,15 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
             leaf = ours(ca)
             mount.mount(files(leaf, ca))
             await until(partial(mount.serves, leaf))
-        served = mount.serving.leaf
+        served = mount.serving.certificate
         mount.mount(files((ours(ca)[0], ours(ca)[1]), ca))
         await until(lambda: mount.told[-1].kind is ReportKind.INVALID)
         assert (
             mount.told[-1].message
             == "not served: the serving certificate has a key that belongs to another certificate"
         )
-        assert mount.serving.leaf == served
-        assert not await mount.outside.sure()
+        assert mount.serving.certificate == served
+        assert not await mount.outside.is_current()
     finally:
         task.cancel()
         await asyncio.gather(task, return_exceptions=True)
@@ -136,9 +136,9 @@ async def until(probe: Callable[[], bool]) -> None:
 @pytest.mark.parametrize(
     "content, message",
     [
-        ({}, "the serving certificate is not there: .* has to hold tls.crt and tls.key"),
-        ({"tls.crt": b"x", "tls.key": b"y"}, "the serving certificate has a certificate that is no PEM"),
-        (files(ours(COMPANY), COMPANY) | {"ca.crt": b"x"}, "the bundle has a certificate that is no PEM"),
+        ({}, "the serving certificate is missing: .* must contain tls.crt and tls.key"),
+        ({"tls.crt": b"x", "tls.key": b"y"}, "the serving certificate has a certificate that is not valid PEM"),
+        (files(ours(COMPANY), COMPANY) | {"ca.crt": b"x"}, "the bundle has a certificate that is not valid PEM"),
         (files(ours(COMPANY), make_ca("x", NOW)), "the serving certificate is not signed by a CA of the bundle"),
         (
             files(rsa_leaf(COMPANY, NOW, ("other",)), COMPANY),
@@ -160,20 +160,20 @@ async def test_a_new_ca_waits_until_it_is_trusted(tmp_path: Path) -> None:
     old, new = make_ca("old", NOW), make_ca("new", NOW)
     mount.mount(files(ours(old), old))
     await mount.outside.reconcile()
-    assert mount.serving.leaf is None, "nobody has looked yet"
+    assert mount.serving.certificate is None, "nobody has looked yet"
     mount.trust = Trust(0).observed(None, 0)
     await mount.outside.reconcile()
-    first = mount.serving.leaf
+    first = mount.serving.certificate
     assert first is not None
     mount.sees(old)
     mount.mount(files(ours(new), new))
     await mount.outside.reconcile()
-    assert mount.serving.leaf == first
+    assert mount.serving.certificate == first
     assert mount.told[-1].kind is ReportKind.WAITING
     assert set(x509.load_pem_x509_certificates(mount.published[-1])) == {old.certificate, new.certificate}
     mount.sees(old, new)
     await mount.outside.reconcile()
-    assert mount.serving.leaf != first
+    assert mount.serving.certificate != first
     assert mount.told[-1].ca
     assert mount.published[-1] == new.certificate_pem
 
@@ -183,15 +183,15 @@ async def test_without_cas_of_its_own_the_registration_counts(tmp_path: Path) ->
     mount = Mount(tmp_path, Trust(0).observed([[]], 0))
     mount.mount(files(ours(COMPANY), None))
     await mount.outside.reconcile()
-    assert mount.serving.leaf is not None
+    assert mount.serving.certificate is not None
     assert mount.published == [b""]
     other = Mount(tmp_path, Trust(0))
     other.sees(make_ca("another", NOW))
     await other.outside.reconcile()
-    assert other.serving.leaf is None
+    assert other.serving.certificate is None
     other.sees(COMPANY)
     await other.outside.reconcile()
-    assert other.serving.leaf is not None
+    assert other.serving.certificate is not None
 
 
 async def test_the_first_one_waits_for_nobody_where_callers_trust_nobody_else(tmp_path: Path) -> None:
@@ -200,12 +200,12 @@ async def test_the_first_one_waits_for_nobody_where_callers_trust_nobody_else(tm
     mount = Mount(tmp_path, Trust(600).observed([[], []], time.monotonic()))
     mount.mount(files(ours(company), company))
     await mount.outside.reconcile()
-    assert mount.serving.leaf is None, "nobody could call"
+    assert mount.serving.certificate is None, "nobody could call"
     assert mount.trust is not None
     mount.trust = mount.trust.observed([[der(company.certificate)]], time.monotonic())
     await mount.outside.reconcile()
-    assert mount.serving.leaf is not None
+    assert mount.serving.certificate is not None
     both = [der(company.certificate), der(stranger.certificate)]
     other = Mount(tmp_path, Trust(600).observed([[], []], time.monotonic()).observed([both], time.monotonic()))
     await other.outside.reconcile()
-    assert other.serving.leaf is None, "another replica may be serving under the other one"
+    assert other.serving.certificate is None, "another replica may be serving under the other one"

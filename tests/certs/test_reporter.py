@@ -7,20 +7,20 @@ from certs.reporter import Reporter, failure
 
 def test_reported_once_until_it_changes_or_is_over() -> None:
     """The end of a failure is reported once; the end of other states is not."""
-    told: list[Report] = []
-    telling = Reporter(told.append)
+    reports: list[Report] = []
+    telling = Reporter(reports.append)
 
     def news() -> list[str]:
-        said = [f"{notice.kind.value}: {notice.message}" for notice in told]
-        told.clear()
-        return said
+        lines = [f"{notice.kind.value}: {notice.message}" for notice in reports]
+        reports.clear()
+        return lines
 
     for message in ("a", "a", "b"):
         telling.report_once(ReportKind.STORE, message)
     telling.report_once(ReportKind.WAITING, "c")
     assert news() == ["store: a", "store: b", "waiting: c"]
-    telling.over(lasting={ReportKind.WAITING})
-    telling.over()
+    telling.resolve(lasting={ReportKind.WAITING})
+    telling.resolve()
     assert news() == ["recovered: the certificates are renewed again"]
     telling.report_once(ReportKind.WAITING, "c")
     telling.forget(ReportKind.WAITING)
@@ -30,14 +30,14 @@ def test_reported_once_until_it_changes_or_is_over() -> None:
 
 def test_one_thing_at_a_time() -> None:
     """If one replaces the other, each is reported every time."""
-    told: list[Report] = []
-    telling = Reporter(told.append)
+    reports: list[Report] = []
+    telling = Reporter(reports.append)
     for message in ("a", "a"):
         telling.only(ReportKind.STORE, message)
     telling.only(ReportKind.WAITING, "b")
-    telling.over()
+    telling.resolve()
     telling.only(ReportKind.STORE, "a")
-    assert [notice.message for notice in told] == ["a", "b", "a"]
+    assert [notice.message for notice in reports] == ["a", "b", "a"]
 
 
 def test_failures() -> None:

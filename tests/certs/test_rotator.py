@@ -1,4 +1,4 @@
-"""Keepers on one store: what they serve, what they write, and what others do to them meanwhile."""
+"""Rotators on one store: what they serve and write, while others change the store."""
 
 import asyncio
 import datetime as dt
@@ -13,12 +13,13 @@ from cryptography import x509
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from certs.bootstrap import CLAIM_TIME
 from certs.ca import issue, signed_by
 from certs.plan import Rules
 from certs.problem import StoreError, UnusablePairError
 from certs.report import Report, ReportKind
 from certs.restore import completed
-from certs.rotation_request import ask
+from certs.rotation_request import request_rotation
 from certs.rotator import Clocks, Rotator
 from certs.serving import Serving
 from certs.state import Retired, RotationRequest, State, decode, der
@@ -31,11 +32,11 @@ SETTLE = 120.0
 
 def ders(bundle: bytes) -> frozenset[bytes]:
     """The certificates in a PEM bundle."""
-    return frozenset(der(one) for one in x509.load_pem_x509_certificates(bundle))
+    return frozenset(der(certificate) for certificate in x509.load_pem_x509_certificates(bundle))
 
 
 class World:
-    """A webhook configuration that keepers write and watch, and one clock; seconds since `NOW`."""
+    """A webhook configuration that rotators write and watch, and one clock; seconds since `NOW`."""
 
     def __init__(self) -> None:
         self.at = 0.0
@@ -57,7 +58,7 @@ class World:
 
 
 class Replica:
-    """One keeper, and what it told and published."""
+    """One rotator, with what it reported and published."""
 
     def __init__(self, world: World, rules: Rules = RULES, *, publishes: bool = True) -> None:
         self.world = world
@@ -80,7 +81,7 @@ class Replica:
         self.published = ders(bundle)
 
     def register(self) -> None:
-        """Write what it wants into the webhook configuration, as a registrar would: nothing of others is taken away."""
+        """Write its CAs into the webhook configuration as a reconciler does, without removing those of others."""
         if self.publishes and self.published:
             found = self.world.bundles or [frozenset(), frozenset()]
             self.world.bundles = [self.published | bundle for bundle in found]
@@ -105,8 +106,8 @@ class Replica:
     @property
     def leaf(self) -> x509.Certificate:
         """What is served."""
-        assert self.serving.leaf is not None
-        return self.serving.leaf
+        assert self.serving.certificate is not None
+        return self.serving.certificate
 
 
 def stored(world: World) -> State:
@@ -130,9 +131,9 @@ async def test_nothing_is_served_before_anybody_has_looked() -> None:
     """It is published, so that it can come to be trusted."""
     replica = Replica(World())
     await replica.keeper.reconcile()
-    assert replica.serving.leaf is None
+    assert replica.serving.certificate is None
     assert replica.published
-    assert "before the webhook configuration was read" in replica.told[-1].message
+    assert "until the webhook configuration has been read" in replica.told[-1].message
 
 
 async def test_ten_at_once_end_with_one_ca() -> None:
@@ -156,7 +157,7 @@ async def test_a_serving_certificate_is_renewed_and_served_at_once() -> None:
     world.at = 61 * 86400.0
     for replica in replicas:
         await replica.reconcile()
-    assert {replica.leaf for replica in replicas} == {stored(world).leaf.certificate}  # type: ignore[union-attr]
+    assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != first
     assert not replicas[0].told[-1].ca
 
@@ -168,7 +169,7 @@ async def test_a_requested_ca_is_served_after_the_settle_time() -> None:
     for replica in replicas:
         await replica.reconcile()
     old = replicas[0].leaf
-    await ask(world.store, RotationRequest.CA)
+    await request_rotation(world.store, RotationRequest.CA)
     for replica in replicas:
         await replica.reconcile()
         assert len(replica.published) == 2
@@ -180,7 +181,7 @@ async def test_a_requested_ca_is_served_after_the_settle_time() -> None:
     world.at = SETTLE
     for replica in replicas:
         await replica.reconcile()
-    assert {replica.leaf for replica in replicas} == {stored(world).leaf.certificate}  # type: ignore[union-attr]
+    assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != old
     assert replicas[0].told[-1].ca
     assert len(replicas[1].published) == 2
@@ -197,7 +198,7 @@ async def test_a_registration_that_others_keep_and_do_not_change() -> None:
     await replica.reconcile()
     replica.publishes = False
     old = replica.leaf
-    await ask(world.store, RotationRequest.CA)
+    await request_rotation(world.store, RotationRequest.CA)
     for day in range(0, 60, 5):
         world.at = day * 86400.0
         await replica.reconcile()
@@ -207,8 +208,8 @@ async def test_a_registration_that_others_keep_and_do_not_change() -> None:
     await late.reconcile()
     late.world.at = 1e6
     await late.reconcile()
-    assert late.serving.leaf is None
-    assert "does not hold it yet" in late.told[-1].message
+    assert late.serving.certificate is None
+    assert "does not contain that CA yet" in late.told[-1].message
 
 
 async def test_a_store_that_was_emptied_is_filled_from_memory() -> None:
@@ -261,12 +262,12 @@ async def test_another_ca_put_into_the_store() -> None:
     assert len(replica.published) == 2
     world.at = SETTLE
     await replica.reconcile()
-    assert other.leaf is not None
-    assert replica.leaf == other.leaf.certificate
+    assert other.serving_pair is not None
+    assert replica.leaf == other.serving_pair.certificate
 
 
 async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
-    """It is raised here; `run` tells it and tries again."""
+    """`reconcile` raises it; `run` reports it and tries again."""
     world = World()
     replica = Replica(world)
     await replica.reconcile()
@@ -274,7 +275,7 @@ async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
     world.store.trouble = StoreError("the store", "is on fire")
     with pytest.raises(StoreError):
         await replica.reconcile()
-    assert not await replica.keeper.sure()
+    assert not await replica.keeper.is_current()
     assert replica.leaf == leaf
 
 
@@ -307,7 +308,7 @@ async def test_a_running_keeper_follows_its_store() -> None:
     replica.register()
     replica.look()
     first = replica.leaf
-    await ask(world.store, RotationRequest.SERVING_CERTIFICATE)
+    await request_rotation(world.store, RotationRequest.SERVING_CERTIFICATE)
     await until(lambda: replica.leaf != first)
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
@@ -318,7 +319,7 @@ async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
     world = World()
     files = {**state().files(), "ca.key": b"garbage"}
     world.store.put(files)
-    with pytest.raises(UnusablePairError, match="the CA has a key that is no PEM"):
+    with pytest.raises(UnusablePairError, match="the CA has a key that is not valid PEM"):
         await Replica(world).keeper.start()
     assert world.store.files == files
 
@@ -337,15 +338,15 @@ async def test_replicas_whose_clocks_are_far_apart_do_not_write_forever() -> Non
             except (StoreError, UnusablePairError) as error:
                 replica.told.append(Report(ReportKind.STORE, str(error)))
     assert world.store.writes <= 130
-    assert any("is the clock right everywhere" in notice.message for notice in (*one.told, *other.told))
+    assert any("compare the clocks of all replicas" in notice.message for notice in (*one.told, *other.told))
     now = NOW
     assert one.leaf.not_valid_before_utc <= now <= one.leaf.not_valid_after_utc
 
 
 async def test_asking_an_empty_store() -> None:
     """There is nothing to renew."""
-    with pytest.raises(StoreError, match="holds no certificates yet"):
-        await ask(Memory(), RotationRequest.SERVING_CERTIFICATE)
+    with pytest.raises(StoreError, match="contains no certificates yet"):
+        await request_rotation(Memory(), RotationRequest.SERVING_CERTIFICATE)
 
 
 async def test_sure_only_of_what_was_read_last() -> None:
@@ -353,11 +354,11 @@ async def test_sure_only_of_what_was_read_last() -> None:
     world = World()
     replica = Replica(world)
     await replica.reconcile()
-    assert not await replica.keeper.sure(), "its own write has not been read again"
+    assert not await replica.keeper.is_current(), "its own write has not been read again"
     await replica.reconcile()
-    assert await replica.keeper.sure()
+    assert await replica.keeper.is_current()
     world.store.put(state().files())
-    assert not await replica.keeper.sure()
+    assert not await replica.keeper.is_current()
 
 
 def test_memory_fills_what_is_missing_and_nothing_else() -> None:
@@ -368,9 +369,9 @@ def test_memory_fills_what_is_missing_and_nothing_else() -> None:
     assert completed(other, one) == other
     assert one.ca is not None
     certificate = one.ca.certificate
-    keyless = State(None, retired=(Retired(certificate, NOW),), leaf=one.leaf)
+    keyless = State(None, retired=(Retired(certificate, NOW),), serving_pair=one.serving_pair)
     assert completed(keyless, one) == one
-    moved = State(other.ca, leaf=None)
+    moved = State(other.ca, serving_pair=None)
     assert completed(moved, one) == moved
 
 
@@ -383,7 +384,7 @@ async def until(probe: Callable[[], bool]) -> None:
 
 @dataclass(frozen=True)
 class Delays:
-    """Seconds after which each keeper, and each API server, sees what was written to the webhook configuration."""
+    """Seconds after which each rotator, and each API server, sees what was written to the webhook configuration."""
 
     keepers: tuple[float, ...]
     servers: tuple[float, ...]
@@ -457,15 +458,15 @@ class Simulation:
         """Whoever calls whomever trusts what is shown."""
         now = NOW + dt.timedelta(seconds=self.world.at)
         for replica in self.replicas:
-            leaf = replica.serving.leaf
+            leaf = replica.serving.certificate
             if leaf is None:
                 continue
             self.leaves.add(leaf.serial_number)
             assert leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc
             for view in self.server_views:
                 if view is not None:
-                    trusted = [x509.load_der_x509_certificate(one) for one in view]
-                    assert any(signed_by(leaf, one) for one in trusted), f"uncovered at {self.world.at}"
+                    trusted = [x509.load_der_x509_certificate(each) for each in view]
+                    assert any(signed_by(leaf, each) for each in trusted), f"uncovered at {self.world.at}"
 
 
 def asks(requested: RotationRequest) -> Callable[[Simulation], None]:
@@ -481,7 +482,7 @@ def asks(requested: RotationRequest) -> Callable[[Simulation], None]:
 
 def empties(simulation: Simulation) -> None:
     """Somebody deletes the store."""
-    if any(replica.serving.leaf for replica in simulation.replicas):
+    if any(replica.serving.certificate for replica in simulation.replicas):
         simulation.world.store.put(None)
 
 
@@ -492,10 +493,13 @@ def damages(simulation: Simulation) -> None:
 
 
 def restarts(number: int) -> Callable[[Simulation], None]:
-    """A replica is replaced."""
+    """A replica is replaced, unless it is the last to remember what an emptied store held: see `test_all_is_lost`."""
 
     def event(simulation: Simulation) -> None:
-        simulation.restart(number % len(simulation.replicas))
+        index = number % len(simulation.replicas)
+        others = [replica for at, replica in enumerate(simulation.replicas) if at != index]
+        if simulation.world.store.files or any(replica.keeper.state is not None for replica in others):
+            simulation.restart(index)
 
     return event
 
@@ -515,14 +519,38 @@ EVENTS = st.one_of(
 async def test_no_client_gets_a_certificate_that_it_does_not_trust(
     keepers: list[float], servers: list[float], events: list[tuple[float, Callable[[Simulation], None]]]
 ) -> None:
-    """However late rotators and API servers see each other's writes, whoever is restarted, whatever is damaged."""
+    """However late rotators and API servers see each other's writes, whoever is restarted, whatever is damaged.
+
+    Only where the store is emptied while no replica remembers what it held, nobody can serve under a CA that is trusted.
+    """
     simulation = Simulation(Delays(tuple(keepers), tuple(servers)))
     await simulation.run(6000, [(900.0, asks(RotationRequest.CA)), *events])
-    assert all(replica.serving.leaf is not None for replica in simulation.replicas)
+    assert all(replica.serving.certificate is not None for replica in simulation.replicas)
+
+
+async def test_all_is_lost() -> None:
+    """The store is emptied, and the only replica restarted: a new CA is served soon, however late it comes to be trusted.
+
+    To serve nothing would be no better for API servers that do not know it yet, and worse for those that do.
+    """
+    world = World()
+    first = Replica(world)
+    await first.reconcile()
+    world.at = 1000.0
+    world.store.put(None)
+    second = Replica(world)
+    await second.reconcile()
+    assert second.serving.certificate is None
+    assert second.published
+    world.at += await second.reconcile()
+    await second.reconcile()
+    assert signed_by(second.leaf, stored(world).cas[0])
+    assert second.leaf != first.leaf
+    assert world.at - 1000.0 <= CLAIM_TIME
 
 
 async def test_twenty_years_with_three_keepers() -> None:
-    """Nobody touches anything; nobody is ever shown what they don't trust, or what has ended."""
+    """Without interference, no client ever gets a certificate that it does not trust, or an expired one."""
     simulation = Simulation(Delays((0, 10, 100), (0, 60, 120)))
     await simulation.run(20 * 365 * 86400.0, [])
     assert len(simulation.leaves) > 100
@@ -531,5 +559,5 @@ async def test_twenty_years_with_three_keepers() -> None:
 
 def test_helpers_make_what_they_say() -> None:
     """The tests above depend on it."""
-    one = ca()
-    assert signed_by(issue(one, NAMES, NOW + DAY).certificate, one.certificate)
+    authority = ca()
+    assert signed_by(issue(authority, NAMES, NOW + DAY).certificate, authority.certificate)

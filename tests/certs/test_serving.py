@@ -138,7 +138,7 @@ async def test_swap_changes_what_the_next_client_sees() -> None:
             assert after.served == der(new)
         await before.echo()
         assert before.served == der(old)
-    assert tls.leaf == new.certificate
+    assert tls.certificate == new.certificate
 
 
 ENCRYPTED = key_pem(AUTHORITY.key, b"word")
@@ -170,7 +170,7 @@ def client_leaf(ca: Pair) -> Pair:
 
 BY_NAME = Requirements(["localhost"])
 UNDER = Requirements(["localhost"], [AUTHORITY.certificate])
-NO_WAY = "the serving certificate is not signed by a CA of the bundle, nor by way of the chain beside it"
+NO_WAY = "the serving certificate is not signed by a CA of the bundle, directly or through its intermediates"
 
 
 def stamp(moment: dt.datetime) -> str:
@@ -193,8 +193,13 @@ def stamp(moment: dt.datetime) -> str:
             None,
             "the serving certificate has a key that belongs to another certificate",
         ),
-        (b"", b"", None, "the serving certificate has a certificate or key that is no PEM"),
-        (leaf().certificate_pem, b"garbage", None, "the serving certificate has a certificate or key that is no PEM"),
+        (b"", b"", None, "the serving certificate has a certificate or key that is not valid PEM"),
+        (
+            leaf().certificate_pem,
+            b"garbage",
+            None,
+            "the serving certificate has a certificate or key that is not valid PEM",
+        ),
         (AUTHORITY.certificate_pem, ENCRYPTED, None, "the serving certificate has an encrypted key"),
         (
             (late := leaf(-3)).certificate_pem,
@@ -277,7 +282,7 @@ async def test_rsa_pair_with_an_intermediate_from_outside() -> None:
 async def test_without_a_pair_every_handshake_is_refused() -> None:
     """A listener may be there before there is anything to serve."""
     tls = Serving()
-    assert tls.leaf is None
+    assert tls.certificate is None
     assert tls.failure(NOW) == "no certificate is served yet"
     async with listening(tls.context) as port:
         with pytest.raises((ssl.SSLError, ConnectionError)):
@@ -288,8 +293,8 @@ async def test_without_a_pair_every_handshake_is_refused() -> None:
         async with connected(port) as client:
             await client.echo()
     assert tls.failure(NOW) is None
-    assert tls.failure(NOW + dt.timedelta(days=2)) == f"the served certificate expired at {stamp(pair.not_after)} UTC"
-    assert "the served certificate is not valid before" in (tls.failure(NOW - dt.timedelta(days=2)) or "")
+    assert tls.failure(NOW + dt.timedelta(days=2)) == f"the serving certificate expired at {stamp(pair.not_after)} UTC"
+    assert "the serving certificate is not valid before" in (tls.failure(NOW - dt.timedelta(days=2)) or "")
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
@@ -319,7 +324,7 @@ async def test_clients_have_to_show_a_certificate(version: ssl.TLSVersion, tmp_p
 def test_cas_of_clients_that_are_none() -> None:
     """They are refused at once."""
     for text in (b"", b"garbage", b"\xff"):
-        with pytest.raises(UnusablePairError, match="the CAs of clients are no PEM"):
+        with pytest.raises(UnusablePairError, match="the CAs of clients are not valid PEM"):
             Serving(text)
 
 
@@ -334,10 +339,10 @@ BELOW_OUR_OWN = intermediate_under(AUTHORITY, NOW)
 )
 def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
     """What may not sign, or only leaves, is no way to a CA (RFC 5280); Go and OpenSSL see it alike."""
-    one = issue(intermediate, ["localhost"], NOW)
-    chain = one.certificate_pem + intermediate.certificate_pem
+    pair = issue(intermediate, ["localhost"], NOW)
+    chain = pair.certificate_pem + intermediate.certificate_pem
     with pytest.raises(UnusablePairError, match="is not signed by a CA of the bundle"):
-        Serving().swap(chain, one.key_pem, NOW, Requirements(["localhost"], [trusted.certificate]))
+        Serving().swap(chain, pair.key_pem, NOW, Requirements(["localhost"], [trusted.certificate]))
 
 
 @pytest.mark.parametrize(
@@ -351,10 +356,10 @@ def test_chains_that_clients_refuse(intermediate: Pair, trusted: Pair) -> None:
 )
 def test_names_are_compared_as_clients_do(held: str, name: str, good: bool) -> None:  # noqa: FBT001
     """Letter case does not count, and a wildcard is one whole first label (RFC 6125)."""
-    one = issue(AUTHORITY, [held], NOW)
+    pair = issue(AUTHORITY, [held], NOW)
     requirements = Requirements([name], [AUTHORITY.certificate])
     if good:
-        Serving().swap(one.certificate_pem, one.key_pem, NOW, requirements)
+        Serving().swap(pair.certificate_pem, pair.key_pem, NOW, requirements)
         return
     with pytest.raises(UnusablePairError, match="is not for"):
-        Serving().swap(one.certificate_pem, one.key_pem, NOW, requirements)
+        Serving().swap(pair.certificate_pem, pair.key_pem, NOW, requirements)

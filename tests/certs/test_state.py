@@ -1,4 +1,4 @@
-"""What is kept, as files and back, and what can be saved of files that were damaged."""
+"""The stored state as files and back, and what is recovered from damaged files."""
 
 import dataclasses
 import datetime as dt
@@ -32,7 +32,7 @@ def plain(found: State | None) -> object:
 def test_what_was_encoded_is_decoded(
     current: Pair | None, coming: Pair | None, requested: RotationRequest | None, *, retired: bool, leaf: bool
 ) -> None:
-    """Whatever can be kept comes back from its files, without a problem."""
+    """Every state is decoded from its own files, without a problem."""
     signer = current or coming
     if signer is None:
         return
@@ -61,10 +61,10 @@ def test_the_layout_of_earlier_versions() -> None:
 
 def test_the_order_depends_on_nothing_but_the_certificates() -> None:
     """The same bundle on every replica, whoever is current there."""
-    one = State(PAIRS[1], PAIRS[2], (Retired(PAIRS[0].certificate, NOW),))
+    partial = State(PAIRS[1], PAIRS[2], (Retired(PAIRS[0].certificate, NOW),))
     other = State(PAIRS[2], None, (Retired(PAIRS[0].certificate, NOW), Retired(PAIRS[1].certificate, NOW)))
-    assert one.bundle_pem == other.bundle_pem
-    assert one.bundle_pem.startswith(PAIRS[0].certificate_pem)
+    assert partial.bundle_pem == other.bundle_pem
+    assert partial.bundle_pem.startswith(PAIRS[0].certificate_pem)
 
 
 OTHER = ca()
@@ -73,9 +73,9 @@ OTHER = ca()
 @pytest.mark.parametrize(
     "damage, problem, lost",
     [
-        ({"tls.key": b"broken"}, "the serving certificate has a key that is no PEM", "leaf"),
-        ({"tls.key": None}, "the serving certificate has a key that is no PEM", "leaf"),
-        ({"tls.crt": b"broken"}, "the serving certificate has a certificate that is no PEM", "leaf"),
+        ({"tls.key": b"broken"}, "the serving certificate has a key that is not valid PEM", "leaf"),
+        ({"tls.key": None}, "the serving certificate has a key that is not valid PEM", "leaf"),
+        ({"tls.crt": b"broken"}, "the serving certificate has a certificate that is not valid PEM", "leaf"),
         ({"tls.key": OTHER.key_pem}, "the serving certificate has a key that belongs to another certificate", "leaf"),
         ({"tls.key": key_pem(OTHER.key, b"word")}, "the serving certificate has an encrypted key", "leaf"),
         (
@@ -84,14 +84,14 @@ OTHER = ca()
             "leaf",
         ),
         ({"ca.key": None}, "the CA has no key", "authority"),
-        ({"ca.key": b"broken"}, "the CA has a key that is no PEM", "authority"),
+        ({"ca.key": b"broken"}, "the CA has a key that is not valid PEM", "authority"),
         ({"ca.key": OTHER.key_pem}, "the CA has a key that belongs to another certificate", "authority"),
         ({"ca.key": key_pem(OTHER.key, b"word")}, "the CA has an encrypted key", "authority"),
-        ({"ca.crt": b"broken"}, "the CA has a certificate that is no PEM", "all"),
-        ({"state.json": b"["}, "the state has a state.json that cannot be read: delete it", "nothing"),
+        ({"ca.crt": b"broken"}, "the CA has a certificate that is not valid PEM", "all"),
+        ({"state.json": b"["}, "the state has a state.json that cannot be decoded: delete it", "nothing"),
         (
             {"state.json": b'{"requested": "more"}'},
-            "the state has a state.json that cannot be read: delete it",
+            "the state has a state.json that cannot be decoded: delete it",
             "nothing",
         ),
     ],
@@ -101,28 +101,28 @@ def test_damaged_piece_by_piece(damage: dict[str, bytes | None], problem: str, l
     whole = state()
     files = {name: data for name, data in {**whole.files(), **damage}.items() if data is not None}
     found = decode(files)
-    assert [str(one) for one in found.problems] == [problem]
+    assert [str(problem) for problem in found.problems] == [problem]
     assert (found.state is None) == (lost == "all")
     if found.state is not None:
-        assert (found.state.leaf is None) == (lost == "leaf")
+        assert (found.state.serving_pair is None) == (lost == "leaf")
         assert (found.state.ca is None) == (lost == "authority")
         assert found.state.cas == whole.cas
 
 
 def test_a_serving_certificate_where_a_ca_should_be() -> None:
     """It may not sign."""
-    leaf = state().leaf
+    leaf = state().serving_pair
     assert leaf is not None
     found = decode({"ca.crt": leaf.certificate_pem, "ca.key": leaf.key_pem})
     assert "may not sign others" in str(found.problems[0])
 
 
 def test_one_bad_certificate_in_the_bundle() -> None:
-    """The others are kept."""
+    """The other certificates stay in the state."""
     whole = state()
     broken = b"-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
     found = decode({**whole.files(), "ca.crt": broken + whole.bundle_pem})
-    assert [str(one) for one in found.problems] == ["the bundle has a certificate that is no PEM"]
+    assert [str(problem) for problem in found.problems] == ["the bundle has a certificate that is not valid PEM"]
     assert plain(found.state) == plain(whole)
 
 
@@ -148,6 +148,6 @@ def test_state_is_readable() -> None:
 
 
 def test_no_key_is_printed() -> None:
-    """Neither by what is kept nor by its parts."""
+    """Neither the state nor its parts show a private key when printed."""
     assert "PRIVATE" not in repr(state()) + repr(decode(state().files()))
     assert "EllipticCurve" not in repr(state())

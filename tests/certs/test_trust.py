@@ -43,10 +43,10 @@ def test_what_was_there_at_the_first_look() -> None:
 def test_what_came_later_has_to_settle() -> None:
     """From the moment it is seen in both webhooks."""
     trust = Trust(10).observed([[A]], 0).observed([[A, B], [A]], 1).observed([[A, B], [A, B]], 5)
-    assert trust.rest(B, 5) == 10
+    assert trust.seconds_until_settled(B, 5) == 10
     assert not trust.servable(B, 14.9, first=True)
     assert trust.servable(B, 15, first=False)
-    assert trust.rest(C, 5) == float("inf")
+    assert trust.seconds_until_settled(C, 5) == float("inf")
 
 
 def test_what_was_taken_away_begins_again() -> None:
@@ -79,10 +79,10 @@ def test_settled_means_seen_for_so_long(looks: list[tuple[float, set[bytes]]], s
         at += pause
         trust = trust.observed([seen, seen], at)
         history.append((at, seen))
-        for one in (A, B, C):
-            if trust.settled(one, at):
-                assert all(one in found for when, found in history if when > at - settle)
-                assert any(when <= at - settle and one in found for when, found in history)
+        for each in (A, B, C):
+            if trust.settled(each, at):
+                assert all(each in found for when, found in history if when > at - settle)
+                assert any(when <= at - settle and each in found for when, found in history)
     assert all(a <= b for (a, _), (b, _) in pairwise(history))
 
 

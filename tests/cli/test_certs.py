@@ -23,70 +23,70 @@ from tests.cluster.fake_api import FakeApi, reading
 NOW = dt.datetime.now(dt.UTC)
 
 
-def keep(folder: Path, kept: State) -> Path:
+def keep(folder: Path, stored: State) -> Path:
     """A folder that keeps something."""
     directory = Directory(folder)
-    assert directory.replace(kept.files(), directory.look().version)
+    assert directory.write_blocking(stored.files(), directory.read_blocking().version)
     return folder
 
 
 def kept_in(folder: Path) -> State:
     """What a folder keeps."""
-    kept = decode(Directory(folder).look().files).state
-    assert kept is not None
-    return kept
+    stored = decode(Directory(folder).read_blocking().files).state
+    assert stored is not None
+    return stored
 
 
 @pytest.fixture
-def kept() -> State:
+def stored() -> State:
     """A CA, one that is next, one that has retired, and a serving certificate."""
     authority, coming, old = (make_ca(name, NOW) for name in ("current", "coming", "old"))
     leaf = issue(authority, ["localhost", "127.0.0.1"], NOW)
     return State(authority, coming, (Retired(old.certificate, NOW + dt.timedelta(days=30)),), leaf)
 
 
-def test_show(run: Run, tmp_path: Path, kept: State) -> None:
+def test_show(run: Run, tmp_path: Path, stored: State) -> None:
     """Every certificate with its end; no key."""
-    assert kept.ca is not None
-    assert kept.coming is not None
-    assert kept.leaf is not None
-    folder = keep(tmp_path / "state", kept)
+    assert stored.ca is not None
+    assert stored.next_ca is not None
+    assert stored.serving_pair is not None
+    folder = keep(tmp_path / "state", stored)
     result = run("certs", "show", "--state-dir", str(folder))
     assert (result.exit_code, result.stderr) == (0, "")
     lines = [line.split() for line in result.stdout.splitlines()]
     assert lines[0] == [f"{folder}:"]
     shown = {(keys[0], keys[1], keys[2]) for keys in lines[1:4]}
     assert shown == {
-        ("CA", "current", fingerprint(kept.ca.certificate)[:16]),
-        ("CA", "next", fingerprint(kept.coming.certificate)[:16]),
-        ("CA", "retired", fingerprint(kept.retired[0].certificate)[:16]),
+        ("CA", "current", fingerprint(stored.ca.certificate)[:16]),
+        ("CA", "next", fingerprint(stored.next_ca.certificate)[:16]),
+        ("CA", "retired", fingerprint(stored.retired[0].certificate)[:16]),
     }
-    assert lines[4][:2] == ["certificate", fingerprint(kept.leaf.certificate)[:16]]
+    assert lines[4][:2] == ["certificate", fingerprint(stored.serving_pair.certificate)[:16]]
     assert "for localhost, 127.0.0.1" in result.stdout
-    assert f"remains until {kept.retired[0].until:%Y-%m-%d}" in result.stdout
+    assert f"remains until {stored.retired[0].until:%Y-%m-%d}" in result.stdout
     assert "PRIVATE" not in result.stdout
 
 
-def test_show_as_json(run: Run, tmp_path: Path, kept: State) -> None:
+def test_show_as_json(run: Run, tmp_path: Path, stored: State) -> None:
     """Whole fingerprints, for scripts."""
-    assert kept.leaf is not None
-    assert kept.ca is not None
-    result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "-o", "json")
-    told = json.loads(result.stdout)
-    assert told["servingCertificate"]["fingerprint"] == fingerprint(kept.leaf.certificate)
-    assert told["servingCertificate"]["issuer"] == fingerprint(kept.ca.certificate)
-    assert [one["state"] for one in told["cas"]].count("current") == 1
-    assert (told["rotationRequest"], told["problems"], told["served"]) == (None, [], None)
+    assert stored.serving_pair is not None
+    assert stored.ca is not None
+    result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", stored)), "-o", "json")
+    printed = json.loads(result.stdout)
+    assert printed["servingCertificate"]["fingerprint"] == fingerprint(stored.serving_pair.certificate)
+    assert printed["servingCertificate"]["issuer"] == fingerprint(stored.ca.certificate)
+    assert [each["state"] for each in printed["cas"]].count("current") == 1
+    assert (printed["rotationRequest"], printed["problems"], printed["served"]) == (None, [], None)
     assert "PRIVATE" not in result.stdout
 
 
-def test_what_cannot_be_used_is_reported(run: Run, tmp_path: Path, kept: State) -> None:
+def test_what_cannot_be_used_is_reported(run: Run, tmp_path: Path, stored: State) -> None:
     """A serving certificate whose key is another's."""
-    assert kept.ca is not None
-    other = issue(kept.ca, ["localhost"], NOW)
-    files = kept.files() | {"tls.key": other.key_pem}
+    assert stored.ca is not None
+    other = issue(stored.ca, ["localhost"], NOW)
+    files = stored.files() | {"tls.key": other.key_pem}
     directory = Directory(tmp_path / "state")
-    directory.replace(files, directory.look().version)
+    directory.write_blocking(files, directory.read_blocking().version)
     result = run("certs", "show", "--state-dir", str(tmp_path / "state"))
     assert result.exit_code == 0
     assert "problem: the serving certificate has a key that belongs to another certificate" in result.stdout
@@ -97,7 +97,7 @@ def test_nothing_kept(run: Run, tmp_path: Path) -> None:
     assert run("certs", "show", "--state-dir", str(tmp_path)).stdout == f"{tmp_path}: nothing is stored\n"
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert "holds no certificates yet: start the webhook first" in result.stderr
+    assert "contains no certificates yet: start the webhook first" in result.stderr
     result = run("certs", "show", "--state-dir", str(tmp_path / "missing"))
     assert (result.exit_code, result.stderr) == (1, f"error: {tmp_path / 'missing'}: no such folder\n")
 
@@ -110,7 +110,7 @@ def test_a_folder_or_a_cluster(run: Run, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments, before, asked, said",
+    "arguments, before, rotation, message",
     [
         ((), None, RotationRequest.SERVING_CERTIFICATE, "serving certificate"),
         (("--ca",), None, RotationRequest.CA, "CA"),
@@ -121,36 +121,36 @@ def test_a_folder_or_a_cluster(run: Run, tmp_path: Path) -> None:
 def test_rotate(  # noqa: PLR0917  (pytest passes them by name)
     run: Run,
     tmp_path: Path,
-    kept: State,
+    stored: State,
     arguments: tuple[str, ...],
     before: RotationRequest | None,
-    asked: RotationRequest,
-    said: str,
+    rotation: RotationRequest,
+    message: str,
 ) -> None:
-    """The request stands beside what is kept, and nothing else changes; a new CA brings a new serving certificate anyway."""
-    without = replace(kept, coming=None, requested=before)
+    """Only the request is added to the stored files; a new CA includes a new serving certificate."""
+    without = replace(stored, next_ca=None, requested=before)
     folder = keep(tmp_path / "state", without)
     result = run("certs", "rotate", "--state-dir", str(folder), *arguments)
     assert (result.exit_code, result.stderr) == (0, "")
-    assert f"requested a new {said} in {folder}" in result.stdout
+    assert f"requested a new {message} in {folder}" in result.stdout
     now = kept_in(folder)
-    assert now.requested is asked
+    assert now.requested is rotation
     assert replace(now, requested=None).files() == replace(without, requested=None).files()
 
 
-def test_one_is_coming_already(run: Run, tmp_path: Path, kept: State) -> None:
+def test_one_is_coming_already(run: Run, tmp_path: Path, stored: State) -> None:
     """The output says so."""
-    folder = keep(tmp_path / "state", kept)
-    assert "has a coming CA already" in run("certs", "rotate", "--ca", "--state-dir", str(folder)).stdout
+    folder = keep(tmp_path / "state", stored)
+    assert "has a next CA already" in run("certs", "rotate", "--ca", "--state-dir", str(folder)).stdout
 
 
 @pytest.fixture
-def shown(kept: State) -> Iterator[tuple[Pair, str]]:
+def shown(stored: State) -> Iterator[tuple[Pair, str]]:
     """A server that shows a serving certificate of its own, and its address."""
-    assert kept.ca is not None
-    other = issue(kept.ca, ["localhost"], NOW)
+    assert stored.ca is not None
+    other = issue(stored.ca, ["localhost"], NOW)
     serving = Serving()
-    serving.swap(other.certificate_pem, other.key_pem, NOW, Requirements(("localhost",), (kept.ca.certificate,)))
+    serving.swap(other.certificate_pem, other.key_pem, NOW, Requirements(("localhost",), (stored.ca.certificate,)))
     with socket.create_server(("127.0.0.1", 0)) as listening:
 
         def answer() -> None:
@@ -164,20 +164,20 @@ def shown(kept: State) -> Iterator[tuple[Pair, str]]:
         thread.join(10)
 
 
-def test_what_is_served(run: Run, tmp_path: Path, kept: State, shown: tuple[Pair, str]) -> None:
-    """A server is asked, and what it shows compared with what is kept."""
+def test_what_is_served(run: Run, tmp_path: Path, stored: State, shown: tuple[Pair, str]) -> None:
+    """The certificate that a server presents is compared with the stored one."""
     other, address = shown
-    result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
+    result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", stored)), "--address", address)
     until = f"{other.not_after:%Y-%m-%d}"
     expected = f"{address} serves another certificate, {fingerprint(other.certificate)[:16]}, until {until}\n"
     assert result.stdout.endswith(expected)
 
 
-def test_nobody_there(run: Run, tmp_path: Path, kept: State) -> None:
+def test_nobody_there(run: Run, tmp_path: Path, stored: State) -> None:
     """A server that is not available is reported as such."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"127.0.0.1:{free.getsockname()[1]}"
-    result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", kept)), "--address", address)
+    result = run("certs", "show", "--state-dir", str(keep(tmp_path / "state", stored)), "--address", address)
     assert result.exit_code == 0
     assert f"{address} cannot be reached from here: " in result.stdout
 
@@ -210,7 +210,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
 
 @pytest.mark.parametrize("args", [("--certificate-dir=/theirs",), ("--certificate-dir", "/theirs/")])
 @pytest.mark.parametrize(
-    "secret, certificates, said",
+    "secret, certificates, message",
     [
         (
             "their-secret",
@@ -230,24 +230,24 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> FakeApi:
 def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest passes them by name)
     run: Run,
     cluster: FakeApi,
-    kept: State,
+    stored: State,
     args: tuple[str, ...],
     secret: str | None,
     certificates: Any,
-    said: str,
+    message: str,
     old: bool,  # noqa: FBT001
 ) -> None:
     """The output names their source and how to renew them there; an old Secret is not read."""
     cluster.answers |= {DEPLOYMENTS: [deployment(*args, secret=secret)], CERTIFICATES: certificates}
     if old:
-        data = {name: base64.b64encode(content).decode() for name, content in kept.files().items()}
+        data = {name: base64.b64encode(content).decode() for name, content in stored.files().items()}
         cluster.answers[SECRETS] = {"metadata": {"name": "s", "resourceVersion": "1"}, "data": data}
     result = run("certs", "rotate", "--release-namespace", "gpu")
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the Deployment gpu/shares ")
-    assert said in result.stderr
+    assert message in result.stderr
     assert {method for method, _, _ in cluster.asked} == {"GET"}
-    assert said in run("certs", "show", "--release-namespace", "gpu").stdout
+    assert message in run("certs", "show", "--release-namespace", "gpu").stdout
 
 
 @pytest.mark.parametrize("deployments", [403, [deployment("--log-level=debug")], []])
@@ -257,7 +257,8 @@ def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployme
     for command in ("rotate", "show"):
         result = run("certs", command, "--release-namespace", "gpu")
         assert (
-            "holds no certificates, although there is a webhook configuration 00-vgpu-webhook: either" in result.output
+            "contains no certificates, although there is a webhook configuration 00-vgpu-webhook: either"
+            in result.output
         )
         assert "cmctl renew CERTIFICATE --namespace gpu" in result.output
     cluster.answers[REGISTRATION] = 404
@@ -265,12 +266,12 @@ def test_a_registration_and_no_certificates(run: Run, cluster: FakeApi, deployme
     assert "there is no webhook configuration" in run("certs", "show", "--release-namespace", "gpu").stdout
 
 
-def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, kept: State) -> None:
+def test_a_folder_of_somebody_else(run: Run, tmp_path: Path, stored: State) -> None:
     """A pair without its CA's key is not the webhook's: nothing is written beside it."""
     for name in ("ca.crt", "tls.crt", "tls.key"):
-        (tmp_path / name).write_bytes(kept.files()[name])
+        (tmp_path / name).write_bytes(stored.files()[name])
     result = run("certs", "rotate", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
     assert f"{tmp_path} holds a certificate without the key of its CA: the webhook does not renew it" in result.stderr
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["ca.crt", "tls.crt", "tls.key"]
     assert "the webhook does not renew it" in run("certs", "show", "--state-dir", str(tmp_path)).stdout

@@ -154,7 +154,7 @@ def test_one_run_reports_every_problem(run: Run, tmp_path: Path) -> None:
     """Whatever stage finds it, each with its line: keys, keys, forms, and what clashes with another document."""
     other = vendor("other", domain="x.example")
     files = written(tmp_path, a_yaml=EVERY, b_yaml=other, c_yaml="extends: nvidia\nb: yes\n", s_yaml="targt: acme\n")
-    told = run("check", *files[:2]).stderr.replace(f"{tmp_path}/", "")
+    printed = run("check", *files[:2]).stderr.replace(f"{tmp_path}/", "")
     for place in (
         "a.yaml:2: plaec: unknown key",
         "a.yaml:5: keys.mem.unit: ",
@@ -166,19 +166,19 @@ def test_one_run_reports_every_problem(run: Run, tmp_path: Path) -> None:
         "a.yaml:4: keys.gpu.resource: resource name x.example/gpu is owned by more than one vendor: every, other",
         "b.yaml:",
     ):
-        assert f"error: {place}" in told, place
+        assert f"error: {place}" in printed, place
     # Beside a file that cannot be read, and settings with a mistake, too.
-    told = run("check", *files).stderr.replace(f"{tmp_path}/", "")
+    printed = run("check", *files).stderr.replace(f"{tmp_path}/", "")
     for place in (
         "c.yaml:2: b: yes is a boolean",
         "s.yaml:1: targt: unknown key",
         "owned by more than one vendor: every",
     ):
-        assert place in told, place
+        assert place in printed, place
 
 
 def test_no_problem_follows_from_another(run: Run, tmp_path: Path) -> None:
-    """What a mistake brings with it is not told: a vendor in a file that cannot be read, what a misspelled key would say."""
+    """Consequences of a mistake are not reported: a vendor in an unreadable file, the value of a misspelled key."""
     broken = f"{vendor('acme')}b: yes\n"
     files = written(tmp_path, a_yaml=broken, b_yaml=vendor("beta", translateTo="acme"), s_yaml="target: acme\n")
     assert run("check", *files).stderr.count("error: ") == 1
@@ -201,7 +201,7 @@ def test_nothing_found(run: Run, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     (tmp_path / "full.yaml").write_text(CONFIG_MAP)
     for files in (["empty"], ["full.yaml", "empty"]):
-        result = run("check", *(str(tmp_path / one) for one in files))
+        result = run("check", *(str(tmp_path / file) for file in files))
         assert (result.exit_code, result.stdout) == (1, "")
         assert result.stderr == f"error: {tmp_path}/empty: nothing found: the folder contains no YAML or JSON file\n"
     result = run("check", "-", stdin="# a comment\n")
@@ -273,7 +273,7 @@ def test_files_that_cannot_be_read(run: Run, tmp_path: Path) -> None:
             "variables: {x: {values: '(?i)a'}}\nkeys: {w: {resource: 'a.io/{x}', is: other}}\n",
             ":9: variables.x.values: ",
         ),
-        ("match: {resources: [c]}\n", ":9: match.resources[0]: 'c' is no beginning"),
+        ("match: {resources: [c]}\n", ":9: match.resources[0]: 'c' is not a prefix"),
         ("owned: ['*a*']\n", ":9: owned[0]: '*a*' would hold back ordinary pods"),
         ("known: [" + "a.io/b, " * 2000 + "]\n", ":9: known: has 2000 entries"),
     ],

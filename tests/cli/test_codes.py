@@ -49,4 +49,4 @@ def test_unknown_code(run: Run) -> None:
     """A usage error that names near ones."""
     result = run("codes", "VGW019")
     assert result.exit_code == 1
-    assert "VGW019 is no reason code; did you mean" in result.stderr
+    assert "VGW019 is not a reason code; did you mean" in result.stderr

@@ -41,7 +41,7 @@ def test_text() -> None:
 
 
 def test_colours_are_for_terminals_only() -> None:
-    """Marks have colours, which `click.echo` takes away where there is no terminal."""
+    """Marks have colours, which `click.echo` takes away where there is not a terminal."""
     assert "\x1b[31m" in as_text(found(error("bad", hint="x")))
 
 
@@ -96,6 +96,6 @@ def test_nobody_answers(run: Run, tmp_path_factory: pytest.TempPathFactory) -> N
     file.write_text(json.dumps(config))
     result = run("check", "--kubeconfig", str(file), "-o", "json")
     assert result.exit_code == 2
-    told = json.loads(result.stdout)
-    assert [one["name"] for one in told["checks"]] == ["api-server"]
-    assert told["ok"] is False
+    printed = json.loads(result.stdout)
+    assert [check["name"] for check in printed["checks"]] == ["api-server"]
+    assert printed["ok"] is False

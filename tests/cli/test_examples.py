@@ -32,7 +32,7 @@ def test_every_example_is_shown(tmp_path: Path) -> None:
     assert "+        nvidia.com/gpumem: '5000'" in done.stdout
     assert "warning: VGW101: " in done.stdout
     assert "denied (422): VGW305: " in done.stdout
-    assert "stored as it is" in done.stdout
+    assert "stored unchanged" in done.stdout
     assert "\x1b" not in done.stdout
     log = [json.loads(line) for line in (tmp_path / "state" / "serve.log").read_text().splitlines() if line[0] == "{"]
     assert log[-1]["event"] == "stopped"

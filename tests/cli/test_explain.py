@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
-from tests.test_cases import CASES, context_in, policy_in
+from tests.decisions.test_cases import CASES, context_in, policy_in
 from webhook.admission import decide
 from webhook.cli.output.explained_pods import Explanation, ObjectExplained, PodPart, as_text
 from webhook.cli.output.layout import WIDTH
@@ -48,8 +48,8 @@ def explained(folder: Path) -> PodExplained:
 
 def pods_of(output: str) -> Iterator[dict[str, Any]]:
     """The pods in a JSON output."""
-    for one in json.loads(output)["objects"]:
-        for part in one["pods"]:
+    for shown in json.loads(output)["objects"]:
+        for part in shown["pods"]:
             yield part["pod"]
 
 
@@ -78,20 +78,22 @@ def test_no_line_is_too_wide(folder: Path) -> None:
 def test_it_reports_what_was_decided(folder: Path) -> None:
     """The outcome, the status and every finding are those of the decision."""
     decision = decide(pod_in(folder), context_in(folder), policy_in(folder))
-    told = explained(folder)
-    assert (told.allowed, told.code) == (decision.allowed, decision.reason.code)
+    printed = explained(folder)
+    assert (printed.allowed, printed.code) == (decision.allowed, decision.reason.code)
     if decision.denial is not None:
-        assert told.denial is not None
-        assert told.denial.finding.message == decision.denial.message
-        assert told.denial.enforced
-    elif told.denial is None and told.mode != "audit":
+        assert printed.denial is not None
+        assert printed.denial.finding.message == decision.denial.message
+        assert printed.denial.enforced
+    elif printed.denial is None and printed.mode != "audit":
         findings = dict.fromkeys((*decision.warnings, *decision.notes))
-        assert [one.message for one in told.findings] == [finding.message for finding in findings]
+        assert [finding.message for finding in printed.findings] == [finding.message for finding in findings]
     accounts = decision.status.get("containers", {})
-    assert accounts.keys() <= {one.name for one in told.containers}
-    for one in told.containers:
-        if one.name in accounts:
-            assert account_of(one) == {key: value for key, value in accounts[one.name].items() if key != "notes"}
+    assert accounts.keys() <= {container.name for container in printed.containers}
+    for container in printed.containers:
+        if container.name in accounts:
+            assert account_of(container) == {
+                key: value for key, value in accounts[container.name].items() if key != "notes"
+            }
 
 
 def amounts_of(share: Any) -> dict[str, Any]:
@@ -99,25 +101,25 @@ def amounts_of(share: Any) -> dict[str, Any]:
     return {"devices": share.devices, "memory": share.memory, "cores": share.cores}
 
 
-def account_of(one: Any) -> dict[str, Any]:
+def account_of(container: Any) -> dict[str, Any]:
     """The status of a container, made of its explanation."""
     entry: dict[str, Any] = {
-        "vendor": one.vendor,
-        "keys": {key.key: key.value for key in one.keys},
-        "request": amounts_of(one.request),
+        "vendor": container.vendor,
+        "keys": {key.key: key.value for key in container.keys},
+        "request": amounts_of(container.request),
     }
-    if one.allocation != one.request:
-        entry["allocation"] = amounts_of(one.allocation)
-    filled = {each.dimension: each.origin for each in one.meaning if each.origin in {"namespace", "mapping"}}
-    written = {word.key: word.value for word in one.written}
+    if container.allocation != container.request:
+        entry["allocation"] = amounts_of(container.allocation)
+    filled = {each.dimension: each.origin for each in container.meaning if each.origin in {"namespace", "mapping"}}
+    written = {word.key: word.value for word in container.written}
     if filled:
         entry["defaults"] = filled
-    if one.target != one.vendor:
-        entry["target"] = one.target
+    if container.target != container.vendor:
+        entry["target"] = container.target
     if written:
         entry["written"] = written
-    if one.shim is not None and one.shim.delivery is not None:
-        entry["shim"] = one.shim.delivery
+    if container.shim is not None and container.shim.delivery is not None:
+        entry["shim"] = container.shim.delivery
     return entry
 
 
@@ -125,11 +127,11 @@ def test_corrections_are_not_refused() -> None:
     """Whatever is shown to be written instead, is created when it is written so."""
     corrected = 0
     for folder in FOLDERS:
-        told = explained(folder)
-        if told.denial is None or told.denial.correction is None or told.denial.correction.remove:
+        printed = explained(folder)
+        if printed.denial is None or printed.denial.correction is None or printed.denial.correction.remove:
             continue
         manifest = yaml.safe_load((folder / "pod.yaml").read_text())
-        merge(manifest, told.denial.correction.manifest)
+        merge(manifest, printed.denial.correction.manifest)
         decision = decide(decode_pod(json.dumps(manifest).encode()), context_in(folder), policy_in(folder))
         assert decision.denial is None, folder.name
         corrected += 1
@@ -140,9 +142,9 @@ def merge(manifest: Any, part: Any) -> None:
     """Puts a part of a manifest over it, containers by their names."""
     for key, value in part.items():
         if isinstance(value, list):
-            named = {one["name"]: one for one in manifest[key]}
-            for one in value:
-                merge(named[one["name"]], one)
+            named = {each["name"]: each for each in manifest[key]}
+            for each in value:
+                merge(named[each["name"]], each)
         elif isinstance(value, dict):
             merge(manifest.setdefault(key, {}), value)
         else:
@@ -163,7 +165,7 @@ def merge(manifest: Any, part: Any) -> None:
     ],
 )
 def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
-    """The least that is legal and no less than asked; one device where a count is missing; the key that was meant."""
+    """The least legal number that is enough; one device where a count is missing; the key that was meant."""
     denial = explained(CASES / case).denial
     assert denial is not None
     assert denial.correction is not None
@@ -173,7 +175,7 @@ def test_corrected_numbers(case: str, expected: dict[str, int]) -> None:
 
 @pytest.mark.parametrize("case", ["two-vendors-in-one-container", "quantity-exponent-bomb", "two-schedulers"])
 def test_nothing_is_guessed(case: str) -> None:
-    """Where nobody can tell what was meant, nothing is offered."""
+    """Where the intention is unclear, no correction is offered."""
     denial = explained(CASES / case).denial
     assert denial is not None
     assert denial.correction is None
@@ -203,7 +205,7 @@ def test_json(run: Run) -> None:
         "place": "resource",
         "meaning": "16 x 256 MiB = 4096 MiB (4 GiB) of memory per device",
     }
-    assert [(one["amount"], one["origin"]) for one in container["meaning"]] == [
+    assert [(each["amount"], each["origin"]) for each in container["meaning"]] == [
         ("1", "form"),
         ("4096Mi", "pod"),
         ("50%", "pod"),
@@ -213,7 +215,7 @@ def test_json(run: Run) -> None:
         "nvidia",
         "the pod's annotation vgpu-webhook.io/target",
     )
-    assert {one["key"]: one["value"] for one in container["written"]} == {
+    assert {each["key"]: each["value"] for each in container["written"]} == {
         "nvidia.com/gpumem": "4096",
         "nvidia.com/gpucores": "50",
         "nvidia.com/gpu": "1",
@@ -326,13 +328,13 @@ def test_who_owns_a_key(run: Run, tmp_path: Path) -> None:
     """The owner follows the settings."""
     (tmp_path / "settings.yaml").write_text("owners: {aliyun.com/gpu-mem: gpushare}\n")
     here = json.loads(run("explain", "--name", "aliyun.com/gpu-mem", "-o", "json").stdout)
-    there = json.loads(
+    answer = json.loads(
         run(
             "explain", "--name", "aliyun.com/gpu-mem", "-o", "json", "--settings", str(tmp_path / "settings.yaml")
         ).stdout
     )
     assert (here["owner"], here["choice"]) == ("aliyun", "owners: {aliyun.com/gpu-mem: gpushare}")
-    assert (there["owner"], there["choice"]) == ("gpushare", "owners: {aliyun.com/gpu-mem: aliyun}")
+    assert (answer["owner"], answer["choice"]) == ("gpushare", "owners: {aliyun.com/gpu-mem: aliyun}")
     assert [(use["vendor"], use["in_force"], use["per"]) for use in here["uses"]] == [
         ("aliyun", True, "total"),
         ("gpushare", False, "device"),
@@ -345,9 +347,9 @@ def test_parts_of_one_card(run: Run) -> None:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: main\n    image: i\n"
         "    resources: {limits: {enflame.com/drs-gcu: 2}}\n"
     )
-    told = run("explain", "-f", "-", stdin=pod).stdout
-    assert "enflame.com/drs-gcu: 2  2 parts of one device" in told
-    assert "means     1 device " in told
+    printed = run("explain", "-f", "-", stdin=pod).stdout
+    assert "enflame.com/drs-gcu: 2  2 parts of one device" in printed
+    assert "means     1 device " in printed
     named = run("explain", "--name", "enflame.com/drs-gcu").stdout
     assert "1 is      a part of one device\n" in named
     assert "it has no effect" not in named
@@ -380,8 +382,8 @@ def test_what_was_probably_meant(run: Run, limits: dict[str, object], instead: d
 
 def test_a_retired_key(run: Run) -> None:
     """A key that current versions no longer read is reported as such."""
-    told = " ".join(run("explain", "--name", "gpu.intel.com/millicores").stdout.split())
-    assert "Retired: Intel's GPU plugin offers it up to 0.33 only" in told
+    printed = " ".join(run("explain", "--name", "gpu.intel.com/millicores").stdout.split())
+    assert "Retired: Intel's GPU plugin offers it up to 0.33 only" in printed
 
 
 def test_a_row_without_sizes(run: Run) -> None:
@@ -392,9 +394,9 @@ def test_a_row_without_sizes(run: Run) -> None:
 
 def test_marks_of_a_name_are_distinguished(run: Run) -> None:
     """What only a scheduler writes is an annotation or a label; another system's name is a resource."""
-    told = run("explain", "--name", "huawei.com/Ascend910").stdout
-    assert "as an annotation or label written by its scheduler only" in told
-    assert "a resource name of another system" in told
+    printed = run("explain", "--name", "huawei.com/Ascend910").stdout
+    assert "as an annotation or label written by its scheduler only" in printed
+    assert "a resource name of another system" in printed
     assert "scheduler only" not in run("explain", "--name", "huawei.com/Ascend910B").stdout
 
 
@@ -414,11 +416,11 @@ def test_no_other_hardware_instead(run: Run) -> None:
         "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec:\n  containers:\n  - name: main\n    image: i\n"
         "    resources: {limits: {huawei.com/Ascend910B5: 1, huawei.com/Ascend910B5-memory: 2000}}\n"
     )
-    told = " ".join(run("explain", "-f", "-", stdin=pod).stdout.split())
-    assert "VGW313" in told
-    assert "known are huawei.com/Ascend{chip}, with 910A, 910B, 910B2," in told
-    assert "did you mean" not in told
-    assert "this instead" not in told
+    printed = " ".join(run("explain", "-f", "-", stdin=pod).stdout.split())
+    assert "VGW313" in printed
+    assert "known are huawei.com/Ascend{chip}, with 910A, 910B, 910B2," in printed
+    assert "did you mean" not in printed
+    assert "this instead" not in printed
 
 
 def test_a_refusal_names_every_way(run: Run) -> None:
@@ -428,8 +430,8 @@ def test_a_refusal_names_every_way(run: Run) -> None:
         "spec:\n  containers:\n  - name: main\n    image: i\n"
         "    resources: {limits: {tke.cloud.tencent.com/qgpu-memory: 4}}\n"
     )
-    told = " ".join(run("explain", "-f", "-", stdin=pod).stdout.split())
-    assert "needs the annotation tke.cloud.tencent.com/app-class: online" in told
+    printed = " ".join(run("explain", "-f", "-", stdin=pod).stdout.split())
+    assert "needs the annotation tke.cloud.tencent.com/app-class: online" in printed
 
 
 def test_a_name_with_its_variables(run: Run) -> None:

@@ -113,7 +113,7 @@ def test_streams() -> None:
 
 
 def test_json_numbers_stay() -> None:
-    """What JSON says is kept, but for whole numbers that no 64 bits hold."""
+    """JSON numbers stay as written, except integers beyond 64 bits."""
     (document,) = read('{"a": [1, 1.0, 1e3, 18446744073709551616]}')
     assert list(map(repr, document["a"])) == ["1", "1.0", "1000.0", "1.8446744073709552e+19"]  # type: ignore[call-overload]
 
@@ -126,18 +126,18 @@ def test_json_numbers_stay() -> None:
         ("a: 1\n---\nb:\n  c: 1\n  'c': 2\n", 5, "the key c occurs twice"),
         ("a: 1\n- b\n", 2, "not YAML"),
         ("a: [1\n", 1, "not YAML"),
-        ("a: 1\n---\n- b\n", 3, "the document is no mapping of keys"),
-        ("text", 1, "the document is no mapping of keys"),
+        ("a: 1\n---\n- b\n", 3, "the document is not a mapping of keys"),
+        ("text", 1, "the document is not a mapping of keys"),
         ("a: 1\nb: \x01\n", 2, "a character that YAML does not permit"),
         ("a:\n  b: *c\n", 2, "no anchor"),
         ("a: &x [*x]\n", 1, "no anchor"),
         ("a: !!binary aGk=\n", 1, "a tag that Kubernetes does not read"),
         ("a: !!set {b}\n", 1, "a tag that Kubernetes does not read"),
         ("a: !!int b\n", 1, "b is no int"),
-        ("a: .inf\n", 1, "no number that JSON can hold"),
-        ("a: 1e999\n", 1, "no number that JSON can hold"),
-        ("[a]: 1\n", 1, "a key is no text"),
-        ("~: 1\n", 1, "a key is no text"),
+        ("a: .inf\n", 1, "not a number that JSON can represent"),
+        ("a: 1e999\n", 1, "not a number that JSON can represent"),
+        ("[a]: 1\n", 1, "a key is not a string"),
+        ("~: 1\n", 1, "a key is not a string"),
         ("a: {<<: 1}\n", 1, "only mappings can be merged with <<"),
         ("a: " + "[" * 1000, 1, f"nested deeper than {MAX_DEPTH} levels"),
     ],
@@ -156,8 +156,8 @@ def test_what_cannot_be_read(text: str, line: int, part: str) -> None:
     "text, line, part",
     [
         ('{"a": 1}\n{"b": 1, "b": 2}', 2, "the key b occurs twice"),
-        ('{"a": 1e999}', 1, "1e999 is no number"),
-        ('{"a": NaN}', 1, "NaN is no number"),
+        ('{"a": 1e999}', 1, "1e999 is not a number"),
+        ('{"a": NaN}', 1, "NaN is not a number"),
         ('{"a": "\\ud800"}', 1, "half of a surrogate pair"),
         ('{"a":' * 20_000, 1, "nested deeper"),
         ('{"a":' * 200 + "1" + "}" * 200, 1, "nested deeper"),

@@ -64,7 +64,7 @@ def test_the_output_is_stable(run: Run) -> None:
 
 
 def test_files_are_repeatable_and_a_dash_is_stdin(run: Run, tmp_path: Path) -> None:
-    """In the order given."""
+    """Manifests are printed in the order of the options."""
     (tmp_path / "a.yaml").write_text(join(SERVICE, CPU))
     (tmp_path / "b.json").write_text(json.dumps(yaml.safe_load(SERVICE.replace("web", "api"))))
     files = ["-f", str(tmp_path / "a.yaml"), "-f", "-", "--filename", str(tmp_path / "b.json")]
@@ -81,8 +81,8 @@ def test_other_kinds_and_other_pods_pass_unchanged(run: Run) -> None:
 
 def test_json(run: Run) -> None:
     """One document is that document, several are a List."""
-    one = run("mutate", "-f", "-", "-o", "json", stdin=POD)
-    assert list(json.loads(one.stdout)) == ["kind", "apiVersion", "metadata", "spec"]
+    alone = run("mutate", "-f", "-", "-o", "json", stdin=POD)
+    assert list(json.loads(alone.stdout)) == ["kind", "apiVersion", "metadata", "spec"]
     several = json.loads(run("mutate", "-f", "-", "-o", "json", stdin=join(POD, SERVICE)).stdout)
     assert (several["apiVersion"], several["kind"]) == ("v1", "List")
     assert [item["kind"] for item in several["items"]] == ["Pod", "Service"]
@@ -149,7 +149,7 @@ def test_one_denied_document_prints_nothing(run: Run, output: str) -> None:
 
 
 def test_to(run: Run) -> None:
-    """The target for this run: it beats the pod's annotation and is not kept."""
+    """`--to` overrides the pod's annotation for this run, and is not stored."""
     pod = (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: demo}\nspec:\n  containers:\n  - name: a\n"
         "    resources: {limits: {tencent.com/vcuda-core: 50, tencent.com/vcuda-memory: 16}}\n"
@@ -164,7 +164,7 @@ def test_to(run: Run) -> None:
 
 
 def test_unknown_target(run: Run) -> None:
-    """A usage error, told once, not a denial of every pod."""
+    """An unknown target is one usage error, not a denial of every pod."""
     result = run("mutate", "-f", "-", "--to", "nonsense", stdin=POD)
     assert (result.exit_code, result.stdout) == (1, "")
     assert "no vendor is called 'nonsense': known are aliyun, amd, " in result.stderr
@@ -222,7 +222,7 @@ def test_mappings_and_settings(run: Run, tmp_path: Path) -> None:
 
 
 def test_template_path(run: Run) -> None:
-    """Other kinds pass with a note that says how; told how, they are treated."""
+    """Unknown kinds pass with a note that names `--template-path`; with it, they are decided."""
     job = (
         "apiVersion: kubeflow.org/v1\nkind: PyTorchJob\nmetadata:\n  name: train\nspec:\n  pytorchReplicaSpecs:\n"
         "    Worker:\n      template:\n        spec:\n          containers:\n          - name: a\n"
@@ -247,9 +247,9 @@ def test_template_path(run: Run) -> None:
     "text, message",
     [
         ("a: [\n", "standard input:1: not YAML"),
-        ("- a\n", "standard input:1: the document is no mapping of keys"),
+        ("- a\n", "standard input:1: the document is not a mapping of keys"),
         ("a: 1\na: 2\n", "standard input:2: the key a occurs twice"),
-        ("replicas: 2\n", "standard input:1: no Kubernetes object: `apiVersion` is no text or missing"),
+        ("replicas: 2\n", "standard input:1: no Kubernetes object: `apiVersion` is missing or not a string"),
         (join(SERVICE, POD.replace("main", "5")), "standard input:17: spec.containers[0].name: text is expected here"),
         ("", "-: no document"),
     ],
@@ -270,7 +270,7 @@ def test_every_manifest_of_a_folder(run: Run, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("[")
     result = run("mutate", "-f", str(tmp_path))
     assert result.exit_code == 0
-    assert [one["metadata"]["name"] for one in yaml.safe_load_all(result.stdout)] == ["web", "demo"]
+    assert [each["metadata"]["name"] for each in yaml.safe_load_all(result.stdout)] == ["web", "demo"]
     (tmp_path / "sub" / "c.yaml").write_text("kind: [\n")
     assert f"error: {tmp_path}/sub/c.yaml:" in run("mutate", "-f", str(tmp_path)).stderr
 

@@ -12,7 +12,7 @@ from webhook.cli import COMMANDS
 
 @pytest.mark.parametrize("arguments", [(), *((name,) for name in COMMANDS)], ids=str)
 def test_version_everywhere(run: Run, arguments: tuple[str, ...]) -> None:
-    """The program and each command tell the version."""
+    """The program and each command print the version."""
     result = run(*arguments, "--version")
     assert result.exit_code == 0
     assert result.stdout == f"vgpu-webhook, version {__version__}\n"

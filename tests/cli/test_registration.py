@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tests.cli.conftest import Run
-from tests.cluster.asking import DOCUMENTS
+from tests.cluster.gpu_pods import DOCUMENTS
 from webhook.cluster.registration.desired import Service, Site, desired_from, registration
 from webhook.mapping.load import load_policy
 
@@ -15,7 +15,7 @@ PEM = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"
 
 
 def test_it_is_what_the_webhook_would_write(run: Run, tmp_path: Path) -> None:
-    """But for the annotation, which would have to be kept up."""
+    """The output is what the webhook writes, without the annotation that only the webhook maintains."""
     authority = tmp_path / "ca.crt"
     authority.write_text(PEM)
     result = run("registration", "--service", "gpu/webhook", "--ca-file", str(authority))
@@ -34,13 +34,13 @@ def test_the_same_policy_gives_the_same_bytes(run: Run) -> None:
 
 def test_the_own_namespace(run: Run) -> None:
     """The Service's, unless another is specified; with a URL it is unknown."""
-    said = {
+    printed = {
         ("--service", "gpu/webhook"): ["gpu"],
         ("--service", "gpu/webhook", "--release-namespace", "other"): ["other"],
         ("--url", "https://gpu.example/mutate", "--release-namespace", "other"): ["other"],
         ("--url", "https://gpu.example/mutate"): [],
     }
-    for arguments, own in said.items():
+    for arguments, own in printed.items():
         webhook = yaml.safe_load(run("registration", *arguments).stdout)["webhooks"][0]
         names = webhook["namespaceSelector"]["matchExpressions"][1]["values"]
         assert sorted({*own, "kube-node-lease", "kube-system"}) == names

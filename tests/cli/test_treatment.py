@@ -1,4 +1,4 @@
-"""Manifests through a stand-in for the decision: what it is asked, and what becomes of its patches."""
+"""Manifests through a stand-in for the decision: what it is called with, and how its patches are applied."""
 
 import json
 import textwrap
@@ -39,7 +39,7 @@ class Decider:
 
 
 def treated(text: str, wishes: SimulateOptions | None = None) -> tuple[Simulated, Decider]:
-    """The outcome for a manifest, and what was asked."""
+    """The outcome for a manifest, and the calls of the stand-in."""
     decider = Decider()
     return simulate(
         read_manifests(textwrap.dedent(text).encode(), "a.yaml"), decider, wishes or SimulateOptions()
@@ -82,7 +82,7 @@ def test_no_groundwork_without_a_patch() -> None:
     """A pod that needs nothing gets no empty maps."""
     manifests = read_manifests(b"apiVersion: v1\nkind: Pod\nspec: {containers: [{name: c}]}\n", "a.yaml")
     outcome = simulate(
-        manifests, lambda _pod, _context: untouched(Reason.NO_GPU_WORDS), SimulateOptions(target="nvidia")
+        manifests, lambda _pod, _context: untouched(Reason.NO_GPU_KEYS), SimulateOptions(target="nvidia")
     )
     assert outcome.objects[0].patch == ()
     assert outcome.documents == [manifests[0].data]
@@ -162,18 +162,18 @@ def test_namespaces() -> None:
 
 
 @pytest.mark.parametrize(
-    "said, given, name", [("x", "y", "x"), (None, "y", "y"), (None, None, "default"), ("", "y", "y")]
+    "written, option, name", [("x", "y", "x"), (None, "y", "y"), (None, None, "default"), ("", "y", "y")]
 )
-def test_the_namespace_of_a_pod(said: str | None, given: str | None, name: str) -> None:
+def test_the_namespace_of_a_pod(written: str | None, option: str | None, name: str) -> None:
     """Its own, else the command line's, else default; without a document opted in and privileged."""
-    metadata = "{}" if said is None else f'{{namespace: "{said}"}}'
+    metadata = "{}" if written is None else f'{{namespace: "{written}"}}'
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{containers: [{{name: c}}]}}\n"
-    outcome, decider = treated(text, SimulateOptions(namespace=given))
+    outcome, decider = treated(text, SimulateOptions(namespace=option))
     context = decider.asked[0][1]
     assert context.namespace.name == decider.asked[0][0].metadata.namespace == name
     assert context.namespace.labels == {"vgpu-webhook.io/inject": "enabled"}
     assert context.pod_security_default == "privileged"
-    assert outcome.documents[0]["metadata"].get("namespace") == said
+    assert outcome.documents[0]["metadata"].get("namespace") == written
     assert outcome.single
 
 
@@ -297,7 +297,7 @@ def test_templates_that_kubernetes_could_not_decode() -> None:
     item = "{apiVersion: apps/v1, kind: Deployment, spec: {template: {metadata: {labels: {a: 1}}}}}"
     with pytest.raises(ManifestError, match=r"^a\.yaml:4: items\[0\]\.spec\.template\.metadata\.labels\.a: text is"):
         treated(f"apiVersion: v1\nkind: List\nitems:\n- {item}\n")
-    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec\.template: a pod template is no mapping"):
+    with pytest.raises(ManifestError, match=r"^a\.yaml:3: spec\.template: a pod template is not a mapping"):
         treated("apiVersion: apps/v1\nkind: Deployment\nspec: {template: [1]}\n")
     with pytest.raises(ManifestError, match=r"^a\.yaml:3: metadata\.labels\.a: text is expected"):
         treated("apiVersion: v1\nkind: Namespace\nmetadata: {name: a, labels: {a: 1}}\n")

@@ -79,8 +79,8 @@ def test_one_cell_lists_its_intervals(run: Run) -> None:
     "arguments, message",
     [
         (("vcuda", "--to", "nvidia"), "--to needs NAME and --matrix"),
-        (("vcuda", "--matrix", "--to", "neutral"), "'neutral' is no other vendor that can be a target"),
-        (("vcuda", "--matrix", "--to", "vcuda"), "'vcuda' is no other vendor that can be a target"),
+        (("vcuda", "--matrix", "--to", "neutral"), "'neutral' is not another vendor that can be a target"),
+        (("vcuda", "--matrix", "--to", "vcuda"), "'vcuda' is not another vendor that can be a target"),
         (("vcuda", "--matrix", "--to", "kunlin"), "kunlun"),
     ],
 )

@@ -88,12 +88,12 @@ def test_what_is_to_be_set(run: Run) -> None:
 def rows_of(table: str, *vendors: str) -> str:
     """The headings and the rows of some vendors, without the blanks by which the others widen the columns."""
     headings, *rows = table.partition("\n\n")[0].splitlines()
-    kept, here = [headings], False
+    lines, here = [headings], False
     for row in rows:
         here = row.split()[0] in vendors if not row.startswith(" ") else here
         if here:
-            kept.append(row)
-    return "".join(re.sub(" {2,}", "  ", row) + "\n" for row in kept)
+            lines.append(row)
+    return "".join(re.sub(" {2,}", "  ", row) + "\n" for row in lines)
 
 
 @pytest.mark.parametrize("name", sorted(load_policy().vendors))

@@ -57,7 +57,7 @@ def test_pods_and_cron_jobs() -> None:
     [("batch.volcano.sh/v1alpha1", "Job"), ("v1", "Deployment"), ("example.org/v1", "Pod"), ("v1", "PodTemplate")],
 )
 def test_other_groups_are_other_kinds(version: str, kind: str) -> None:
-    """A kind of the same name in another API group is not treated without being told."""
+    """No template is known for a kind of the same name in another API group."""
     assert pod_places(kube(version, kind, spec={"template": POD}), ()) == []
 
 
@@ -77,7 +77,7 @@ def test_template_paths() -> None:
 
 
 def test_untreated_templates_are_found_anywhere() -> None:
-    """As paths that can be given back."""
+    """Templates of unknown kinds are listed as paths that `--template-path` accepts."""
     obj = kube(
         "ray.io/v1",
         "RayCluster",

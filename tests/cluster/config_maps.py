@@ -44,7 +44,11 @@ def outcome(
 
 def told(outcome: PolicyOutcome) -> dict[str, str]:
     """The rejected ConfigMaps, each with its first problem and what is in force instead."""
-    return {one.config_map.name: f"{one.problems[0]} → {one.instead}" for one in outcome.verdicts if not one.accepted}
+    return {
+        verdict.config_map.name: f"{verdict.problems[0]} → {verdict.instead}"
+        for verdict in outcome.verdicts
+        if not verdict.accepted
+    }
 
 
 def abouts(outcome: PolicyOutcome) -> dict[str, str | None]:

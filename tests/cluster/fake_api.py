@@ -1,4 +1,4 @@
-"""The one stand-in for a Kubernetes API server that runs in the test itself: it plays what it is given, and keeps objects."""
+"""The stand-in for a Kubernetes API server inside a test: it replays scripted answers, and stores objects."""
 
 import asyncio
 import json
@@ -30,7 +30,7 @@ class Asked(NamedTuple):
 
 
 class FakeApi:
-    """An `Api`: what is given for a path, and else what an API server does: versions, conflicts, 404.
+    """An `Api`: the scripted answer of a path, otherwise what an API server does: versions, conflicts, 404.
 
     Args:
         answers: by path: an object, a list of objects (in pages of one), a status, an error; or a deque of answers and errors,
@@ -80,12 +80,12 @@ class FakeApi:
         content_type: str = "application/json",
         seconds: float = 10.0,
     ) -> Answer:
-        """What is given, or what an API server answers."""
+        """The scripted answer, or what an API server answers."""
         await asyncio.sleep(0)
         self.asked.append(Asked(method, path, dict(query or {})))
-        told = self.before(method, path)
-        if told is not None:
-            return told
+        answer = self.before(method, path)
+        if answer is not None:
+            return answer
         if path in self.answers:
             return await self._given(method, path, (query or {}).get("continue", "0"))
         return self._kept(method, path, query, body)
@@ -109,39 +109,39 @@ class FakeApi:
         """There is no connection."""
 
     async def _given(self, method: str, path: str, page: str) -> Answer:
-        given = self.answers[path]
-        if isinstance(given, deque):
-            if not given:
+        answer = self.answers[path]
+        if isinstance(answer, deque):
+            if not answer:
                 await self._silence()
-            given = given.popleft()
-        if isinstance(given, Exception):
-            raise given
-        if isinstance(given, Answer):
-            return given
-        if isinstance(given, int):
-            return _answer(given, {"message": f"no {path}"})
-        if isinstance(given, list):
+            answer = answer.popleft()
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Answer):
+            return answer
+        if isinstance(answer, int):
+            return _answer(answer, {"message": f"no {path}"})
+        if isinstance(answer, list):
             at = int(page)
-            more = {"continue": str(at + 1)} if at + 1 < len(given) else {}
-            return _answer(200, {"metadata": {"resourceVersion": "1", **more}, "items": given[at : at + 1]})
-        return _answer(201 if method == "POST" else 200, given)
+            more = {"continue": str(at + 1)} if at + 1 < len(answer) else {}
+            return _answer(200, {"metadata": {"resourceVersion": "1", **more}, "items": answer[at : at + 1]})
+        return _answer(201 if method == "POST" else 200, answer)
 
     def _kept(self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None) -> Answer:
         written = json.loads(body or b"{}")
-        there = self.objects.get(path)
+        stored = self.objects.get(path)
         if method == "POST" and self._otherwise == 404:
             path = f"{path}/{written['metadata']['name']}"
             return _answer(409, {}) if path in self.objects else _answer(201, self.put(path, written))
         if method == "PATCH":
             # An apply of what owns no field leaves an object as it is, and makes one that is not there.
-            return _answer(200, there or self.put(path, written))
-        if there is None:
+            return _answer(200, stored or self.put(path, written))
+        if stored is None:
             listed = method == "GET" and query is not None and self._otherwise == 404
             return self._listed(path, query or {}) if listed else _answer(self._otherwise, {"message": f"no {path}"})
         if method == "PUT":
-            same = there["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
+            same = stored["metadata"]["resourceVersion"] == written["metadata"]["resourceVersion"]
             return _answer(200, self.put(path, written)) if same else _answer(409, {})
-        return _answer(200, there)
+        return _answer(200, stored)
 
     def _listed(self, path: str, query: Mapping[str, str]) -> Answer:
         label, _, name = query.get("labelSelector", ""), *query.get("fieldSelector", "").rpartition("=")[1:]
@@ -154,22 +154,22 @@ class FakeApi:
         return _answer(200, {"metadata": {"resourceVersion": str(self._version)}, "items": items})
 
     async def _play(self, script: list[Any]) -> AsyncIterator[bytes]:
-        for said in script:
-            if said is END:
+        for event in script:
+            if event is END:
                 return
-            if isinstance(said, Exception):
-                raise said
-            yield said
+            if isinstance(event, Exception):
+                raise event
+            yield event
         await self._silence()
 
     async def _silence(self) -> None:
-        if not self._watches and not any(isinstance(given, deque) and given for given in self.answers.values()):
+        if not self._watches and not any(isinstance(answer, deque) and answer for answer in self.answers.values()):
             self.over.set()
         await asyncio.Event().wait()
 
 
 def reading(answers: Mapping[str, Any]) -> FakeApi:
-    """An API server for what only reads: of what is not given, reading is forbidden."""
+    """An API server for readers: reading anything without a scripted answer is forbidden."""
     return FakeApi({"/version": {"gitVersion": "v1.36.3"}, **answers}, otherwise=403)
 
 

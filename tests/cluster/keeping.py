@@ -15,7 +15,7 @@ ROLE = f"{CLUSTER_ROLES}/release"
 
 
 class Keeping(FakeApi):
-    """What is asked is one of the two objects, and trouble and other hands come in between.
+    """An API with the two objects of a release, and with failures and other writers in between.
 
     Attributes:
         trouble: raised, or answered, in place of anything else.
@@ -32,7 +32,7 @@ class Keeping(FakeApi):
 
     @property
     def stored(self) -> dict[str, Any] | None:
-        """The webhook configuration as it is kept, None if there is none."""
+        """The stored webhook configuration; None if there is none."""
         return self.objects.get(ONE)
 
     @stored.setter
@@ -51,7 +51,7 @@ class Keeping(FakeApi):
 
     @property
     def writes(self) -> int:
-        """How often the webhooks were asked to be written; an object without them is made by an apply before."""
+        """How often the webhooks were written; an apply creates the object without them before."""
         return sum(call.startswith("PUT") for call in self.calls)
 
     def change(self, change: Callable[[dict[str, Any]], object]) -> None:
@@ -68,7 +68,7 @@ class Keeping(FakeApi):
         return [f"{method} {path}" for method, path, _ in self.asked]
 
     async def request(self, method: str, path: str, **more: Any) -> Answer:
-        """Answer as an API server does, and tell what was written."""
+        """Answer as an API server does, and record what was written."""
         before = self.stored
         answer = await super().request(method, path, **more)
         if method == "PUT" and self.stored is not before:

@@ -154,7 +154,7 @@ async def test_the_order(tmp_path: Path, authority: Pair) -> None:
         ("- 1", "cannot be used"),
         ("{}", "cannot be used"),
         ('{"current-context": "x", "contexts": [], "clusters": []}', "cannot be used"),
-        ("server", "names no server"),
+        ("server", "contains no https:// URL"),
     ],
 )
 async def test_what_cannot_be_used(tmp_path: Path, text: str | None, why: str) -> None:

@@ -9,7 +9,7 @@ from webhook.cluster.client.connect import in_cluster_namespace
 
 
 def test_accepted() -> None:
-    """A success gives its body, anything else is an error with what the server said."""
+    """A success returns its body; anything else raises an error with the server's message."""
     assert Answer(200, b"{}").accepted() == b"{}"
     assert Answer(201, b"").accepted() == b""
     body = b'{"kind":"Status","code":409,"reason":"Conflict","message":"changed","details":{"retryAfterSeconds":2}}'

@@ -107,7 +107,7 @@ async def test_no_answer() -> None:
 
 
 async def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    """An answer that is larger than memory is given up."""
+    """Reading stops at an answer larger than the bound."""
     monkeypatch.setattr(connection, "MAX_BODY", 1000)
 
     async def handler(request: web.Request) -> web.Response:
@@ -159,18 +159,18 @@ async def test_lines() -> None:
 async def test_lines_that_do_not_end_well() -> None:
     """Half a line, silence and a watch that continues forever are all reported."""
     async with served(says(b"{}\n{")) as api:
-        with pytest.raises(UnreachableError, match="broke off"):
+        with pytest.raises(UnreachableError, match="ended within a line"):
             await read(api)
     async with served(says(b"{}\n", end=False)) as api:
         with pytest.raises(SilenceError, match=r"nothing received in 0\.1 s"):
             await read(api, silence=0.1)
     async with served(says(*(b"{}\n", 0.05) * 40)) as api:
-        with pytest.raises(SilenceError, match=r"not over in 0\.3 s"):
+        with pytest.raises(SilenceError, match=r"not ended after 0\.3 s"):
             await read(api, seconds=0.3, silence=1)
 
 
 async def test_a_watch_that_is_refused() -> None:
-    """A refusal comes before any line, with what the server said."""
+    """A watch that is forbidden raises before the first line, with the server's message."""
 
     async def handler(request: web.Request) -> web.Response:
         return web.json_response({"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}, status=410)

@@ -19,9 +19,9 @@ SITE = Site("https://gpu.example/mutate")
 THERE = read_observed(registration(desired_from(AHEAD), SITE, version="0.1.0"))
 
 
-def elsewhere(*resources: str, keys: tuple[str, ...] = (), there: Observed | None = THERE) -> bool:
+def elsewhere(*resources: str, keys: tuple[str, ...] = (), observed: Observed | None = THERE) -> bool:
     """Whether a replica behind has to leave such a pod to another one."""
-    return known_to_peers(resources, keys, BEHIND, matched_names_of(BEHIND), there)
+    return known_to_peers(resources, keys, BEHIND, matched_names_of(BEHIND), observed)
 
 
 @pytest.mark.parametrize(
@@ -43,18 +43,18 @@ def test_unknown_keys_are_left_to_others(resources: tuple[str, ...], keys: tuple
 
 
 def test_not_under_the_own_digest() -> None:
-    """Then this replica is the one that knows: a key that is let through still was given up."""
-    assert not elsewhere("acme.com/gpu", there=replace(THERE, digest=BEHIND.digest))
+    """A webhook configuration with the digest of this replica is not that of a newer replica."""
+    assert not elsewhere("acme.com/gpu", observed=replace(THERE, digest=BEHIND.digest))
 
 
 def test_not_without_a_digest() -> None:
-    """Nothing was read yet, or the webhook configuration is kept by hand."""
-    assert not elsewhere("acme.com/gpu", there=None)
-    assert not elsewhere("acme.com/gpu", there=Observed())
+    """Before the first read, and with a static webhook configuration, no other replica is assumed."""
+    assert not elsewhere("acme.com/gpu", observed=None)
+    assert not elsewhere("acme.com/gpu", observed=Observed())
 
 
 def test_where_the_registration_cannot_be_read() -> None:
     """Another version wrote it: a pod that would not have come by our own is another system's."""
-    there = Observed(Version("9"), "f" * 12)
-    assert elsewhere("acme.com/gpu", there=there)
-    assert not elsewhere("nvidia.com/gpu", "acme.com/gpu", there=there)
+    observed = Observed(Version("9"), "f" * 12)
+    assert elsewhere("acme.com/gpu", observed=observed)
+    assert not elsewhere("nvidia.com/gpu", "acme.com/gpu", observed=observed)

@@ -35,7 +35,7 @@ def fine(found: PolicyOutcome) -> None:
             assert all(problem.line for problem in verdict.problems), verdict.problems
             assert max(len(str(problem)) for problem in verdict.problems) < 5000
             assert not any("bug of the webhook" in problem.message for problem in verdict.problems), verdict.problems
-    assert all(len(one["expression"]) <= CODE_POINTS for one in conditions(matched_names_of(found.policy)))
+    assert all(len(condition["expression"]) <= CODE_POINTS for condition in conditions(matched_names_of(found.policy)))
 
 
 FINE = mapping("fine", vendor("fine"), 1)
@@ -74,7 +74,7 @@ def test_a_bad_pattern_in_a_name(pattern: str) -> None:
     text = IN_A_NAME + f"variables:\n  x:\n    values: '{pattern}'\n"
     first = outcome(FINE, mapping("bad", text, 2))
     fine(first)
-    (problem,) = next(one for one in first.verdicts if one.config_map.name == "bad").problems
+    (problem,) = next(verdict for verdict in first.verdicts if verdict.config_map.name == "bad").problems
     assert (problem.path, problem.line) == (("variables", "x", "values"), 10)
     changed = outcome(FINE, mapping("bad", text, 2), mapping("new", vendor("new"), 3), last_good=first.accepted)
     fine(changed)
@@ -95,10 +95,10 @@ def test_a_bug_at_any_stage(monkeypatch: pytest.MonkeyPatch, stage: str, error: 
     builtin()
     monkeypatch.setattr(draft, stage, broken)
     found = outcome(FINE, mapping("bad", vendor("bad"), 2), mapping("other", vendor("other"), 3))
-    assert {one.config_map.name for one in found.verdicts if not one.accepted} == {"bad"}
+    assert {verdict.config_map.name for verdict in found.verdicts if not verdict.accepted} == {"bad"}
     assert {"fine", "other"} < found.policy.vendors.keys()
-    told = next(one for one in found.verdicts if not one.accepted).problems
-    assert [(one.line, one.message) for one in told] == [
+    problems = next(verdict for verdict in found.verdicts if not verdict.accepted).problems
+    assert [(report.line, report.message) for report in problems] == [
         (1, f"it causes an internal error of the webhook: {error.__name__}")
     ]
     with pytest.raises(MappingError, match=rf"bad:1: it causes an internal error of the webhook: {error.__name__}"):
@@ -118,7 +118,7 @@ def test_a_bug_of_documents_together(monkeypatch: pytest.MonkeyPatch, guilty: se
         monkeypatch.setattr(module, "compile_policy", broken)
     names = ["fine", "other", "bad", *(f"v{number}" for number in range(20))]
     found = outcome(*(mapping(name, vendor(name), age) for age, name in enumerate(names)))
-    assert {one.config_map.name for one in found.verdicts if not one.accepted} == {"bad"}
+    assert {verdict.config_map.name for verdict in found.verdicts if not verdict.accepted} == {"bad"}
     assert names[2] not in found.policy.vendors
     assert set(names) - {"bad"} < found.policy.vendors.keys()
     with pytest.raises(MappingError, match="bad:1: it causes an internal error of the webhook: ZeroDivisionError"):
@@ -136,7 +136,7 @@ def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (fitting, force, load):
         monkeypatch.setattr(module, "compile_policy", broken)
     found = outcome(FINE, settings("timeoutSeconds: 9"), last_good={"vgpu-webhook-settings": "timeoutSeconds: 8"})
-    assert [one.config_map.name for one in found.verdicts if not one.accepted] == ["vgpu-webhook-settings"]
+    assert [verdict.config_map.name for verdict in found.verdicts if not verdict.accepted] == ["vgpu-webhook-settings"]
     assert found.policy.settings.timeout_seconds == 8
     assert "fine" in found.policy.vendors
 
@@ -155,18 +155,18 @@ def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(fitting, "compile_policy", counted)
     found = outcome(*many)
-    rejected = [one for one in found.verdicts if not one.accepted]
-    assert [one.config_map.name for one in rejected] == [one.name for one in many[-len(rejected) :]]
+    rejected = [verdict for verdict in found.verdicts if not verdict.accepted]
+    assert [each.config_map.name for each in rejected] == [each.name for each in many[-len(rejected) :]]
     assert 100 < len(rejected) < 500
-    assert all("letters of a match condition, more than" in one.problems[0].message for one in rejected)
-    assert all(one.problems[0].line for one in rejected)
+    assert all("letters of a match condition, more than" in each.problems[0].message for each in rejected)
+    assert all(each.problems[0].line for each in rejected)
     assert compiled < 10
-    fine_size = max(len(one["expression"]) for one in conditions(matched_names_of(found.policy)))
+    fine_size = max(len(condition["expression"]) for condition in conditions(matched_names_of(found.policy)))
     assert 50_000 < fine_size <= CODE_POINTS
     # One that was accepted stays, however old those are that come then.
     last = many[-1]
-    kept = outcome(last)
-    assert outcome(*many, last_good=kept.accepted).policy.vendors.keys() >= {"v1299", "v0000"}
+    stored = outcome(last)
+    assert outcome(*many, last_good=stored.accepted).policy.vendors.keys() >= {"v1299", "v0000"}
 
 
 def test_two_thousand_keys(monkeypatch: pytest.MonkeyPatch) -> None:

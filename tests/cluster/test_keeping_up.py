@@ -13,13 +13,13 @@ from structlog.testing import CapturingLogger
 from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
-from webhook.cluster.client.events import LONGEST_MESSAGE, Events, Subject, shortened
+from webhook.cluster.client.events import MAX_MESSAGE, Events, Subject, shortened
 from webhook.cluster.configuration import live
 from webhook.cluster.configuration import reporter as telling
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.documents import DocumentCache
-from webhook.cluster.configuration.last_good import MOST, Accepted, LastGood, Record, fitting
-from webhook.cluster.configuration.live import FULL, INVALID_RECORD, NOT_COMPILED, LivePolicy
+from webhook.cluster.configuration.last_good import MAX_DATA, Accepted, LastGood, Record, within_limit
+from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, LivePolicy
 from webhook.cluster.configuration.mappings import invalid_in
 from webhook.mapping.model.policy import Policy
 
@@ -31,11 +31,11 @@ SUBJECT = Subject("v1", "ConfigMap", PLACE, "acme", "uid", "1")
 
 def asked(api: FakeApi, what: str) -> int:
     """How often something was requested."""
-    return sum(one.what == what for one in api.asked)
+    return sum(request.what == what for request in api.asked)
 
 
 def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
-    """What is to be kept."""
+    """Entries to store."""
     return Accepted(ours, others or {}, frozenset(marks.split()))
 
 
@@ -44,7 +44,7 @@ async def test_written_once_by_all() -> None:
     api = FakeApi()
     ours = kept({"b": "2", "a": "1"}, marks="m n")
     first, second = [await LastGood(api, PLACE).write(ours) for _ in range(2)]
-    assert [one.what for one in api.asked] == [
+    assert [request.what for request in api.asked] == [
         f"{method} {LAST_GOOD_NAME}" for method in ("GET", "PATCH", "PUT", "GET")
     ]
     assert api.objects[RECORD]["data"] == {"a": "1", "b": "2", "_passed": "m\nn"}
@@ -64,27 +64,27 @@ async def test_nothing_is_written_where_nothing_is_accepted() -> None:
 async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
     """Another hand came first: its text stays where ours is only remembered; what is gone is dropped."""
     api = FakeApi()
-    one, two = LastGood(api, PLACE), LastGood(api, PLACE)
-    await one.write(kept({"bad": "old", "gone": "x"}))
+    follower, two = LastGood(api, PLACE), LastGood(api, PLACE)
+    await follower.write(kept({"bad": "old", "gone": "x"}))
     await two.write(kept({"bad": "new", "gone": "x"}))
-    record = await one.write(kept({"good": "1"}, {"bad": "old"}))
+    record = await follower.write(kept({"good": "1"}, {"bad": "old"}))
     assert record.texts == api.objects[RECORD]["data"] == {"bad": "new", "good": "1"}
 
 
 async def test_a_record_that_was_deleted_is_written_again() -> None:
     """A PUT finds nothing, and an apply makes it again."""
     api = FakeApi()
-    one = LastGood(api, PLACE)
-    await one.write(kept({"a": "1"}))
+    last_good = LastGood(api, PLACE)
+    await last_good.write(kept({"a": "1"}))
     del api.objects[RECORD]
-    assert (await one.write(kept({"a": "2"}))).texts == {"a": "2"}
+    assert (await last_good.write(kept({"a": "2"}))).texts == {"a": "2"}
 
 
 async def test_others_that_write_all_the_time() -> None:
-    """It is given up for now."""
+    """Writing fails after several lost races."""
     api = FakeApi()
     api.before = lambda method, path: Answer(409, b"{}") if method == "PUT" else None
-    with pytest.raises(StatusError, match="others write"):
+    with pytest.raises(StatusError, match="other replicas changed"):
         await LastGood(api, PLACE).write(kept({"a": "1"}))
 
 
@@ -97,17 +97,17 @@ async def test_a_record_that_cannot_be_read() -> None:
 
 
 def test_more_than_fits() -> None:
-    """The settings and the smallest are kept; marks are left out before documents are."""
-    half = "x" * (MOST // 2)
-    found = fitting({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
+    """The settings and the smallest documents are stored; marks are dropped before documents."""
+    half = "x" * (MAX_DATA // 2)
+    found = within_limit({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
-    assert list(fitting({"é": "é" * (MOST // 2)})) == []
+    assert list(within_limit({"é": "é" * (MAX_DATA // 2)})) == []
 
 
 async def test_marks_go_in_where_there_is_room() -> None:
     """They only save time."""
     api = FakeApi()
-    await LastGood(api, PLACE).write(kept({"a": "x" * (MOST - 10)}, marks="0123456789"))
+    await LastGood(api, PLACE).write(kept({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
     assert list(api.objects[RECORD]["data"]) == ["a"]
 
 
@@ -115,10 +115,10 @@ async def test_an_event_counts_versions() -> None:
     """The same of the same version is reported once, whoever says it; of the next version it is counted."""
     api = FakeApi()
     for version in ("1", "1", "2"):
-        await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
+        await Events(api).write(Subject("v1", "ConfigMap", PLACE, "acme", "uid", version), "Warning", "Bad", "why")
     (event,) = api.objects.values()
     assert (event["count"], event["involvedObject"]["resourceVersion"], event["message"]) == (2, "2", "why")
-    await Events(api).tell(SUBJECT, "Warning", "Bad", "why else")
+    await Events(api).write(SUBJECT, "Warning", "Bad", "why else")
     assert len(api.objects) == 2
 
 
@@ -126,7 +126,7 @@ async def test_an_event_of_no_known_version_counts_each_time() -> None:
     """What is reported again an hour later is not what was reported before: a Secret that is lost for the second time."""
     api = FakeApi()
     for _ in range(3):
-        await Events(api).tell(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
+        await Events(api).write(Subject("v1", "Secret", PLACE, "acme", "", ""), "Warning", "Lost", "why")
     (event,) = api.objects.values()
     assert event["count"] == 3
 
@@ -134,7 +134,7 @@ async def test_an_event_of_no_known_version_counts_each_time() -> None:
 async def test_an_event_that_another_replica_counts() -> None:
     """It looks again."""
     api = FakeApi()
-    await Events(api).tell(SUBJECT, "Normal", "Good", "x")
+    await Events(api).write(SUBJECT, "Normal", "Good", "x")
     (path,) = api.objects
     came = iter([True])
 
@@ -143,23 +143,23 @@ async def test_an_event_that_another_replica_counts() -> None:
             api.put(path, {**api.objects[path], "count": 2, "involvedObject": {"resourceVersion": "2"}})
 
     api.before = between
-    await Events(api).tell(Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
+    await Events(api).write(Subject("v1", "ConfigMap", PLACE, "acme", "uid", "2"), "Normal", "Good", "x")
     assert api.objects[path]["count"] == 2
 
 
 async def test_events_of_what_has_no_namespace() -> None:
     """They are in `default`, and long texts are cut."""
     api = FakeApi()
-    await Events(api).tell(Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
+    await Events(api).write(Subject("v1", "Node", "", "n" * 253, "uid", "1"), "Normal", "Good", "é" * 2000)
     (path,) = api.objects
     assert path.startswith("/api/v1/namespaces/default/events/")
     assert len(path.rpartition("/")[2]) <= 253
-    assert len(api.objects[path]["message"].encode()) <= LONGEST_MESSAGE
+    assert len(api.objects[path]["message"].encode()) <= MAX_MESSAGE
     assert shortened("abc", 3) == "abc"
 
 
 class Following:
-    """A live policy on a storing API, and what it told."""
+    """A live policy on a storing API, and its reports."""
 
     def __init__(self, api: FakeApi) -> None:
         self.key_values = CapturingLogger()
@@ -184,10 +184,10 @@ class Following:
 @asynccontextmanager
 async def following(api: FakeApi) -> AsyncIterator[Following]:
     """Run it until the end of the block."""
-    one = Following(api)
-    task = asyncio.create_task(one.live.run())
+    follower = Following(api)
+    task = asyncio.create_task(follower.live.run())
     try:
-        yield one
+        yield follower
         assert not task.done()
     finally:
         task.cancel()
@@ -219,11 +219,11 @@ async def test_a_record_that_nobody_may_read() -> None:
     api = FakeApi()
     api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
     api.before = lambda method, path: Answer(403, b'{"message": "no"}') if path == RECORD or method == "POST" else None
-    async with following(api) as one:
-        await until(one.live.ready.is_set)
-        assert one.policies[-1].vendors["acme"].document.about == "one"
-        await until(lambda: "last_good_not_written" in one.told)
-    assert one.told.count("last_good_not_read") == 1
+    async with following(api) as follower:
+        await until(follower.live.ready.is_set)
+        assert follower.policies[-1].vendors["acme"].document.about == "one"
+        await until(lambda: "last_good_not_written" in follower.told)
+    assert follower.told.count("last_good_not_read") == 1
 
 
 async def test_an_api_server_that_is_away_for_a_while() -> None:
@@ -238,18 +238,18 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
             raise UnreachableError("away")
 
     api.before = before
-    async with following(api) as one:
-        await until(lambda: "last_good_not_read" in one.told)
-        assert not one.live.ready.is_set()
-        assert one.live.lines() == ["policy: none yet"]
+    async with following(api) as follower:
+        await until(lambda: "last_good_not_read" in follower.told)
+        assert not follower.live.ready.is_set()
+        assert follower.live.lines() == ["policy: none yet"]
         away = False
         await until(lambda: RECORD in api.objects)
         away = True
-        await until(one.live.ready.is_set)
+        await until(follower.live.ready.is_set)
         await asyncio.sleep(0.05)
         away = False
         await until(lambda: any(path.startswith(EVENTS) for path in api.objects))
-    assert "mapping_rejected" in one.told
+    assert "mapping_rejected" in follower.told
 
 
 async def test_events_that_nobody_may_write() -> None:
@@ -258,10 +258,10 @@ async def test_events_that_nobody_may_write() -> None:
     for name in "abc":
         api.put(f"{MAPS}/{name}", config_map(name, "vendor: ["))
     api.before = lambda method, path: Answer(403, b"{}") if path == EVENTS else None
-    async with following(api) as one:
+    async with following(api) as follower:
         await until(lambda: asked(api, "POST events") == 3)
         await asyncio.sleep(0.05)
-    assert one.told.count("event_not_written") == 1
+    assert follower.told.count("event_not_written") == 1
     assert asked(api, "POST events") == 3
 
 
@@ -270,16 +270,16 @@ async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> 
     from webhook.cluster.configuration import live
 
     api = FakeApi()
-    async with following(api) as one:
-        await until(one.live.ready.is_set)
+    async with following(api) as follower:
+        await until(follower.live.ready.is_set)
         monkeypatch.setattr(live, "policy_of", lambda *_: json.loads("["))
-        one.live._changed({"acme"})  # noqa: SLF001
-        await until(lambda: "policy_not_compiled" in one.told)
+        follower.live._changed({"acme"})  # noqa: SLF001
+        await until(lambda: "policy_not_compiled" in follower.told)
         monkeypatch.undo()
-        one.live._changed({"acme"})  # noqa: SLF001
-        await until(lambda: one.live.compilations == 2)
-    assert len(one.policies) == 1
-    assert one.notices == [f"{LAST_GOOD_NAME} PolicyNotCompiled: {NOT_COMPILED}"]
+        follower.live._changed({"acme"})  # noqa: SLF001
+        await until(lambda: follower.live.compilations == 2)
+    assert len(follower.policies) == 1
+    assert follower.notices == [f"{LAST_GOOD_NAME} PolicyNotCompiled: {NOT_COMPILED}"]
 
 
 async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
@@ -288,19 +288,19 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
     api.put(f"{MAPS}/acme", config_map("acme", "vendor: ["))
     texts = {"acme": vendor("acme", about="one")}
     api.put(RECORD, {"metadata": {"name": LAST_GOOD_NAME}, "data": texts})
-    async with following(api) as one:
+    async with following(api) as follower:
         # The marks of its probes are written; what was written is adopted then, in the place of what comes before.
         await until(lambda: asked(api, f"PUT {LAST_GOOD_NAME}"))
         await asyncio.sleep(0.05)
-        one.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
-        await until(lambda: one.live.compilations == 2)
-        assert [policy.vendors["acme"].document.about for policy in one.policies] == ["one"]
-        assert one.told.count("last_good_invalid") == 1
-        assert one.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
-        one.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
-        await until(lambda: one.live.compilations == 3)
-    assert one.policies[-1].vendors["acme"].document.about == "two"
-    assert one.told.count("last_good_invalid") == 1
+        follower.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
+        await until(lambda: follower.live.compilations == 2)
+        assert [policy.vendors["acme"].document.about for policy in follower.policies] == ["one"]
+        assert follower.told.count("last_good_invalid") == 1
+        assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
+        follower.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
+        await until(lambda: follower.live.compilations == 3)
+    assert follower.policies[-1].vendors["acme"].document.about == "two"
+    assert follower.told.count("last_good_invalid") == 1
 
 
 def test_settings_in_the_record_are_looked_at_too() -> None:
@@ -316,7 +316,7 @@ async def test_what_is_not_kept_is_reported() -> None:
     """The record is full: by an Event that names what is left out, beside the log."""
     api = FakeApi()
     for name in "ab":
-        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MOST // 2)))
-    async with following(api) as one:
-        await until(lambda: "last_good_full" in one.told)
-    assert one.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {FULL}: b"]
+        api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MAX_DATA // 2)))
+    async with following(api) as follower:
+        await until(lambda: "last_good_full" in follower.told)
+    assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {RECORD_FULL}: b"]

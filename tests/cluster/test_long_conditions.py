@@ -6,9 +6,9 @@ import pytest
 
 from webhook import labels
 from webhook.cluster.client.api import Answer, StatusError
-from webhook.cluster.client.events import LONGEST_MESSAGE, shortened
+from webhook.cluster.client.events import MAX_MESSAGE, shortened
 from webhook.cluster.registration.desired import Desired, Service, Site, registration
-from webhook.cluster.registration.match_conditions import LONGEST, expression, fits
+from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, expression, fits
 from webhook.cluster.registration.matched_names import MatchedNames, names_set
 from webhook.cluster.registration.observed import Version, read_observed
 from webhook.cluster.registration.update import Writer, update_for
@@ -29,7 +29,7 @@ def test_alone_each_fits() -> None:
     assert fits(OLD.matched_names)
     assert fits(NEW.matched_names)
     assert not fits(OLD.matched_names | NEW.matched_names)
-    assert len(expression(OLD.matched_names | NEW.matched_names)) > LONGEST
+    assert len(expression(OLD.matched_names | NEW.matched_names)) > MAX_EXPRESSION
 
 
 @pytest.mark.parametrize("quiet", [False, True])
@@ -67,6 +67,6 @@ def test_a_refusal_is_reported_with_its_reason() -> None:
     assert told.startswith("422 Invalid: xxx")
     assert told.endswith("exceeds 100000 code points")
     assert len(raised.value.message) < 1100
-    assert shortened(f"the webhook configuration 00-vgpu-webhook cannot be updated: {told}", LONGEST_MESSAGE).endswith(
+    assert shortened(f"the webhook configuration 00-vgpu-webhook cannot be updated: {told}", MAX_MESSAGE).endswith(
         "code points"
     )

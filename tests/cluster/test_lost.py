@@ -8,7 +8,7 @@ import pytest
 from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, SETTINGS_NAME, ConfigMap
-from webhook.cluster.configuration.vanished import TOGETHER, Lost
+from webhook.cluster.configuration.vanished import TOGETHER, VanishedConfigMaps
 from webhook.labels import MAPPING
 
 NAMESPACE = f"/api/v1/namespaces/{PLACE}"
@@ -28,7 +28,7 @@ class World:
         self.record("1")
         self.write(SETTINGS_NAME)
         self.write("acme")
-        self.lost = Lost(
+        self.lost = VanishedConfigMaps(
             self.api, PLACE, lambda names: self.told.append(list(names)), clock=lambda: self.now, delay=0.0
         )
 
@@ -48,11 +48,11 @@ class World:
 
     def remove(self, *names: str) -> None:
         """End ConfigMaps."""
-        self.present = [one for one in self.present if one.name not in names]
+        self.present = [each for each in self.present if each.name not in names]
 
     async def look(self) -> set[str]:
         """What is in force."""
-        return {one.name for one in await self.lost.completed(lambda: self.present, ACCEPTED)}
+        return {each.name for each in await self.lost.completed(lambda: self.present, ACCEPTED)}
 
     def _keep(self, path: str, uid: str | None, metadata: dict[str, Any]) -> None:
         if uid is None:
@@ -107,7 +107,7 @@ def emptied_and_written(world: World) -> None:
 LOSSES = [ends, gone, anew, emptied, emptied_and_written]
 
 
-@pytest.mark.parametrize("happens", LOSSES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("happens", LOSSES, ids=lambda each: each.__name__)
 async def test_a_loss(world: World, happens: Callable[[World], None]) -> None:
     """Everything stays in force as it was accepted, through whatever comes, and is reported once."""
     happens(world)
@@ -116,12 +116,12 @@ async def test_a_loss(world: World, happens: Callable[[World], None]) -> None:
         assert await world.look() == {SETTINGS_NAME, "acme"}
         world.now += 100
     assert world.told == [["acme", SETTINGS_NAME]]
-    held = {one.name: one for one in await world.lost.completed(list, ACCEPTED)}
+    held = {each.name: each for each in await world.lost.completed(list, ACCEPTED)}
     assert held["acme"].data == {"mapping.yaml": "vendor: acme"}, "not what was rejected"
     assert held["acme"].created == "created acme"
 
 
-@pytest.mark.parametrize("happens", LOSSES, ids=lambda one: one.__name__)
+@pytest.mark.parametrize("happens", LOSSES, ids=lambda each: each.__name__)
 async def test_until_somebody_acts(world: World, happens: Callable[[World], None]) -> None:
     """Who writes it has the last key; who then deletes it, too."""
     happens(world)
@@ -133,7 +133,7 @@ async def test_until_somebody_acts(world: World, happens: Callable[[World], None
     world.now += 100
     world.write(SETTINGS_NAME, "2")
     await world.look()
-    assert list(world.lost.held) == ["acme"]
+    assert list(world.lost.names) == ["acme"]
     world.write("acme", "2")
     await world.look()
     assert world.told[-1] == []
@@ -166,7 +166,7 @@ async def test_a_record_that_was_deleted_alone(world: World) -> None:
 
 @pytest.mark.parametrize("path", [NAMESPACE, RECORD])
 async def test_nobody_says_what_it_was(world: World, path: str) -> None:
-    """It stays in force until the API server can be asked."""
+    """A document that vanished stays in force until the API server answers."""
 
     def away(_method: str, asked: str) -> None:
         if asked == path:
@@ -175,11 +175,11 @@ async def test_nobody_says_what_it_was(world: World, path: str) -> None:
     world.api.before = away
     world.remove("acme")
     assert await world.look() == {SETTINGS_NAME, "acme"}
-    assert world.lost.unsure
+    assert world.lost.undecided
     world.now += 100
     world.api.before = lambda _method, _path: None
     assert await world.look() == {SETTINGS_NAME}
-    assert not world.lost.unsure
+    assert not world.lost.undecided
     assert world.told[-1] == []
 
 

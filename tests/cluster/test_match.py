@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.cluster.asking import many_vendors
+from tests.cluster.gpu_pods import many_vendors
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.desired import Desired, Service, Site, registration
-from webhook.cluster.registration.match_conditions import WORDS, conditions, expression
+from webhook.cluster.registration.match_conditions import GPU_KEYS, conditions, expression
 from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of, names_set, parse_names
 from webhook.cluster.registration.observed import matched_names_in
 from webhook.labels import MATCHED_NAMES
@@ -46,7 +46,11 @@ def made(let_through: MatchedNames) -> Object:
 def with_words(text: str) -> Object:
     """The configuration for all names with another expression in its first webhook."""
     configuration = made(REACH)
-    (words,) = (one for one in configuration["webhooks"][0]["matchConditions"] if one["name"] == WORDS)
+    (words,) = (
+        matchCondition
+        for matchCondition in configuration["webhooks"][0]["matchConditions"]
+        if matchCondition["name"] == GPU_KEYS
+    )
     words["expression"] = text
     return configuration
 
@@ -95,9 +99,11 @@ def test_changed_annotation_is_not_believed() -> None:
 
 def test_conditions() -> None:
     """Few, of different names; nothing of the policy stands outside of one."""
-    named = [one["name"] for one in conditions(REACH)]
+    named = [condition["name"] for condition in conditions(REACH)]
     assert len(named) == len(set(named)) == 3
-    assert [one["name"] for one in conditions(REACH) if one not in conditions(MatchedNames())] == [WORDS]
+    assert [condition["name"] for condition in conditions(REACH) if condition not in conditions(MatchedNames())] == [
+        GPU_KEYS
+    ]
 
 
 def test_patterns_are_anchored() -> None:

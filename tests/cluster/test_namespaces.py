@@ -29,7 +29,7 @@ class Clock:
 
 
 class Single(FakeApi):
-    """An API that answers single GETs when it is told to; its list holds one namespace, its watch is silent."""
+    """An API that answers single GETs on demand; its list holds one namespace, its watch is silent."""
 
     def __init__(self, answer: Callable[[str], Answer]) -> None:
         super().__init__({ALL: [namespace("listed")]})
@@ -143,7 +143,7 @@ async def test_no_such_namespace() -> None:
     ],
 )
 async def test_trouble_is_reported_and_not_remembered(answer: Answer, error: type[Exception]) -> None:
-    """Any failure is raised to all who wait, and the next one asks again."""
+    """A failure is raised to all waiting callers, and the next call requests again."""
     api, _, namespaces = made(lambda _: answer)
     waiting = [asyncio.create_task(namespaces.fetch("new")) for _ in range(3)]
     results = await asyncio.gather(*waiting, return_exceptions=True)

@@ -71,7 +71,7 @@ def test_without_config_maps() -> None:
 def test_the_same_policy_as_offline() -> None:
     """Same documents, same digest, wherever they come from."""
     texts = [vendor("acme"), NVIDIA]
-    offline = build_policy([one for text in texts for one in parse(text, "file")], parse("target: acme", "file")[0])
+    offline = build_policy([each for text in texts for each in parse(text, "file")], parse("target: acme", "file")[0])
     found = outcome(*(mapping(f"m{number}", text) for number, text in enumerate(texts)), settings("target: acme"))
     assert found.policy.digest == offline.digest
     assert not told(found)
@@ -80,10 +80,10 @@ def test_the_same_policy_as_offline() -> None:
 
 def test_a_built_in_is_replaced_and_comes_back() -> None:
     """With the ConfigMap its document goes, good or not, remembered or not."""
-    there = outcome(mapping("ours", NVIDIA))
-    assert abouts(there)["nvidia"] == "ours"
-    assert there.policy.vendors["nvidia"].source == "configmap/ours/mapping.yaml"
-    gone = outcome(last_good=there.accepted)
+    config_maps = outcome(mapping("ours", NVIDIA))
+    assert abouts(config_maps)["nvidia"] == "ours"
+    assert config_maps.policy.vendors["nvidia"].source == "configmap/ours/mapping.yaml"
+    gone = outcome(last_good=config_maps.accepted)
     assert gone.policy.digest == load_policy().digest
     assert gone.accepted == {}
 
@@ -118,7 +118,7 @@ def test_problems_have_line_path_and_hint() -> None:
     """The same messages as offline; the lines are those of the document."""
     found = outcome(mapping("acme", vendor("acme", kesy="{}")))
     assert told(found) == {
-        "acme": "configmap/acme/mapping.yaml:8: kesy: unknown key 'kesy' (did you mean `keys`?) → nothing of it"
+        "acme": "configmap/acme/mapping.yaml:8: kesy: unknown key 'kesy' (did you mean `keys`?) → nothing"
     }
     found = outcome(mapping("ours", "extends: nvidia\nplaec: {}\n"))
     assert told(found)["ours"].endswith("→ the built-in mapping of nvidia")
@@ -201,7 +201,7 @@ def test_bad_settings() -> None:
     }
     assert SETTINGS_NAME not in found.accepted
     assert told(outcome(ConfigMap(SETTINGS_NAME, {"x": ""}, {})))[SETTINGS_NAME] == (
-        "configmap/vgpu-webhook-settings: the data has no key settings.yaml (it has x) → the default settings"
+        "configmap/vgpu-webhook-settings: the data has no key settings.yaml (its keys: x) → the default settings"
     )
 
 
@@ -327,30 +327,30 @@ def test_newest_good_or_last_good(steps: list[tuple[str, str, int]], ages: list[
     created = dict(zip("abn", ages, strict=True))
     number = count()
     built_in = load_policy().vendors
-    there: dict[str, ConfigMap] = {}
+    config_maps: dict[str, ConfigMap] = {}
     expected: dict[str, str] = {}
     last_good: Mapping[str, str] = {}
     memo = DocumentCache()
     for name, what, pick in steps:
         if what == "gone":
-            there.pop(name, None)
+            config_maps.pop(name, None)
             expected.pop(name, None)
         elif what == "good":
             about = f"version {next(number)}"
             text = CHANGES[name][pick % len(CHANGES[name])].replace("ABOUT", about)
-            there[name], expected[name] = mapping(name, text, created[name]), about
+            config_maps[name], expected[name] = mapping(name, text, created[name]), about
         else:
             wrong = WRONG[pick % len(WRONG)]
-            there[name] = mapping(name, wrong and wrong.replace("{0}", VENDOR[name]), created[name])
-        found = outcome(*there.values(), last_good=last_good, memo=memo)
+            config_maps[name] = mapping(name, wrong and wrong.replace("{0}", VENDOR[name]), created[name])
+        found = outcome(*config_maps.values(), last_good=last_good, memo=memo)
         last_good = found.accepted
         in_force = {name: abouts(found).get(VENDOR[name]) for name in expected}
         assert in_force == expected
         assert set(last_good) == set(expected)
-        fresh = outcome(*there.values(), last_good=last_good)
+        fresh = outcome(*config_maps.values(), last_good=last_good)
         assert fresh.policy.digest == found.policy.digest
-        others = [VENDOR[one] for one in set("abn") - set(expected)]
-        assert [found.policy.vendors.get(one) for one in others] == [built_in.get(one) for one in others]
+        others = [VENDOR[each] for each in set("abn") - set(expected)]
+        assert [found.policy.vendors.get(other) for other in others] == [built_in.get(other) for other in others]
 
 
 QUARRELS = st.builds(
@@ -382,27 +382,27 @@ MOVES = st.lists(st.one_of(st.tuples(st.sampled_from("abc"), QUARRELS), st.tuple
 @given(MOVES)
 def test_what_is_rejected_changes_nothing(moves: list[tuple[str, str]]) -> None:
     """Among documents that are at odds with each other in any way, a rejected change leaves everything as it was."""
-    there: dict[str, ConfigMap] = {}
+    config_maps: dict[str, ConfigMap] = {}
     before = outcome()
     memo = DocumentCache()
     for name, text in moves:
-        there[name] = settings(text) if name == "s" else mapping(name, text, "cab".index(name))
-        found = outcome(*there.values(), last_good=before.accepted, memo=memo)
-        known = there[name].name in {one.config_map.name for one in before.verdicts}
+        config_maps[name] = settings(text) if name == "s" else mapping(name, text, "cab".index(name))
+        found = outcome(*config_maps.values(), last_good=before.accepted, memo=memo)
+        known = config_maps[name].name in {verdict.config_map.name for verdict in before.verdicts}
         # An older one for the same vendor may have waited for what this one said before.
-        rivals = {described(one) for key, one in there.items() if key != name}
-        if there[name].name in told(found) and known and described(there[name]) not in rivals:
+        rivals = {described(one) for key, one in config_maps.items() if key != name}
+        if config_maps[name].name in told(found) and known and described(config_maps[name]) not in rivals:
             assert in_force(found) == in_force(before)
-        if there[name].name not in told(found) and name != "s":
+        if config_maps[name].name not in told(found) and name != "s":
             assert found.policy.vendors[text.split()[1]].source == f"configmap/{name}/mapping.yaml"
-        again = outcome(*there.values(), last_good=found.accepted)
+        again = outcome(*config_maps.values(), last_good=found.accepted)
         assert again.policy.digest == found.policy.digest
         before = found
 
 
-def described(one: ConfigMap) -> str:
+def described(config_map: ConfigMap) -> str:
     """The vendor that a ConfigMap of ours describes."""
-    return one.data.get(MAPPING_KEY, "vendor: -").split()[1]
+    return config_map.data.get(MAPPING_KEY, "vendor: -").split()[1]
 
 
 def in_force(found: PolicyOutcome) -> list[object]:
@@ -423,6 +423,6 @@ def test_lines_for_people() -> None:
     assert list(everything(found)) == [
         "configmap/vgpu-webhook-settings: in force",
         "configmap/good: in force: acme",
-        "configmap/bad: rejected; in force: nothing of it",
+        "configmap/bad: rejected; in force: nothing",
         "  configmap/bad/mapping.yaml:1: not YAML: did not find expected node content, while parsing a flow node",
     ]

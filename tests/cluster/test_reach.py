@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.asking import Pod, asking_pods, keys_of, many_vendors, ordinary_pods, resources_of
+from tests.cluster.gpu_pods import Pod, keys_of, many_vendors, ordinary_pods, requesting_pods, resources_of
+from tests.decisions.test_cases import CASES, decided, policy_in
 from tests.mapping.vendors import ACME, policy
-from tests.test_cases import CASES, decided, policy_in
 from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of, names_set
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
@@ -31,9 +31,9 @@ def test_ordinary_pods_stay_away(pod: Pod) -> None:
 
 def test_every_key_in_every_spelling_comes() -> None:
     """Whatever a vendor in force reads, wherever it reads it, lets a pod through."""
-    asking = list(asking_pods(MANY))
-    assert len(asking) > 300
-    assert [one.title for one in asking if not let_through(REACH, one.pod)] == []
+    pods = list(requesting_pods(MANY))
+    assert len(pods) > 300
+    assert [each.title for each in pods if not let_through(REACH, each.pod)] == []
 
 
 @pytest.mark.parametrize("folder", sorted(CASES.iterdir()), ids=lambda folder: folder.name)
@@ -69,8 +69,8 @@ def test_request_keys_come_in_any_place() -> None:
 def test_keys_of_a_vendor_on_standby_come() -> None:
     """They are refused with the setting that would put the vendor in force."""
     text = "extends: nvidia\nvendor: spare\ninactive: true\nkeys:\n" + "".join(
-        f"  {word}: {{resource: spare.example/{word}}}\n"
-        for word in ("gpu", "gpumem", "gpumem-percentage", "gpucores", "priority")
+        f"  {name}: {{resource: spare.example/{name}}}\n"
+        for name in ("gpu", "gpumem", "gpumem-percentage", "gpucores", "priority")
     )
     let = matched_names_of(policy(text))
     assert let.has_resource("spare.example/gpumem")
@@ -129,16 +129,16 @@ def test_nothing_stands_twice() -> None:
 
 def test_union_and_what_lacks() -> None:
     """A union lets through what either does; what one lacks is reported as people write it."""
-    one = names_set(prefixes=["a.com/gpu"], names=["b.com/x"], keys=["k"])
+    small = names_set(prefixes=["a.com/gpu"], names=["b.com/x"], keys=["k"])
     two = names_set(prefixes=["a.com/", "b.com/g"], keys=["k", "m-*"])
-    both = one | two
-    assert both.covers(one)
+    both = small | two
+    assert both.covers(small)
     assert both.covers(two)
-    assert not one.covers(two)
-    assert one.lacks(two) == ["a.com/", "b.com/g*", "m-*"]
-    assert two.lacks(one) == ["b.com/x"]
-    assert both == two | one
-    assert one.lacks(one) == []
+    assert not small.covers(two)
+    assert small.lacks(two) == ["a.com/", "b.com/g*", "m-*"]
+    assert two.lacks(small) == ["b.com/x"]
+    assert both == two | small
+    assert small.lacks(small) == []
 
 
 def test_the_domains_are_those_of_the_keys() -> None:
@@ -149,8 +149,8 @@ def test_the_domains_are_those_of_the_keys() -> None:
         template.text.partition("/")[0]
         for vendor in vendors
         if not vendor.document.match.resources
-        for word in vendor.keys.values()
-        if word.place == "resource"
-        for template in word.spellings
+        for name in vendor.keys.values()
+        if name.place == "resource"
+        for template in name.spellings
     }
     assert let.prefixes == {prefix for vendor in vendors for prefix in vendor.document.match.resources or ()}

@@ -71,7 +71,7 @@ class Scene:
 
     @property
     def queries(self) -> list[dict[str, str]]:
-        return [asked.query for asked in self.api.asked]
+        return [query.query for query in self.api.asked]
 
     @property
     def told(self) -> list[str]:
@@ -137,7 +137,7 @@ async def test_pages() -> None:
     async with running(pages) as scene:
         assert scene.held == {"a": "", "b": "", "c": ""}
         assert scene.changes == [{"a", "b", "c"}]
-        assert [asked.get("continue") for asked in scene.queries] == [None, "next+/=", "last", None]
+        assert [query.get("continue") for query in scene.queries] == [None, "next+/=", "last", None]
 
 
 async def test_a_page_that_has_expired() -> None:
@@ -152,7 +152,7 @@ async def test_end_in_good_order() -> None:
     """A watch that the server ends is taken up again where it stood, events and bookmarks counted, after a pause."""
     watches: list[Exception | list[Any]] = [[event("ADDED", thing("a", 6)), END], [bookmark(70), END], [END]]
     async with running([page(5)], watches) as scene:
-        assert [asked.get("resourceVersion") for asked in scene.queries] == [None, "5", "6", "70", "70"]
+        assert [query.get("resourceVersion") for query in scene.queries] == [None, "5", "6", "70", "70"]
         assert len(scene.pauses) == 3
         assert scene.told == []
 
@@ -184,7 +184,7 @@ async def test_a_new_list_replaces_everything(end: Exception | list[Any]) -> Non
 @pytest.mark.parametrize(
     "trouble",
     [
-        UnreachableError("broke off within a line"),
+        UnreachableError("the connection ended within a line"),
         SilenceError("nothing received in 150 s"),
         StatusError(403, "Forbidden", "no"),
         StatusError(401, "Unauthorized", "no"),
@@ -196,7 +196,7 @@ async def test_trouble_that_passes(trouble: Exception) -> None:
     """Trouble that says nothing about the version costs no list: the watch continues where it stood."""
     async with running([page(5, thing("a", 1))], [[trouble], trouble]) as scene:
         assert scene.held == {"a": ""}
-        assert [asked.get("resourceVersion") for asked in scene.queries] == [None, "5", "5", "5"]
+        assert [query.get("resourceVersion") for query in scene.queries] == [None, "5", "5", "5"]
 
 
 async def test_what_was_known_stays() -> None:
@@ -241,7 +241,7 @@ async def test_pauses_grow_up_to_a_bound() -> None:
 
 
 async def test_watches_that_end_at_once_are_not_hammered() -> None:
-    """A server that takes every watch and ends it at once is asked ever more seldom."""
+    """Watches that end at once are repeated at growing intervals."""
     async with running([page(5)], [[END]] * 10) as scene:
         assert scene.pauses == [0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 15.0, 15.0, 15.0]
 
@@ -265,7 +265,7 @@ async def test_the_server_says_when_to_come_again() -> None:
 
 
 async def test_trouble_is_reported_once_for_each_change() -> None:
-    """A refusal is reported when it begins, not at every try, and says what the server said."""
+    """A failure is reported once when it begins, with the server's message."""
     forbidden = refusal(403, "Forbidden")
     lists: list[Answer | Exception] = [
         forbidden,

@@ -1,4 +1,4 @@
-"""The registrar: what it writes and when, beside other replicas, other versions and other hands."""
+"""The reconciler: what it writes and when, beside other replicas, other versions and other writers."""
 
 import asyncio
 import base64
@@ -39,7 +39,7 @@ class Clock:
 
 
 class Replica:
-    """A registrar and what it has told."""
+    """A reconciler and its reports."""
 
     def __init__(self, api: Keeping, clock: Clock, want: Desired = OLD, **options: Any) -> None:
         self.told: list[Report] = []
@@ -109,7 +109,7 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
     assert api.stored is not None
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
     assert replica.told[1].warning
-    assert replica.told[1].message == f"the webhook configuration {NAME} was deleted, and was repaired"
+    assert replica.told[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
     assert replica.registrar.repairs[Change.CREATED] == 1
 
 
@@ -177,7 +177,7 @@ async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> No
     await replica.look()
     assert api.stored is not None
     terms = [webhook["namespaceSelector"]["matchExpressions"] for webhook in api.stored["webhooks"]]
-    assert [one[-1] == term for one in terms] == [True, False]
+    assert [each[-1] == term for each in terms] == [True, False]
 
 
 async def test_widening_at_once_and_narrowing_after_quiet(api: Keeping, clock: Clock) -> None:
@@ -266,9 +266,9 @@ async def test_replicas_that_disagree_forever_end_wide(api: Keeping, clock: Cloc
         for replica in replicas:
             await replica.look()
         clock.now += QUIET
-    there = standing(api)
-    assert there is not None
-    assert there.matched_names == BOTH
+    stored = standing(api)
+    assert stored is not None
+    assert stored.matched_names == BOTH
     # Within 40 minutes each narrows after 1, 2, 4, 8 and 16 of them, the other widens, and both take the name over.
     assert api.writes <= 30
     assert any(ReportKind.CONTESTED in replica.kinds for replica in replicas)
@@ -292,9 +292,9 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
     api.stored = None
     await older.look()
     await newer.look()
-    there = standing(api)
-    assert there is not None
-    assert there.digest == NEW.digest
+    stored = standing(api)
+    assert stored is not None
+    assert stored.digest == NEW.digest
 
 
 async def test_a_lost_race_is_thought_over(api: Keeping, clock: Clock) -> None:
@@ -441,7 +441,7 @@ async def test_what_keeps_opted_in_namespaces_out_is_a_fault(
     assert api.stored is not None
     assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
     assert ReportKind.REPAIRED in replica.kinds
-    assert ENFORCE in next(one.message for one in replica.told if one.kind is ReportKind.REPAIRED)
+    assert ENFORCE in next(report.message for report in replica.told if report.kind is ReportKind.REPAIRED)
     await static.look()
     assert static.registrar.as_desired
 
@@ -550,7 +550,7 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     assert replica.kinds == [ReportKind.FAILED, ReportKind.FAILED, ReportKind.WRITTEN]
     api.trouble = Answer(200, b"<html>")
     await replica.look()
-    assert "no JSON object" in replica.told[-1].message
+    assert "not a JSON object" in replica.told[-1].message
 
 
 async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
@@ -679,23 +679,23 @@ async def test_replicas_that_learn_a_moment_apart_take_nothing_out(api: Keeping,
 async def test_who_is_not_sure_takes_nothing_out(api: Keeping, clock: Clock) -> None:
     """A replica that was cut off from the others may not know what they serve."""
     answers = [False, False, True]
-    asked = 0
+    requests = 0
 
-    async def sure() -> bool:
-        nonlocal asked
-        asked += 1
-        return answers[asked - 1]
+    async def is_current() -> bool:
+        nonlocal requests
+        requests += 1
+        return answers[requests - 1]
 
-    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A), sure=sure)
+    replica = Replica(api, clock, site=replace(SITE, ca_bundle=A), is_current=is_current)
     await replica.look()
-    assert asked == 0, "there is nothing to be taken out"
+    assert requests == 0, "there is nothing to be taken out"
     api.change(put_bundle(A + C))
     await replica.look()
     for left in (A + C, A + C, A):
         clock.now += QUIET
         await replica.look()
         assert bundles(api) == [left, left]
-    assert asked == 3
+    assert requests == 3
 
 
 async def test_a_bundle_replaced_by_hand(api: Keeping, clock: Clock) -> None:
@@ -712,7 +712,7 @@ async def test_a_bundle_replaced_by_hand(api: Keeping, clock: Clock) -> None:
 
 @pytest.mark.parametrize("by_option", [True, False])
 async def test_bundles_of_cert_manager_are_left_to_it(api: Keeping, clock: Clock, *, by_option: bool) -> None:
-    """With its annotation, ours or anybody's; the rest is kept up."""
+    """With cert-manager's annotation the caBundles stay; the rest is reconciled."""
     site = replace(SITE, ca_bundle=A, inject_ca_from="gpu/webhook" if by_option else None)
     replica = Replica(api, clock, site=site)
     await replica.look()
@@ -751,7 +751,7 @@ async def test_new_cas_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clo
         replica.registrar.adopt(OLD, replace(SITE, ca_bundle=pem(str(number))))
         await replica.look()
         assert pem(str(number)) in bundles(api)[0]
-    there = standing(api)
-    assert there is not None
-    assert there.digest == NEW.digest
+    stored = standing(api)
+    assert stored is not None
+    assert stored.digest == NEW.digest
     assert ReportKind.CONTESTED not in replica.kinds

@@ -167,12 +167,12 @@ def test_terms_about_our_labels_are_not_foreign(term: dict[str, Any]) -> None:
     """They could only contradict ours, or are an earlier one of ours."""
     configuration = made()
     terms = selector(configuration)["matchExpressions"]
-    terms[:] = [one for one in terms if one["key"] != term["key"]] + [term]
+    terms[:] = [each for each in terms if each["key"] != term["key"]] + [term]
     assert read_observed(configuration).foreign == {}
 
 
 def test_a_longer_list_of_spared_namespaces_is_foreign() -> None:
-    """Somebody has added to ours: it is kept beside it."""
+    """Namespaces that somebody added to the list stay in it."""
     configuration = made()
     selector(configuration)["matchExpressions"][1]["values"] += ["team"]
     (term,) = read_observed(configuration).foreign[ENFORCE].expressions
@@ -223,14 +223,14 @@ def test_versions() -> None:
         "1",
         "1.0.post1",
     ]
-    assert [one.text for one in sorted(map(Version, reversed(texts)))] == texts
+    assert [each.text for each in sorted(map(Version, reversed(texts)))] == texts
     assert not Version("1.0") < Version("1.0.0")
     assert not Version("1.0.0") < Version("1.0")
 
 
 def told(configuration: dict[str, Any] | None, want: Desired = WANT, site: Site = SITE) -> list[str]:
     """What `differences` says, as text."""
-    return [str(one) for one in differences(configuration, want, site, [])]
+    return [str(difference) for difference in differences(configuration, want, site, [])]
 
 
 def test_no_differences() -> None:
@@ -253,7 +253,7 @@ def test_differences_that_keep_pods_out() -> None:
     other = damaged(clientConfig={"url": "https://x/y"}, matchConditions=[{"name": "mine", "expression": "true"}])
     assert [fault.partition(" ")[2] for fault in told(other)] == [
         "calls https://x/y, not gpu/webhook:443/mutate",
-        "has a caBundle that does not hold this webhook's CA",
+        "has a caBundle that does not contain this webhook's CA",
         "has a foreign match condition, mine",
         f"has a match condition 'gpu-keys' that is not made from the names in the annotation {MATCHED_NAMES}",
     ]
@@ -265,8 +265,8 @@ def test_differences_that_keep_pods_out() -> None:
 )
 def test_slight_differences(field: str, value: object) -> None:
     """Pods are sent here all the same."""
-    [one] = differences(damaged(**{field: value}), WANT, SITE, [])
-    assert (one.field, one.severity) == (field, Severity.SLIGHT)
+    [difference] = differences(damaged(**{field: value}), WANT, SITE, [])
+    assert (difference.field, difference.severity) == (field, Severity.SLIGHT)
 
 
 def test_other_writers() -> None:

@@ -39,7 +39,7 @@ def emptied(found: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    "damage", [ignoring, without_the_first, emptied, None], ids=lambda one: getattr(one, "__name__", "none")
+    "damage", [ignoring, without_the_first, emptied, None], ids=lambda each: getattr(each, "__name__", "none")
 )
 async def test_nothing_waits_before_somebody_serves(
     damage: Callable[[dict[str, Any]], None] | None, clock_and_api: tuple[Clock, Keeping]
@@ -58,7 +58,7 @@ async def test_nothing_waits_before_somebody_serves(
     assert policies(api) == ["Ignore", "Ignore"]
     assert bundles(api) == [pem("A"), pem("A")]
     assert replica.registrar.as_desired is False
-    assert replica.kinds.count(ReportKind.SPARING) == 1
+    assert replica.kinds.count(ReportKind.FAILING_OPEN) == 1
     answering.serving = True
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]

@@ -11,7 +11,7 @@ HANDS = 8
 
 @contextmanager
 def beside(work: Callable[[threading.Event], None], threads: int = 1) -> Iterator[None]:
-    """Have work done until the end of the block: it is given the event that says so, and has two minutes to end then."""
+    """Run `work` in threads until the end of the block; its argument is the event that ends it, within two minutes."""
     over = threading.Event()
     running = [threading.Thread(target=work, args=(over,), daemon=True) for _ in range(threads)]
     for thread in running:
@@ -26,7 +26,7 @@ def beside(work: Callable[[threading.Event], None], threads: int = 1) -> Iterato
 
 
 def together(work: Callable[[int], object], count: int) -> None:
-    """Have something done very many times, several at once; it is given which time it is."""
+    """Run `work` many times, several at once; its argument is the number of the run."""
     with ThreadPoolExecutor(HANDS) as pool:
         for _ in pool.map(work, range(count)):
             pass

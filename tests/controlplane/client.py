@@ -1,4 +1,4 @@
-"""A client of the Kubernetes API for tests: plain dictionaries in, and out comes all that the server said.
+"""A client of the Kubernetes API for tests: dictionaries in, the server's whole answer out.
 
 A real client library hides the warnings and puts the body into typed objects that drop what they don't know; tests want
 both.
@@ -31,7 +31,7 @@ class UnexpectedAnswerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the API server said to one call."""
+    """The API server's answer to one call."""
 
     status: int
     body: Object
@@ -65,7 +65,7 @@ class Client:
     def create(
         self, manifest: Object, namespace: str | None = None, *, dry_run: bool = False, strict: bool = False
     ) -> Answer:
-        """Create an object of any kind; its namespace is the one given, else its own.
+        """Create an object of any kind, in `namespace` or else in its own.
 
         With `strict`, fields that are unknown or there twice are refused, not warned of.
         """
@@ -129,8 +129,8 @@ class Client:
             for manifest in manifests:
                 connection.request("POST", path, json.dumps(manifest).encode(), self._headers("application/json"))
                 response = connection.getresponse()
-                said = response.read()
-                assert response.status == 201, said
+                body = response.read()
+                assert response.status == 201, body
 
     def _connection(self, seconds: float) -> http.client.HTTPSConnection:
         address = urlsplit(self.server)

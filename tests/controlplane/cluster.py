@@ -22,7 +22,7 @@ class Cluster:
     product: Product
 
     def submit(self, example: Example) -> Answer:
-        """Create a pod and delete it again; a pod that was stored is given as it stood in the store."""
+        """Create a pod and delete it again; return it as it was stored."""
         client, pod = self.plane.client, example.pod
         self.product.process.check()
         answer = client.create(pod)

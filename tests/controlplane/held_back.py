@@ -50,12 +50,12 @@ def held_back(client: Client, path: str, folder: Path) -> Iterator[tuple[HeldBac
         def _forward(self) -> None:
             length = int(self.headers.get("Content-Length") or 0)
             host = client.server.removeprefix("https://")
-            there = http.client.HTTPSConnection(
+            upstream = http.client.HTTPSConnection(
                 host, context=ssl.create_default_context(cafile=client.ca_file), timeout=700
             )
-            kept = {key: value for key, value in self.headers.items() if key not in {"Host", "Accept-Encoding"}}
-            there.request(self.command, self.path, self.rfile.read(length) if length else None, kept)
-            answer = there.getresponse()
+            headers = {key: value for key, value in self.headers.items() if key not in {"Host", "Accept-Encoding"}}
+            upstream.request(self.command, self.path, self.rfile.read(length) if length else None, headers)
+            answer = upstream.getresponse()
             self.send_response(answer.status)
             for key, value in answer.getheaders():
                 if key.lower() not in {"transfer-encoding", "content-length", "connection"}:
@@ -67,7 +67,7 @@ def held_back(client: Client, path: str, folder: Path) -> Iterator[tuple[HeldBac
                         held.through.wait()
                     self.wfile.write(chunk)
                     self.wfile.flush()
-            there.close()
+            upstream.close()
 
         def log_message(self, *_: object) -> None:
             """Nobody reads it."""

@@ -1,4 +1,4 @@
-"""Becomes the command it is given, which the kernel then ends together with the process that started this one.
+"""Become the command in the arguments, which the kernel ends together with the process that started this one.
 
 Run as a script. It stands between a test run and each of its processes because the alternative, ``preexec_fn``, may
 deadlock in a run with threads, which Python 3.12 warns of.

@@ -1,4 +1,4 @@
-"""`vgpu-webhook mutate` in this process, on what the API server was given."""
+"""`vgpu-webhook mutate` in this process, on what the API server received."""
 
 import json
 from dataclasses import dataclass
@@ -34,12 +34,12 @@ def mutate(example: Example) -> Offline:
     stream = "\n---\n".join(json.dumps(document) for document in [*namespaces(), example.manifest])
     command = ["mutate", "-f", "-", "-o", "json", "--namespace", example.namespace, "--mappings", str(MAPPINGS)]
     result = CliRunner().invoke(main, command, input=stream, catch_exceptions=False)
-    told = [line.partition(": ") for line in result.stderr.splitlines()]
+    lines = [line.partition(": ") for line in result.stderr.splitlines()]
     return Offline(
         result.exit_code,
         _only(json.loads(result.stdout)) if result.stdout.strip() else None,
-        tuple(rest.partition(": ")[2] for kind, _, rest in told if kind == "warning"),
-        tuple(rest.partition(": ")[2] for kind, _, rest in told if kind == "error"),
+        tuple(rest.partition(": ")[2] for kind, _, rest in lines if kind == "warning"),
+        tuple(rest.partition(": ")[2] for kind, _, rest in lines if kind == "error"),
     )
 
 

@@ -100,18 +100,18 @@ class Relay:
         if not self._open:
             writer.transport.abort()
             return
-        ours, there = await asyncio.open_connection(*self._address)
-        self._writers |= {writer, there}
-        both = [asyncio.create_task(self._carry(reader, there)), asyncio.create_task(self._carry(ours, writer))]
+        ours, theirs = await asyncio.open_connection(*self._address)
+        self._writers |= {writer, theirs}
+        both = [asyncio.create_task(self._carry(reader, theirs)), asyncio.create_task(self._carry(ours, writer))]
         self._tasks.update(both)
         try:
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in both:
                 task.cancel()
-            for each in (writer, there):
+            for each in (writer, theirs):
                 each.transport.abort()
-            self._writers -= {writer, there}
+            self._writers -= {writer, theirs}
             self._tasks.difference_update(both)
 
     async def end(self) -> None:

@@ -26,7 +26,7 @@ class Process:
     """
 
     def __init__(self, command: Sequence[str], log: Path, environment: Mapping[str, str] | None = None) -> None:
-        """Start the command; it inherits the environment unless another one is given."""
+        """Start the command, with this process's environment unless `environment` is set."""
         self.name = log.stem
         self.log = log
         with log.open("ab") as output:

@@ -1,4 +1,4 @@
-"""Certificates in a cluster: kept in a Secret, published in the webhook configuration, renewed while pods are created."""
+"""Certificates in a cluster: stored in a Secret, published in the webhook configuration, renewed while pods are created."""
 
 import base64
 import json
@@ -82,8 +82,10 @@ class Site:
         answer = self.plane.client.get(GROUP, KIND, NAME)
         if answer.status != 200:
             return None
-        bundles = [one["clientConfig"].get("caBundle", "") for one in answer.body["webhooks"]]
-        found = [set(x509.load_pem_x509_certificates(base64.b64decode(one))) if one else set() for one in bundles]
+        bundles = [webhook["clientConfig"].get("caBundle", "") for webhook in answer.body["webhooks"]]
+        found = [
+            set(x509.load_pem_x509_certificates(base64.b64decode(bundle))) if bundle else set() for bundle in bundles
+        ]
         return set.intersection(*found)
 
     def served(self) -> x509.Certificate:
@@ -158,36 +160,36 @@ def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
 def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
     """Leaf and CA are renewed on demand, damage and deletion repaired, while pods are still processed."""
     plane = site.plane
-    with site.replica() as one, site.replica() as other:
+    with site.replica() as first, site.replica() as other:
         plane.wait_until(site.treated, "treated", 20)
-        kept = site.kept
-        assert kept is not None
-        assert kept.ca is not None
-        assert kept.leaf is not None
-        assert site.served() == kept.leaf.certificate
-        assert site.registered() == {kept.ca.certificate}
+        stored = site.kept
+        assert stored is not None
+        assert stored.ca is not None
+        assert stored.serving_pair is not None
+        assert site.served() == stored.serving_pair.certificate
+        assert site.registered() == {stored.ca.certificate}
 
         site.ask("serving certificate")
-        plane.wait_until(lambda: site.served() != kept.leaf.certificate, "another serving certificate")  # type: ignore[union-attr]
+        plane.wait_until(lambda: site.served() != stored.serving_pair.certificate, "another serving certificate")  # type: ignore[union-attr]
         assert site.treated()
-        assert site.registered() == {kept.ca.certificate}
+        assert site.registered() == {stored.ca.certificate}
 
         site.ask("CA")
         plane.wait_until(lambda: len(site.registered() or ()) == 2, "another CA published")
         assert site.treated()
         both = 'vgpu_webhook_certificate_rotations_total{kind="ca"}'
-        plane.wait_until(lambda: one.metric(both) == other.metric(both) == 1, "under the new CA", 20)
+        plane.wait_until(lambda: first.metric(both) == other.metric(both) == 1, "under the new CA", 20)
         assert site.treated()
         new = site.kept
         assert new is not None
         assert new.ca is not None
-        assert new.ca.certificate != kept.ca.certificate
-        assert [retired.certificate for retired in new.retired] == [kept.ca.certificate]
+        assert new.ca.certificate != stored.ca.certificate
+        assert [retired.certificate for retired in new.retired] == [stored.ca.certificate]
 
         before = site.served()
         site.change(tls_crt=b"garbage")
-        plane.wait_until(lambda: (one.has_told('"invalid"') and other.has_told('"invalid"')) or None, "told", 10)
-        plane.wait_until(lambda: (found := site.kept) is not None and found.leaf is not None, "repaired", 10)
+        plane.wait_until(lambda: (first.has_told('"invalid"') and other.has_told('"invalid"')) or None, "told", 10)
+        plane.wait_until(lambda: (found := site.kept) is not None and found.serving_pair is not None, "repaired", 10)
         assert site.served() == before
         assert site.treated()
 
@@ -198,7 +200,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         assert again.cas == new.cas
         assert site.served() == before
 
-        lines = one.get("/readyz?verbose")
+        lines = first.get("/readyz?verbose")
         assert "certificate: serving" in lines
         assert "certificate: ca" in lines
 
@@ -209,14 +211,14 @@ def test_processes_that_start_together(site: Site, count: int) -> None:
     with ExitStack() as stack:
         replicas = [stack.enter_context(site.replica(ready=False)) for _ in range(count)]
         site.plane.wait_until(lambda: all(replica.ready() for replica in replicas), "all ready", 180)
-        kept = site.kept
-        assert kept is not None
-        assert kept.ca is not None
-        assert kept.leaf is not None
-        assert not kept.retired
+        stored = site.kept
+        assert stored is not None
+        assert stored.ca is not None
+        assert stored.serving_pair is not None
+        assert not stored.retired
         site.plane.wait_until(site.registered, "registered", 20)
-        assert site.registered() == {kept.ca.certificate}
-        served = f"serving {fingerprint(kept.leaf.certificate)[:16]}"
+        assert site.registered() == {stored.ca.certificate}
+        served = f"serving {fingerprint(stored.serving_pair.certificate)[:16]}"
         for replica in replicas:
             assert served in replica.get("/readyz?verbose")
 
@@ -230,11 +232,11 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
     site.plane.client.delete("v1", "secrets", SECRET, OWN)
     with site.replica("--registration", "static", ready=False) as replica:
         site.plane.wait_until(lambda: replica.has_told("does not hold it yet"), "told", 30)
-        kept = site.kept
-        assert kept is not None
+        stored = site.kept
+        assert stored is not None
         assert not replica.ready()
         for webhook in configuration["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = base64.b64encode(kept.bundle_pem).decode()
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()
         site.plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
         site.plane.wait_until(replica.ready, "ready", 20)
         assert site.treated()
@@ -247,11 +249,11 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
         plane.wait_until(lambda: plane.client.get(GROUP, KIND, NAME).body.get("webhooks"), "registered", 20)
         configuration = plane.client.get(GROUP, KIND, NAME).accepted()
         assert configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == "gpu/webhook"
-        assert all(not one["clientConfig"].get("caBundle") for one in configuration["webhooks"])
-        kept = site.kept
-        assert kept is not None
+        assert all(not webhook["clientConfig"].get("caBundle") for webhook in configuration["webhooks"])
+        stored = site.kept
+        assert stored is not None
         for webhook in configuration["webhooks"]:
-            webhook["clientConfig"]["caBundle"] = base64.b64encode(kept.bundle_pem).decode()
+            webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()
         configuration["webhooks"][0]["failurePolicy"] = "Ignore"
         plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
 
@@ -260,4 +262,4 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
             return bool(found["webhooks"][0]["failurePolicy"] == "Fail")
 
         plane.wait_until(repaired, "the rest repaired", 10)
-        assert site.registered() == set(kept.cas)
+        assert site.registered() == set(stored.cas)

@@ -43,7 +43,7 @@ def test_in_another_container_it_is_stored_as_it_was_written(cluster: Cluster) -
     """The other container gets its share; one warning speaks of the claim."""
     answer = cluster.submit(given(SHARE, CLAIM))
     share, claim = answer.accepted()["spec"]["containers"]
-    assert "LD_PRELOAD" in {one["name"] for one in share["env"]}
+    assert "LD_PRELOAD" in {variable["name"] for variable in share["env"]}
     assert claim["resources"] == CLAIM
     assert "env" not in claim
     assert answer.body["spec"]["resourceClaims"] == [{"name": "gpu", "resourceClaimTemplateName": "one-gpu"}]

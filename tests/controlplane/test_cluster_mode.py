@@ -60,7 +60,7 @@ def create(client: Client, name: str, limits: dict[str, str] | None = None, wher
 
 
 def memory_of(answer: Answer) -> str | None:
-    """The memory that a pod was given."""
+    """The memory in a stored pod."""
     containers = answer.accepted()["spec"]["containers"]
     found: str | None = containers[0]["resources"]["limits"].get(MEMORY)
     return found
@@ -77,7 +77,7 @@ def mapping(name: str, text: str) -> dict[str, Any]:
 
 
 def test_dead_webhook_holds_back_only_pods_with_gpu_keys(plane: ControlPlane, tmp_path: Path) -> None:
-    """With the webhook gone, other pods are created at once; a GPU pod is refused and told why.
+    """Without a running webhook, other pods are created at once, and a GPU pod is denied with the reason.
 
     It comes before the tests that have a webhook running, which would take the webhook configuration over.
     """
@@ -164,13 +164,13 @@ def test_registration_deleted_by_hand_comes_back(plane: ControlPlane, webhook: P
 def test_ca_bundle_emptied_by_hand_is_repaired(plane: ControlPlane, webhook: Process) -> None:
     """The CA is put back, and calls continue."""
     configuration = plane.client.get(GROUP, KIND, NAME).accepted()
-    for one in configuration["webhooks"]:
-        one["clientConfig"].pop("caBundle")
+    for each in configuration["webhooks"]:
+        each["clientConfig"].pop("caBundle")
     plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
 
     def repaired() -> bool:
         webhooks = plane.client.get(GROUP, KIND, NAME).accepted()["webhooks"]
-        return all(one["clientConfig"].get("caBundle") for one in webhooks)
+        return all(each["clientConfig"].get("caBundle") for each in webhooks)
 
     plane.wait_until(repaired, "the bundle repaired", 5)
     plane.wait_until(lambda: create(plane.client, "again").status < 300, "called again", 5)

@@ -111,8 +111,8 @@ def test_pods_are_bound_to_nodes_that_are_only_objects(scheduler: ControlPlane) 
     client.patch("v1", "nodes", "node-1/status", {"status": status}).accepted()
     scheduler.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "bound"}})
     for name in ("first", "second"):
-        asking = container(resources={"limits": {"example.com/card": "1"}})
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [asking]}}
+        requesting = container(resources={"limits": {"example.com/card": "1"}})
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [requesting]}}
         client.create(pod, "bound").accepted()
 
     def outcomes() -> list[str | None]:

@@ -1,4 +1,4 @@
-"""`check` without files on a real API server, with a real webhook that keeps its registration: well, and ill in many ways."""
+"""`check` without files on a real API server with a real webhook, healthy and with many faults."""
 
 import base64
 import json
@@ -31,14 +31,14 @@ LABEL = "doctor.example/inject"
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """What `check -o json` said."""
+    """The output of `check -o json`."""
 
     code: int
     checks: dict[str, Any]
 
     def levels(self) -> dict[str, str]:
         """How each check ended."""
-        return {name: one["level"] for name, one in self.checks.items()}
+        return {name: configured["level"] for name, configured in self.checks.items()}
 
     def bad(self) -> dict[str, str]:
         """Those that did not end well."""
@@ -55,9 +55,9 @@ def examine(kubeconfig: Path) -> Diagnosis:
     """The same as data."""
     done = run(kubeconfig, "-o", "json")
     assert done.returncode in {0, 2}, done.stderr
-    told = json.loads(done.stdout)
-    assert told["ok"] is (done.returncode == 0)
-    return Diagnosis(done.returncode, {one["name"]: one for one in told["checks"]})
+    printed = json.loads(done.stdout)
+    assert printed["ok"] is (done.returncode == 0)
+    return Diagnosis(done.returncode, {check["name"]: check for check in printed["checks"]})
 
 
 def options(folder: Path) -> tuple[str, ...]:
@@ -190,7 +190,7 @@ def test_a_configuration_that_is_called_first(
     where: Object = {"url": "https://127.0.0.1:1/"}
     if service is not None:
         where = {"service": {"namespace": "kube-system", "name": service}}
-    one = {
+    configured = {
         "name": "first.doctor.example",
         "admissionReviewVersions": ["v1"],
         "clientConfig": where,
@@ -202,7 +202,7 @@ def test_a_configuration_that_is_called_first(
     }
     metadata = {"name": "00-first"}
     configuration = {"apiVersion": GROUP, "kind": "MutatingWebhookConfiguration", "metadata": metadata}
-    plane.client.create({**configuration, "webhooks": [one]}).accepted()
+    plane.client.create({**configuration, "webhooks": [configured]}).accepted()
     try:
         diagnosis = examine(plane.kubeconfig)
     finally:
@@ -292,20 +292,20 @@ def test_a_dead_webhook_then_an_emptied_bundle_then_no_registration(
 
 
 def test_an_emptied_bundle(plane: ControlPlane, lease: None, tmp_path: Path) -> None:
-    """With the webhook configuration kept by hand, nobody repairs it, and nothing is served that it does not trust."""
+    """A static webhook configuration is not repaired, and no certificate is served that it does not trust."""
     with serving(plane, tmp_path):
         plane.wait_until(lambda: "webhooks" in plane.client.get(GROUP, KIND, NAME).accepted(), "registered", 60)
         configuration = plane.client.get(GROUP, KIND, NAME).accepted()
     url = configuration["webhooks"][0]["clientConfig"]["url"]
     port = urlsplit(url).port or 0
-    for one in configuration["webhooks"]:
-        one["clientConfig"].pop("caBundle")
+    for each in configuration["webhooks"]:
+        each["clientConfig"].pop("caBundle")
     replace(plane, configuration)
     command = in_cluster.serve_command(
         plane, port, *options(tmp_path), "--registration", "static", "--drain-grace", "0"
     )
     with Process(command, tmp_path / "static.log") as process:
-        plane.wait_until(lambda: "does not hold it yet" in process.log.read_text(), "told", 60)
+        plane.wait_until(lambda: "does not contain that CA yet" in process.log.read_text(), "told", 60)
         diagnosis = examine(plane.kubeconfig)
         process.stop()
     bad = {"bundle": "error", "served": "error", "certificates": "warning", "dry-run": "error"}

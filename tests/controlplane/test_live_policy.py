@@ -1,4 +1,4 @@
-"""The policy of a cluster, kept up with its ConfigMaps, on a real API server."""
+"""The policy of a cluster, which follows its ConfigMaps, on a real API server."""
 
 import asyncio
 import itertools
@@ -71,12 +71,12 @@ class Place:
     def events(self, name: str) -> list[tuple[str, str, int]]:
         """What `kubectl describe` shows of a ConfigMap: type, reason and count, sorted."""
         found = self.plane.client.list("v1", "events", self.name)
-        ours = [one for one in found if one["involvedObject"]["name"] == name]
-        return sorted((one["type"], one["reason"], one["count"]) for one in ours)
+        ours = [event for event in found if event["involvedObject"]["name"] == name]
+        return sorted((our["type"], our["reason"], our["count"]) for our in ours)
 
 
 class Replica:
-    """A live policy that runs, and what it told."""
+    """A running live policy, and its reports."""
 
     def __init__(self, api: Api, namespace: str) -> None:
         self.key_values = CapturingLogger()
@@ -90,7 +90,9 @@ class Replica:
             namespace,
             log,
             in_force=self.policies.append,
-            report=lambda verdicts: self.verdicts.append({one.config_map.name: one.accepted for one in verdicts}),
+            report=lambda verdicts: self.verdicts.append(
+                {verdict.config_map.name: verdict.accepted for verdict in verdicts}
+            ),
         )
 
     @property
@@ -117,15 +119,17 @@ class Replica:
 async def replica(place: Place, *, ready: bool = True) -> AsyncIterator[Replica]:
     """Run a live policy; it is ready when the block begins."""
     api = await connect(place.plane.kubeconfig)
-    one = Replica(api, place.name)
-    task = asyncio.create_task(one.live.run())
+    first = Replica(api, place.name)
+    task = asyncio.create_task(first.live.run())
     try:
         if ready:
             await asyncio.wait(
-                {task, waiting := asyncio.create_task(one.live.ready.wait())}, timeout=60, return_when="FIRST_COMPLETED"
+                {task, waiting := asyncio.create_task(first.live.ready.wait())},
+                timeout=60,
+                return_when="FIRST_COMPLETED",
             )
             assert waiting.done()
-        yield one
+        yield first
         assert not task.done()
     finally:
         task.cancel()
@@ -156,35 +160,35 @@ def place(control_plane: ControlPlane) -> Place:
 
 async def test_follows(place: Place) -> None:
     """What is created, changed and deleted is in force soon after; so are the settings."""
-    async with replica(place) as one:
-        assert one.policies[0].digest == load_policy().digest
+    async with replica(place) as first:
+        assert first.policies[0].digest == load_policy().digest
         assert await do(place.kept) == {}
         await do(place.write, "acme", vendor("acme", about="one"))
-        await until(lambda: one.about == "one", "created")
+        await until(lambda: first.about == "one", "created")
         await do(place.write, "acme", vendor("acme", about="two"))
-        await until(lambda: one.about == "two", "changed")
+        await until(lambda: first.about == "two", "changed")
         await do(place.write, SETTINGS_NAME, "timeoutSeconds: 7\n", SETTINGS_KEY)
-        await until(lambda: one.policies[-1].settings.timeout_seconds == 7, "settings")
+        await until(lambda: first.policies[-1].settings.timeout_seconds == 7, "settings")
         await until(lambda: set(place.kept()) == {"acme", SETTINGS_NAME}, "kept")
-        assert one.verdicts[-1] == {SETTINGS_NAME: True, "acme": True}
+        assert first.verdicts[-1] == {SETTINGS_NAME: True, "acme": True}
         await do(place.remove, "acme")
         await do(place.remove, SETTINGS_NAME)
-        await until(lambda: one.policies[-1].digest == load_policy().digest, "deleted")
+        await until(lambda: first.policies[-1].digest == load_policy().digest, "deleted")
         await until(lambda: not place.kept(), "no longer kept")
-        assert one.live.lines() == [f"policy: {load_policy().digest}, {len(builtin())} vendors"]
-        assert "mapping_rejected" not in one.told
+        assert first.live.lines() == [f"policy: {load_policy().digest}, {len(builtin())} vendors"]
+        assert "mapping_rejected" not in first.told
 
 
 async def test_rejected_and_repaired(place: Place) -> None:
     """Event, log line, verdict and page say why, and what is in force instead; and that it is over."""
-    async with replica(place) as one:
+    async with replica(place) as first:
         await do(place.write, "acme", vendor("acme", about="one"))
-        await until(lambda: one.about == "one", "created")
+        await until(lambda: first.about == "one", "created")
         await do(place.write, "acme", BAD)
-        await until(lambda: one.rejected, "rejected")
-        assert one.about == "one"
-        assert one.verdicts[-1] == {"acme": False}
-        assert one.live.lines()[1:] == [
+        await until(lambda: first.rejected, "rejected")
+        assert first.about == "one"
+        assert first.verdicts[-1] == {"acme": False}
+        assert first.live.lines()[1:] == [
             "configmap/acme: rejected; in force: its last good version",
             "  configmap/acme/mapping.yaml:9: kesy: unknown key 'kesy' (did you mean `keys`?)",
         ]
@@ -196,22 +200,22 @@ async def test_rejected_and_repaired(place: Place) -> None:
         )
         assert (await do(place.kept))["acme"] == vendor("acme", about="one")
         await do(place.write, "acme", vendor("acme", about="two"))
-        await until(lambda: one.about == "two", "repaired")
+        await until(lambda: first.about == "two", "repaired")
         await until(
             lambda: place.events("acme") == [("Normal", "MappingAccepted", 1), ("Warning", "MappingRejected", 1)],
             "event",
         )
-        assert [event for event in one.told if event != "policy"] == ["mapping_rejected", "mapping_accepted"]
+        assert [event for event in first.told if event != "policy"] == ["mapping_rejected", "mapping_accepted"]
 
 
 async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
-    """Who starts while the document is bad has its last good version; the same is not told twice."""
-    async with replica(place) as one, replica(place) as two:
+    """A replica that starts while a document is invalid uses its last good version; nothing is reported twice."""
+    async with replica(place) as first, replica(place) as two:
         await do(place.write, "acme", vendor("acme", about="one"))
-        await until(lambda: one.about == two.about == "one", "created")
+        await until(lambda: first.about == two.about == "one", "created")
         await until(place.kept, "kept")
         await do(place.write, "acme", BAD)
-        await until(lambda: one.rejected and two.rejected, "rejected")
+        await until(lambda: first.rejected and two.rejected, "rejected")
         await until(lambda: place.events("acme"), "event")
     async with replica(place) as three:
         assert three.about == "one"
@@ -242,70 +246,70 @@ async def test_good_and_bad_a_hundred_times(place: Place) -> None:
 
 async def test_a_burst_compiles_once(place: Place) -> None:
     """Thirty ConfigMaps at once."""
-    async with replica(place) as one:
-        before = one.live.compilations
+    async with replica(place) as first:
+        before = first.live.compilations
         started = time.monotonic()
         await asyncio.gather(*(do(place.write, f"m{number}", vendor(f"v{number}")) for number in range(30)))
         took = time.monotonic() - started
-        await until(lambda: len(one.policies[-1].vendors) == len(builtin()) + 30, "all in force")
-        assert one.live.compilations - before <= 1 + took / 0.25
+        await until(lambda: len(first.policies[-1].vendors) == len(builtin()) + 30, "all in force")
+        assert first.live.compilations - before <= 1 + took / 0.25
 
 
 async def test_written_while_starting(place: Place) -> None:
     """Whenever a ConfigMap comes during the start, it is in force soon after."""
     for number in range(20):
-        async with replica(place, ready=False) as one:
+        async with replica(place, ready=False) as first:
             await asyncio.sleep(number * 0.005)
             await do(place.write, "acme", vendor("acme", about=f"start {number}"))
-            await until(one.says(f"start {number}"), "in force")
+            await until(first.says(f"start {number}"), "in force")
 
 
 @pytest.mark.parametrize("years", [10, -10])
 async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, years: int) -> None:
-    """Years forth or back: what was in force stays, a change is seen as soon as before, and nothing is asked in a hurry."""
+    """A clock that jumps by years changes no policy, delays no change, and causes no burst of requests."""
     now = time.time
-    async with replica(place) as one:
+    async with replica(place) as first:
         await do(place.write, "acme", vendor("acme", about="before"))
-        await until(one.says("before"), "in force")
-        compiled, told = one.live.compilations, len(one.told)
+        await until(first.says("before"), "in force")
+        compiled, reported = first.live.compilations, len(first.told)
         monkeypatch.setattr(time, "time", lambda: now() + years * 365.25 * 86400)
         await asyncio.sleep(0.5)
-        assert (one.live.compilations, len(one.told)) == (compiled, told)
+        assert (first.live.compilations, len(first.told)) == (compiled, reported)
         await do(place.write, "acme", vendor("acme", about="after"))
-        await until(one.says("after"), "in force in spite of the clock")
+        await until(first.says("after"), "in force in spite of the clock")
         monkeypatch.setattr(time, "time", now)
         await do(place.write, "acme", vendor("acme", about="back"))
-        await until(one.says("back"), "in force after the clock was put right")
-        assert max(age for reflector in one.live.sources.reflectors if (age := reflector.age) is not None) < 60
+        await until(first.says("back"), "in force after the clock was put right")
+        assert max(age for reflector in first.live.sources.reflectors if (age := reflector.age) is not None) < 60
 
 
 async def test_a_deleted_record_comes_back(place: Place) -> None:
-    """What was kept is kept again, and somebody hears that it was gone."""
-    async with replica(place) as one:
+    """A deleted record of last good documents is written again, and reported."""
+    async with replica(place) as first:
         await do(place.write, "acme", vendor("acme", about="one"))
         await until(place.kept, "kept")
         await do(place.remove, LAST_GOOD_NAME)
         await until(lambda: place.kept() == {"acme": vendor("acme", about="one")}, "kept again")
-        assert one.about == "one"
-        assert "last_good_restored" in one.told
+        assert first.about == "one"
+        assert "last_good_restored" in first.told
 
 
 async def test_replicas_come_to_the_same(place: Place) -> None:
-    """Of two replicas that have seen different good versions, both have the one that is kept."""
-    async with replica(place) as one:
+    """Two replicas that have seen different good versions both use the stored one."""
+    async with replica(place) as first:
         await do(place.write, "acme", vendor("acme", about="one"))
         await until(place.kept, "kept")
         await do(place.write, "acme", BAD)
-        await until(lambda: one.rejected, "rejected")
+        await until(lambda: first.rejected, "rejected")
         record = {"data": {"acme": vendor("acme", about="seen by another")}}
         await do(place.plane.client.patch, "v1", "configmaps", LAST_GOOD_NAME, record, place.name)
-        await until(lambda: one.about == "seen by another", "adopted")
+        await until(lambda: first.about == "seen by another", "adopted")
         assert (await do(place.kept))["acme"] == vendor("acme", about="seen by another")
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.deep)])
 async def test_as_many_as_anybody_has(place: Place, count: int) -> None:
-    """They are read and compiled off the loop, and kept for the next start."""
+    """Many documents are compiled beside the event loop, and stored for the next start."""
     client = place.plane.client
     for number in range(count):
         client.create(place.manifest(f"m{number}", vendor(f"v{number}")), place.name).accepted()
@@ -317,30 +321,30 @@ async def test_as_many_as_anybody_has(place: Place, count: int) -> None:
             await asyncio.sleep(0.001)
             gaps.append(time.perf_counter() - began)
 
-    async with replica(place, ready=False) as one:
+    async with replica(place, ready=False) as first:
         beating = asyncio.create_task(beat())
-        await asyncio.wait_for(one.live.ready.wait(), 60)
+        await asyncio.wait_for(first.live.ready.wait(), 60)
         beating.cancel()
         await asyncio.wait({beating})
-        assert len(one.policies[-1].vendors) == len(builtin()) + count
+        assert len(first.policies[-1].vendors) == len(builtin()) + count
         assert sorted(gaps)[int(len(gaps) * 0.99)] < 1
         await do(place.write, "m7", vendor("v7", about="changed"))
-        await until(lambda: one.policies[-1].vendors["v7"].document.about == "changed", "one changed")
+        await until(lambda: first.policies[-1].vendors["v7"].document.about == "changed", "one changed")
         await until(lambda: len(place.kept()) == count, "kept")
     place.remove("m8")
-    async with replica(place) as one:
-        assert len(one.policies[-1].vendors) == len(builtin()) + count - 1
+    async with replica(place) as first:
+        assert len(first.policies[-1].vendors) == len(builtin()) + count - 1
 
 
 async def test_from_apply_to_force(place: Place) -> None:
     """Half a second at most, at the median of twenty."""
-    async with replica(place) as one:
+    async with replica(place) as first:
         took = []
         for number in range(20):
             about = f"version {number}"
             await do(place.write, "acme", vendor("acme", about=about))
             began = time.monotonic()
-            await until(one.says(about), "in force")
+            await until(first.says(about), "in force")
             took.append(time.monotonic() - began)
         assert sorted(took)[10] < 2
 
@@ -352,8 +356,8 @@ def test_the_command_shows_what_is_in_force(place: Place) -> None:
     place.write("ours", "extends: nvidia\ndefaults: {memory: 8000Mi}\n")
     place.write("acme", BAD)
     place.write(SETTINGS_NAME, "target: nvidia\n", SETTINGS_KEY)
-    kept = place.manifest(LAST_GOOD_NAME, "") | {"data": {"acme": vendor("acme", about="one")}}
-    place.plane.client.create(kept, place.name).accepted()
+    stored = place.manifest(LAST_GOOD_NAME, "") | {"data": {"acme": vendor("acme", about="one")}}
+    place.plane.client.create(stored, place.name).accepted()
     where = ["--cluster", "--kubeconfig", str(place.plane.kubeconfig), "--release-namespace", place.name]
     result = CliRunner().invoke(main, ["vendors", *where], catch_exceptions=False)
     assert result.exit_code == 0

@@ -16,9 +16,9 @@ pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 TIMEOUT = 7
 
 
-def timeout(one: Replica) -> int:
+def timeout(first: Replica) -> int:
     """What the settings in force say, or the default."""
-    return one.policies[-1].settings.timeout_seconds
+    return first.policies[-1].settings.timeout_seconds
 
 
 def fill(place: Place) -> None:
@@ -52,50 +52,50 @@ def empty_one_by_one(place: Place) -> None:
 
 
 @pytest.mark.parametrize(
-    "loss", [end, empty, pytest.param(empty_one_by_one, marks=pytest.mark.deep)], ids=lambda one: one.__name__
+    "loss", [end, empty, pytest.param(empty_one_by_one, marks=pytest.mark.deep)], ids=lambda each: each.__name__
 )
 async def test_what_was_in_force_stays(controllers: ControlPlane, loss: object) -> None:
     """Through the loss and after it, in both replicas; it is reported, and only a deliberate change ends it."""
     assert callable(loss)
     place = Place(controllers)
     fill(place)
-    async with replica(place) as one, replica(place) as other:
-        await until(lambda: timeout(one) == timeout(other) == TIMEOUT, "settings in force")
+    async with replica(place) as first, replica(place) as other:
+        await until(lambda: timeout(first) == timeout(other) == TIMEOUT, "settings in force")
         await until(lambda: SETTINGS_NAME in place.kept(), "kept")
-        before = one.policies[-1].digest
+        before = first.policies[-1].digest
         await do(loss, place)
-        await until(lambda: "config_maps_lost" in one.told and "config_maps_lost" in other.told, "told", 30)
+        await until(lambda: "config_maps_lost" in first.told and "config_maps_lost" in other.told, "told", 30)
         await until(lambda: "ConfigMapsLost" in events(place), "an Event", 90)
         await until(lambda: SETTINGS_NAME in place.kept(), "kept again", 90)
         await asyncio.sleep(2)
-        for each in (one, other):
+        for each in (first, other):
             assert {policy.digest for policy in each.policies[-1:]} == {before}
             assert sorted(each.live.lost) == ["acme", SETTINGS_NAME]
             assert any("lost with" in line for line in each.live.lines())
-        assert len(one.policies) == 1 + (one.policies[0].digest != before), "it never changed"
+        assert len(first.policies) == 1 + (first.policies[0].digest != before), "it never changed"
 
         await do(place.write, SETTINGS_NAME, "timeoutSeconds: 9\n", SETTINGS_KEY)
-        await until(lambda: timeout(one) == timeout(other) == 9, "new settings")
-        assert list(one.live.lost) == ["acme"]
+        await until(lambda: timeout(first) == timeout(other) == 9, "new settings")
+        assert list(first.live.lost) == ["acme"]
         await do(place.write, "acme", vendor("acme", about="two"))
-        await until(lambda: one.says("two")() and other.says("two")(), "a new mapping")
-        assert not one.live.lost
+        await until(lambda: first.says("two")() and other.says("two")(), "a new mapping")
+        assert not first.live.lost
         await asyncio.sleep(11)
         await do(place.remove, SETTINGS_NAME)
         default = load_policy().settings.timeout_seconds
-        await until(lambda: timeout(one) == timeout(other) == default, "an act", 30)
-        assert one.says("two")()
+        await until(lambda: timeout(first) == timeout(other) == default, "an act", 30)
+        assert first.says("two")()
 
 
 async def test_deleted_by_name(controllers: ControlPlane) -> None:
     """An act, of one and then of all."""
     place = Place(controllers)
     fill(place)
-    async with replica(place) as one:
-        await until(lambda: timeout(one) == TIMEOUT and one.says("one")(), "in force")
+    async with replica(place) as first:
+        await until(lambda: timeout(first) == TIMEOUT and first.says("one")(), "in force")
         await until(lambda: SETTINGS_NAME in place.kept(), "kept")
         await do(place.remove, "acme")
-        await until(lambda: one.about is None, "gone", 20)
+        await until(lambda: first.about is None, "gone", 20)
         await do(place.remove, SETTINGS_NAME)
-        await until(lambda: timeout(one) == load_policy().settings.timeout_seconds, "default", 20)
-        assert "config_maps_lost" not in one.told
+        await until(lambda: timeout(first) == load_policy().settings.timeout_seconds, "default", 20)
+        assert "config_maps_lost" not in first.told

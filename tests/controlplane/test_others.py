@@ -48,7 +48,10 @@ def pod_of(name: str) -> Object:
 
 def once(spec: Object) -> Object:
     """Each variable once, for HAMi's webhook appends its own each time that it is called."""
-    containers = [{**one, "env": {each["name"]: each for each in one.get("env", ())}} for one in spec["containers"]]
+    containers = [
+        {**container, "env": {each["name"]: each for each in container.get("env", ())}}
+        for container in spec["containers"]
+    ]
     return {**spec, "containers": containers}
 
 

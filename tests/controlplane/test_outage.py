@@ -27,10 +27,10 @@ def bundle(*each: str | None) -> Callable[[dict[str, Any]], None]:
     """What puts one bundle into each webhook."""
 
     def put(configuration: dict[str, Any]) -> None:
-        for webhook, one in zip(configuration["webhooks"], each, strict=True):
+        for webhook, first in zip(configuration["webhooks"], each, strict=True):
             webhook["clientConfig"].pop("caBundle", None)
-            if one is not None:
-                webhook["clientConfig"]["caBundle"] = one
+            if first is not None:
+                webhook["clientConfig"]["caBundle"] = first
 
     return put
 
@@ -38,8 +38,8 @@ def bundle(*each: str | None) -> Callable[[dict[str, Any]], None]:
 def change(plane: ControlPlane, *changes: Callable[[dict[str, Any]], None]) -> None:
     """Change the configuration by hand."""
     configuration = plane.client.get(GROUP, KIND, NAME).accepted()
-    for one in changes:
-        one(configuration)
+    for each in changes:
+        each(configuration)
     plane.client.call("PUT", f"/apis/{GROUP}/{KIND}/{NAME}", configuration).accepted()
 
 
@@ -99,8 +99,8 @@ def test_all_stopped_and_started(
     damage(site)
     if bundles is not None:
         change(plane, bundle(*bundles))
-    with site.replica(*SETTLE, ready=False) as one:
-        plane.wait_until(one.ready, "ready again", seconds)
+    with site.replica(*SETTLE, ready=False) as first:
+        plane.wait_until(first.ready, "ready again", seconds)
         with site.replica(*SETTLE, ready=False) as other:
             plane.wait_until(other.ready, "another one ready", seconds)
             plane.wait_until(site.treated, "treated again", 5)
@@ -128,4 +128,4 @@ def test_ignore_is_left_while_nobody_serves(site: Site) -> None:
             assert policy() == "Ignore" or replica.ready()
         plane.wait_until(lambda: policy() == "Fail", "waiting for answers again", 5)
         plane.wait_until(site.treated, "treated again", 5)
-        assert replica.has_told("admits pods untreated")
+        assert replica.has_told("pods are admitted unchanged until")

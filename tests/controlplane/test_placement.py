@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.test_any_to_any import VENDORS, policy_for, requests, translated
+from tests.decisions.test_any_to_any import VENDORS, policy_for, requests, translated
 from webhook.mapping.model.vendor import Vendor
 
 from .client import Object
@@ -41,7 +41,11 @@ class Sample:
 
 def names_in(pod: Object) -> set[str]:
     """The resource names in the limits of a pod."""
-    return {name for one in pod["spec"]["containers"] for name in (one.get("resources") or {}).get("limits") or {}}
+    return {
+        name
+        for container in pod["spec"]["containers"]
+        for name in (container.get("resources") or {}).get("limits") or {}
+    }
 
 
 def in_resources(vendor: Vendor) -> bool:
@@ -71,7 +75,7 @@ def samples() -> Iterator[Sample]:
 def manifest(pod: Object, name: str, target: str) -> Object:
     """A pod of a sample for the nodes of its target; nothing else of it is changed."""
     spec: dict[str, Any] = {**pod["spec"], "nodeSelector": {**pod["spec"].get("nodeSelector", {}), TARGET: target}}
-    spec["containers"] = [{"image": "registry.example/main:1", **one} for one in spec["containers"]]
+    spec["containers"] = [{"image": "registry.example/main:1", **container} for container in spec["containers"]]
     metadata = {**pod["metadata"], "name": name}
     metadata.pop("namespace", None)
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}

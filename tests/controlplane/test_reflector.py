@@ -56,7 +56,7 @@ def plane(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory)
 
 
 class Follower:
-    """A reflector of ConfigMaps that runs, and what it told."""
+    """A running reflector of ConfigMaps, and its reports."""
 
     def __init__(self, api: Api, pace: WatchConfig) -> None:
         self.key_values = CapturingLogger()
@@ -225,7 +225,7 @@ def _forget(plane: OwnPlane) -> None:
 
 
 async def test_a_connection_goes_silent(plane: OwnPlane, tmp_path: Path) -> None:
-    """A watch through which nothing comes any more, though nobody ends it, is given up and opened again."""
+    """A watch that goes silent without ending is opened again."""
     write(plane, "stays", "0")
     pace = WatchConfig(longest=1.0, settled=0.5, silence=2.0)
     async with (
@@ -343,12 +343,12 @@ async def test_thousands_of_namespaces(plane: OwnPlane, capsys: pytest.CaptureFi
     await namespaces.fill(api, count)
     await api.close()
     command = [sys.executable, "-m", "benchmarks.namespaces", str(plane.kubeconfig), str(count)]
-    told = await asyncio.to_thread(subprocess.check_output, command, text=True, cwd=Path(__file__).parents[2])
+    printed = await asyncio.to_thread(subprocess.check_output, command, text=True, cwd=Path(__file__).parents[2])
     with capsys.disabled():
-        print(f"\n{told}", end="")  # noqa: T201  # the figures are what it is about
-    (synced,) = re.findall(r"synced in ([\d.]+) s", told)
-    (stall,) = re.findall(r"held up (\d+) ms", told)
-    (each,) = re.findall(r"(\d+) bytes each", told)
+        print(f"\n{printed}", end="")  # noqa: T201  # the figures are what it is about
+    (synced,) = re.findall(r"synced in ([\d.]+) s", printed)
+    (stall,) = re.findall(r"held up (\d+) ms", printed)
+    (each,) = re.findall(r"(\d+) bytes each", printed)
     # Bounds for a machine that does a lot besides: a quiet one takes 2 s and 20 ms.
     assert float(synced) < 60
     assert int(stall) < 2000

@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """A registrar that runs, and what it has told."""
+    """A running reconciler, and its reports."""
 
     registrar: Reconciler
     told: list[Report]
@@ -59,7 +59,7 @@ class Cluster:
         return found if found is not None and found.get("webhooks") else None
 
     def read(self) -> Observed:
-        """What can be told of it."""
+        """What was read from it."""
         return read_observed(self.found() or {}, OWN_LABEL)
 
     def delete(self) -> None:
@@ -115,16 +115,22 @@ async def api(control_plane: ControlPlane) -> AsyncIterator[Api]:
 async def running(
     api: Api, want: Desired, *, owner: str | None = None, mode: Mode = Mode.MANAGED, pace: float = 60.0
 ) -> AsyncIterator[Replica]:
-    """A replica: a registrar, and the watch that wakes it."""
-    told: list[Report] = []
+    """A replica: a reconciler, and the watch that wakes it."""
+    reports: list[Report] = []
     registrar = Reconciler(
-        api, SITE, want, told.append, owner=owner, mode=mode, timing=ReconcileConfig(quiet=QUIET, repair_at_most=pace)
+        api,
+        SITE,
+        want,
+        reports.append,
+        owner=owner,
+        mode=mode,
+        timing=ReconcileConfig(quiet=QUIET, repair_at_most=pace),
     )
     watch = watch_registration(api, registrar.check, structlog.get_logger())
-    tasks = [asyncio.create_task(one) for one in (registrar.run(), watch.run())]
+    tasks = [asyncio.create_task(each) for each in (registrar.run(), watch.run())]
     try:
         await watch.synced.wait()
-        yield Replica(registrar, told)
+        yield Replica(registrar, reports)
     finally:
         for task in tasks:
             task.cancel()
@@ -166,23 +172,23 @@ async def test_a_foreign_selector_term_stays(api: Api, cluster: Cluster) -> None
         for webhook in found["webhooks"]:
             webhook["namespaceSelector"]["matchExpressions"].append(term)
 
-    async with running(api, OLD) as one, running(api, OLD) as other:
+    async with running(api, OLD) as first, running(api, OLD) as other:
         await until(cluster.found, "created")
         await asyncio.to_thread(cluster.change, add)
-        await until(lambda: ReportKind.FOREIGN in {notice.kind for notice in (*one.told, *other.told)}, "told")
+        await until(lambda: ReportKind.FOREIGN in {notice.kind for notice in (*first.told, *other.told)}, "told")
         changed = await asyncio.to_thread(cluster.found)
         await asyncio.sleep(0.5)
         assert await asyncio.to_thread(cluster.found) == changed
-        one.registrar.adopt(NEW)
+        first.registrar.adopt(NEW)
         await until(lambda: cluster.read().digest == NEW.digest, "written anew")
         assert [terms.expressions for terms in (await asyncio.to_thread(cluster.read)).foreign.values()] == [[term]] * 2
 
 
 async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
     """Both policies are served at once; when both replicas hold the new one and all is quiet, it stands alone."""
-    async with running(api, OLD) as one, running(api, OLD) as other:
+    async with running(api, OLD) as first, running(api, OLD) as other:
         await until(lambda: cluster.read().desired == OLD, "created")
-        one.registrar.adopt(NEW)
+        first.registrar.adopt(NEW)
         await until(
             lambda: cluster.read().desired == replace(NEW, matched_names=OLD.matched_names | NEW.matched_names),
             "widened",
@@ -191,8 +197,8 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
         other.registrar.adopt(NEW)
         await until(lambda: cluster.read().desired == NEW, "narrowed", QUIET + NOTICED)
         # What is written is seen a moment before its writer hears of it.
-        await until(lambda: len([*one.told, *other.told]) == 3, "told")
-    assert {notice.kind for notice in (*one.told, *other.told)} == {ReportKind.WRITTEN}
+        await until(lambda: len([*first.told, *other.told]) == 3, "told")
+    assert {notice.kind for notice in (*first.told, *other.told)} == {ReportKind.WRITTEN}
 
 
 async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) -> None:
@@ -248,7 +254,7 @@ async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: C
         await until(right, "created")
         for change in (narrow, narrow_by_condition, label):
             await asyncio.to_thread(cluster.change, change)
-            await until(right, f"repaired: {[str(one) for one in replica.told]}")
+            await until(right, f"repaired: {[str(report) for report in replica.told]}")
         # What is written is seen a moment before its writer hears of it.
         await until(lambda: len(reported(replica)) == 3, "reported")
         messages = reported(replica)
@@ -281,12 +287,12 @@ async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers:
 
 
 async def test_static_reports_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
-    """A webhook configuration kept by hand is compared whenever it changes, and never written."""
+    """A static webhook configuration is compared at every change, and never written."""
     async with running(api, OLD, mode=Mode.STATIC) as replica:
         await until(lambda: [notice.message for notice in replica.told], "told that there is none")
-        kept = registration(replace(OLD, matched_names=names_set(keys=["x"])), SITE)
-        await asyncio.to_thread(control_plane.client.create, kept)
+        stored = registration(replace(OLD, matched_names=names_set(keys=["x"])), SITE)
+        await asyncio.to_thread(control_plane.client.create, stored)
         await until(lambda: "does not let pods through for" in replica.told[-1].message, "told what is missing")
         found = await asyncio.to_thread(cluster.found)
     assert found is not None
-    assert found["webhooks"] == kept["webhooks"]
+    assert found["webhooks"] == stored["webhooks"]

@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tests.cluster.asking import asking_pods, keys_of, many_vendors, ordinary_pods, pod, resources_of
+from tests.cluster.gpu_pods import keys_of, many_vendors, ordinary_pods, pod, requesting_pods, resources_of
 from webhook.cluster.registration.desired import (
     API_VERSION,
     AUDIT,
@@ -18,8 +18,8 @@ from webhook.cluster.registration.desired import (
     desired_from,
     registration,
 )
-from webhook.cluster.registration.match_conditions import LONGEST, conditions
-from webhook.cluster.registration.match_conditions import WORDS as CONDITION
+from webhook.cluster.registration.match_conditions import GPU_KEYS as CONDITION
+from webhook.cluster.registration.match_conditions import MAX_EXPRESSION, conditions
 from webhook.cluster.registration.matched_names import matched_names_of, names_set
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.match_names import MOST, Capacity
@@ -44,7 +44,7 @@ Create: TypeAlias = Callable[[Object], Answer]
 
 
 def namespace(plane: ControlPlane, name: str, **labels: str) -> str:
-    """Create a namespace unless it is there; its own label, and those of ours that are given."""
+    """Create a namespace unless it exists, with its own label and the webhook's labels in `ours`."""
     ours = {f"vgpu-webhook.io/{key}": value for key, value in labels.items()}
     metadata = {"name": name, "labels": {OWN_LABEL: "enabled", **ours}}
     if plane.client.get("v1", "namespaces", name).status == 404:
@@ -96,9 +96,9 @@ def test_ordinary_pods_are_created(create: Create, ordinary: Object) -> None:
 
 def test_every_key_of_every_vendor_is_held_back(create: Create) -> None:
     """With the webhook dead, no spelling of any key gets past it."""
-    pods = list(asking_pods(many_vendors()))
+    pods = list(requesting_pods(many_vendors()))
     assert len(pods) > 100
-    passed = [asking.title for asking in pods if refused_by(create(asking.pod)) != ENFORCE]
+    passed = [requesting.title for requesting in pods if refused_by(create(requesting.pod)) != ENFORCE]
     assert passed == []
 
 
@@ -234,8 +234,10 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
     while not room.take(LetsThrough(keys=(f"vendor-{len(names):04}.example/word",))):
         names.append(f"vendor-{len(names):04}.example/word")
     want = Desired("0" * 12, names_set(prefixes=prefixes, names=names, keys=[*names, *patterns]), "much.example/inject")
-    (text,) = (one["expression"] for one in conditions(want.matched_names) if one["name"] == CONDITION)
-    assert LONGEST * 0.9 < len(text) <= LONGEST
+    (text,) = (
+        condition["expression"] for condition in conditions(want.matched_names) if condition["name"] == CONDITION
+    )
+    assert MAX_EXPRESSION * 0.9 < len(text) <= MAX_EXPRESSION
     client = control_plane.client
     configuration = registration(want, Site(DEAD), version="0.1.0")
     configuration["metadata"]["name"] = "00-much"
@@ -244,9 +246,9 @@ def test_as_much_as_is_permitted(control_plane: ControlPlane) -> None:
     control_plane.create_namespace({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
     client.create(configuration).accepted()
     try:
-        asking = pod(annotations={names[-1]: "1"})
+        requesting = pod(annotations={names[-1]: "1"})
         control_plane.wait_until(
-            lambda: client.create(asking, where, dry_run=True).status != 201,
+            lambda: client.create(requesting, where, dry_run=True).status != 201,
             "the webhook configuration is in force",
             10,
         )

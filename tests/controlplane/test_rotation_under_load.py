@@ -29,7 +29,7 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process, free_ports
 from tests.controlplane.product import PROGRAM
 from webhook.cluster.secret import NAME as SECRET
-from webhook.doctor.stored_certificates import Cluster, ask
+from webhook.doctor.stored_certificates import Cluster, request_new
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
@@ -96,7 +96,7 @@ class Place:
         """The bundles of the webhook configuration."""
         answer = self.plane.client.get(GROUP, KIND, REGISTRATION)
         webhooks = answer.body.get("webhooks", []) if answer.status == 200 else []
-        return [base64.b64decode(one["clientConfig"].get("caBundle", "")) for one in webhooks]
+        return [base64.b64decode(webhook["clientConfig"].get("caBundle", "")) for webhook in webhooks]
 
     def create(self, name: str) -> Answer:
         """Create a pod that requests a GPU."""
@@ -125,7 +125,7 @@ def place(control_plane: ControlPlane, tmp_path: Path) -> Iterator[Place]:
 
 @contextmanager
 def ended(processes: list[Process]) -> Iterator[None]:
-    """All of them are asked to end afterwards, at once."""
+    """All of them are stopped at once afterwards."""
     try:
         yield
     finally:
@@ -228,7 +228,7 @@ def test_nobody_notices(place: Place) -> None:
         with beside(restarts.run), beside(seen.run), beside(load.run, threads=2):
             for number in range(SERVING_CERTIFICATES):
                 before = len(seen.leaves)
-                ask(cluster, RotationRequest.SERVING_CERTIFICATE)
+                request_new(cluster, RotationRequest.SERVING_CERTIFICATE)
                 wait(lambda before=before: len(seen.leaves) > before, f"leaf {number}")
                 load.more()
                 if number in ROTATED:
@@ -266,14 +266,14 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     assert old is not None
     assert old.ca is not None
     command = [*PROGRAM, "certs", "rotate", "--ca", "--release-namespace", OWN]
-    asked = subprocess.run(
+    done = subprocess.run(
         [*command, "--kubeconfig", str(cluster.kubeconfig)], check=True, capture_output=True, text=True
     )
-    assert "requested a new CA" in asked.stdout
+    assert "requested a new CA" in done.stdout
     wait(lambda: len(seen.authorities) > before, "a serving certificate under a new CA", 60)
-    kept = place.kept()
-    assert kept is not None
-    assert old.ca.certificate in kept.cas
+    stored = place.kept()
+    assert stored is not None
+    assert old.ca.certificate in stored.cas
     assert all(old.ca.certificate_pem.strip() in bundle for bundle in place.bundles())
 
 
@@ -281,13 +281,13 @@ def check_shown(place: Place, authorities: int) -> None:
     """What `certs show` says of all that: what is served, and who trusts what."""
     command = [*PROGRAM, "certs", "show", "--kubeconfig", str(place.plane.kubeconfig), "--release-namespace", OWN]
     shown = subprocess.run([*command, "-o", "json"], check=True, capture_output=True, text=True)
-    told = json.loads(shown.stdout)
-    assert told["served"]["address"] == f"127.0.0.1:{place.port}"
-    assert told["served"].get("stored") is True, told["served"]
-    states = [one["state"] for one in told["cas"]]
+    printed = json.loads(shown.stdout)
+    assert printed["served"]["address"] == f"127.0.0.1:{place.port}"
+    assert printed["served"].get("stored") is True, printed["served"]
+    states = [each["state"] for each in printed["cas"]]
     assert (states.count("current"), states.count("retired")) == (1, authorities)
     both = ["audit.vgpu-webhook.io", "enforce.vgpu-webhook.io"]
-    assert all(one["trustedBy"] == both for one in told["cas"])
+    assert all(each["trustedBy"] == both for each in printed["cas"])
     assert "PRIVATE KEY" not in shown.stdout
 
 

@@ -13,7 +13,7 @@ import structlog
 from certs.plan import Rules
 from certs.problem import StoreError
 from certs.report import Report
-from certs.rotation_request import ask
+from certs.rotation_request import request_rotation
 from certs.rotator import Rotator
 from certs.serving import Serving
 from certs.state import RotationRequest, decode
@@ -109,7 +109,7 @@ def store(api: Api) -> SecretStore:
 
 
 class Replica:
-    """A keeper of the Secret, where nobody is registered."""
+    """A rotator on the Secret, without a webhook configuration."""
 
     def __init__(self, api: Api) -> None:
         self.store = store(api)
@@ -128,7 +128,7 @@ class Replica:
     @contextlib.asynccontextmanager
     async def running(self) -> AsyncIterator[None]:
         """It runs, with its watch."""
-        tasks = [asyncio.create_task(one) for one in (self.store.reflector.run(), self.keeper.run())]
+        tasks = [asyncio.create_task(each) for each in (self.store.reflector.run(), self.keeper.run())]
         try:
             yield
         finally:
@@ -139,27 +139,27 @@ class Replica:
 
 async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
     """Created, filled, read, changed and watched by name only; another name is refused."""
-    one = store(api)
-    assert (await one.read()).files is None
-    assert await one.write({"ca.crt": b"a"}, (await one.read()).version)
+    first = store(api)
+    assert (await first.read()).files is None
+    assert await first.write({"ca.crt": b"a"}, (await first.read()).version)
     found = await asyncio.to_thread(secret.found)
     assert found is not None
     assert found["type"] == "kubernetes.io/tls"
     assert set(found["data"]) == {"ca.crt", "tls.crt", "tls.key"}
-    snapshot = await one.read()
+    snapshot = await first.read()
     assert snapshot.files == {"ca.crt": b"a"}
-    assert await one.write({"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}, snapshot.version)
-    assert (await one.read()).files == {"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}
-    watching = asyncio.create_task(one.reflector.run())
+    assert await first.write({"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}, snapshot.version)
+    assert (await first.read()).files == {"ca.crt": b"b", "tls.crt": b"c", "tls.key": b"d"}
+    watching = asyncio.create_task(first.reflector.run())
     async with asyncio.timeout(60):
-        await one.reflector.synced.wait()
+        await first.reflector.synced.wait()
         other = store(api)
         assert await other.write({"ca.crt": b"e"}, (await other.read()).version)
-        await one.changed()
+        await first.changed()
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     elsewhere = SecretStore(api, PLACE, "another", structlog.get_logger())
-    with pytest.raises(StoreError, match=r"403 Forbidden.*a Role has to allow"):
+    with pytest.raises(StoreError, match=r"403 Forbidden.*a Role has to permit"):
         await elsewhere.read()
     answer = await api.request("POST", f"/api/v1/namespaces/{PLACE}/secrets", body=b"{}")
     assert answer.status == 403, "it may not create Secrets of any name"
@@ -184,10 +184,10 @@ async def test_who_read_an_older_version_writes_nothing(api: Api, secret: Secret
 async def test_a_secret_that_somebody_prepared(api: Api, secret: Secret) -> None:
     """Of another type and with other things in it: filled, and what is not ours stays."""
     await asyncio.to_thread(secret.create, other=b"x", tls_crt=b"")
-    one = store(api)
-    snapshot = await one.read()
+    first = store(api)
+    snapshot = await first.read()
     assert snapshot.files is None
-    assert await one.write({"ca.crt": b"a"}, snapshot.version)
+    assert await first.write({"ca.crt": b"a"}, snapshot.version)
     found = await asyncio.to_thread(secret.found)
     assert found is not None
     assert found["type"] == "Opaque"
@@ -203,25 +203,25 @@ async def test_ten_that_start_together_end_with_one_ca(api: Api, secret: Secret)
         found = decode((await replicas[0].store.read()).files)
         assert not found.problems
         assert found.state is not None
-        assert found.state.leaf is not None
+        assert found.state.serving_pair is not None
         assert len(found.state.cas) == 1
-        assert {replica.serving.leaf for replica in replicas} == {found.state.leaf.certificate}
+        assert {replica.serving.certificate for replica in replicas} == {found.state.serving_pair.certificate}
 
 
 async def test_deleted_and_requested(api: Api, secret: Secret) -> None:
-    """Running replicas write a deleted Secret again from memory, and do what they are asked to, at once."""
+    """Running replicas restore a deleted Secret from memory, and follow a rotation request at once."""
     replicas = [Replica(api) for _ in range(2)]
     async with replicas[0].running(), replicas[1].running(), asyncio.timeout(60):
         for replica in replicas:
             await replica.keeper.served.wait()
             await replica.store.reflector.synced.wait()
-        first = replicas[0].serving.leaf
+        first = replicas[0].serving.certificate
         await asyncio.to_thread(secret.delete)
         while (found := await asyncio.to_thread(secret.found)) is None or not found["data"]["tls.crt"]:  # noqa: ASYNC110
             await asyncio.sleep(0.02)
-        assert {replica.serving.leaf for replica in replicas} == {first}
-        await ask(store(api), RotationRequest.SERVING_CERTIFICATE)
-        while {replica.serving.leaf for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
+        assert {replica.serving.certificate for replica in replicas} == {first}
+        await request_rotation(store(api), RotationRequest.SERVING_CERTIFICATE)
+        while {replica.serving.certificate for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
             await asyncio.sleep(0.02)
-        assert replicas[0].serving.leaf == replicas[1].serving.leaf
+        assert replicas[0].serving.certificate == replicas[1].serving.certificate
         assert len({one for replica in replicas if (one := replica.keeper.ca) is not None}) == 1

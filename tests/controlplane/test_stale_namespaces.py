@@ -36,7 +36,9 @@ class Behind:
         """How often a doubt ended so."""
         with urllib.request.urlopen(f"http://127.0.0.1:{self._plain}/metrics", timeout=10) as response:
             lines = response.read().decode().splitlines()
-        [line] = [one for one in lines if one.startswith(f'vgpu_webhook_namespace_rechecks_total{{result="{found}"}}')]
+        [line] = [
+            line for line in lines if line.startswith(f'vgpu_webhook_namespace_rechecks_total{{result="{found}"}}')
+        ]
         return float(line.rpartition(" ")[2])
 
 
@@ -84,7 +86,7 @@ def test_each_pod_of_who_has_just_opted_in_is_treated(behind: Behind) -> None:
 
 
 def test_a_label_taken_away_again(behind: Behind) -> None:
-    """The watch is no longer behind, and knows what it knows: nobody asks any more."""
+    """Once the watch has caught up, namespaces are no longer requested one by one."""
     name = PLACES[-1]
     behind.opt_in(name)
     behind.plane.wait_until(lambda: called(behind, name), "treated", 20)

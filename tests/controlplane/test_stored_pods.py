@@ -48,7 +48,7 @@ def shim(memory: int, cores: int | None = None, path: str = f"{SHIM}:{IMAGE_PATH
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """What an example is stored as: all of its resources and variables, and which warnings are given."""
+    """What an example is stored as: its resources and variables, and the codes of its warnings."""
 
     example: str
     resources: dict[str, Number]
@@ -60,8 +60,8 @@ class Row:
 def nvidia(gpu: int, gpumem: int, gpucores: int | None = None) -> dict[str, Number]:
     """Return resources in the keys of that vendor."""
     return {
-        f"nvidia.com/{word}": number
-        for word, number in {"gpu": gpu, "gpumem": gpumem, "gpucores": gpucores}.items()
+        f"nvidia.com/{name}": number
+        for name, number in {"gpu": gpu, "gpumem": gpumem, "gpucores": gpucores}.items()
         if number is not None
     }
 
@@ -148,9 +148,9 @@ def test_changed(cluster: Cluster, row: Row) -> None:
 @pytest.mark.parametrize("name", UNTOUCHED)
 def test_untouched(cluster: Cluster, name: str) -> None:
     """A pod that is none of ours, or already right, is stored as where no webhook is, and nothing is reported."""
-    given = example(name)
-    answer = cluster.submit(given)
-    assert comparable(answer.accepted()) == cluster.untreated(given)
+    sent = example(name)
+    answer = cluster.submit(sent)
+    assert comparable(answer.accepted()) == cluster.untreated(sent)
     assert not annotated(answer.body)
     assert answer.warnings == ()
 
@@ -176,10 +176,10 @@ def test_absurd_quantity_is_denied_at_once(cluster: Cluster) -> None:
 @pytest.mark.parametrize("name", ["01", *(row.example for row in DENIED)])
 def test_mode_warn(cluster: Cluster, name: str) -> None:
     """In a namespace of mode warn the same is reported, denials as warnings too, and nothing is changed."""
-    given = example(name)
-    warned = cluster.submit(given.moved("shares-warned"))
-    assert comparable(warned.accepted()) == cluster.untreated(given)
-    enforced = cluster.submit(given)
+    sent = example(name)
+    warned = cluster.submit(sent.moved("shares-warned"))
+    assert comparable(warned.accepted()) == cluster.untreated(sent)
+    enforced = cluster.submit(sent)
     expected = enforced.warnings if enforced.status == 201 else (*enforced.warnings, denial(enforced))
     assert expected
     assert set(expected) <= set(warned.warnings)
@@ -194,10 +194,10 @@ def test_only_warned(cluster: Cluster) -> None:
 
 def test_what_the_user_chose_is_kept(cluster: Cluster) -> None:
     """Runtime class, toleration and node selector of the user's stay beside what is written."""
-    given = example("21")
-    stored = written(cluster.submit(given).accepted())
+    sent = example("21")
+    stored = written(cluster.submit(sent).accepted())
     assert (stored["runtimeClassName"], stored["nodeSelector"]) == ("nvidia", {"example.com/room": "north"})
-    assert stored["tolerations"] == given.pod["spec"]["tolerations"]
+    assert stored["tolerations"] == sent.pod["spec"]["tolerations"]
 
 
 @pytest.mark.parametrize(
@@ -210,10 +210,10 @@ def test_what_the_user_chose_is_kept(cluster: Cluster) -> None:
 )
 def test_workloads(cluster: Cluster, controllers: ControlPlane, name: str, count: int, row: Row | None) -> None:
     """The pods that the controller manager makes of a workload are treated like bare ones; the workload is not."""
-    given = example(name)
-    pods = cluster.run(given, count)
+    sent = example(name)
+    pods = cluster.run(sent, count)
     for pod in pods:
-        template_labels = given.pod["metadata"]["labels"]
+        template_labels = sent.pod["metadata"]["labels"]
         assert template_labels.items() <= pod["metadata"]["labels"].items()
         if row is None:
             assert not annotated(pod)
@@ -234,14 +234,14 @@ def spelled_alike(message: str) -> str:
 @pytest.mark.parametrize("name", example_names())
 def test_offline_says_the_same(cluster: Cluster, name: str) -> None:
     """`mutate` prints, in every field that is ever written, what the API server stores, and gives the same messages."""
-    given = example(name)
-    answer = cluster.submit(given)
-    offline = mutate(given)
+    sent = example(name)
+    answer = cluster.submit(sent)
+    offline = mutate(sent)
     assert offline.warnings == answer.warnings
     if answer.status == 201:
         assert offline.exit_code == 0
         assert offline.manifest is not None
-        assert written(Example(name, offline.manifest, given.namespace).pod) == written(answer.body)
+        assert written(Example(name, offline.manifest, sent.namespace).pod) == written(answer.body)
     else:
         assert (offline.exit_code, offline.manifest) == (2, None)
         assert [spelled_alike(error) for error in offline.errors] == [spelled_alike(denial(answer))]

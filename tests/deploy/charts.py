@@ -152,7 +152,7 @@ VALUES: dict[str, Object] = {
 
 
 class HelmError(Exception):
-    """Helm refused; the text is what it said."""
+    """Helm failed; the text is its message."""
 
 
 @dataclass(frozen=True, slots=True)

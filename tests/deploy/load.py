@@ -74,7 +74,7 @@ def delete_pods(plane: ControlPlane) -> None:
 
 
 def drained(log: str) -> bool:
-    """Whether a replica answered for the whole grace after it was told to end, left nothing unanswered, and ended itself.
+    """Whether a replica answered for the whole grace period after SIGTERM, left nothing unanswered, and ended itself.
 
     Whoever creates pods would not notice: an API server repeats a call that is cut off, and keeps a connection for the next.
 

@@ -1,4 +1,4 @@
-"""The chart as a release on a control plane with a node, and what can be asked of it."""
+"""The chart as a release on a control plane with a node."""
 
 import itertools
 from dataclasses import dataclass, field
@@ -51,7 +51,10 @@ class ReleaseOn(Generic[P_co]):
             pod["metadata"]["name"]
             for pod in self.replicas()
             if "deletionTimestamp" not in pod["metadata"]
-            and any(one["type"] == "Ready" and one["status"] == "True" for one in pod["status"].get("conditions", []))
+            and any(
+                condition["type"] == "Ready" and condition["status"] == "True"
+                for condition in pod["status"].get("conditions", [])
+            )
         ]
 
     def deployment(self) -> Object:
@@ -81,8 +84,8 @@ class ReleaseOn(Generic[P_co]):
         """As `kubectl rollout status` sees it."""
         found = self.deployment()
         wanted, status = found["spec"]["replicas"], found["status"]
-        told = [status.get(key, 0) for key in ("updatedReplicas", "replicas", "readyReplicas", "availableReplicas")]
-        return status.get("observedGeneration") == found["metadata"]["generation"] and told == [wanted] * 4
+        counts = [status.get(key, 0) for key in ("updatedReplicas", "replicas", "readyReplicas", "availableReplicas")]
+        return status.get("observedGeneration") == found["metadata"]["generation"] and counts == [wanted] * 4
 
     def settled(self) -> None:
         """Wait until it is rolled out, and nothing ends any more."""

@@ -19,7 +19,7 @@ RUNBOOK = "docs/runbook.md"
 
 @pytest.fixture(scope="module")
 def rules(helm: Chart) -> dict[str, Any]:
-    """What Prometheus is given: groups of rules."""
+    """The groups of rules for Prometheus."""
     spec: dict[str, Any] = one(helm.render({"prometheusRule": {"enabled": True}}), "PrometheusRule")["spec"]
     return spec
 

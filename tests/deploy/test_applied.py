@@ -95,7 +95,7 @@ def accounts(plane: ControlPlane, manifests: list[Object]) -> Iterator[None]:
 def test_every_object_is_accepted_without_a_warning(helm: Chart, plane: ControlPlane, name: str) -> None:
     """The API server takes each object, knows each field, and has nothing to say."""
     manifests = helm.render(VALUES[name])
-    said = []
+    warnings = []
     with accounts(plane, manifests):
         for manifest in manifests:
             if manifest["kind"] == "ServiceAccount":
@@ -103,9 +103,9 @@ def test_every_object_is_accepted_without_a_warning(helm: Chart, plane: ControlP
             answer = dry_run(plane, manifest)
             where = f"{manifest['kind']}/{manifest['metadata']['name']}"
             if answer.status != 201:
-                said.append(f"{where}: {answer.status} {answer.message}")
-            said.extend(f"{where}: warning: {warning}" for warning in answer.warnings)
-    assert not said
+                warnings.append(f"{where}: {answer.status} {answer.message}")
+            warnings.extend(f"{where}: warning: {warning}" for warning in answer.warnings)
+    assert not warnings
 
 
 def pods(manifests: list[Object]) -> Iterator[Object]:
@@ -147,5 +147,5 @@ def test_installer_needs_a_privileged_namespace_of_its_own(helm: Chart, plane: C
     refused = dry_run(plane, pod)
     assert refused.status == 403
     assert "hostPath" in refused.message
-    for said in ("allowPrivilegeEscalation", "unrestricted capabilities", "seccompProfile", "hostNetwork"):
-        assert said not in refused.message
+    for warnings in ("allowPrivilegeEscalation", "unrestricted capabilities", "seccompProfile", "hostNetwork"):
+        assert warnings not in refused.message

@@ -30,9 +30,9 @@ def args(objects: list[Object]) -> list[str]:
 
 def test_lint(helm: Chart, tmp_path: Path) -> None:
     """Helm's own linter has nothing to say, whatever the values."""
-    for name, given in VALUES.items():
+    for name, values in VALUES.items():
         file = tmp_path / f"{name}.yaml"
-        file.write_text(yaml.safe_dump(given))
+        file.write_text(yaml.safe_dump(values))
         helm.run("lint", str(CHART), "--strict", *REQUIRED, "--values", str(file))
 
 
@@ -55,8 +55,17 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
     assert helm4.render(VALUES[name]) == helm.render(VALUES[name])
 
 
+@pytest.mark.parametrize("name", VALUES)
+def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
+    """Whoever applies what is rendered must not apply the empty objects of the removal: they are for Helm beside a cluster."""
+    hooks = [
+        (each["metadata"].get("annotations") or {}).get("helm.sh/hook", "test") for each in helm.render(VALUES[name])
+    ]
+    assert set(hooks) == {"test"}
+
+
 @pytest.mark.parametrize(
-    "given,said",
+    "values,message",
     [
         ({"replicas": 3}, "additional properties 'replicas' not allowed"),
         ({"replicaCount": "two"}, "'/replicaCount': got string, want integer"),
@@ -72,11 +81,11 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
         ({"mappings": {"acme": {"defaults": {}}}}, "/mappings/acme': missing property 'extends'"),
         ({"mappings": {"acme": {"vendor": "acme"}}}, "/mappings/acme': missing properties 'family', 'keys', 'forms'"),
         ({"shim": {"mode": "off"}}, "/shim/mode': value must be one of '', 'inject', 'plugin'"),
-        ({"shim": {"mode": ""}}, "shim.mode is not set: write --set shim.mode=plugin .* or --set shim.mode=inject"),
+        ({"shim": {"mode": ""}}, "shim.mode is not set: write --set shim.mode=plugin .* or else --set shim.mode=inject"),
         ({"networkPolicy": {"extraEgress": [3128]}}, "/networkPolicy/extraEgress/0': got number, want object"),
         ({"containerPorts": {"webhook": 70000}}, "maximum: got 70,?000, want 65,?535"),
         ({"podLabels": {"app.kubernetes.io/name": "x"}}, "podLabels: the chart writes the label app.kubernetes.io/name"),
-        ({"commonLabels": {"app.kubernetes.io/instance": "x"}}, "commonLabels: .*/instance itself.*: leave it out"),
+        ({"commonLabels": {"app.kubernetes.io/instance": "x"}}, "commonLabels: .*/instance itself.*: remove it"),
         ({"commonLabels": {"a": "b"}, "podLabels": {"a": "c"}}, "podLabels: the label a is in commonLabels, too"),
         ({"serviceMonitor": {"enabled": True, "labels": {"helm.sh/chart": "x"}}}, "serviceMonitor.labels: .*helm.sh/chart"),
         ({"prometheusRule": {"enabled": True, "labels": {"helm.sh/chart": "x"}}}, "prometheusRule.labels: .*helm.sh/chart"),
@@ -92,16 +101,16 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
             "renewBefore 1h29m60s has to be less than duration 90m",
         ),
         ({"terminationGracePeriodSeconds": 20}, "terminationGracePeriodSeconds 20 is too short: .* make 27"),
-        ({"registration": {"manifest": "kind: Pod"}}, "registration.manifest goes with registration.mode static"),
+        ({"registration": {"manifest": "kind: Pod"}}, "registration.manifest requires registration.mode static"),
         ({"registration": {"mode": "static", "manifest": "kind: Pod"}}, "not the output of `vgpu-webhook registration`"),
         ({"mappings": {"acme": {**WHOLE, "vendor": "other"}}}, "mappings.acme.vendor is other: write the name"),
     ],
 )  # fmt: skip
-def test_bad_values_are_refused(helm: Chart, given: Object, said: str) -> None:
+def test_bad_values_are_refused(helm: Chart, values: Object, message: str) -> None:
     """The message says where, and what was wanted."""
     with pytest.raises(HelmError) as refused:
-        helm.render(given)
-    assert re.search(said, str(refused.value)), refused.value
+        helm.render(values)
+    assert re.search(message, str(refused.value)), refused.value
 
 
 def documents(objects: list[Object]) -> dict[str, str]:
@@ -129,14 +138,14 @@ SETTINGS_HEADER = {"apiVersion": API_VERSION, "kind": "Settings"}
 
 
 def test_values_become_mappings_and_settings(helm: Chart) -> None:
-    """A built-in vendor is extended by what differs, null removes, a whole document is given as it is."""
+    """A value extends a built-in vendor by what differs, null removes, and a whole document stays as it is."""
     objects = helm.render(VALUES["mappings"])
     texts = {name: yaml.safe_load(text) for name, text in documents(objects).items()}
-    given = VALUES["mappings"]["mappings"]
+    values = VALUES["mappings"]["mappings"]
     assert texts == {
-        "vgpu-webhook-mapping-nvidia": {**MAPPING_HEADER, "extends": "nvidia", **given["nvidia"]},
+        "vgpu-webhook-mapping-nvidia": {**MAPPING_HEADER, "extends": "nvidia", **values["nvidia"]},
         "vgpu-webhook-mapping-vcuda": {**MAPPING_HEADER, "extends": "vcuda", "shim": None},
-        "vgpu-webhook-mapping-acme": {**MAPPING_HEADER, **given["acme"]},
+        "vgpu-webhook-mapping-acme": {**MAPPING_HEADER, **values["acme"]},
     }
     assert settings(objects) == {**SETTINGS_HEADER, **VALUES["mappings"]["settings"]}
 
@@ -205,14 +214,14 @@ def test_without_rights_there_is_still_an_owner(helm: Chart) -> None:
     """What the webhook writes goes with the ClusterRole, whoever gives the rights: else it would stay behind."""
     rendered = helm.render({"rbac": {"create": False}})
     assert rules(rendered, {"vgpu-webhook", "vgpu-webhook-events"}) == set()
-    assert next(one["metadata"]["name"] for one in rendered if one["kind"] == "ClusterRole") == "vgpu-webhook"
+    assert next(each["metadata"]["name"] for each in rendered if each["kind"] == "ClusterRole") == "vgpu-webhook"
 
 
 def test_ports_of_the_node_are_not_needed_twice(helm: Chart) -> None:
     """With the nodes' network a replica goes before another comes, for two of them find no room on one node."""
-    for given, expected in ({}, (0, 1)), ({"hostNetwork": True}, (1, 0)):
-        rendered = helm.render(given)
-        [deployment] = [one for one in rendered if one["kind"] == "Deployment"]
+    for values, expected in ({}, (0, 1)), ({"hostNetwork": True}, (1, 0)):
+        rendered = helm.render(values)
+        [deployment] = [each for each in rendered if each["kind"] == "Deployment"]
         update = deployment["spec"]["strategy"]["rollingUpdate"]
         assert (update["maxUnavailable"], update["maxSurge"]) == expected
 
@@ -229,7 +238,7 @@ def test_check_has_rights_of_its_own_while_it_runs(helm: Chart) -> None:
             assert [subject["name"] for subject in each["subjects"]] == ["vgpu-webhook-check"]
     granted = rules(hooks, {each["metadata"]["name"] for each in hooks})
     assert {verb for _, verb, *_ in granted} == {"get", "list", "create"}
-    assert {one for one in granted if one[1] == "create"} == rights("demo", "create", "pods")
+    assert {each for each in granted if each[1] == "create"} == rights("demo", "create", "pods")
     assert pod_of(one(objects, "Pod"))["containers"][0]["args"] == ["check"]
 
 
@@ -279,8 +288,8 @@ def test_certificates_from_elsewhere(helm: Chart) -> None:
     assert "--certificate-dir=/etc/vgpu-webhook/certificates" in args(objects)
     mounted = {each["name"]: each for each in pod_of(one(objects, "Deployment"))["volumes"]}
     assert mounted["certificates"]["secret"]["secretName"] == certificate["secretName"]
-    [given] = [each for each in args(helm.render(VALUES["secret"])) if each.startswith("--client-ca")]
-    assert given == "--client-ca-file=/etc/vgpu-webhook/clients/ca.crt"
+    [values] = [each for each in args(helm.render(VALUES["secret"])) if each.startswith("--client-ca")]
+    assert values == "--client-ca-file=/etc/vgpu-webhook/clients/ca.crt"
     static = helm.render({**VALUES["static"], "certificates": {"mode": "certManager"}})
     registration = one(static, "MutatingWebhookConfiguration")
     assert registration["metadata"]["annotations"] == {
@@ -299,7 +308,7 @@ DAY = 86400
 
 
 @pytest.mark.parametrize(
-    "values,life,left,told",
+    "values,life,left,fires",
     [
         ({}, 90 * DAY, 14.1 * DAY, False),
         ({}, 90 * DAY, 13.9 * DAY, True),
@@ -314,7 +323,7 @@ DAY = 86400
     ],
 )  # fmt: skip
 def test_certificates_renewed_in_time_are_not_reported(
-    helm: Chart, values: Object, life: float, left: float, *, told: bool
+    helm: Chart, values: Object, life: float, left: float, *, fires: bool
 ) -> None:
     """The alert knows how long a certificate lives, and when cert-manager renews it."""
     rule = one(
@@ -329,7 +338,7 @@ def test_certificates_renewed_in_time_are_not_reported(
         "vgpu_webhook_certificate_not_after_seconds": life,
     }
     # For one series the operators mean in Python what they do in PromQL.
-    assert eval(expression, {}, names) is told
+    assert eval(expression, {}, names) is fires
 
 
 def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: Path) -> None:
@@ -337,6 +346,6 @@ def test_static_registration_is_what_the_program_prints(helm: Chart, tmp_path: P
     command = ["registration", "--service", f"{NAMESPACE}/vgpu-webhook"]
     printed = subprocess.check_output([*PROGRAM, *command], text=True)
     (tmp_path / "registration.yaml").write_text(printed)
-    given = ["--set-file", f"registration.manifest={tmp_path / 'registration.yaml'}"]
-    rendered = one(helm.render({"registration": {"mode": "static"}}, *given), "MutatingWebhookConfiguration")
+    values = ["--set-file", f"registration.manifest={tmp_path / 'registration.yaml'}"]
+    rendered = one(helm.render({"registration": {"mode": "static"}}, *values), "MutatingWebhookConfiguration")
     assert rendered["webhooks"] == yaml.safe_load(printed)["webhooks"]

@@ -79,10 +79,10 @@ def test_metrics_of_rules_and_dashboard_exist() -> None:
     ) - {"vgpu_webhook_bugs_created"}
     panels = json.loads((CHART / "files/dashboard.json").read_text())
     rules = (CHART / "templates/monitoring/prometheusrule.yaml").read_text()
-    asked = set(re.findall(r"\b(?:vgpu_webhook|apiserver)_\w+", json.dumps(panels) + rules))
+    metrics = set(re.findall(r"\b(?:vgpu_webhook|apiserver)_\w+", json.dumps(panels) + rules))
     histograms = {f"{name}_bucket" for name in known if name.endswith(("_seconds", "_bytes"))}
     counts = {f"apiserver_admission_webhook_{what}_count" for what in ("rejection", "fail_open")}
-    assert asked <= known | histograms | counts | {"apiserver_internal_error"}
+    assert metrics <= known | histograms | counts | {"apiserver_internal_error"}
     assert len({panel["id"] for panel in panels["panels"]}) == len(panels["panels"])
 
 

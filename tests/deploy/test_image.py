@@ -30,18 +30,21 @@ PASSED = ("PIP_", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_
 def instructions() -> list[tuple[str, str]]:
     """Return the instructions of the Containerfile, each with its arguments."""
     text = re.sub(r"\\\n", " ", re.sub(r"^#.*\n", "", CONTAINERFILE.read_text(), flags=re.MULTILINE))
-    return [(word, rest.strip()) for word, _, rest in (line.partition(" ") for line in text.splitlines() if line)]
+    return [
+        (instruction, rest.strip())
+        for instruction, _, rest in (line.partition(" ") for line in text.splitlines() if line)
+    ]
 
 
 def test_every_step_is_a_script_and_every_file_is_there() -> None:
     """There is nothing in the image that no test could run; what is copied exists, and is let through."""
     let_through = (ROOT / ".containerignore").read_text().splitlines()
     scripts = []
-    for word, rest in instructions():
-        if word == "RUN":
+    for instruction, rest in instructions():
+        if instruction == "RUN":
             script, *_ = json.loads(rest)
             scripts.append(ROOT / script.removeprefix("/source/"))
-        if word == "COPY" and not rest.startswith("--from"):
+        if instruction == "COPY" and not rest.startswith("--from"):
             for name in rest.split()[:-1]:
                 assert (ROOT / name).exists()
                 assert f"!{name}" in let_through
@@ -98,9 +101,11 @@ def size(folder: Path) -> int:
 
 def test_image_is_run_by_nobody_in_particular() -> None:
     """The last user is a number that is not root's: `runAsNonRoot` can be checked by the kubelet."""
-    users = [rest for word, rest in instructions() if word == "USER"]
+    users = [rest for instruction, rest in instructions() if instruction == "USER"]
     assert users[-1] == f"{NOBODY}:{NOBODY}"
-    assert [rest for word, rest in instructions() if word == "ENTRYPOINT"] == ['["/opt/vgpu-webhook/bin/vgpu-webhook"]']
+    assert [rest for instruction, rest in instructions() if instruction == "ENTRYPOINT"] == [
+        '["/opt/vgpu-webhook/bin/vgpu-webhook"]'
+    ]
 
 
 @pytest.mark.parametrize("name", ["requirements.txt", "build-requirements.txt"])
@@ -132,7 +137,7 @@ def run(command: list[str | Path], home: Path, *, user: int | None = None, **mor
     environment: Mapping[str, str] = {"PATH": f"{python}:{os.defpath}", "HOME": str(home), **passed, **more}
     other = {"user": user, "group": user, "extra_groups": []} if user is not None and os.geteuid() == 0 else {}
     done = subprocess.run(
-        [str(word) for word in command],
+        [str(instruction) for instruction in command],
         env=environment,
         cwd="/",
         capture_output=True,

@@ -52,7 +52,7 @@ class Node:
 
     @property
     def library(self) -> Path:
-        """What containers are given to load."""
+        """The library that containers load."""
         return self.target / "libvgpu.so"
 
     def names(self) -> set[str]:
@@ -144,7 +144,7 @@ def test_leftovers_are_cleared_away_when_they_are_old(node: Node) -> None:
 
 
 def test_full_disk_leaves_everything_as_it_was(node: Node, tmp_path: Path) -> None:
-    """What could not be copied whole is no library: it is cleared away, and told."""
+    """A partial copy is removed, and reported."""
     node.run("v1")
     tools = tmp_path / "tools"
     tools.mkdir()
@@ -199,7 +199,7 @@ def test_keeps_it_there_until_it_is_stopped(node: Node, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "more,said",
+    "more,message",
     [
         ({"SOURCE": "/nowhere/libvgpu.so.*"}, "name the library in shim.installer.path"),
         ({"SOURCE": "/dev/null"}, "is not in the image, or empty"),
@@ -207,10 +207,10 @@ def test_keeps_it_there_until_it_is_stopped(node: Node, tmp_path: Path) -> None:
         ({"SOURCE": "{images}/*/libvgpu.so.*"}, "matches 2 files of the image"),
     ],
 )
-def test_impossible_options_are_reported(node: Node, more: dict[str, str], said: str) -> None:
+def test_impossible_options_are_reported(node: Node, more: dict[str, str], message: str) -> None:
     """A wrong path or version ends it with what to write instead, and touches nothing."""
     filled = {key: value.format(images=node.images) for key, value in more.items()}
     failed = node.run("v1", **filled)
     assert failed.returncode == 1
-    assert said in failed.stderr
+    assert message in failed.stderr
     assert not node.target.exists()

@@ -44,12 +44,14 @@ def test_component_is_the_other_mode(helm: Chart, control_plane: ControlPlane, t
     (tmp_path / "kustomization.yaml").write_text(yaml.safe_dump({**kind, **both}))
     done = kubectl(control_plane, "kustomize", str(tmp_path))
     assert (done.returncode, done.stderr) == (0, "")
-    built = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(done.stdout)}
-    wanted = [one for one in helm.render({}, "--no-hooks", namespace=NAMESPACE) if one["kind"] != "Namespace"]
-    assert built.keys() - {("Namespace", NAMESPACE)} == {(one["kind"], one["metadata"]["name"]) for one in wanted}
-    for one in wanted:
-        found = built[one["kind"], one["metadata"]["name"]]
-        assert (found.get("spec"), found.get("data")) == (one.get("spec"), one.get("data")) or one["kind"] in POD_MAKERS
+    built = {(each["kind"], each["metadata"]["name"]): each for each in yaml.safe_load_all(done.stdout)}
+    wanted = [each for each in helm.render({}, "--no-hooks", namespace=NAMESPACE) if each["kind"] != "Namespace"]
+    assert built.keys() - {("Namespace", NAMESPACE)} == {(each["kind"], each["metadata"]["name"]) for each in wanted}
+    for each in wanted:
+        found = built[each["kind"], each["metadata"]["name"]]
+        assert (found.get("spec"), found.get("data")) == (each.get("spec"), each.get("data")) or each[
+            "kind"
+        ] in POD_MAKERS
 
 
 @pytest.fixture

@@ -13,16 +13,16 @@ from .charts import Chart, HelmError, one
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
-NO_NAME = "which no Service can be called: write at most 63 lower-case letters, digits and hyphens"
-NO_NETWORK = "is no network: write an address and how many bits of it count"
+NO_NAME = "which cannot be the name of a Service: write at most 63 lower-case letters, digits and hyphens"
+NO_NETWORK = "is not a network: write it in CIDR notation"
 UNLIMITED = {"--reuse-port", "--certificate-days", "--inject-ca-from", "--target", "--connections"}
 """Options of the server that the chart says nothing of, and that a pod may have."""
 
 
-def refusal(helm: Chart, given: Object, **release: str) -> str:
+def refusal(helm: Chart, values: Object, **release: str) -> str:
     """What Helm says of values that are refused."""
     with pytest.raises(HelmError) as refused:
-        helm.render(given, **release)
+        helm.render(values, **release)
     return str(refused.value)
 
 
@@ -35,10 +35,13 @@ def test_names_are_those_of_services(helm: Chart, value: str, name: str) -> None
 
 @pytest.mark.parametrize("release", ["rel.1", "1st"])
 def test_release_names_are_part_of_them(helm: Chart, release: str) -> None:
-    """Helm takes names that no Service can have: the whole name can be given then."""
-    said = refusal(helm, {}, release=release)
-    assert f"the release name {release} makes the name {release}-vgpu-webhook, which no Service can have" in said
-    assert "set fullnameOverride" in said
+    """A release name that no Service can have is refused with the option that sets the whole name."""
+    message = refusal(helm, {}, release=release)
+    assert (
+        f"the release name {release} makes the name {release}-vgpu-webhook, which cannot be the name of a Service"
+        in message
+    )
+    assert "set fullnameOverride" in message
     objects = helm.render({"fullnameOverride": "gpu-shares"}, release=release)
     assert one(objects, "Service")["metadata"]["name"] == "gpu-shares"
 
@@ -48,8 +51,8 @@ def test_release_names_are_part_of_them(helm: Chart, release: str) -> None:
 def test_mappings_are_named_like_vendors(helm: Chart, vendor: str, mode: str) -> None:
     """The name becomes a part of a ConfigMap's: those that are listed for the plugin, too."""
     mappings = {} if mode == "plugin" else {"mappings": {vendor: {"extends": "nvidia"}}}
-    given = {**mappings, "shim": {"mode": mode, "vendors": [vendor]}}
-    assert re.search(r"mappings: .* is no name of a vendor: write at most 63 lower-case letters", refusal(helm, given))
+    values = {**mappings, "shim": {"mode": mode, "vendors": [vendor]}}
+    assert re.search(r"mappings: .* is no name of a vendor: write at most 63 lower-case letters", refusal(helm, values))
 
 
 NETWORKS = {
@@ -75,16 +78,16 @@ def policies(network: Any) -> dict[str, Object]:
 @pytest.mark.parametrize("network", NETWORKS[False])
 def test_what_is_no_network_is_refused(helm: Chart, network: str) -> None:
     """The message names the value and its place."""
-    for place, given in policies(network).items():
-        said = refusal(helm, {"networkPolicy": given})
-        assert f'networkPolicy.{place.partition(",")[0]}: "{network}" {NO_NETWORK}' in said
+    for place, values in policies(network).items():
+        message = refusal(helm, {"networkPolicy": values})
+        assert f'networkPolicy.{place.partition(",")[0]}: "{network}" {NO_NETWORK}' in message
 
 
 @pytest.mark.parametrize("network", NETWORKS[True])
 def test_networks_are_taken(helm: Chart, network: str) -> None:
     """Of both kinds."""
-    for given in policies(network).values():
-        assert network in str(one(helm.render({"networkPolicy": given}), "NetworkPolicy"))
+    for values in policies(network).values():
+        assert network in str(one(helm.render({"networkPolicy": values}), "NetworkPolicy"))
 
 
 COMMAND = main.get_command(click.Context(main), "serve")
@@ -97,15 +100,15 @@ def test_options_are_reported_once(helm: Chart, option: click.Option) -> None:
     """What the chart has a value for, or gives a meaning, is no argument and no variable besides; all else is."""
     name = option.opts[0]
     variable = name.removeprefix("--").replace("-", "_").upper()
-    for given in (
+    for values in (
         {"extraArgs": ["--reuse-port", f"{name}=x"]},
         {"extraArgs": [name, "x"]},
         {"extraEnv": [{"name": f"VGPU_WEBHOOK_{variable}", "value": "x"}]},
     ):
         if name in UNLIMITED:
-            helm.render(given)
+            helm.render(values)
         else:
-            assert "leave it out" in refusal(helm, given)
+            assert "remove it" in refusal(helm, values)
 
 
 @pytest.mark.parametrize("argument", ["-h", "--help"])

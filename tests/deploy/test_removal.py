@@ -3,14 +3,17 @@
 import re
 import shlex
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from tests.controlplane.beside import beside
 from tests.controlplane.client import Object
 from tests.kubelet.node_plane import NodePlane
 
+from .charts import RELEASE
 from .load import delete_pods, load
 from .releases import NAMESPACE, OPTED_IN, TEAM, Release, touched
 
@@ -38,15 +41,30 @@ def plain_pod(name: str) -> Object:
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": name}, "spec": {"containers": [container]}}
 
 
+def calls_nobody(release: Release) -> bool:
+    """Whether the Service is gone while the webhook configuration still calls it."""
+    if release.plane.client.get("v1", "services", RELEASE, NAMESPACE).status != 404:
+        return False
+    return bool((release.registration() or {}).get("webhooks"))
+
+
 def test_uninstalled_alive(release: Release) -> None:
-    """Under a load of creations: nothing is refused while it goes, and nothing is left when it is gone."""
+    """Under a load of creations no pod is denied, the Service outlives what calls it, and nothing is left in the end."""
     release.serving(TEAM)
+    found: list[bool] = []
+
+    def look(over: threading.Event) -> None:
+        while not over.wait(0.01):
+            found.append(calls_nobody(release))
+
     with load(release) as pods:
-        release.run("uninstall")
+        with beside(look, 1):
+            release.run("uninstall")
         release.gone()
         before = pods.created
         release.plane.wait_until(lambda: not release.replicas(), "replicas gone", 120)
         release.plane.wait_until(lambda: pods.created > before, "pods created afterwards")
+    assert not any(found)
     assert not pods.refused
     assert release.registration() is None
     answer = release.create(TEAM)

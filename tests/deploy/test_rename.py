@@ -105,6 +105,6 @@ def test_renamed_back_on_the_way(renamed: Release) -> None:
 
 def test_other_selector_is_refused(renamed: Release) -> None:
     """Of the same Deployment: Kubernetes refuses it in the middle of an upgrade."""
-    given = ("--set", "nameOverride=shares", "--set", "fullnameOverride=vgpu-webhook")
+    options = ("--set", "nameOverride=shares", "--set", "fullnameOverride=vgpu-webhook")
     with pytest.raises(HelmError, match=r"the Deployment vgpu-webhook selects other pods .*take nameOverride back"):
-        renamed.run("upgrade", "--reset-then-reuse-values", *given)
+        renamed.run("upgrade", "--reset-then-reuse-values", *options)

@@ -29,7 +29,7 @@ NEVER_SEEN = {
 
 
 class Scene:
-    """A fresh release, and what its replicas have asked of the API server."""
+    """A fresh release, and the requests of its replicas to the API server."""
 
     def __init__(self, release: Release) -> None:
         """Remember its replicas: those of an earlier release may still be ending."""
@@ -95,12 +95,14 @@ def mapping_comes_and_goes_bad(scene: Scene) -> None:
 
 
 def registration_is_taken_over(scene: Scene) -> None:
-    """By a newer version, which is left alone and told; then it is deleted, and comes back."""
+    """A newer version takes the webhook configuration over, which is reported; deleted, it is created again."""
     registration = scene.release.registration()
     assert registration is not None
     registration["metadata"]["annotations"]["vgpu-webhook.io/written-by"] = "99.0 0123456789ab"
     for webhook in registration["webhooks"]:
-        webhook["matchConditions"] = [one for one in webhook["matchConditions"] if one["name"] != "gpu-keys"]
+        webhook["matchConditions"] = [
+            matchCondition for matchCondition in webhook["matchConditions"] if matchCondition["name"] != "gpu-keys"
+        ]
     path, query = f"/apis/{GROUP}/{KIND}/{REGISTRATION}", {"fieldManager": "vgpu-webhook"}
     scene.client.call("PUT", path, registration, query=query).accepted()
     # Every replica reports what it finds lacking: one makes the Event, another counts on it.
@@ -173,10 +175,10 @@ def test_everything_else_is_refused(scene: Scene) -> None:
     token = scene.client.call("POST", path, body).accepted()["status"]["token"]
     account = Client(scene.client.server, token, scene.client.ca_file)
     assert account.get("v1", "namespaces", TEAM).status == 200
-    said = [
+    messages = [
         (method, path, account.call(method, path, {} if method != "GET" else None).status) for method, path in REFUSED
     ]
-    assert [each for each in said if each[2] != 403] == []
+    assert [each for each in messages if each[2] != 403] == []
 
 
 NEVER_GRANTED = {

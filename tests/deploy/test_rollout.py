@@ -141,7 +141,7 @@ def evict(release: Release, pod: str) -> Answer:
 
 
 def evict_when_possible(release: Release, pod: str) -> None:
-    """As `kubectl drain` does: it asks until it may."""
+    """Evict as `kubectl drain` does: repeat the request until it is allowed."""
     release.plane.wait_until(lambda: evict(release, pod).status == 201, f"{pod} evicted", 120)
 
 
@@ -165,15 +165,15 @@ def test_mapping_of_a_newer_version(release: Release, pods: Load) -> None:
     client.create(MAPPING).accepted()
     try:
         release.plane.wait_until(lambda: scheduler() == "our-scheduler", "mapping in force", 60)
-        kept = ("v1", "configmaps", "vgpu-webhook-last-good", NAMESPACE)
-        release.plane.wait_until(lambda: "nvidia" in client.get(*kept).accepted()["data"], "kept", 60)
+        last_good = ("v1", "configmaps", "vgpu-webhook-last-good", NAMESPACE)
+        release.plane.wait_until(lambda: "nvidia" in client.get(*last_good).accepted()["data"], "kept", 60)
         newer = {"data": {"mapping.yaml": f"{GOOD}ofTheFuture: 1\n"}}
         client.patch("v1", "configmaps", "nvidia", newer, NAMESPACE).accepted()
 
         def told() -> bool:
             events = client.list("v1", "events", NAMESPACE)
-            said = [each["message"] for each in events if each["involvedObject"]["name"] == "nvidia"]
-            return any("In force: its last good version." in each and "key 'ofTheFuture'" in each for each in said)
+            messages = [each["message"] for each in events if each["involvedObject"]["name"] == "nvidia"]
+            return any("In force: its last good version." in each and "key 'ofTheFuture'" in each for each in messages)
 
         release.plane.wait_until(told, "told", 60)
         for pod in release.ready():

@@ -4,6 +4,7 @@ import base64
 import copy
 import datetime as dt
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import msgspec
@@ -34,6 +35,7 @@ OTHER = make_ca("other", NOW - dt.timedelta(days=10))
 LEAF = issue(AUTHORITY, ["webhook.example"], NOW - dt.timedelta(days=10))
 
 
+@cache
 def outcome(**texts: str) -> PolicyOutcome:
     """What ConfigMaps come to: `settings`, and mappings by name."""
     settings = texts.pop("settings", "target: nvidia\n")
@@ -54,8 +56,8 @@ def registered(made: PolicyOutcome, authority: Pair = AUTHORITY, *, service: boo
 def configuration(name: str, **changes: Any) -> Object:
     """A configuration of somebody else for new pods."""
     rule = {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
-    one = {"name": f"{name}.example", "clientConfig": {"url": "https://x"}, "rules": [rule], **changes}
-    return {"metadata": {"name": name}, "webhooks": [one]}
+    hook = {"name": f"{name}.example", "clientConfig": {"url": "https://x"}, "rules": [rule], **changes}
+    return {"metadata": {"name": name}, "webhooks": [hook]}
 
 
 def pod(name: str, limits: dict[str, str] | None = None, **metadata: Any) -> Pod:

@@ -85,7 +85,7 @@ FAILED = f'Internal error occurred: failed calling webhook "{ENFORCE}": connecti
 
 def both(**changes: Any) -> list[dict[str, Any]]:
     """Our webhook configuration with the same change in both webhooks."""
-    return amended(lambda webhooks: [one.update(changes) for one in webhooks])
+    return amended(lambda webhooks: [webhook.update(changes) for webhook in webhooks])
 
 
 def narrowed(webhooks: list[dict[str, Any]]) -> None:
@@ -100,12 +100,14 @@ def first_trusts_more(webhooks: list[dict[str, Any]]) -> None:
 
 def without_term(number: int) -> Any:
     """A function that takes a term of the namespace selectors away."""
-    return lambda webhooks: [one["namespaceSelector"]["matchExpressions"].pop(number) for one in webhooks]
+    return lambda webhooks: [webhook["namespaceSelector"]["matchExpressions"].pop(number) for webhook in webhooks]
 
 
 def bundles(text: str | None, *, service: bool = False) -> list[dict[str, Any]]:
     """Our webhook configuration with this caBundle."""
-    return amended(lambda webhooks: [one["clientConfig"].update(caBundle=text) for one in webhooks], service=service)
+    return amended(
+        lambda webhooks: [webhook["clientConfig"].update(caBundle=text) for webhook in webhooks], service=service
+    )
 
 
 def shown(end: Any, leaf: Any = LEAF.certificate) -> list[Shown]:
@@ -127,20 +129,20 @@ CASES: list[tuple[str, Level, str, Facts]] = [
     ("registration", OK, "written by version", HEALTHY),
     ("registration", OK, "by hand", but(configurations=[registered(OUTCOME) | {"metadata": {"name": "00-vgpu-webhook"}}])),
     ("registration", WARNING, "could not be read", but(configurations=REFUSED)),
-    ("registration", WARNING, "was written by policy", but(outcome=NO_TARGET)),
+    ("registration", WARNING, "was written for policy", but(outcome=NO_TARGET)),
     ("registration", ERROR, "there is no", but(configurations=[])),
     ("registration", ERROR, "has no webhook audit", but(configurations=amended(lambda webhooks: webhooks.pop()))),
     ("selectors", OK, "vgpu-webhook.io/inject=enabled", HEALTHY),
     ("selectors", WARNING, "could not be read", but(configurations=REFUSED)),
     ("selectors", WARNING, "not checked", but(configurations=[])),
     ("selectors", WARNING, "changed by others", but(configurations=both(timeoutSeconds=30))),
-    ("selectors", ERROR, "does not concern", but(configurations=both(objectSelector={"matchLabels": {"a": "b"}}))),
-    ("selectors", ERROR, "does not concern", but(configurations=amended(narrowed))),
-    ("selectors", ERROR, "does not concern", but(configurations=amended(without_term(0)))),
-    ("selectors", ERROR, "does not concern", but(configurations=amended(without_term(1)))),
-    ("selectors", ERROR, "does not concern", but(configurations=amended(without_term(2)))),
-    ("selectors", ERROR, "does not concern", but(configurations=both(rules=[]))),
-    ("selectors", ERROR, "does not concern", but(release="elsewhere")),
+    ("selectors", ERROR, "does not select", but(configurations=both(objectSelector={"matchLabels": {"a": "b"}}))),
+    ("selectors", ERROR, "does not select", but(configurations=amended(narrowed))),
+    ("selectors", ERROR, "does not select", but(configurations=amended(without_term(0)))),
+    ("selectors", ERROR, "does not select", but(configurations=amended(without_term(1)))),
+    ("selectors", ERROR, "does not select", but(configurations=amended(without_term(2)))),
+    ("selectors", ERROR, "does not select", but(configurations=both(rules=[]))),
+    ("selectors", ERROR, "does not select", but(release="elsewhere")),
     ("match-conditions", OK, "every name", HEALTHY),
     ("match-conditions", WARNING, "could not be read", but(configurations=REFUSED)),
     ("match-conditions", WARNING, "more pods", but(configurations=both(matchConditions=[]))),

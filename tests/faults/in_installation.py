@@ -70,7 +70,7 @@ def strangers_bundle(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def disks_full(scene: Scene) -> Iterator[None]:
-    """No file that a replica writes can grow any more, that of its log neither; and there is something to tell."""
+    """No file that a replica writes can grow, its log included, while it has something to log."""
     with _files_limited(scene):
         scene.client.delete("v1", "secrets", SECRET, OWN).accepted()
         yield

@@ -34,13 +34,13 @@ def page() -> str:
 
 
 def _row(fault: Fault) -> str:
-    told = fault.told
+    signs = fault.told
     channels = {
-        "log": told.log,
-        "Event": told.events,
-        "metric": told.metrics,
-        "alert": tuple(f"[{name}](runbook.md#{name.lower()})" for name in told.alerts),
-        "check": told.checks,
+        "log": signs.log,
+        "Event": signs.events,
+        "metric": signs.metrics,
+        "alert": tuple(f"[{name}](runbook.md#{name.lower()})" for name in signs.alerts),
+        "check": signs.checks,
     }
     who = "; ".join(
         f"{channel}: {', '.join(name if name.startswith('[') else f'`{name}`' for name in names)}"

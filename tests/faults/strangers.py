@@ -34,10 +34,10 @@ def idle(replica: Replica, count: int) -> Iterator[None]:
     held: list[http.client.HTTPSConnection] = []
 
     def connect(_: int) -> None:
-        one = connection(replica)
+        stranger = connection(replica)
         with contextlib.suppress(OSError):
-            one.connect()
-            held.append(one)
+            stranger.connect()
+            held.append(stranger)
 
     try:
         together(connect, count)

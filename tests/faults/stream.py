@@ -77,13 +77,13 @@ class Stream:
                 pod = gpu_pod(f"pod-{next(self._numbers)}")
                 path = f"/api/v1/namespaces/{self.namespace}/pods"
                 answer = self.client.call("POST", path, pod, query={"timeout": LONGEST})
-                fate, said = _fate(answer), f"{answer.status}: {answer.message}"
+                fate, message = _fate(answer), f"{answer.status}: {answer.message}"
             except OSError as error:
-                fate, said = Fate.UNANSWERED, repr(error)
+                fate, message = Fate.UNANSWERED, repr(error)
             with self._lock:
                 self.fates.append((began, fate))
                 if fate is not Fate.TREATED:
-                    self.key_values = said[:300]
+                    self.key_values = message[:300]
 
 
 def _fate(answer: Answer) -> Fate:

@@ -53,14 +53,14 @@ def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.Captur
     with fault.before(scene):
         outcome = happen(scene, alerts, fault)
     scene.clear()
-    counts, told, recovered = outcome.counts, outcome.told, outcome.recovered
+    counts, heard_on, recovered = outcome.counts, outcome.told, outcome.recovered
     numbers = ", ".join(f"{counts[fate]} {fate.value}" for fate in Fate)
     back = "never" if recovered is None else f"{recovered:.1f} s"
     with capsys.disabled():
-        print(f"\n{fault.name}: {numbers}, well after {back}\n    {told}\n    {outcome.key_values}", flush=True)  # noqa: T201
-    assert told or fault.harmless, "nobody was told"
-    assert not (fault.harmless and told.alerts), "somebody was called, and nothing is wrong"
-    assert not missing(fault.told, told)
+        print(f"\n{fault.name}: {numbers}, well after {back}\n    {heard_on}\n    {outcome.key_values}", flush=True)  # noqa: T201
+    assert heard_on or fault.harmless, "nobody was told"
+    assert not (fault.harmless and heard_on.alerts), "somebody was called, and nothing is wrong"
+    assert not missing(fault.told, heard_on)
     assert fault.untreated or not counts[Fate.UNTREATED], "pods were created untreated"
     assert fault.denied or not counts[Fate.DENIED], f"pods were denied: {outcome.key_values}"
     assert recovered is not None
@@ -95,14 +95,14 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
         )
 
     # In a tuple: that nobody is told is an answer, too, of which `until` would think that there is none yet.
-    enough = until(lambda: (told,) if not missing(fault.told, told := heard()) else None, HEARD)
+    enough = until(lambda: (heard_on,) if not missing(fault.told, heard_on := heard()) else None, HEARD)
     return Outcome(stream.counts(), recovered, enough[0] if enough else heard(), stream.key_values)
 
 
-def missing(promised: Told, told: Told) -> dict[str, set[str]]:
-    """Who should have been told, and was not."""
+def missing(promised: Told, heard_on: Told) -> dict[str, set[str]]:
+    """The channels on which a fault should have been reported, and was not."""
     channels = ("log", "events", "metrics", "alerts", "checks")
-    gaps = {channel: set(getattr(promised, channel)) - set(getattr(told, channel)) for channel in channels}
+    gaps = {channel: set(getattr(promised, channel)) - set(getattr(heard_on, channel)) for channel in channels}
     return {channel: gap for channel, gap in gaps.items() if gap}
 
 

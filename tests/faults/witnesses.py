@@ -1,4 +1,4 @@
-"""Who was told of a fault: log lines, Events, metrics and the alerts that they raise, `vgpu-webhook check`."""
+"""Where a fault was reported: log lines, Events, metrics and their alerts, `vgpu-webhook check`."""
 
 import json
 import re
@@ -39,10 +39,10 @@ def samples(text: str, **labels: str) -> dict[str, float]:
     found = {}
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
-            given = ",".join(
+            tolerations = ",".join(
                 f"{name}={json.dumps(value)}" for name, value in sorted({**sample.labels, **labels}.items())
             )
-            found[f"{sample.name}{{{given}}}"] = sample.value
+            found[f"{sample.name}{{{tolerations}}}"] = sample.value
     return found
 
 
@@ -81,7 +81,7 @@ def stale(found: Samples) -> set[str]:
 
 
 def _is_stale(series: str, now: float | None) -> bool:
-    """Whether a replica has not heard of what was done to a namespace just before it was asked."""
+    """Whether a replica has not yet seen a change to a namespace made just before the request."""
     return 'kind="namespaces"' in series and now is not None and now > FRESH
 
 

@@ -1,4 +1,4 @@
-"""``make fuzz``: as many pods as there is time for, or a given number, in all cores.
+"""``make fuzz``: as many pods as there is time for, or a fixed number, on all cores.
 
 Pod i of a seed is always the same, so a run can be continued (``--from``), and one pod looked at (``--pod``).
 """
@@ -46,7 +46,7 @@ def fuzz(seed: int, start: int, end: int | None, minutes: float | None, processe
     for index in range(len(SETUPS)):
         policy_of(index)
     until = None if minutes is None else time.monotonic() + 60 * minutes
-    total, told = Tally(), time.monotonic()
+    total, shown_at = Tally(), time.monotonic()
     if processes == 1:
         for work in _batches(seed, start, end, until):
             total.add(run_batch(work))
@@ -58,11 +58,11 @@ def fuzz(seed: int, start: int, end: int | None, minutes: float | None, processe
             waiting.append(pool.apply_async(run_batch, (work,)))
             while len(waiting) > 2 * processes:
                 total.add(waiting.pop(0).get())
-            if time.monotonic() - told > 60:
-                told = time.monotonic()
+            if time.monotonic() - shown_at > 60:
+                shown_at = time.monotonic()
                 _say(f"{total.pods:,} pods, {sum(total.findings.values()):,} findings{_first(total)}")
-        for one in waiting:
-            total.add(one.get())
+        for each in waiting:
+            total.add(each.get())
     return total
 
 
@@ -80,19 +80,19 @@ def main() -> int:
     parser.add_argument("--from", type=int, default=0, dest="start", help="number of the first pod")
     parser.add_argument("--pod", type=int, help="only this pod: print it, and what is wrong with it")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
-    asked = parser.parse_args()
-    if asked.pod is not None:
-        case = case_of(asked.seed, asked.pod)
+    arguments = parser.parse_args()
+    if arguments.pod is not None:
+        case = case_of(arguments.seed, arguments.pod)
         outcome, findings = judge(case, closely=True)
-        _say(manifest(case) + outcome + "".join(f"\n{one.rule}: {one.detail}" for one in findings))
+        _say(manifest(case) + outcome + "".join(f"\n{finding.rule}: {finding.detail}" for finding in findings))
         return int(bool(findings))
-    minutes = 1.0 if asked.pods is None and asked.minutes is None else asked.minutes
-    end = None if asked.pods is None else asked.start + asked.pods
+    minutes = 1.0 if arguments.pods is None and arguments.minutes is None else arguments.minutes
+    end = None if arguments.pods is None else arguments.start + arguments.pods
     began = time.monotonic()
-    tally = fuzz(asked.seed, asked.start, end, minutes, asked.processes)
-    line = f"seed {asked.seed}, from pod {asked.start}: {figures(tally, time.monotonic() - began)}"
-    for one in reproductions(tally, asked.seed):
-        _say(f"\n{one}")
+    tally = fuzz(arguments.seed, arguments.start, end, minutes, arguments.processes)
+    line = f"seed {arguments.seed}, from pod {arguments.start}: {figures(tally, time.monotonic() - began)}"
+    for reproduction in reproductions(tally, arguments.seed):
+        _say(f"\n{reproduction}")
     _say(line)
     return int(bool(tally.findings))
 

@@ -1,16 +1,15 @@
-"""Property 5 by the oracle: never less than asked, nothing that was specified changes, nothing is accepted that is nothing."""
+"""Property 5 by the oracle: never less than requested, nothing specified changes, nothing empty is accepted."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import product
 
-from tests.fuzz.generate import PREFIX
 from tests.fuzz.mismatch import mismatch
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import (
     ALL,
     GIB,
     MOST_DEVICES,
-    UNLIMITED,
     Amount,
     Amounts,
     Denied,
@@ -59,6 +58,9 @@ LIBRARY = "/usr/local/vgpu-shim/libvgpu.so"
 """Where the shim stands in a container."""
 READING = frozenset(f"VGW{number}" for number in (*range(301, 313), 315, *range(317, 324)))
 """The codes by which the webhook says that a request is none."""
+BY_SIZE = {"volcano": "volcano.sh/vgpu-memory", "mthreads": "mthreads.com/sgpu-memory"}
+"""Vendors to whom a size of memory makes another request of what stands beside it, with the key of that size."""
+
 Filled = Mapping[str, int | Amount]
 
 
@@ -122,8 +124,8 @@ def _lenient(trial: Trial) -> bool:
 
 
 def _warned(trial: Trial, read: Read) -> bool:
-    """Whether a container that was let be was told of; what was changed has to be right."""
-    return not trial.decision.patch_json and any(one.container == read.name for one in trial.decision.warnings)
+    """Whether a container that stays as it is was reported; a changed one has to be right."""
+    return not trial.decision.patch_json and any(finding.container == read.name for finding in trial.decision.warnings)
 
 
 def _denied(trial: Trial) -> Iterator[Finding]:
@@ -138,9 +140,9 @@ def _denied(trial: Trial) -> Iterator[Finding]:
         return  # what a slice holds has to be known where it is translated
     if denial.reason.code not in READING or any(read.refused or read.unsure for read in trial.before):
         return
-    asking = [(read.vendor or "", read.meaning) for read in trial.before if read.meaning is not None]
-    if asking and all(meaning.amounts() is not None for _, meaning in asking):
-        yield Finding("what the vendor takes is taken", denial.text, asking[0][0])
+    meanings = [(read.vendor or "", read.meaning) for read in trial.before if read.meaning is not None]
+    if meanings and all(meaning.amounts() is not None for _, meaning in meanings):
+        yield Finding("what the vendor takes is taken", denial.text, meanings[0][0])
 
 
 def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Read) -> Iterator[Finding]:
@@ -163,8 +165,10 @@ def _container(trial: Trial, before: Read, candidates: list[Amounts], after: Rea
         return
     if vendor == "mig" and got.memory[0] == "size":
         # A slice holds a little more on some devices than on others; by how much is the driver's business.
-        candidates = [asked._replace(memory=got.memory) for asked in candidates if at_least(got.memory, asked.memory)]
-    wrong = [mismatch(trial, target, asked, got) for asked in candidates]
+        candidates = [
+            candidate._replace(memory=got.memory) for candidate in candidates if at_least(got.memory, candidate.memory)
+        ]
+    wrong = [mismatch(trial, target, candidate, got) for candidate in candidates]
     if all(wrong):
         detail = f"{before.name}: {wrong[0]}; {vendor} to {target}, asked {candidates[0]}, got {got} by {after.vendor}"
         yield Finding(f"5 {wrong[0]}", detail, vendor)
@@ -176,11 +180,11 @@ def _left(trial: Trial, before: Read, target: str) -> list[str]:
     """The source's names that still stand in a container that was to be written for another vendor."""
     if before.vendor == target or not before.used:
         return []
-    container = next(one for one in all_containers(trial.stored) if one["name"] == before.name)
+    container = next(container for container in all_containers(trial.stored) if container["name"] == before.name)
     resources = container.get("resources") or {}
-    there = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
+    written_names = {**(resources.get("limits") or {}), **(resources.get("requests") or {})}
     shared = "mig" if target == "mig-single" else target
-    return [name for name in before.used if name in there and shared not in getattr(name_of(name), "short", ())]
+    return [name for name in before.used if name in written_names and shared not in getattr(name_of(name), "short", ())]
 
 
 def target_of(trial: Trial, vendor: str) -> str:
@@ -197,7 +201,7 @@ def target_of(trial: Trial, vendor: str) -> str:
 
 
 def completed(trial: Trial, before: Read) -> list[Amounts] | None:
-    """What a container may get that lacks a key of its vendor, by the default for it; what is specified still counts.
+    """What a container may get that lacks a key of its vendor, by the defaults for it; what is specified still counts.
 
     None: nobody knows what it then asks for.
     """
@@ -209,11 +213,23 @@ def completed(trial: Trial, before: Read) -> list[Amounts] | None:
             return None
         if counted.meaning is not None and not counted.ignores:
             found += possible(trial, vendor, counted.meaning)
-    if vendor == "volcano":  # a size makes a request there, too
-        sized = read_with(trial.case.pod, before, {"volcano.sh/vgpu-memory": 1}, cluster).meaning
-        if sized is not None:
-            found += possible(trial, vendor, replace(sized, memory=None, absent={"devices": 1, "cores": UNLIMITED}))
+    for counts in _counts_beside_size(trial, before):
+        sized = read_with(trial.case.pod, before, {**counts, BY_SIZE[vendor]: 2}, cluster)
+        if sized.meaning is not None and not sized.ignores and (sized.meaning.memory or ALL)[0] == "size":
+            absent = {name: amount for name, amount in sized.meaning.absent.items() if name != "memory"}
+            found += possible(trial, vendor, replace(sized.meaning, memory=None, absent=absent))
     return found
+
+
+def _counts_beside_size(trial: Trial, before: Read) -> list[dict[str, int | Amount]]:
+    """The count to add beside a size of memory: none where the size makes a request, or that of each default."""
+    vendor = before.vendor or ""
+    if vendor not in BY_SIZE:
+        return []
+    return [
+        *([{}] if vendor == "volcano" else []),
+        *({before.lacks or "": default} for default in defaults_of(trial, vendor, "devices")),
+    ]
 
 
 def possible(trial: Trial, vendor: str, meaning: Meaning) -> list[Amounts]:
@@ -224,7 +240,7 @@ def possible(trial: Trial, vendor: str, meaning: Meaning) -> list[Amounts]:
     ]
     found = []
     for chosen in product(*choices):
-        amounts = meaning.amounts(dict(one for one in chosen if one is not None))
+        amounts = meaning.amounts(dict(each for each in chosen if each is not None))
         if amounts is not None and amounts not in found:
             found.append(amounts)
     return found

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from tests.fuzz.generate import PREFIX
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.claims import claims, claims_in
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import Finding, Trial

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from tests.fuzz.amounts import NVIDIA
-from tests.fuzz.generate import PREFIX
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import MIB, Amounts
 from tests.fuzz.trial import Finding, Trial
 
@@ -186,8 +186,10 @@ def _shim(trial: Trial, after: Json, values: dict[str, str | None], held: Held) 
     allowed = trial.case.annotations.get(f"{PREFIX}guard") == "allow" and core_limit(got) is None
     if values.get("CUDA_DEVICE_SM_LIMIT") != core_limit(got) and not allowed:
         yield Finding("6 no shim without a limit", f"{values.get('CUDA_DEVICE_SM_LIMIT')} % for {got}", vendor)
-    mounts = [one for one in after.get("volumeMounts") or [] if one["mountPath"].rstrip("/") == FOLDER]
-    if {(one["name"], one.get("readOnly"), one.get("subPath")) for one in mounts} != {("vgpu-shim", True, None)}:
+    mounts = [mount for mount in after.get("volumeMounts") or [] if mount["mountPath"].rstrip("/") == FOLDER]
+    if {(mount["name"], mount.get("readOnly"), mount.get("subPath")) for mount in mounts} != {
+        ("vgpu-shim", True, None)
+    }:
         yield Finding("6 no shim without its library", str(mounts), vendor)
 
 

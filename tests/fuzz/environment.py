@@ -224,7 +224,7 @@ def refer(draw: Draw, spec: Json, annotations: dict[str, str]) -> None:
     name = "p-abcdefg-shared-gpu-0"
     container = draw.pick(spec["containers"])
     names = ("NVIDIA_VISIBLE_DEVICES", "RUNAI_NUM_OF_GPUS", "GPU_PORTION")
-    references = [{"name": one, "valueFrom": {"configMapKeyRef": {"name": name, "key": one}}} for one in names]
+    references = [{"name": each, "valueFrom": {"configMapKeyRef": {"name": name, "key": each}}} for each in names]
     container["env"] = [*(container.get("env") or []), *references]
     container["envFrom"] = [*(container.get("envFrom") or []), {"configMapRef": {"name": f"{name}-evar"}}]
     volume = {"name": f"{name}-vol", "configMap": {"name": name}}

@@ -5,6 +5,7 @@ from typing import Any
 
 from tests.fuzz.draw import Draw
 from tests.fuzz.environment import around, mark, place, refer
+from tests.fuzz.misspelled import PREFIX, misspell
 from tests.fuzz.policies import SETUPS
 from tests.fuzz.requests import NAMES, VENDORS
 from tests.fuzz.requests.ask import Ask
@@ -12,7 +13,6 @@ from tests.fuzz.texts import HOSTILE, written
 
 Json = dict[str, Any]
 
-PREFIX = "vgpu-webhook.io/"
 DEFAULTS = {
     "devices": ("1", "2", "3", "4", "8", "2", "0", "02", "x", "9999999"),
     "memory": (
@@ -59,7 +59,9 @@ def case_of(seed: int, number: int) -> Case:
     setup = draw.whole(0, len(SETUPS) - 1)
     labels, annotations = _namespace(draw)
     user = "" if draw.chance(0.9) else "system:serviceaccount:kube-system:hami-scheduler"
-    return Case(setup, labels, annotations, user, _pod(draw))
+    pod = _pod(draw)
+    misspell(draw, labels, annotations, pod["metadata"])
+    return Case(setup, labels, annotations, user, pod)
 
 
 def _namespace(draw: Draw) -> tuple[dict[str, str], dict[str, str]]:
@@ -145,7 +147,7 @@ def _whole(draw: Draw, spec: Json, labels: dict[str, str], annotations: dict[str
 
 
 def _vendor(draw: Draw, vendor: str, at: int) -> str | None:
-    """In whose keys a container asks: the first one's in the first, and often in the others."""
+    """The vendor whose keys a container requests in: the pod's in the first container, and often in the others."""
     if at == 0 or draw.chance(0.5):
         return vendor
     return draw.pick(NAMES) if draw.chance(0.15) else None

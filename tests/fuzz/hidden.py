@@ -10,7 +10,7 @@ from typing import Any
 from tests.fuzz.amounts import NVIDIA
 from tests.fuzz.enforcement import effective
 from tests.fuzz.environment import KAI_MAPS
-from tests.fuzz.generate import PREFIX
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.properties import refers
 from tests.fuzz.trial import Finding, Trial, all_containers
 
@@ -49,24 +49,24 @@ def _references(trial: Trial, *, moved: bool) -> Iterator[Finding]:
     beginning = notes.get(KAI_MAPS)
     if beginning is None:
         return
-    there = list(_referring(trial.case.pod, beginning))
+    referring = list(_referring(trial.case.pod, beginning))
     left = list(_referring(trial.stored, beginning))
-    kept = (trial.stored["metadata"].get("annotations") or {}).get(KAI_MAPS) == beginning
-    if moved and (left or kept):
+    remains = (trial.stored["metadata"].get("annotations") or {}).get(KAI_MAPS) == beginning
+    if moved and (left or remains):
         yield Finding("9 who leaves KAI leaves its ConfigMaps", str(left))
     kai_alone = all(read.vendor in {None, *OF_KAI} for read in trial.after)
-    if not moved and kai_alone and (left != there or not kept):
-        yield Finding("9 who stays with KAI keeps its ConfigMaps", f"{there} became {left}")
+    if not moved and kai_alone and (left != referring or not remains):
+        yield Finding("9 who stays with KAI keeps its ConfigMaps", f"{referring} became {left}")
 
 
 def _referring(pod: Json, beginning: str) -> Iterator[str]:
     for container in all_containers(pod):
-        for one in container.get("env") or []:
-            if refers((one.get("valueFrom") or {}).get("configMapKeyRef"), beginning):
-                yield one["name"]
-        for one in container.get("envFrom") or []:
-            if refers(one.get("configMapRef"), beginning):
+        for each in container.get("env") or []:
+            if refers((each.get("valueFrom") or {}).get("configMapKeyRef"), beginning):
+                yield each["name"]
+        for each in container.get("envFrom") or []:
+            if refers(each.get("configMapRef"), beginning):
                 yield "envFrom"
-    for one in pod["spec"].get("volumes") or []:
-        if refers(one.get("configMap"), beginning):
+    for each in pod["spec"].get("volumes") or []:
+        if refers(each.get("configMap"), beginning):
             yield "volume"

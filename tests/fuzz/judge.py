@@ -11,6 +11,7 @@ from tests.fuzz.claims import claim_findings
 from tests.fuzz.enforcement import enforcement_findings
 from tests.fuzz.generate import Case
 from tests.fuzz.hidden import hidden_findings
+from tests.fuzz.own_keys import own_key_findings
 from tests.fuzz.properties import plain_findings
 from tests.fuzz.sampled import sampled_findings
 from tests.fuzz.trial import Finding, RaisedError, Trial
@@ -54,7 +55,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
         findings = list(plain_findings(trial))
         if not any(finding.rule.startswith("2 ") for finding in findings):
             findings += [*amount_findings(trial), *enforcement_findings(trial), *claim_findings(trial)]
-            findings += hidden_findings(trial)
+            findings += [*hidden_findings(trial), *own_key_findings(trial)]
             findings += sampled_findings(trial) if closely else []
     except msgspec.DecodeError:
         return "undecodable", []

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from tests.fuzz.environment import KAI_MAPS, MARKS, PLAIN, SWITCHES
-from tests.fuzz.generate import PREFIX
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.names import name_of
 from tests.fuzz.oracle.quantity import UnreadableError, quantity
 from tests.fuzz.trial import Finding, Trial, all_containers
@@ -50,7 +50,7 @@ def _shape(trial: Trial) -> Iterator[Finding]:
             yield Finding("a message is one bounded line", denial.sentence)
         names = (container["name"] for container in all_containers(trial.case.pod))
         if not (
-            denial.container or denial.field or "/" in denial.message or any(one in denial.message for one in names)
+            denial.container or denial.field or "/" in denial.message or any(name in denial.message for name in names)
         ):
             yield Finding("a denial names container or key", denial.text)
     for finding in decision.warnings:
@@ -81,17 +81,17 @@ def _survives(trial: Trial) -> Iterator[Finding]:
     """What is the user's stays: labels, annotations, volumes, mounts, variables, foreign resources."""
     pod, stored = trial.case.pod, trial.stored
     yield from _containers_survive(trial)
-    labels, kept = (one["metadata"].get("labels") or {} for one in (pod, stored))
+    labels, stored_labels = (each["metadata"].get("labels") or {} for each in (pod, stored))
     switches = {key for _, key, _ in SWITCHES}
-    if not {(key, text) for key, text in labels.items() if key not in switches} <= kept.items():
-        yield Finding("3 what is the user's survives", f"labels {labels} became {kept}")
-    notes, left = (one["metadata"].get("annotations") or {} for one in (pod, stored))
+    if not {(key, text) for key, text in labels.items() if key not in switches} <= stored_labels.items():
+        yield Finding("3 what is the user's survives", f"labels {labels} became {stored_labels}")
+    notes, left = (each["metadata"].get("annotations") or {} for each in (pod, stored))
     for key, text in notes.items():
         if left.get(key) != text and not key.startswith(REQUEST_KEYS) and key not in {*MARKS, *switches, KAI_MAPS}:
             yield Finding("3 what is the user's survives", f"annotation {key}: {text} became {left.get(key)}")
     volumes = pod["spec"].get("volumes") or []
     if KAI_MAPS in notes and KAI_MAPS not in left:
-        volumes = [one for one in volumes if not refers(one.get("configMap"), notes[KAI_MAPS])]
+        volumes = [volume for volume in volumes if not refers(volume.get("configMap"), notes[KAI_MAPS])]
     if (stored["spec"].get("volumes") or [])[: len(volumes)] != volumes:
         yield Finding("3 what is the user's survives", "volumes")
 
@@ -155,8 +155,8 @@ def _plain(container: Json, trial: Trial) -> list[Json]:
 
 
 def _foreign(container: Json, side: str) -> Json:
-    there = (container.get("resources") or {}).get(side) or {}
-    return {name: value for name, value in there.items() if name_of(name) is None}
+    carried = (container.get("resources") or {}).get(side) or {}
+    return {name: value for name, value in carried.items() if name_of(name) is None}
 
 
 def _vendor(trial: Trial) -> str:

@@ -30,7 +30,7 @@ def reproductions(tally: Tally, seed: int) -> Iterator[str]:
     for (rule, vendor), count in tally.findings.most_common(SHOWN):
         number = tally.first[rule, vendor]
         case = shrunk(case_of(seed, number), rule, vendor)
-        found = [one for one in judge(case, closely=True)[1] if (one.rule, one.vendor) == (rule, vendor)]
+        found = [each for each in judge(case, closely=True)[1] if (each.rule, each.vendor) == (rule, vendor)]
         detail = found[0].detail if found else "not seen again: does the decision depend on what was decided before?"
         title = f"## {rule}" + (f" ({vendor})" if vendor else "")
         yield f"{title}: {count:,} times, first in pod {number} of seed {seed}\n{detail}\n{manifest(case)}"

@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from tests.fuzz.generate import PREFIX, Case
+from tests.fuzz.generate import Case
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.meaning import ALL, UNLIMITED, Amounts
 from tests.fuzz.oracle.reading import Read
 from tests.fuzz.trial import NAMESPACE, Finding, RaisedError, Trial, all_containers, called, context_of, decode, encode
@@ -105,16 +106,16 @@ def _specifies_all(trial: Trial) -> bool:
 
 
 def _specified(trial: Trial, other: Trial) -> Iterator[Finding]:
-    for asked, with_defaults, without in zip(trial.before, trial.after, other.after, strict=True):
-        if asked.meaning is None:
+    for read, with_defaults, without in zip(trial.before, trial.after, other.after, strict=True):
+        if read.meaning is None:
             continue
         got, wanted = _amounts(with_defaults), _amounts(without)
         if got is None or wanted is None:
             continue
-        for dimension in {"devices", "memory", "cores"} - asked.meaning.unsaid:
+        for dimension in {"devices", "memory", "cores"} - read.meaning.unsaid:
             if getattr(got, dimension) != getattr(wanted, dimension):
-                detail = f"{asked.name}: {dimension} of {wanted} became {got}"
-                yield Finding("a default changes nothing that is specified", detail, asked.vendor or "")
+                detail = f"{read.name}: {dimension} of {wanted} became {got}"
+                yield Finding("a default changes nothing that is specified", detail, read.vendor or "")
 
 
 def _with_annotations(case: Case, annotations: dict[str, str]) -> Case:
@@ -156,7 +157,7 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
     ]
     try:
         outcome = called(
-            simulate, manifests, lambda one, context: decide(one, context, trial.policy), SimulateOptions()
+            simulate, manifests, lambda each, context: decide(each, context, trial.policy), SimulateOptions()
         )
     except RaisedError as error:
         yield Finding("mutate prints what the server stores", str(error))
@@ -168,7 +169,9 @@ def _command_line(trial: Trial) -> Iterator[Finding]:
 
 def _same(treated: SimulatedObject, trial: Trial) -> bool:
     decision = trial.decision
-    if bool(treated.denials) == decision.allowed or treated.warnings != tuple(one.text for one in decision.warnings):
+    if bool(treated.denials) == decision.allowed or treated.warnings != tuple(
+        finding.text for finding in decision.warnings
+    ):
         return False
     if treated.after is None:
         return True
@@ -178,31 +181,36 @@ def _same(treated: SimulatedObject, trial: Trial) -> bool:
 
 
 def _explained(trial: Trial) -> Iterator[Finding]:
-    """``vgpu-webhook explain`` tells of this decision."""
+    """``vgpu-webhook explain`` explains this very decision."""
     decision = trial.decision
-    told = called(explain, decode_pod(trial.raw), context_of(trial.case), trial.policy)
-    if (told.code, told.allowed) != (decision.reason.code, decision.allowed):
-        yield Finding("explain tells what was decided", f"{told.code} for {decision.reason.code}")
-    if decision.denial is not None and (told.denial is None or told.denial.finding.message != decision.denial.message):
-        yield Finding("explain tells what was decided", f"{told.denial} for {decision.denial.text}")
+    explained = called(explain, decode_pod(trial.raw), context_of(trial.case), trial.policy)
+    if (explained.code, explained.allowed) != (decision.reason.code, decision.allowed):
+        yield Finding("explain tells what was decided", f"{explained.code} for {decision.reason.code}")
+    if decision.denial is not None and (
+        explained.denial is None or explained.denial.finding.message != decision.denial.message
+    ):
+        yield Finding("explain tells what was decided", f"{explained.denial} for {decision.denial.text}")
     if decision.patch_json:
-        for one in told.containers:
-            yield from _container_explained(trial, one)
+        for container in explained.containers:
+            yield from _container_explained(trial, container)
 
 
-def _container_explained(trial: Trial, one: ContainerExplained) -> Iterator[Finding]:
-    entry = trial.entry(one.name)
+def _container_explained(trial: Trial, container_explained: ContainerExplained) -> Iterator[Finding]:
+    entry = trial.entry(container_explained.name)
     if not entry:
         return
-    written = {word.key: word.value for word in one.written}
+    written = {key.key: key.value for key in container_explained.written}
     if written != entry.get("written", {}):
         yield Finding("explain tells what was decided", f"written {written} for {entry.get('written')}")
     requested: Json = entry["request"]
-    for share, amounts in (one.request, requested), (one.allocation, entry.get("allocation") or requested):
+    for share, amounts in (
+        (container_explained.request, requested),
+        (container_explained.allocation, entry.get("allocation") or requested),
+    ):
         if share is None or (share.devices, share.memory, share.cores) != tuple(amounts.values()):
             yield Finding("explain tells what was decided", f"{share} for {amounts}")
-    container = next(each for each in all_containers(trial.stored) if each["name"] == one.name)
+    container = next(each for each in all_containers(trial.stored) if each["name"] == container_explained.name)
     resources = container.get("resources") or {}
-    left = {*(resources.get("limits") or {}), *(resources.get("requests") or {})} & set(one.removed)
+    left = {*(resources.get("limits") or {}), *(resources.get("requests") or {})} & set(container_explained.removed)
     if left:
         yield Finding("explain tells what was decided", f"removed {left}, which stand there")

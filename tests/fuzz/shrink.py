@@ -6,8 +6,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tests.fuzz.generate import PREFIX, Case
+from tests.fuzz.generate import Case
 from tests.fuzz.judge import judge
+from tests.fuzz.misspelled import PREFIX
 
 KEPT = frozenset({f"{PREFIX}inject"})
 
@@ -23,7 +24,7 @@ def shrunk(case: Case, rule: str, vendor: str) -> Case:
 
     def breaks(other: Case, *, closely: bool) -> bool:
         try:
-            return any((one.rule, one.vendor) == (rule, vendor) for one in judge(other, closely=closely)[1])
+            return any((each.rule, each.vendor) == (rule, vendor) for each in judge(other, closely=closely)[1])
         except (KeyError, TypeError, AttributeError, IndexError):  # no pod that could be sent any more
             return False
 
@@ -31,10 +32,10 @@ def shrunk(case: Case, rule: str, vendor: str) -> Case:
 
 
 def _smallest(case: Case, breaks: Callable[[Case], bool]) -> Case:
-    smaller = next((one for one in _candidates(case) if breaks(one)), None)
+    smaller = next((candidate for candidate in _candidates(case) if breaks(candidate)), None)
     while smaller is not None:
         case = smaller
-        smaller = next((one for one in _candidates(case) if breaks(one)), None)
+        smaller = next((candidate for candidate in _candidates(case) if breaks(candidate)), None)
     return case
 
 

@@ -13,9 +13,11 @@ from tests.fuzz import trial
 from tests.fuzz.__main__ import fuzz, run_batch
 from tests.fuzz.generate import Case, case_of
 from tests.fuzz.judge import judge, shown
+from tests.fuzz.misspelled import misspelled_in
 from tests.fuzz.shrink import shrunk
 from webhook.admission import Decision, decide
 from webhook.pod import Pod
+from webhook.reasons import Reason
 
 SEED = 20
 BROKEN = 400
@@ -66,27 +68,29 @@ def more_memory(operations: Operations) -> None:
 
 def limits_only(operations: Operations) -> None:
     """Nothing is written to the requests."""
-    operations[:] = [one for one in operations if "/requests" not in one["path"] or one["op"] == "remove"]
+    operations[:] = [
+        operation for operation in operations if "/requests" not in operation["path"] or operation["op"] == "remove"
+    ]
 
 
 def names_left(operations: Operations) -> None:
     """Nothing is removed."""
-    operations[:] = [one for one in operations if one["op"] != "remove"]
+    operations[:] = [operation for operation in operations if operation["op"] != "remove"]
 
 
 def no_limit(operations: Operations) -> None:
     """The shim without its limit."""
     for operation in operations:
         if operation["path"].endswith("/env") and isinstance(operation["value"], list):
-            operation["value"] = [one for one in operation["value"] if one["name"] != "CUDA_DEVICE_MEMORY_LIMIT"]
+            operation["value"] = [each for each in operation["value"] if each["name"] != "CUDA_DEVICE_MEMORY_LIMIT"]
 
 
 def open_path(operations: Operations) -> None:
     """A search path that ends in a colon."""
     for operation in operations:
         if operation["path"].endswith("/env") and isinstance(operation["value"], list):
-            for one in operation["value"]:
-                one["value"] += ":" * (one["name"] == "LD_LIBRARY_PATH")
+            for each in operation["value"]:
+                each["value"] += ":" * (each["name"] == "LD_LIBRARY_PATH")
 
 
 def missing_parent(operations: Operations) -> None:
@@ -121,6 +125,32 @@ def test_mistake_is_found(mistake: Callable[[Operations], None], monkeypatch: py
     assert MISTAKES[mistake] in rules
 
 
+def test_unreported_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A misspelled key that is not reported breaks the rule about it."""
+
+    def silent(*arguments: Any) -> Decision:
+        decision = decide(*arguments)
+        warnings = tuple(finding for finding in decision.warnings if finding.reason is not Reason.OWN_KEY_UNUSED)
+        return msgspec.structs.replace(decision, warnings=warnings)
+
+    monkeypatch.setattr(trial, "decide", silent)
+    rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
+    assert rules == {"9 a misspelled key is reported"}
+
+
+def test_key_that_counts_although_misspelled_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A decision that depends on a misspelled key breaks the rule about it."""
+
+    def lenient(pod: Pod, *arguments: Any) -> Decision:
+        carried = {**(pod.metadata.labels or {}), **(pod.metadata.annotations or {})}
+        decision = decide(pod, *arguments)
+        return msgspec.structs.replace(decision, denial=None) if misspelled_in(carried) else decision
+
+    monkeypatch.setattr(trial, "decide", lenient)
+    rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
+    assert "9 a misspelled key changes no decision" in rules
+
+
 def test_exception_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever is raised is a finding with the place where it was."""
 
@@ -139,7 +169,8 @@ def test_finding_is_shrunk(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_vcuda(*arguments: Any) -> Decision:
         pod: Pod = arguments[0]
         if any(
-            "tencent.com/vcuda-core" in ((one.resources and one.resources.limits) or {}) for one in pod.spec.containers
+            "tencent.com/vcuda-core" in ((container.resources and container.resources.limits) or {})
+            for container in pod.spec.containers
         ):
             raise ZeroDivisionError
         return decide(*arguments)

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from tests.fuzz.generate import PREFIX, Case
+from tests.fuzz.generate import Case
+from tests.fuzz.misspelled import PREFIX
 from tests.fuzz.oracle.reading import Read, read_pod
 from tests.fuzz.policies import SETUPS, Setup, policy_of
 from tests.strict_patch import apply_in_place
@@ -60,7 +61,7 @@ def called(function: Callable[..., T], *arguments: Any) -> T:
 
 
 class Trial:
-    """A case with the decision on it; everything else is worked out when somebody asks."""
+    """A case with the decision on it; everything else is computed on first use."""
 
     def __init__(self, case: Case) -> None:
         self.case = case

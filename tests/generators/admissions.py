@@ -51,7 +51,7 @@ class Admitted:
         assert isinstance(unit, int)
         owners = {} if gpushare.inactive else {"aliyun.com/gpu-mem": "gpushare"}
         reads = read_pod(pod, Cluster(owners, {"gpushare": unit}))
-        return next(one for one in reads if one.name == container["name"])
+        return next(read for read in reads if read.name == container["name"])
 
     def amounts(self, pod: dict[str, Any], container: dict[str, Any]) -> Amounts | None:
         """What the container gets by the vendors' documentation, without anybody's defaults."""
@@ -72,18 +72,18 @@ def decision_on(pod: dict[str, Any], context: Context, policy: Policy) -> Decisi
 @st.composite
 def admissions(draw: st.DrawFn) -> Admitted:
     """A pod with the decision on it."""
-    one = Admitted(
+    admitted = Admitted(
         draw(st.one_of(sound_pods(), sound_pods(), sound_pods(), pods())), draw(contexts()), draw(policies())
     )
-    event(one.decision.reason.name)
-    return one
+    event(admitted.decision.reason.name)
+    return admitted
 
 
 def allowed() -> st.SearchStrategy[Admitted]:
     """Those that are not denied."""
-    return admissions().filter(lambda one: one.decision.allowed)
+    return admissions().filter(lambda each: each.decision.allowed)
 
 
 def changed() -> st.SearchStrategy[Admitted]:
     """Those that are changed."""
-    return admissions().filter(lambda one: bool(one.decision.patch))
+    return admissions().filter(lambda each: bool(each.decision.patch))

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-from tests.generators.asked import Json, drawn, pod_of
+from tests.generators.requests import Json, drawn, pod_of
 from webhook.mapping.model.vendor import Derived, Key, Vendor
 from webhook.quantity import QuantityError, parse_quantity
 
@@ -38,54 +38,54 @@ def boundary_pods(source: Vendor, target: Vendor, random_: random.Random) -> Ite
     while True:
         form = random_.choice(forms)
         numbers = drawn(source, form, random_)
-        counts = [*COUNTS, *(int(one) + by for one in (*_written(source), *_written(target)) for by in (-1, 0, 1))]
+        counts = [*COUNTS, *(int(each) + by for each in (*_written(source), *_written(target)) for by in (-1, 0, 1))]
         devices = random_.choice([1, random_.choice([count for count in counts if 1 <= count <= COUNTS[-1]])])
         derived = form.devices
-        for name, word in form.keys.items():
-            if name not in numbers or word.kind != "amount":
+        for name, key in form.keys.items():
+            if name not in numbers or key.kind != "amount":
                 continue
-            if "devices" in word.dimensions:
+            if "devices" in key.dimensions:
                 numbers[name] = devices
             elif random_.random() < 0.8:
-                numbers[name] = _number(word, source, target, devices, random_)
+                numbers[name] = _number(key, source, target, devices, random_)
         if isinstance(derived, Derived) and (derived.rounding != "up" or random_.random() < 0.1):
             numbers[derived.key] = devices * derived.per
         if numbers:
             yield pod_of(source, numbers, random_)
 
 
-def _number(word: Key, source: Vendor, target: Vendor, devices: int, random_: random.Random) -> Fraction | int:
-    unit = Fraction(word.unit or 1)
-    amounts = [one for vendor in (source, target) for one in _amounts(vendor, sized=word.sized)]
+def _number(key: Key, source: Vendor, target: Vendor, devices: int, random_: random.Random) -> Fraction | int:
+    unit = Fraction(key.unit or 1)
+    amounts = [amount for vendor in (source, target) for amount in _amounts(vendor, sized=key.sized)]
     amount = random_.choice(amounts) / random_.choice([1, 1, devices])
     if random_.random() < 0.2:
         amount = Fraction(random_.random()) * min(amount, random_.choice(amounts))
-    step = Fraction(1, 10**4) if word.written == "decimal" else 1
+    step = Fraction(1, 10**4) if key.written == "decimal" else 1
     number = Fraction(amount) / unit // step * step + random_.choice([-1, 0, 0, 1, 2]) * step
     number = max(step, number)
-    if word.written == "decimal":
+    if key.written == "decimal":
         return number
-    return int(number) * (devices if word.total else 1)
+    return int(number) * (devices if key.total else 1)
 
 
 @cache
 def _amounts(vendor: Vendor, *, sized: bool) -> list[Fraction]:
     """Bytes, or percent of a device."""
     units = {
-        Fraction(word.unit) for form in vendor.forms for word in form.keys.values() if word.unit and word.sized == sized
+        Fraction(key.unit) for form in vendor.forms for key in form.keys.values() if key.unit and key.sized == sized
     }
     most = Fraction(2**40 if sized else 100)
     found = {number * unit for number in _written(vendor) for unit in units} | {most}
     if sized:
         found |= set(_sizes(vendor.document.model_dump()))
-    return sorted(one for one in found if 0 < one <= most)
+    return sorted(number for number in found if 0 < number <= most)
 
 
 def _sizes(node: Any) -> Iterator[Fraction]:
     """Every quantity with a suffix in a document."""
     if isinstance(node, dict | list):
-        for one in node.values() if isinstance(node, dict) else node:
-            yield from _sizes(one)
+        for each in node.values() if isinstance(node, dict) else node:
+            yield from _sizes(each)
     elif isinstance(node, str) and node.endswith("i"):
         try:
             yield Fraction(parse_quantity(node))

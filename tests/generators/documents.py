@@ -42,8 +42,8 @@ TEXTS = st.sampled_from([*PATTERNS, *KEYS, *AMOUNTS, "x", "y", "acme", "gpu", "t
 SCALARS = st.one_of(TEXTS, st.sampled_from(NUMBERS), st.booleans(), st.none(), st.text(max_size=5))
 
 
-def _long(one: Any) -> Any:
-    return st.sampled_from([2, 33, 65, 600, 3000]).map(lambda count: [one] * count)
+def _long(value: Any) -> Any:
+    return st.sampled_from([2, 33, 65, 600, 3000]).map(lambda count: [value] * count)
 
 
 def _different(count: int) -> dict[str, Any]:
@@ -151,18 +151,18 @@ def _changed(draw: st.DrawFn, data: dict[str, Any], properties: Mapping[str, Any
         inner = inner[at]
 
 
-def _of_the_type(there: Any) -> st.SearchStrategy[Any]:
+def _of_the_type(present: Any) -> st.SearchStrategy[Any]:
     """Hostile, but mostly of the type of what is there, so that it is looked at by more than the schema."""
     alike: st.SearchStrategy[Any] = SCALARS
-    if isinstance(there, str):
+    if isinstance(present, str):
         alike = TEXTS
-    elif isinstance(there, int):
+    elif isinstance(present, int):
         alike = st.sampled_from(NUMBERS)
-    elif isinstance(there, list):
-        alike = st.sampled_from([0, 2, 30, 60, 600]).map(lambda count: there * count)
-    elif isinstance(there, dict):
+    elif isinstance(present, list):
+        alike = st.sampled_from([0, 2, 30, 60, 600]).map(lambda count: present * count)
+    elif isinstance(present, dict):
         alike = st.sampled_from([0, 30, 60, 500]).map(
-            lambda count: {f"{key}{number or ''}": one for key, one in there.items() for number in range(count)}
+            lambda count: {f"{key}{number or ''}": value for key, value in present.items() for number in range(count)}
         )
     return st.one_of(alike, alike, alike, HOSTILE)
 

@@ -4,6 +4,9 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.fuzz.draw import Draw
+from tests.fuzz.misspelled import misspelled_key
+
 Json = dict[str, Any]
 Side = dict[str, str | int]
 
@@ -28,6 +31,11 @@ VARIABLES = [
     *("VGPU_WEBHOOK_LD_LIBRARY_PATH", "CUDA_DEVICE_MEMORY_SHARED_CACHE"),
 ]
 VALUES = ["", "/opt/lib", "/opt/lib:", ":/a::b", "true", "false", "none", "3000m", "$(A)", "/usr/local/vgpu-shim:/x"]
+
+
+def misspelled_keys() -> st.SearchStrategy[str]:
+    """A label or annotation of the webhook with one letter too few, too many, or wrong."""
+    return st.integers(0, 2**32).map(lambda seed: misspelled_key(Draw(seed)))
 
 
 def whole(least: int, most: int) -> st.SearchStrategy[str | int]:
@@ -130,7 +138,7 @@ def variables(names: list[str]) -> st.SearchStrategy[Any]:
     elsewhere = st.sampled_from(["A", "LD_LIBRARY_PATH"]).map(
         lambda name: {"name": name, "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}}
     )
-    harmless = st.tuples(futures(), st.sampled_from(["A", "B"])).map(lambda one: {"name": one[1], **one[0]})
+    harmless = st.tuples(futures(), st.sampled_from(["A", "B"])).map(lambda each: {"name": each[1], **each[0]})
     return st.one_of(st.none(), st.lists(st.one_of(plain, harmless, elsewhere), max_size=4))
 
 

@@ -6,10 +6,10 @@ from typing import Any
 
 from hypothesis import strategies as st
 
+from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Namespace
 from webhook.mapping.document.problem import MappingError
 from webhook.mapping.document.strict_yaml import Document
-from webhook.mapping.load import build_policy
 from webhook.mapping.model.policy import Policy
 
 SETTINGS = st.fixed_dictionaries(
@@ -57,9 +57,9 @@ class Configured:
 @cache
 def policy_of(settings: str, changes: tuple[str, ...]) -> Policy | None:
     """The policy of these documents in JSON; None where they contradict each other."""
-    documents = [Document("generated", json.loads(one), {}) for one in changes]
+    documents = [Document("generated", json.loads(change), {}) for change in changes]
     try:
-        return build_policy(documents, Document("settings", json.loads(settings), {}))
+        return unprobed_policy(documents, Document("settings", json.loads(settings), {}))
     except MappingError:
         return None
 

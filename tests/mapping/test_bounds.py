@@ -56,7 +56,7 @@ def test_all_have_a_bound(schema: Mapping[str, Any]) -> None:
     "text, path, message",
     [
         ("forms:\n" + "- {when: {gpu: 1}, deny: nix}\n" * 1500, "forms", "1500 entries"),
-        ("about: " + "x" * 2000, "about", "2000 letters"),
+        ("about: " + "x" * 2000, "about", "2000 characters"),
         ("known: [" + "a, " * 600 + "]", "known", "600 entries"),
         (
             "place: {nodeSelector: {" + ", ".join(f"k{n}: v" for n in range(40)) + "}}",
@@ -74,7 +74,7 @@ def test_all_have_a_bound(schema: Mapping[str, Any]) -> None:
 def test_beyond(text: str, path: str, message: str) -> None:
     """One entry too many is one problem, with how many there are."""
     text = ACME.partition("forms:")[0] + text + "\n" if text.startswith("forms") else f"{ACME}{text}\n"
-    found = next(one for one in problems(text) if ".".join(map(str, one.path)).replace(".0", "[0]") == path)
+    found = next(problem for problem in problems(text) if ".".join(map(str, problem.path)).replace(".0", "[0]") == path)
     assert message in found.message
     assert found.line
     assert len(str(found)) < 4000
@@ -101,7 +101,7 @@ def test_names_are_counted_before_they_are_made(more: dict[str, Any]) -> None:
     """Three variables of 500 values each are a hundred million names."""
     variables = {f"v{n}": {"values": [f"x{m}" for m in range(500)]} for n in range(3)}
     found = problems(json.dumps({**document(), "variables": variables, **more}))
-    assert any("125000000 names" in one.message for one in found)
+    assert any("125000000 names" in problem.message for problem in found)
 
 
 def document() -> dict[str, Any]:

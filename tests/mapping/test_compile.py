@@ -34,7 +34,7 @@ SCHEMA: list[Mistake] = [
     ("forms:", "place: {conflict: ask}\nforms:", 7, "place.conflict", "'ask' is not one of", ""),
     ("forms:", "containers: two\nforms:", 7, "containers", "'two' is not one of", ""),
     ("forms:", "privileged: maybe\nforms:", 7, "privileged", "'maybe' is not one of", ""),
-    ("forms:", "initContainers: no-way\nforms:", 7, "initContainers", "is not one of", ""),
+    ("forms:", "initContainers: refused\nforms:", 7, "initContainers", "is not one of", ""),
     ("forms:", "init_containers: served\nforms:", 7, "init_containers", "unknown key", "did you mean `initContainers`"),
     ("forms:", "inactive: 1\nforms:", 7, "inactive", "boolean", ""),
     ("forms:", "known: all\nforms:", 7, "known", "list", ""),
@@ -178,12 +178,12 @@ PROBED: list[tuple[str, int, str, str]] = [
 ]
 
 
-@pytest.mark.parametrize("text, line, path, message", PROBED, ids=[one[3] for one in PROBED])
+@pytest.mark.parametrize("text, line, path, message", PROBED, ids=[each[3] for each in PROBED])
 def test_what_cannot_be_meant_is_found_by_probes(text: str, line: int, path: str, message: str) -> None:
     """A form that is never reached, a default without a key, a request that is read but never written back."""
-    found = [one for one in problems(text) if where(one.path) == path]
+    found = [problem for problem in problems(text) if where(problem.path) == path]
     assert found[0].line == line
-    assert any(message in one.message for one in found)
+    assert any(message in problem.message for problem in found)
 
 
 def test_built_in_documents_pass_their_probes() -> None:
@@ -194,13 +194,13 @@ def test_built_in_documents_pass_their_probes() -> None:
 
 
 @pytest.mark.parametrize(
-    "mistake", [*SCHEMA, *WORDS, *VARIABLES, *IN_FORMS, *BESIDE], ids=lambda one: f"{one[3]}: {one[4]}"
+    "mistake", [*SCHEMA, *WORDS, *VARIABLES, *IN_FORMS, *BESIDE], ids=lambda each: f"{each[3]}: {each[4]}"
 )
 def test_mistake_is_reported_with_its_place(mistake: Mistake) -> None:
     """The problem names the line and the path, and where there is one, what to write instead."""
     old, new, line, path, message, hint = mistake
     assert old in ACME
-    problem = next(one for one in problems(ACME.replace(old, new, 1)) if where(one.path) == path)
+    problem = next(problem for problem in problems(ACME.replace(old, new, 1)) if where(problem.path) == path)
     assert (problem.source, problem.line) == ("0.yaml", line)
     assert message in problem.message
     assert hint in (problem.hint or str(problem))
@@ -214,13 +214,13 @@ def where(path: tuple[str | int, ...]) -> str:
 def test_all_mistakes_at_once() -> None:
     """Whoever writes a document is not sent back for each mistake."""
     text = ACME.replace("unit: 1Mi", "unit: 0").replace("is: cores", "is: cores, values: x")
-    assert [where(one.path) for one in problems(text)] == ["keys.mem.unit", "keys.core.values"]
+    assert [where(problem.path) for problem in problems(text)] == ["keys.mem.unit", "keys.core.values"]
 
 
 def test_mistakes_of_all_documents_at_once() -> None:
     """One bad document does not hide another's mistakes."""
     found = problems(ACME.replace("unit: 1Mi", "unit: 0"), "extends: nvidia\ndefault: {}\n", settings="targets: x\n")
-    assert sorted((one.source, where(one.path)) for one in found) == [
+    assert sorted((problem.source, where(problem.path)) for problem in found) == [
         ("0.yaml", "keys.mem.unit"),
         ("1.yaml", "default"),
         ("settings.yaml", "targets"),

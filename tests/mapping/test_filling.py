@@ -28,13 +28,13 @@ LEGAL = ACME.replace("unit: 1Mi", "unit: 1Mi, values: 1000..2000 by 1000")
 def filled(text: str, keys: dict[str, int], defaults: dict[Dimension, Any], *, home: bool) -> Reading:
     """What the keys mean with these defaults of a namespace."""
     acme = vendor(text)
-    given = {dimension: Default(value, "namespace") for dimension, value in defaults.items()}
-    return read(acme, said(acme, keys), given, LARGEST, "main", home=home)
+    defaulted = {dimension: Default(value, "namespace") for dimension, value in defaults.items()}
+    return read(acme, said(acme, keys), defaulted, LARGEST, "main", home=home)
 
 
 def test_ever_fewer() -> None:
     """All, then without the count of devices, and so on down to none, each in the order of the defaults."""
-    assert [list(one) for one in fewer({"devices": 1, "memory": 2, "cores": 3})] == [
+    assert [list(each) for each in fewer({"devices": 1, "memory": 2, "cores": 3})] == [
         ["devices", "memory", "cores"],
         ["memory", "cores"],
         ["devices", "memory"],
@@ -117,8 +117,8 @@ def test_denied_for_what_is_missing(keys: dict[str, int], defaults: dict[Dimensi
 
 def test_only_what_a_key_can_specify_at_home() -> None:
     """A default beyond the legal numbers fills by value on the way to another vendor, and is passed over at home."""
-    there = filled(LEGAL, {"acme.com/gpu": 1}, {"memory": Size(5000 * MIB)}, home=False)
-    assert there.request.memory == Size(5000 * MIB)
+    filled_in = filled(LEGAL, {"acme.com/gpu": 1}, {"memory": Size(5000 * MIB)}, home=False)
+    assert filled_in.request.memory == Size(5000 * MIB)
     home = filled(LEGAL, {"acme.com/gpu": 1}, {"memory": Size(5000 * MIB), "cores": Percent(30)}, home=True)
     assert home.request == Request(1, ALL, Percent(30))
     assert (set(home.filled), set(home.added), home.passed_over) == ({"cores"}, {"core"}, ("memory",))

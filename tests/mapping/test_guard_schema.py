@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from webhook.mapping.compile.mapping import compile_vendor
-from webhook.mapping.document import schema, schema_enforcement
+from webhook.mapping.document import schema, schema_enforcement, schema_keys
 from webhook.mapping.document.guard_lists import guard_lists
 from webhook.mapping.document.problem import MappingError, Path, Problem
 from webhook.mapping.model.guard import Guards, compile_guards
@@ -174,7 +174,7 @@ VARIABLES: dict[str, Any] = {
 
 def owned(*keys: str | dict[str, str], hints: tuple[str, ...] = ()) -> tuple[Owned, list[Problem]]:
     """What is compiled from lists of owned keys and hints."""
-    variables = {name: schema.Variable.model_validate(value) for name, value in VARIABLES.items()}
+    variables = {name: schema_keys.Variable.model_validate(value) for name, value in VARIABLES.items()}
     entries = [key if isinstance(key, str) else schema.OwnedLabel.model_validate(key) for key in keys]
     return compile_owned(entries, hints, variables, ("owned",))
 
@@ -222,7 +222,7 @@ def test_labels_and_annotations_are_apart() -> None:
 
 
 def test_owned_key_is_never_a_hint() -> None:
-    """What only a scheduler may write is stripped, not told as a lost hint."""
+    """A key that only a scheduler may write is stripped, and not reported as a lost hint."""
     made, _ = owned("a.io/gpu-ids", hints=("a.io/*",))
     assert made.hint("a.io/wish")
     assert not made.hint("a.io/gpu-ids")
@@ -249,7 +249,7 @@ def test_mistake_in_keys_is_reported_with_its_place(
 
 def test_pattern_of_a_variable_that_cannot_be_read_is_reported() -> None:
     """Better when compiled than in the middle of an admission."""
-    variables = {"bad": schema.Variable.model_validate({"values": "["})}
+    variables = {"bad": schema_keys.Variable.model_validate({"values": "["})}
     _, problems = compile_owned(["a.io/{bad}"], [], variables, ("owned",))
     assert [problem.path for problem in problems] == [("owned", 0)]
 
@@ -366,9 +366,9 @@ def test_a_key_is_not_guarded() -> None:
 
 def test_lists_name_no_lists() -> None:
     """One level, and each entry by itself in order."""
-    for one in guard_lists().values():
-        assert all(entry.named is None for entry in one.guard)
-        assert compile_guards(one.guard, None, ("guard",))[1] == []
+    for guard_list in guard_lists().values():
+        assert all(entry.named is None for entry in guard_list.guard)
+        assert compile_guards(guard_list.guard, None, ("guard",))[1] == []
 
 
 def test_whole_devices_know_only_rules_that_say_so() -> None:

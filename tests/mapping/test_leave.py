@@ -96,7 +96,7 @@ def test_perhaps_the_count(target: str | None, code: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "old, new, said",
+    "old, new, message",
     [
         ("is: text}", "is: memory, unit: 1Mi}", "a key in the nodeSelector is read only"),
         ("is: text}", "is: text, twin: a.example/b}", "a key in the nodeSelector is read only"),
@@ -113,12 +113,12 @@ def test_perhaps_the_count(target: str | None, code: str) -> None:
         ("{scheduler: elsewhere}", "{nodeSelector: {cloud.example/cut: small}}", "which would then be read"),
     ],
 )
-def test_problems(old: str, new: str, said: str) -> None:
+def test_problems(old: str, new: str, message: str) -> None:
     """What a document may not say."""
     assert old in ELSEWHERE
     with pytest.raises(MappingError) as raised:
         policy(ELSEWHERE.replace(old, new, 1))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 ROWS = """
@@ -160,18 +160,18 @@ def test_numbers_by_form(chip: str, cards: int, vram: int, meant: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "old, new, said",
+    "old, new, message",
     [
         ("{part: [4, 8]", "{prat: [4, 8]", "no form is called 'prat'"),
         ("all: {vram: 8}", "all: {varm: 8}", "no key is called 'varm'"),
         ("values: {vram: [4", "values: {varm: [4", "no key is called 'varm'"),
     ],
 )
-def test_problems_of_rows(old: str, new: str, said: str) -> None:
+def test_problems_of_rows(old: str, new: str, message: str) -> None:
     """Words and forms that rows name have to exist."""
     with pytest.raises(MappingError) as raised:
         policy(ROWS.replace(old, new, 1))
-    assert said in str(raised.value)
+    assert message in str(raised.value)
 
 
 @pytest.mark.parametrize(

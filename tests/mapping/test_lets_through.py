@@ -4,7 +4,7 @@ from importlib import resources
 
 import pytest
 
-from tests.cluster.asking import keys_of, ordinary_pods, resources_of
+from tests.cluster.gpu_pods import keys_of, ordinary_pods, resources_of
 from tests.mapping.vendors import ACME, policy, problems
 from webhook.mapping.document.strict_yaml import parse
 from webhook.mapping.draft import builtin
@@ -121,7 +121,7 @@ def test_what_is_specific_is_in_order() -> None:
 
 
 def keys(count: int) -> str:
-    """A list of so many keys of 53 letters."""
+    """A list of so many keys of 53 characters."""
     return "[" + ", ".join(f"acme.com/{'k' * 40}{number:04}" for number in range(count)) + "]"
 
 
@@ -132,11 +132,11 @@ PREFIXES = "[" + ", ".join(f"acme.com/g{number}" for number in range(33)) + "]"
 @pytest.mark.parametrize(
     "more, path, number",
     [
-        (f"match: {{keys: {keys(500)}}}", "match.keys", "30578 letters"),
+        (f"match: {{keys: {keys(500)}}}", "match.keys", "30578 characters"),
         (f"match: {{keys: {PATTERNS}}}", "match.keys", "of patterns"),
         (f"match: {{resources: {PREFIXES}}}", "match.resources", "33 entries"),
         (f"match: {{keys: {keys(2000)}}}", "match.keys", "2000 entries"),
-        (f"owned: {keys(500)}", "owned", "letters"),
+        (f"owned: {keys(500)}", "owned", "characters"),
     ],
 )
 def test_more_names_than_a_document_may_have(more: str, path: str, number: str) -> None:
@@ -154,7 +154,7 @@ def test_room_for_all() -> None:
     assert room.take(many) == ""
     assert room.take(many) == ""
     beyond = room.take(LetsThrough(keys=tuple(f"b.io/{n:05}" for n in range(4000))))
-    assert f"letters of a match condition, more than {MOST.letters}" in beyond
+    assert f"characters of a match condition, more than {MOST.characters}" in beyond
     assert room.take(LetsThrough(keys=("c.io/x",), prefixes=("c.io/",))) == ""
     assert "prefixes" in room.take(LetsThrough(prefixes=tuple(f"d.io/{n}" for n in range(33))))
     assert "patterns" in room.take(LetsThrough(resources=tuple(f"e.io/{n}-*" for n in range(500))))

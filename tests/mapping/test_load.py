@@ -18,7 +18,7 @@ def test_a_folder_in_the_order_of_its_names(tmp_path: Path) -> None:
     (tmp_path / "a.yml").write_text(ACME)
     (tmp_path / "notes.txt").write_text("not: [yaml")
     (tmp_path / "empty.yaml").write_text("# nothing yet\n")
-    assert [one.data.get("about") for one in documents_in(tmp_path)] == [None, "b", "b2"]
+    assert [each.data.get("about") for each in documents_in(tmp_path)] == [None, "b", "b2"]
     policy = load_policy(tmp_path)
     assert "acme" in policy.vendors
     assert policy.vendors["aliyun"].document.about == "b2"

@@ -105,11 +105,13 @@ def every_request(source: Vendor) -> Iterator[tuple[str, Request]]:
         ]
         numbers.append([None, *((key.name, number, row) for number in range(1, most) for row in rows or [()])])
     for chosen in itertools.product(*numbers):
-        said = {one[0]: KeyValue(one[0], one[0], str(one[1]), one[1], one[2]) for one in chosen if one is not None}
-        if not said:
+        chosen_keys = {
+            each[0]: KeyValue(each[0], each[0], str(each[1]), each[1], each[2]) for each in chosen if each is not None
+        }
+        if not chosen_keys:
             continue
         try:
-            reading = read(source, said, source.defaults, CARD, "main")
+            reading = read(source, chosen_keys, source.defaults, CARD, "main")
         except Denied:
             continue
         if (reading.request.devices or 1) <= 4:
@@ -193,7 +195,7 @@ def test_mthreads_ends_at_48_gib(source: str, form: str, cores: Percent) -> None
 
 
 def test_printed_bounds_are_exact() -> None:
-    """A byte more than the last part holds is where the next begins: rounded, both said 24 GiB, and half of it was false."""
+    """Bounds of neighboring parts differ by one byte, and are printed without rounding."""
     table = cell_table(POLICY, "intel", "kunlun")
     assert "1 B to 24 GiB" in table
     assert f"{24 * GIB + 1} B to 48 GiB" in table
@@ -209,7 +211,7 @@ def test_of_two_that_share_a_name_one_is_active() -> None:
 
 
 def test_a_source_that_has_to_be_configured() -> None:
-    """Nothing can be said of it."""
+    """Requests of a source that has to be configured are denied, with this reason."""
     assert BUILT_IN.cell("mig-single", "nvidia") == Cell(
         Rendering.DENIED, (), ("none of its keys can be read until it is configured",)
     )

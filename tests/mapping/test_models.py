@@ -37,8 +37,8 @@ forms: [{name: slice, when: {slice: present}}]
 
 def slices(**variable: Any) -> str:
     """The document of slices in a cluster that says this of its devices."""
-    said = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in variable.items())
-    return SLICES.replace("  size:\n", f"  size:\n{said}")
+    lines = "".join(f"    {key}: {json.dumps(value)}\n" for key, value in variable.items())
+    return SLICES.replace("  size:\n", f"  size:\n{lines}")
 
 
 def vendor_of_slices(**variable: Any) -> Vendor:
@@ -100,14 +100,14 @@ def test_names_of_other_models_are_known() -> None:
 
 def test_what_is_written_holds_the_request_on_every_model() -> None:
     """Without a model the least counts, of memory and of cores; with one its own."""
-    asked = Request(1, size(4), Percent(50))
+    requested = Request(1, size(4), Percent(50))
     assert (
-        next(iter(write(vendor_of_slices(write=["a", "c"]), asked, {}, LARGEST, "main").keys.values())).key
+        next(iter(write(vendor_of_slices(write=["a", "c"]), requested, {}, LARGEST, "main").keys.values())).key
         == "slices.example/c"
     )
-    with_model = write(vendor_of_slices(write=["a", "c"], model="one"), asked, {}, LARGEST, "main")
+    with_model = write(vendor_of_slices(write=["a", "c"], model="one"), requested, {}, LARGEST, "main")
     assert next(iter(with_model.keys.values())).key == "slices.example/a"
-    assert with_model.reading.request == asked
+    assert with_model.reading.request == requested
 
 
 @pytest.mark.parametrize("model", MODELS)
@@ -135,7 +135,7 @@ def test_every_profile_of_a_model_may_be_written() -> None:
             row = vendor.variables["profile"].rows[name]
             assert isinstance(row.least, Size)
             found = write(vendor, Request(1, row.least, row.cores), {}, LARGEST, "main")
-            assert [one.key for one in found.keys.values()] == [f"nvidia.com/mig-{name}"]
+            assert [key.key for key in found.keys.values()] == [f"nvidia.com/mig-{name}"]
 
 
 MISTAKES = [
@@ -161,7 +161,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
             "one: 4Gi, two: [5Gi, 6Gi]",
             "one: 4Gi, two: [6Gi, 5Gi]",
             "variables.size.rows.a.memory.two",
-            "is [least, most]",
+            "the larger size is first",
         ),
         (
             "one: 4Gi, two: [5Gi, 6Gi]",
@@ -179,7 +179,7 @@ def test_mistakes_of_a_cluster(variable: dict[str, Any], path: str, message: str
             "variables.size.rows.a",
             "`memory` and `cores` name different models: only one has two",
         ),
-        ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "is [least, most]"),
+        ("memory: 10Gi", "memory: [12Gi, 10Gi]", "variables.size.rows.c.memory", "the larger size is first"),
         ("slices.example/{size}", "slices.example/gpu", "variables.size.write", "only one value is allowed"),
     ],
 )
@@ -187,7 +187,7 @@ def test_mistakes_in_rows(old: str, new: str, path: str, message: str) -> None:
     """Each is reported at its place."""
     text = slices(write=["a", "c"])
     assert old in text
-    found = [one for one in problems(text.replace(old, new)) if ".".join(map(str, one.path)) == path]
+    found = [problem for problem in problems(text.replace(old, new)) if ".".join(map(str, problem.path)) == path]
     assert found
     assert message in found[0].message
     assert found[0].line is not None
@@ -228,7 +228,7 @@ def test_a_misspelled_variable_that_is_used() -> None:
     """Nothing is extended: the name in the key is the one that was meant."""
     document = parse(SLICES, "")[0].data
     found = problems(json.dumps({**document, "variables": {"sise": {"model": "one"}}}))
-    assert [one.hint for one in found] == ["add it under `variables`", "did you mean `size`?"]
+    assert [problem.hint for problem in found] == ["add it under `variables`", "did you mean `size`?"]
 
 
 def test_a_variable_without_anything() -> None:
@@ -241,7 +241,7 @@ def test_two_variables_for_every_device() -> None:
     """Rows of one of them only would count: both are reported."""
     rows = {"rows": {"x": {"memory": "1Gi", "cores": 10}}, "write": "x"}
     found = problems(json.dumps({"extends": "mig-single", "variables": {"more": rows, "profile": {"write": "1g.5gb"}}}))
-    assert [(one.path, one.message, one.hint) for one in found] == [
+    assert [(problem.path, problem.message, problem.hint) for problem in found] == [
         (
             ("variables", name),
             f"is in no key, so its row is the size of every device; so are the rows of {other}",
@@ -270,7 +270,7 @@ def test_written_where_nothing_is_written(values: Any) -> None:
 
 def test_an_inherited_variable_that_is_no_longer_used() -> None:
     """Where the key loses its variable part, the hint says how the variable goes, too."""
-    text = {"extends": "intel", "keys": {"cards": {"resource": "gpu.example/any"}}}
+    text = {"extends": "intel", "keys": {"gpus": {"resource": "gpu.example/any"}}}
     (problem,) = problems(json.dumps(text))
     assert problem.hint == "add it to a key, or remove the variable (with `extends`: `driver: null`)"
     assert "driver" not in policy(json.dumps({**text, "variables": {"driver": None}})).vendors["intel"].variables
@@ -312,8 +312,8 @@ def test_an_inherited_variable_that_is_no_longer_used() -> None:
 def test_amounts_that_cannot_be_compared(old: str, new: str, path: str, message: str, hint: str) -> None:
     """Which of them is the least, nobody can say."""
     found = problems(slices().replace(old, new))
-    told = [one for one in found if path_text(one.path) == f"variables.size.rows.a.{path}"]
-    assert [(one.message, one.hint) for one in told] == [(message, hint)]
+    reported = [problem for problem in found if path_text(problem.path) == f"variables.size.rows.a.{path}"]
+    assert [(report.message, report.hint) for report in reported] == [(message, hint)]
 
 
 @pytest.mark.parametrize(
@@ -374,14 +374,14 @@ def test_one_profile_for_every_device() -> None:
     vendor = configured("mig-single", write="3g.40gb", model="H100-80")
     assert reading(vendor, {"nvidia.com/gpu": 1}).request == Request(1, Size(40448 * MIB), Percent(42))
     found = write(vendor, Request(1, Size(40192 * MIB), UNLIMITED), {}, LARGEST, "main")
-    assert [str(one) for one in found.keys.values()] == ["nvidia.com/gpu: 1"]
-    for asked in (
+    assert [str(key) for key in found.keys.values()] == ["nvidia.com/gpu: 1"]
+    for requested in (
         Request(1, Size(40193 * MIB), UNLIMITED),  # more than the least that was seen
         Request(1, Size(MIB), Percent(43)),
         Request(2, Size(MIB), UNLIMITED),  # two slices may lie on one device
     ):
         with pytest.raises(NoEquivalent):
-            write(vendor, asked, {}, LARGEST, "main")
+            write(vendor, requested, {}, LARGEST, "main")
 
 
 def test_the_profile_of_every_device_has_to_be_configured() -> None:

@@ -68,7 +68,7 @@ def test_what_is_no_set(written: Written) -> None:
 
 
 SPANS = st.tuples(st.integers(0, 50), st.integers(0, 50), st.one_of(st.none(), st.integers(1, 9))).map(
-    lambda one: f"{one[0]}..{one[0] + one[1]}" + (f" by {one[2]}" if one[2] else "")
+    lambda each: f"{each[0]}..{each[0] + each[1]}" + (f" by {each[2]}" if each[2] else "")
 )
 
 
@@ -76,9 +76,9 @@ SPANS = st.tuples(st.integers(0, 50), st.integers(0, 50), st.one_of(st.none(), s
 def test_nearest_is_the_nearest(spans: list[str | int], number: int) -> None:
     """Floor and ceiling are what a search through all numbers finds."""
     numbers: Numbers = parse_numbers(spans)
-    members = [one for one in range(160) if one in numbers]
-    assert numbers.ceil(number) == min((one for one in members if one >= number), default=None)
-    assert numbers.floor(number) == max((one for one in members if one <= number), default=None)
+    members = [each for each in range(160) if each in numbers]
+    assert numbers.ceil(number) == min((member for member in members if member >= number), default=None)
+    assert numbers.floor(number) == max((member for member in members if member <= number), default=None)
 
 
 @given(st.lists(SPANS, min_size=1, max_size=3))

@@ -10,13 +10,14 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from tests.strict_patch import apply_strictly
+from tests.unprobed import unprobed_policy
 from webhook.admission import Context, Decision, Namespace, decide
-from webhook.mapping.load import load_policy
+from webhook.mapping.load import documents_in, load_policy
 from webhook.pod import decode_pod
 from webhook.quantity import parse_quantity
 from webhook.reasons import Reason, ReasonKind
 
-POLICY = load_policy(Path(__file__).with_name("documents"))
+POLICY = unprobed_policy(documents_in(Path(__file__).with_name("documents")))
 CONTEXT = Context(Namespace("team", {"vgpu-webhook.io/inject": "enabled"}), pod_security_default="privileged")
 TARGET = "vgpu-webhook.io/target"
 CONTAINER = "nvidia.com/container.main.gpu-memory"
@@ -86,17 +87,17 @@ SAMPLES: list[Sample] = [
 ]
 REFUSED: list[tuple[str, dict[str, str], dict[str, str], Reason]] = [
     ("kai", {}, {"gpu-fraction": "1.5"}, Reason.NOT_LEGAL),
-    ("kai", {}, {"gpu-fraction": "0.5", "gpu-memory": "1"}, Reason.REFUSED_BY_VENDOR),
+    ("kai", {}, {"gpu-fraction": "0.5", "gpu-memory": "1"}, Reason.UNSUPPORTED_BY_VENDOR),
     ("kai", {}, {"gpu-fraction": "half"}, Reason.BAD_QUANTITY),
     ("kai", {}, {"gpu-memory": "4Gi"}, Reason.BAD_QUANTITY),
     ("kai", {}, {"gpu-memory": "0"}, Reason.NOT_LEGAL),
     ("kai", {}, {"gpu-fraction": "0.5", "gpu-fraction-container-name": "nobody"}, Reason.NO_SUCH_CONTAINER),
     ("kai", {}, {"gpu-fraction": "0.5", "gpu-fraction-num-devices": "0"}, Reason.BAD_COUNT),
-    ("koordinator", {"gpu-core": "60"}, {}, Reason.REFUSED_BY_VENDOR),
-    ("koordinator", {"gpu": "150"}, {}, Reason.REFUSED_BY_VENDOR),
+    ("koordinator", {"gpu-core": "60"}, {}, Reason.UNSUPPORTED_BY_VENDOR),
+    ("koordinator", {"gpu": "150"}, {}, Reason.UNSUPPORTED_BY_VENDOR),
     ("koordinator", {"gpu.shared": "0", "gpu-memory": "1Gi"}, {}, Reason.NOT_LEGAL),
     ("koordinator", {"gpu.shared": "2", "gpu-core": "61", "gpu-memory": "8Gi"}, {}, Reason.NOT_DIVISIBLE),
-    ("qgpu", {"qgpu-core": "7", "qgpu-memory": "4"}, {}, Reason.REFUSED_BY_VENDOR),
+    ("qgpu", {"qgpu-core": "7", "qgpu-memory": "4"}, {}, Reason.UNSUPPORTED_BY_VENDOR),
     ("vke", {"mgpu-core": "50", "mgpu-memory": "100"}, {}, Reason.NOT_LEGAL),
     (
         "vke",
@@ -104,7 +105,7 @@ REFUSED: list[tuple[str, dict[str, str], dict[str, str], Reason]] = [
         {"vke.volcengine.com/container-multiple-gpu": "2,1"},
         Reason.BAD_COUNT,
     ),
-    ("vke", {"mgpu-core": "100", "mgpu-memory": "4096"}, {}, Reason.REFUSED_BY_VENDOR),
+    ("vke", {"mgpu-core": "100", "mgpu-memory": "4096"}, {}, Reason.UNSUPPORTED_BY_VENDOR),
     ("baidu", {"a10_24g_cgpu": "3", "a10_24g_cgpu_memory": "10"}, {}, Reason.NOT_DIVISIBLE),
     ("baidu", {"a10_24g_cgpu": "1", "t4_16g_cgpu_memory": "10"}, {}, Reason.SPELLINGS_DIFFER),
     ("mthreads", {"vgpu": "1", "sgpu-memory": "5"}, {}, Reason.NOT_LEGAL),
@@ -133,7 +134,7 @@ DOMAINS = {
 
 
 def pod_of(vendor: str, resources: dict[str, str], annotations: dict[str, str]) -> Any:
-    """A pod with one container that asks in the vendor's keys."""
+    """A pod with one container that requests in the vendor's keys."""
     side = {f"{DOMAINS[vendor]}/{name}": text for name, text in resources.items()}
     return {
         "metadata": {"name": "p", "labels": {"app": "a"}, "annotations": {"team.example/a": "b", **annotations}},
@@ -238,17 +239,17 @@ def test_counts_are_written_by_position() -> None:
     }
 
 
-@pytest.mark.parametrize("asking", [0, 1])
-def test_who_asks_is_named(asking: int) -> None:
-    """Annotations that hold for the first container say so where another one asks."""
+@pytest.mark.parametrize("index", [0, 1])
+def test_who_asks_is_named(index: int) -> None:
+    """Annotations that hold for the first container name another one that requests."""
     pod = pod_of("mig", {}, {TARGET: "kai"})
     share = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "4096"}
     pod["spec"]["containers"] = [{"name": "c0"}, {"name": "c1"}]
-    pod["spec"]["containers"][asking]["resources"] = {"limits": share, "requests": dict(share)}
+    pod["spec"]["containers"][index]["resources"] = {"limits": share, "requests": dict(share)}
     stored, decision = translated(pod, "kai")
     assert decision.denial is None
-    assert stored["metadata"]["annotations"].get("gpu-fraction-container-name") == (None, "c1")[asking]
-    assert meant(decided(stored), f"c{asking}") == (1, "4096Mi", "unlimited")
+    assert stored["metadata"]["annotations"].get("gpu-fraction-container-name") == (None, "c1")[index]
+    assert meant(decided(stored), f"c{index}") == (1, "4096Mi", "unlimited")
 
 
 def test_nearly_all_of_a_card_may_become_all_of_it() -> None:
@@ -290,17 +291,17 @@ def translated(pod: Any, target: str) -> tuple[Any, Decision]:
     return apply_strictly(ordered, decision.patch), decision
 
 
-def check(pod: Any, asked: Meaning, target: str) -> Any | None:
+def check(pod: Any, requested: Meaning, target: str) -> Any | None:
     """The pod translated, if it can be, after checking what must hold; None where it is refused with a reason."""
     stored, decision = translated(pod, target)
     if decision.denial is not None:
         assert decision.reason.value.kind is ReasonKind.DENIAL
         return None
     got = meant(decision)
-    assert got[0] == asked[0]
+    assert got[0] == requested[0]
     added = any(finding.reason is Reason.LIMIT_ADDED for finding in decision.warnings)
-    assert at_least(got[1], asked[1])
-    assert at_least(got[2], asked[2]) or (added and asked[2] == "unlimited")
+    assert at_least(got[1], requested[1])
+    assert at_least(got[2], requested[2]) or (added and requested[2] == "unlimited")
     again = decided(stored)
     assert (again.denial, again.patch, meant(again)) == (None, (), got)
     assert stored["metadata"]["labels"].items() >= {"app": "a"}.items()
@@ -310,22 +311,22 @@ def check(pod: Any, asked: Meaning, target: str) -> Any | None:
     return stored
 
 
-def at_least(got: str, asked: str) -> bool:
+def at_least(got: str, requested: str) -> bool:
     """Whether an amount of the status is not less than another; a size never becomes a part of a device but all of it."""
-    if asked == "unlimited" or got == "unlimited":
-        return got == asked
+    if requested == "unlimited" or got == "unlimited":
+        return got == requested
     if got == "100%":
         return True
-    unit = "%" if asked.endswith("%") else "Mi"
-    return got.endswith(unit) and parse_quantity(got.removesuffix(unit)) >= parse_quantity(asked.removesuffix(unit))
+    unit = "%" if requested.endswith("%") else "Mi"
+    return got.endswith(unit) and parse_quantity(got.removesuffix(unit)) >= parse_quantity(requested.removesuffix(unit))
 
 
 @pytest.mark.parametrize("target", sorted(POLICY.vendors))
 def test_any_to_any(target: str) -> None:
-    """Every sample into every vendor: refused with a reason, or never less than asked and at home there."""
+    """Each sample is denied for each target with a reason, or written validly and not below the request."""
     done = 0
-    for vendor, resources, annotations, asked in SAMPLES:
-        done += check(pod_of(vendor, resources, annotations), asked, target) is not None
+    for vendor, resources, annotations, requested in SAMPLES:
+        done += check(pod_of(vendor, resources, annotations), requested, target) is not None
     if POLICY.vendors[target].target and target not in READ_OTHERWISE:
         assert done
     else:
@@ -354,5 +355,5 @@ def test_from_one_to_another_to_a_third(side: dict[str, str], first: str, second
     decision = decided(pod)
     stored = check(apply_strictly(pod, decision.patch), meant(decision), first)
     assume(stored is not None)
-    there = decided(stored)
-    check(stored, meant(there), second)
+    away = decided(stored)
+    check(stored, meant(away), second)

@@ -88,4 +88,4 @@ def test_used_by_threads() -> None:
     found = expression("(?P<m>[a-z]+)-x{1,20}")
     with ThreadPoolExecutor(8) as pool:
         results = pool.map(lambda number: found.groups(f"{'a' * (number % 40 + 1)}-xx"), range(4000))
-    assert [len(one["m"]) for one in results if one] == [number % 40 + 1 for number in range(4000)]
+    assert [len(result["m"]) for result in results if result] == [number % 40 + 1 for number in range(4000)]

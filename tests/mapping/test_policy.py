@@ -94,18 +94,18 @@ FAMILY = OTHER.replace("family: acme", "family: nvidia")
             "",
         ),
         ((), "largestCard: huge\n", "settings.yaml", "largestCard", "'huge' is not a Kubernetes quantity", "`1Ti`"),
-        ((), "largestCard: 0\n", "settings.yaml", "largestCard", "no whole number of bytes above 0", ""),
-        ((), "largestCard: 500m\n", "settings.yaml", "largestCard", "no whole number of bytes above 0", ""),
+        ((), "largestCard: 0\n", "settings.yaml", "largestCard", "not a whole number of bytes above 0", ""),
+        ((), "largestCard: 500m\n", "settings.yaml", "largestCard", "not a whole number of bytes above 0", ""),
         ((), "nodeName: keep\n", "settings.yaml", "nodeName", "'keep' is not one of", ""),
         ((), "podSecurityDefault: open\n", "settings.yaml", "podSecurityDefault", "'open' is not one of", ""),
         ((), "neverTouch: [a]\n", "settings.yaml", "neverTouch", "unknown key", "`neverTouched`"),
     ],
-    ids=lambda one: f"{one[1].strip()} {one[4]}",
+    ids=lambda each: f"{each[1].strip()} {each[4]}",
 )
 def test_contradictions_are_reported(contradiction: tuple[tuple[str, ...], str, str, str, str, str]) -> None:
     """Vendors against each other and against the settings, with the line where it is written."""
     texts, settings, source, path, message, hint = contradiction
-    found = [one for one in problems(*texts, settings=settings) if message in one.message]
+    found = [problem for problem in problems(*texts, settings=settings) if message in problem.message]
     assert found
     assert found[0].source == source
     assert ".".join(map(str, found[0].path)) == path
@@ -114,7 +114,7 @@ def test_contradictions_are_reported(contradiction: tuple[tuple[str, ...], str, 
 
 
 def test_names_that_two_patterns_match_are_refused() -> None:
-    """Patterns of two vendors may meet; a pod that asks by a name of both is refused, naming them."""
+    """A pod with a name that patterns of two vendors match is denied, and the denial names both."""
     document = (
         "vendor: {0}\nfamily: x\nvariables: {{m: {{values: '{1}'}}}}\n"
         "keys: {{w: {{resource: 'x.io/{{m}}-gpu', is: devices}}}}\nforms: [{{name: whole, memory: all, cores: 100}}]\n"
@@ -155,7 +155,7 @@ def test_who_stands_by_without_a_dispute_owns_nothing() -> None:
     """A name that nobody in force uses is nobody's key, and no near miss of itself."""
     renamed = policy("extends: nvidia\nkeys: {gpu: {resource: a.example/gpu}}\n")
     assert "nvidia.com/gpu" not in renamed.inactive
-    assert renamed.near.look("nvidia.com/gpu") is None
+    assert renamed.near.find("nvidia.com/gpu") is None
     chosen = policy(settings="owners: {nvidia.com/gpu: whole}\n")
     assert {name for _, name in chosen.inactive.values()} == {"nvidia.com/gpu"}
     assert chosen.inactive["nvidia.com/gpumem"][0].vendor == "nvidia"

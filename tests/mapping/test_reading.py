@@ -55,8 +55,8 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
     ("nvidia", {"nvidia.com/gpumem-percentage": 101}, Reason.TOO_LARGE, "write 1 to 100"),
     ("nvidia", {"nvidia.com/gpumem": "8Gi"}, Reason.TOO_LARGE, "if bytes were meant, write 8192"),
     ("nvidia", {"nvidia.com/gpumem": "1048577"}, Reason.TOO_LARGE, "1048577 MiB per device"),
-    ("iluvatar", {"iluvatar.ai/vcuda-memory": 64}, Reason.REFUSED_BY_VENDOR, "add iluvatar.ai/vgpu: 1"),
-    ("iluvatar", {"iluvatar.ai/MR-V100.vMem": 64}, Reason.REFUSED_BY_VENDOR, "add iluvatar.ai/MR-V100-vgpu: 1"),
+    ("iluvatar", {"iluvatar.ai/vcuda-memory": 64}, Reason.UNSUPPORTED_BY_VENDOR, "add iluvatar.ai/vgpu: 1"),
+    ("iluvatar", {"iluvatar.ai/MR-V100.vMem": 64}, Reason.UNSUPPORTED_BY_VENDOR, "add iluvatar.ai/MR-V100-vgpu: 1"),
     (
         "aliyun",
         {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 3},
@@ -64,20 +64,20 @@ REFUSED: list[tuple[str, dict[str, str | int], Reason, str]] = [
         "label aliyun.com/gpu-count: '3'.*write 6 or 9",
     ),
     ("aliyun", {"aliyun.com/gpu-mem": 1, "aliyun.com/gpu-count": 3}, Reason.NOT_DIVISIBLE, "write 3$"),
-    ("aliyun", {"aliyun.com/gpu-core.percentage": 20}, Reason.REFUSED_BY_VENDOR, "add it"),
+    ("aliyun", {"aliyun.com/gpu-core.percentage": 20}, Reason.UNSUPPORTED_BY_VENDOR, "add it"),
     ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-core.percentage": 33}, Reason.NOT_LEGAL, "5 to 100 by 5"),
     ("aliyun", {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-core.percentage": 105}, Reason.NOT_LEGAL, "5 to 100 by 5"),
     (
         "aliyun",
         {"aliyun.com/gpu-mem": 8, "aliyun.com/gpu-count": 2, "aliyun.com/gpu-core.percentage": 20},
-        Reason.REFUSED_BY_VENDOR,
+        Reason.UNSUPPORTED_BY_VENDOR,
         "leave",
     ),
     ("aliyun", {"aliyun.com/gpu-mem": "8Gi"}, Reason.TOO_LARGE, "8 means 8 GiB"),
     ("aliyun", {"aliyun.com/gpu-mem": 16276}, Reason.TOO_LARGE, "if MiB were meant, write 16 "),
-    ("vcuda", {"tencent.com/vcuda-core": 150}, Reason.REFUSED_BY_VENDOR, "150 is neither.*write 100 or 200"),
-    ("vcuda", {"tencent.com/vcuda-core": 50}, Reason.REFUSED_BY_VENDOR, "needs both"),
-    ("vcuda", {"tencent.com/vcuda-memory": 16}, Reason.REFUSED_BY_VENDOR, "needs both"),
+    ("vcuda", {"tencent.com/vcuda-core": 150}, Reason.UNSUPPORTED_BY_VENDOR, "150 is neither.*write 100 or 200"),
+    ("vcuda", {"tencent.com/vcuda-core": 50}, Reason.UNSUPPORTED_BY_VENDOR, "needs both"),
+    ("vcuda", {"tencent.com/vcuda-memory": 16}, Reason.UNSUPPORTED_BY_VENDOR, "needs both"),
 ]
 
 
@@ -182,7 +182,7 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
             {"acme.com/mem": 8},
             request(1, Size(GIB), UNLIMITED),
             {},
-            [Reason.WORD_IGNORED],
+            [Reason.KEY_IGNORED],
         ),
     ],
     ids=str,
@@ -190,7 +190,7 @@ FLOORING = ACME.replace("unit: 1Mi", "unit: 1Mi, total: true, round: down").repl
 def test_what_a_vendor_rounds_is_reported(
     text: str, keys: dict[str, str | int], expected: Request, corrections: dict[str, int], reasons: list[Reason]
 ) -> None:
-    """Up is a correction that is written, down is what was asked; a key without effect is named."""
+    """Rounding up is a correction that is written, rounding down is reported only; a key without effect is named."""
     found = reading(vendor(text), keys)
     assert (found.request, found.corrections) == (expected, corrections)
     assert [finding.reason for finding in found.findings] == reasons

@@ -66,22 +66,22 @@ def test_scalars_are_what_they_look_like(written: str, read: object) -> None:
     assert type(document.data["a"]) is type(read)
 
 
-@pytest.mark.parametrize("word", ["yes", "no", "on", "off", "y", "n", "YES", "Off", "True", "FALSE", "Null", "N"])
-def test_ambiguous_scalars_are_errors(word: str) -> None:
+@pytest.mark.parametrize("scalar", ["yes", "no", "on", "off", "y", "n", "YES", "Off", "True", "FALSE", "Null", "N"])
+def test_ambiguous_scalars_are_errors(scalar: str) -> None:
     """What some parsers take for a boolean or null has to be quoted or written plainly."""
-    (problem,) = problems(f"a:\n- x\n- {word}\n")
+    (problem,) = problems(f"a:\n- x\n- {scalar}\n")
     assert (problem.line, problem.path) == (3, ("a", 1))
-    assert word in problem.message
+    assert scalar in problem.message
     assert problem.hint is not None
-    assert f'"{word}"' in problem.hint
+    assert f'"{scalar}"' in problem.hint
 
 
-@pytest.mark.parametrize("word", ["yes", "on", "n", "true", "null", "~"])
-def test_mistakable_keys_are_errors(word: str) -> None:
+@pytest.mark.parametrize("scalar", ["yes", "on", "n", "true", "null", "~"])
+def test_mistakable_keys_are_errors(scalar: str) -> None:
     """Neither may a key turn into a boolean."""
-    (problem,) = problems(f"a: 1\n{word}: 2\n")
+    (problem,) = problems(f"a: 1\n{scalar}: 2\n")
     assert problem.line == 2
-    assert problem.hint == f'quote it: "{word}"'
+    assert problem.hint == f'quote it: "{scalar}"'
 
 
 def test_keys_that_look_like_numbers_are_text() -> None:
@@ -199,7 +199,7 @@ def as_text(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: as_text(one) for key, one in value.items()}
     if isinstance(value, list):
-        return [as_text(one) for one in value]
+        return [as_text(each) for each in value]
     return str(value) if isinstance(value, float) else value
 
 

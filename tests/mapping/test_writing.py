@@ -1,4 +1,4 @@
-"""Writing: the first form of a target that reads back as what was asked, or the reasons why none does."""
+"""Writing: the first form of a target that reads back as the request, or the reasons why none does."""
 
 from typing import Any
 
@@ -25,8 +25,8 @@ def written(target: Vendor, request: Request, **defaults: Any) -> Written:
 
 def keys(target: str, request: Request, **defaults: Any) -> dict[str, str]:
     """The keys of a built-in vendor, by key."""
-    said = written(load_policy().vendors[target], request, **defaults).keys.values()
-    return {one.key: one.text for one in said}
+    written_key = written(load_policy().vendors[target], request, **defaults).keys.values()
+    return {each.key: each.text for each in written_key}
 
 
 @pytest.mark.parametrize(
@@ -128,13 +128,13 @@ LEGAL = vendor(ACME.replace("unit: 1Mi", "unit: 512Mi, values: [2, 4, 8]"))
 @pytest.mark.parametrize("percent, text", [(50, "0.5"), (1, "0.01"), (33, "0.33")])
 def test_decimals_are_multiples_of_their_step(percent: int, text: str) -> None:
     """More may be read than is written."""
-    (said,) = written(STEPPED, Request(1, Percent(percent), UNLIMITED)).keys.values()
-    assert said.text == text
+    (written_key,) = written(STEPPED, Request(1, Percent(percent), UNLIMITED)).keys.values()
+    assert written_key.text == text
 
 
 @pytest.mark.parametrize("mib, text", [(1, "2"), (1024, "2"), (1025, "4"), (4096, "8")])
 def test_the_least_legal_number_that_holds(mib: int, text: str) -> None:
-    """Never less than asked."""
+    """The least legal number that is not below the request is written."""
     assert written(LEGAL, Request(1, Size(mib * MIB), UNLIMITED)).keys["mem"].text == text
     with pytest.raises(NoEquivalent, match="cannot express"):
         written(LEGAL, Request(1, Size(4097 * MIB), UNLIMITED))
@@ -145,7 +145,7 @@ REQUESTS = st.builds(
     st.integers(1, 8),
     st.one_of(st.integers(1, 64 * GIB).map(Size), st.integers(1, 100).map(Percent)),
     st.one_of(st.integers(1, 100).map(Percent), st.just(UNLIMITED)),
-).filter(lambda one: (one.memory, one.cores) != (ALL, UNLIMITED))
+).filter(lambda each: (each.memory, each.cores) != (ALL, UNLIMITED))
 
 
 @given(st.sampled_from(["nvidia", "aliyun", "gpushare", "vcuda", "iluvatar"]), REQUESTS)
@@ -167,10 +167,10 @@ def test_what_is_written_is_read_back(target: str, request_: Request) -> None:
     }
 
 
-def less_than_a_unit_more(asked: Memory | Cores | None, got: Memory | Cores | None, unit: int) -> bool:
-    """Whether `got` is `asked`, rounded up."""
-    if isinstance(asked, Size) and isinstance(got, Size):
-        return 0 <= got.bytes - asked.bytes < unit
-    if isinstance(asked, Percent) and isinstance(got, Percent):
-        return 0 <= got.value - asked.value < unit
-    return got == asked
+def less_than_a_unit_more(requested: Memory | Cores | None, got: Memory | Cores | None, unit: int) -> bool:
+    """Whether `got` is `requested`, rounded up."""
+    if isinstance(requested, Size) and isinstance(got, Size):
+        return 0 <= got.bytes - requested.bytes < unit
+    if isinstance(requested, Percent) and isinstance(got, Percent):
+        return 0 <= got.value - requested.value < unit
+    return got == requested

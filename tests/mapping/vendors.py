@@ -39,7 +39,7 @@ def vendor(text: str) -> Vendor:
 
 def policy(*texts: str, settings: str = "") -> Policy:
     """The built-in policy with these documents over it."""
-    documents = [one for number, text in enumerate(texts) for one in parse(text, f"{number}.yaml")]
+    documents = [each for number, text in enumerate(texts) for each in parse(text, f"{number}.yaml")]
     return build_policy(documents, next(iter(parse(settings, "settings.yaml")), None))
 
 

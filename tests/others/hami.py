@@ -41,7 +41,7 @@ class Configured:
 
 
 def hami(pod: Json, configured: Configured = Configured()) -> Json:
-    """`Handle`: another scheduler's pods, and those with its label, are let alone; a pod with a device is given HAMi's.
+    """`Handle`: pods of another scheduler, and those with its label, stay; a pod with a device gets HAMi's scheduler.
 
     Raises:
         DeniedThereError: a number that a kind of device does not take, a privileged container or a node's name.
@@ -54,7 +54,7 @@ def hami(pod: Json, configured: Configured = Configured()) -> Json:
     # A list, not a generator in any(): each kind of device sees each container.
     found = [shown(container, made, configured) for container in containers(made)]
     if any(found):
-        if any(one.get("securityContext", {}).get("privileged") for one in containers(made)):
+        if any(container.get("securityContext", {}).get("privileged") for container in containers(made)):
             raise DeniedThereError("container is privileged")
         if made["spec"].get("nodeName"):
             raise DeniedThereError("pod has node assigned")

@@ -68,10 +68,10 @@ def _hard(container: Json, name: str, count: int, card: tuple[int, int, tuple[in
     given, capacity, templates = card
     if (number({**requests(container), **limits(container)}, f"{name}-core") or 0) > 0:
         raise DeniedThereError(f"{name}-core is only supported in hami-core (soft split) mode")
-    asked = number(limits(container), f"{name}-memory")
-    if asked is None:
+    requested = number(limits(container), f"{name}-memory")
+    if requested is None:
         return given
-    memory = next((one for one in templates if asked <= one), given if asked <= capacity else 0)
+    memory = next((template for template in templates if requested <= template), given if requested <= capacity else 0)
     if memory <= 0:
         raise DeniedThereError(f"{name}-memory is invalid")
     if count > 1 and memory != given:
@@ -85,7 +85,7 @@ def enflame(container: Json) -> bool:
     names = ["enflame.com/drs-gcu"]
     if not any(names[0] in side for side in sides):
         names = [
-            name for name in ("enflame.com/gcu-memory", "enflame.com/gcu-core") if any(name in one for one in sides)
+            name for name in ("enflame.com/gcu-memory", "enflame.com/gcu-core") if any(name in side for side in sides)
         ]
     for name in names:
         values = [side[name] for side in sides if name in side]
@@ -109,7 +109,7 @@ def iluvatar(container: Json) -> bool:
         found = True
         if count > 1:
             limits(container)[f"iluvatar.ai/{chip}.vCore"] = text(100 * count)
-        if all(one["name"] != "SOL_CONTINER_NAME" for one in container.get("env", ())):
+        if all(variable["name"] != "SOL_CONTINER_NAME" for variable in container.get("env", ())):
             append_env(container, "SOL_CONTINER_NAME", container["name"])
     return found
 
@@ -121,14 +121,14 @@ def kunlun(container: Json) -> bool:
         return False
     memory = number(side, "kunlunxin.com/vxpu-memory")
     if memory is not None:
-        size = text(next((one for one in (24576, 49152) if memory <= one), 98304))
-        for one in (side, requests(container)):
-            one["kunlunxin.com/vxpu-memory"] = size
+        size = text(next((each for each in (24576, 49152) if memory <= each), 98304))
+        for each in (side, requests(container)):
+            each["kunlunxin.com/vxpu-memory"] = size
     return True
 
 
 def metax(container: Json, pod: Json) -> bool:
-    """metax/sdevice.go: a share that is not online is given a policy, if none is named."""
+    """metax/sdevice.go: a share that is not online gets a policy, if none is named."""
     count = number(container["resources"].get("limits", {}), "metax-tech.com/sgpu")
     if count is None:
         return False
@@ -143,7 +143,7 @@ def metax(container: Json, pod: Json) -> bool:
 
 
 def mthreads(container: Json, pod: Json) -> bool:
-    """mthreads/device.go: whole devices are given all they have, as a total, and their number as an annotation."""
+    """mthreads/device.go: whole devices get all their memory and cores, as a total, and their number as an annotation."""
     sides = limits(container), container["resources"].get("requests", {})
     count = next((found for side in sides if (found := number(side, "mthreads.com/vgpu")) is not None), None)
     if count is None:

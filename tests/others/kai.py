@@ -71,15 +71,15 @@ def _fraction_container(pod: Json, configured: Configured) -> Json | None:
     if named is None:
         first: Json = pod["spec"]["containers"][0]
         return first
-    chosen = next((one for one in containers(pod) if one["name"] == named), None)
+    chosen = next((container for container in containers(pod) if container["name"] == named), None)
     if chosen is None:
         raise DeniedThereError(f"container with name {named} not found for fraction request")
     return chosen
 
 
 def _copied(pod: Json, container: Json) -> None:
-    """`NvFractions.Mutate`: the annotations of old are kept, and copied for the container."""
-    kept = annotations(pod)
+    """`NvFractions.Mutate`: the older annotations stay, and are copied for the container."""
+    carried = annotations(pod)
     name = container["name"]
     copies = {
         "gpu-memory": f"nvidia.com/container.{name}.gpu-memory.request",
@@ -87,12 +87,12 @@ def _copied(pod: Json, container: Json) -> None:
         "gpu-fraction.limit": f"kai.scheduler/container.{name}.gpu-memory.portion.limit",
     }
     for old, new in copies.items():
-        if old not in kept:
+        if old not in carried:
             continue
-        if old == "gpu-memory" and not kept[old].isdecimal():
+        if old == "gpu-memory" and not carried[old].isdecimal():
             raise DeniedThereError("failed to parse gpu memory annotation value")
-        value = _binary(int(kept[old])) if old == "gpu-memory" else kept[old]
-        if kept.setdefault(new, value) != value:
+        value = _binary(int(carried[old])) if old == "gpu-memory" else carried[old]
+        if carried.setdefault(new, value) != value:
             raise DeniedThereError(f"{old} annotation conflicts with {new} annotation")
 
 
@@ -116,7 +116,7 @@ def _shared(pod: Json, container: Json, configured: Configured) -> None:
     names = ["RUNAI_NUM_OF_GPUS", "GPU_PORTION"]
     for name in ["NVIDIA_VISIBLE_DEVICES", *names] if configured.visible_devices else names:
         replace_env(container, {"name": name, "valueFrom": {"configMapKeyRef": {"name": config_map, "key": name}}})
-    spec["volumes"] = [one for one in spec.get("volumes", ()) if one["name"] != f"{config_map}-vol"]
+    spec["volumes"] = [volume for volume in spec.get("volumes", ()) if volume["name"] != f"{config_map}-vol"]
     spec["volumes"].append({"name": f"{config_map}-vol", "configMap": {"name": config_map}})
     source = {"configMapRef": {"name": f"{config_map}-evar", "optional": False}}
     if source not in container.setdefault("envFrom", []):

@@ -92,7 +92,7 @@ def append_env(container: Json, name: str, value: str) -> None:
 
 def replace_env(container: Json, variable: Json) -> None:
     """A variable at the end, in place of those of its name."""
-    container["env"] = [one for one in container.get("env", ()) if one["name"] != variable["name"]]
+    container["env"] = [each for each in container.get("env", ()) if each["name"] != variable["name"]]
     container["env"].append(variable)
 
 

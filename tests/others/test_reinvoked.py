@@ -14,10 +14,10 @@ from typing import Any, NamedTuple
 import pytest
 import yaml
 
+from tests.decisions.test_any_to_any import CONTEXT, POLICY, STANDBY, TARGET, VENDORS, policy_for
+from tests.decisions.test_keys import WORDS, pod_of
 from tests.depth import few_or_all, partners
 from tests.strict_patch import apply_strictly
-from tests.test_any_to_any import CONTEXT, POLICY, STANDBY, TARGET, VENDORS, policy_for
-from tests.test_keys import WORDS, pod_of
 from webhook.admission import decide
 from webhook.finding import Finding
 from webhook.mapping.model.memo import Memo
@@ -104,13 +104,15 @@ def ordered(pod: Json, target: str | None, scheduler: str | None = None) -> str:
 
 def lost(before: Json, after: Json) -> list[Any]:
     """What a pod had and has no longer: annotations, variables, volumes."""
-    kept = after["metadata"].get("annotations", {})
+    carried = after["metadata"].get("annotations", {})
     missing: list[Any] = [
-        key for key, text in before["metadata"].get("annotations", {}).items() if kept.get(key) != text
+        key for key, text in before["metadata"].get("annotations", {}).items() if carried.get(key) != text
     ]
-    missing += [one for one in before["spec"].get("volumes", ()) if one not in after["spec"].get("volumes", ())]
+    missing += [
+        volume for volume in before["spec"].get("volumes", ()) if volume not in after["spec"].get("volumes", ())
+    ]
     for was, now in zip(containers(before), containers(after), strict=False):
-        missing += [one for one in was.get("env", ()) if one not in now.get("env", ())]
+        missing += [variable for variable in was.get("env", ()) if variable not in now.get("env", ())]
     return missing
 
 
@@ -129,7 +131,11 @@ def hidden(text: str, vendor: Vendor) -> bool:
     if vendor.family not in {"ascend", "nvidia"}:
         return False
     last = [
-        [one.get("value", "") for one in container.get("env", ()) if one["name"] == name and "valueFrom" not in one]
+        [
+            variable.get("value", "")
+            for variable in container.get("env", ())
+            if variable["name"] == name and "valueFrom" not in variable
+        ]
         for container in containers(json.loads(text))
     ]
     return any(values and values[-1] in HIDING for values in last)
@@ -205,12 +211,12 @@ def faults(source: str, most: int) -> Iterator[tuple[str, str]]:
     for pod, ours in native_pods(source):
         at_home = ours.webhooks(source)
         for target in targets_of(source, ours, most):
-            there = at_home if target is None else ours.webhooks(target)
+            away = at_home if target is None else ours.webhooks(target)
             sent = set_apart(pod) if {source, target} & PLAIN else pod
             if ours(ordered(sent, target)).denial is not None:
                 continue
-            for first, second in pairs(at_home, there):
-                webhooks = {"S": at_home.get(first, nobody), "T": there.get(second, nobody)}
+            for first, second in pairs(at_home, away):
+                webhooks = {"S": at_home.get(first, nobody), "T": away.get(second, nobody)}
                 beside = Beside(ours, source, target, webhooks)
                 for order in OVERRIDES:
                     scheduler = ours.policy.vendors[source].place.scheduler if order[0] != "o" else None
@@ -262,7 +268,7 @@ GROUPED = {
 @pytest.mark.parametrize("order", ["Vo", "oVo", "VoVo"])
 @pytest.mark.parametrize("vendor", GROUPED)
 def test_volcano_group_of_another_system(vendor: str, order: str) -> None:
-    """Volcano's webhook gives a pod of a resource group its own scheduler: kept, reported unless it serves."""
+    """The scheduler that Volcano's webhook sets for a resource group stays, and is reported unless it serves the target."""
     ours, group = Ours(POLICY), volcano
     annotations = {"gpu-memory": "3000"} if vendor == "kai" else {}
     text = json.dumps(pod_of({"limits": GROUPED[vendor], "annotations": annotations}))
@@ -280,11 +286,11 @@ def test_volcano_group_of_another_system(vendor: str, order: str) -> None:
         text = outcome.stored
 
 
-def pairs(at_home: dict[str, StandIn], there: dict[str, StandIn]) -> Iterator[tuple[str, str]]:
+def pairs(at_home: dict[str, StandIn], away: dict[str, StandIn]) -> Iterator[tuple[str, str]]:
     """Each configuration of either system, beside the other's first; one system has the same in both places."""
-    first = [next(iter(one), "") for one in (at_home, there)]
-    if common := [(name, name) for name in at_home if name in there]:
+    first = [next(iter(each), "") for each in (at_home, away)]
+    if common := [(name, name) for name in at_home if name in away]:
         yield from common
         return
     yield from ((name, first[1]) for name in at_home or [""])
-    yield from ((first[0], name) for name in list(there)[1:])
+    yield from ((first[0], name) for name in list(away)[1:])

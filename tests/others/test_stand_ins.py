@@ -112,7 +112,7 @@ SHARED, CORE, RATIO = (f"koordinator.sh/gpu{name}" for name in (".shared", "-cor
     ],
 )
 def test_limits(source: str, stand_in: StandIn, limits: Json, after: Json) -> None:
-    """Limits become these, requests the same; the pod that was given stays as it is."""
+    """Limits become these, and requests the same; the argument stays unchanged."""
     pod = pod_of(limits)
     made = with_defaults(stand_in(pod))["spec"]["containers"][0]["resources"]
     assert made.get("limits", {}) == made.get("requests", {}) == after, source
@@ -152,7 +152,7 @@ def test_denied_there(source: str, limits: Json) -> None:
 def test_variables_of_hami(configured: Configured, limits: Json, added: Json) -> None:
     """TestMutateAdmission_Priority, _CorePolicy and _OverwriteEnv of pkg/device/nvidia/device_test.go."""
     container = hami(pod_of(limits), configured)["spec"]["containers"][0]
-    assert {one["name"]: one.get("value") for one in container.get("env", ())} == added
+    assert {variable["name"]: variable.get("value") for variable in container.get("env", ())} == added
 
 
 def test_hami_lets_others_be() -> None:
@@ -169,9 +169,13 @@ def test_kai_shares_by_a_config_map() -> None:
     pod = pod_of({}, {"gpu-fraction": "0.5"}, schedulerName="kai-scheduler")
     made = kai(kai(pod))
     (container,) = made["spec"]["containers"]
-    assert [one["name"] for one in container["env"]] == ["NVIDIA_VISIBLE_DEVICES", "RUNAI_NUM_OF_GPUS", "GPU_PORTION"]
+    assert [variable["name"] for variable in container["env"]] == [
+        "NVIDIA_VISIBLE_DEVICES",
+        "RUNAI_NUM_OF_GPUS",
+        "GPU_PORTION",
+    ]
     assert container["env"][0]["valueFrom"]["configMapKeyRef"]["name"] == "p-x7k2p9q-shared-gpu-0"
-    assert [one["name"] for one in made["spec"]["volumes"]] == ["p-x7k2p9q-shared-gpu-0-vol"]
+    assert [volume["name"] for volume in made["spec"]["volumes"]] == ["p-x7k2p9q-shared-gpu-0-vol"]
     assert made["spec"]["runtimeClassName"] == "nvidia"
     assert kai(pod_of({}, {"gpu-fraction": "0.5"})) == pod_of({}, {"gpu-fraction": "0.5"})
 

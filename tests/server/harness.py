@@ -1,4 +1,4 @@
-"""A server over real sockets with a stand-in engine, and a client that sends exactly the bytes it is told to."""
+"""A server over real sockets with a stand-in engine, and a client that sends exact bytes."""
 
 import asyncio
 import datetime as dt
@@ -82,7 +82,7 @@ def engine(pod: Pod, context: Context, policy: Policy) -> Decision:
         case "bug":
             raise KeyError("s3cr3t")
         case "leave":
-            return Decision(allowed=True, reason=Reason.NO_GPU_WORDS)
+            return Decision(allowed=True, reason=Reason.NO_GPU_KEYS)
         case _:
             pass
     operation = {"op": "add", "path": "/metadata/labels", "value": {"user": context.user}}

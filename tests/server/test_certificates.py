@@ -25,8 +25,8 @@ from webhook.server.logs import make_logger
 RULES = Rules("test", ["localhost"])
 
 
-class Told:
-    """Certificates, and what they told."""
+class Scene:
+    """Certificates, and what they reported."""
 
     def __init__(self, clients: bytes | None = None, **options: Any) -> None:
         self._file = io.BytesIO()
@@ -49,18 +49,18 @@ class Told:
 
 async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path: Path) -> None:
     """The first CA is served at once, and shown."""
-    told = Told(settle=100.0)
-    told.certificates.keep(Directory(tmp_path), RULES)
-    assert told.certificates.failure() == "no certificate is served yet"
-    assert told.certificates.upkeep is not None
-    await told.certificates.upkeep.start()
-    await told.certificates.served()
-    assert told.certificates.failure() is None
-    assert told.certificates.bundle == (tmp_path / "ca.crt").read_bytes()
-    assert [line.split(" ")[1] for line in told.certificates.lines()] == ["serving", "ca"]
-    samples = told.samples()
+    scene = Scene(settle=100.0)
+    scene.certificates.keep(Directory(tmp_path), RULES)
+    assert scene.certificates.failure() == "no certificate is served yet"
+    assert scene.certificates.upkeep is not None
+    await scene.certificates.upkeep.start()
+    await scene.certificates.served()
+    assert scene.certificates.failure() is None
+    assert scene.certificates.bundle == (tmp_path / "ca.crt").read_bytes()
+    assert [line.split(" ")[1] for line in scene.certificates.lines()] == ["serving", "ca"]
+    samples = scene.samples()
     assert samples["vgpu_webhook_certificate_rotations_total", "serving"] == 0
-    leaf = told.certificates.tls.leaf
+    leaf = scene.certificates.tls.certificate
     assert leaf is not None
     assert samples["vgpu_webhook_certificate_not_after_seconds", "serving"] == leaf.not_valid_after_utc.timestamp()
     assert samples["vgpu_webhook_certificate_not_before_seconds", "serving"] == leaf.not_valid_before_utc.timestamp()
@@ -68,90 +68,92 @@ async def test_without_a_cluster_those_who_call_trust_what_is_published(tmp_path
 
 async def test_in_a_cluster_nothing_is_served_before_the_registration_was_read() -> None:
     """And it is reported; then it is served, and changes are counted."""
-    told = Told(watched=True)
+    scene = Scene(watched=True)
     published: list[bytes] = []
-    told.certificates.republished = published.append
+    scene.certificates.republished = published.append
     store = Memory()
-    told.certificates.keep(store, RULES)
-    running = asyncio.create_task(told.certificates.run())
+    scene.certificates.keep(store, RULES)
+    running = asyncio.create_task(scene.certificates.run())
     try:
         async with asyncio.timeout(60):
-            await told.certificates.published.wait()
-            while "before the webhook configuration was read" not in (told.certificates.failure() or ""):  # noqa: ASYNC110
+            await scene.certificates.published.wait()
+            while "until the webhook configuration has been read" not in (scene.certificates.failure() or ""):  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            told.certificates.observe(None)
-            await told.certificates.served()
-            told.certificates.observe([[der(one) for one in x509.load_pem_x509_certificates(published[-1])]])
+            scene.certificates.observe(None)
+            await scene.certificates.served()
+            scene.certificates.observe(
+                [[der(certificate) for certificate in x509.load_pem_x509_certificates(published[-1])]]
+            )
             store.put({**(store.files or {}), "state.json": b'{"requested": "serving certificate"}'})
             key = "vgpu_webhook_certificate_rotations_total", "serving"
-            while told.samples()[key] != 1:  # noqa: ASYNC110
+            while scene.samples()[key] != 1:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        assert told.samples()["vgpu_webhook_certificate_rotations_total", "ca"] == 0
-        assert await told.certificates.sure() in {True, False}
+        assert scene.samples()["vgpu_webhook_certificate_rotations_total", "ca"] == 0
+        assert await scene.certificates.is_current() in {True, False}
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
 
 
 async def test_what_was_deleted_is_reported_though_it_is_restored() -> None:
-    """Somebody deletes what is kept: nothing fails, and somebody hears of it."""
-    told = Told()
+    """Deleted certificates are restored without a failure, and reported."""
+    scene = Scene()
     troubles: list[ReportKind] = []
-    told.certificates.troubled = lambda notice: troubles.append(notice.kind)
+    scene.certificates.troubled = lambda notice: troubles.append(notice.kind)
     store = Memory()
-    told.certificates.keep(store, RULES)
-    running = asyncio.create_task(told.certificates.run())
+    scene.certificates.keep(store, RULES)
+    running = asyncio.create_task(scene.certificates.run())
     try:
         async with asyncio.timeout(60):
-            await told.certificates.served()
+            await scene.certificates.served()
             while not store.files:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
             store.files = {}
             while ReportKind.RESTORED not in troubles:
-                assert told.certificates.upkeep is not None
-                told.certificates.upkeep.check()
+                assert scene.certificates.upkeep is not None
+                scene.certificates.upkeep.check()
                 await asyncio.sleep(0.01)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    assert told.samples()["vgpu_webhook_certificate_failures_total", "restored"] == 1
-    [line] = [line for line in told.log if line["kind"] == "restored"]
+    assert scene.samples()["vgpu_webhook_certificate_failures_total", "restored"] == 1
+    [line] = [line for line in scene.log if line["kind"] == "restored"]
     assert (line["event"], line["level"]) == ("certificates", "warning")
 
 
 async def test_trouble_is_counted_logged_and_handed_on() -> None:
     """Each sort for itself."""
-    told = Told()
+    scene = Scene()
     troubles: list[str] = []
-    told.certificates.troubled = lambda notice: troubles.append(notice.message)
+    scene.certificates.troubled = lambda notice: troubles.append(notice.message)
     store = Memory()
     store.trouble = StoreError("the store", "is on fire")
-    told.certificates.keep(store, RULES)
-    running = asyncio.create_task(told.certificates.run())
+    scene.certificates.keep(store, RULES)
+    running = asyncio.create_task(scene.certificates.run())
     async with asyncio.timeout(60):
         while not troubles:  # noqa: ASYNC110  (there is no event)
             await asyncio.sleep(0.01)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     assert troubles == ["the store: is on fire"]
-    assert told.samples()["vgpu_webhook_certificate_failures_total", "store"] == 1
-    assert told.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 0
-    [line] = told.log
+    assert scene.samples()["vgpu_webhook_certificate_failures_total", "store"] == 1
+    assert scene.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 0
+    [line] = scene.log
     assert (line["event"], line["level"], line["kind"]) == ("certificates", "error", "store")
-    assert told.certificates.failure() == "no certificate is served yet; the store: is on fire"
+    assert scene.certificates.failure() == "no certificate is served yet; the store: is on fire"
 
 
 @pytest.mark.parametrize("days, warned", [(60, False), (74, False), (77, True), (95, True)])
 async def test_the_end_is_warned_of(tmp_path: Path, days: int, *, warned: bool) -> None:
     """From two weeks before, once a day."""
-    told = Told()
-    told.certificates.keep(Directory(tmp_path), RULES)
-    assert told.certificates.upkeep is not None
-    await told.certificates.upkeep.start()
+    scene = Scene()
+    scene.certificates.keep(Directory(tmp_path), RULES)
+    assert scene.certificates.upkeep is not None
+    await scene.certificates.upkeep.start()
     moment = dt.datetime.now(dt.UTC) + dt.timedelta(days=days)
     for hours in (0, 1, 25):
-        told.certificates.remind(moment + dt.timedelta(hours=hours))
-    warnings = [line for line in told.log if line["event"] == "certificate_ending"]
+        scene.certificates.remind(moment + dt.timedelta(hours=hours))
+    warnings = [line for line in scene.log if line["event"] == "certificate_ending"]
     assert len(warnings) == (2 if warned else 0)
     assert all(line["level"] == "warning" and line["kind"] == "serving" for line in warnings)
 
@@ -160,15 +162,15 @@ async def test_each_certificate_is_warned_of_for_itself(tmp_path: Path) -> None:
     """A certificate that ends keeps nobody from hearing that its CA does; another one reports its own end only."""
     moment = dt.datetime.now(dt.UTC)
     authority = make_ca("theirs", moment, dt.timedelta(days=8))
-    told = Told()
-    told.certificates.follow(Directory(tmp_path), ["localhost"], trusting=True)
-    outside = told.certificates.upkeep
+    scene = Scene()
+    scene.certificates.follow(Directory(tmp_path), ["localhost"], trusting=True)
+    outside = scene.certificates.upkeep
     assert isinstance(outside, ProvidedPair)
 
     def warned_after(days: float) -> list[str]:
-        before = len(told.log)
-        told.certificates.remind(moment + dt.timedelta(days=days))
-        return [line["kind"] for line in told.log[before:] if line["event"] == "certificate_ending"]
+        before = len(scene.log)
+        scene.certificates.remind(moment + dt.timedelta(days=days))
+        return [line["kind"] for line in scene.log[before:] if line["event"] == "certificate_ending"]
 
     for hours in (0, 1):
         leaf = issue(authority, ["localhost"], moment, dt.timedelta(days=8, hours=-hours))
@@ -188,22 +190,22 @@ async def test_trouble_with_cas_of_clients_stands_for_itself(tmp_path: Path) -> 
     """It is counted and shown beside that of the pair, and takes nobody's certificate for bad."""
     file, first = tmp_path / "clients.pem", make_ca("clients", dt.datetime.now(dt.UTC)).certificate_pem
     file.write_bytes(first)
-    told = Told(clients=first)
-    told.certificates.follow_clients(file)
-    running = asyncio.create_task(told.certificates.run())
+    scene = Scene(clients=first)
+    scene.certificates.follow_clients(file)
+    running = asyncio.create_task(scene.certificates.run())
     try:
         async with asyncio.timeout(60):
             file.write_bytes(b"garbage")
-            while not told.log:  # noqa: ASYNC110  (there is no event)
+            while not scene.log:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
-            [line] = told.certificates.lines()
-            assert line.startswith("certificates of clients: the CAs of clients are no PEM in")
-            assert told.certificates.failure() == "no certificate is served yet"
-            assert told.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 1
+            [line] = scene.certificates.lines()
+            assert line.startswith("certificates of clients: the CAs of clients are not valid PEM in")
+            assert scene.certificates.failure() == "no certificate is served yet"
+            assert scene.samples()["vgpu_webhook_certificate_failures_total", "invalid"] == 1
             file.write_bytes(first)
-            while told.certificates.lines():  # noqa: ASYNC110
+            while scene.certificates.lines():  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-        assert [line["kind"] for line in told.log] == ["invalid", "recovered"]
+        assert [line["kind"] for line in scene.log] == ["invalid", "recovered"]
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)

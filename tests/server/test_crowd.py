@@ -221,8 +221,8 @@ async def test_a_process_with_few_descriptors(tmp_path: Path) -> None:
             assert b'vgpu_webhook_connections_max{listener="reviews"} 135.0' in metrics
     finally:
         process.kill()
-        _, told = await process.communicate()
-    assert len(told.splitlines()) < 20
+        _, errors = await process.communicate()
+    assert len(errors.splitlines()) < 20
 
 
 async def test_handshakes_that_come_to_nothing_leave_nothing() -> None:
@@ -241,7 +241,7 @@ async def test_handshakes_that_come_to_nothing_leave_nothing() -> None:
             while (await open_there(server))[""]:  # noqa: ASYNC110  (what is waited for has no event)
                 await asyncio.sleep(0.02)
             await asyncio.sleep(0.05)
-            left = [one for one in gc.get_objects() if isinstance(one, SSLProtocol)]
+            left = [each for each in gc.get_objects() if isinstance(each, SSLProtocol)]
         finally:
             gc.enable()
         assert not left

@@ -14,8 +14,8 @@ async def test_drain(tmp_path: Path) -> None:
     """After SIGTERM: not ready, answered with the end of each connection for the grace, then refused, then exit 0."""
     async with started(tmp_path, "--drain-grace", "1") as server:
         assert (await server.get("/readyz")).status == 200
-        async with connected(server.mutate, server.client) as idle, connected(server.mutate, server.client) as kept:
-            assert not (await kept.call(request(review()))).closes
+        async with connected(server.mutate, server.client) as idle, connected(server.mutate, server.client) as waiting:
+            assert not (await waiting.call(request(review()))).closes
             assert not (await idle.call(request(review()))).closes
             server.signal(signal.SIGTERM)
             await server.logged("draining")
@@ -23,9 +23,9 @@ async def test_drain(tmp_path: Path) -> None:
             ready = await server.get("/readyz")
             assert (ready.status, ready.body) == (503, b"lifecycle: draining\n")
             assert (await server.get("/healthz")).status == 200
-            answer = await kept.call(request(review()))
+            answer = await waiting.call(request(review()))
             assert (answer.status, answer.closes) == (200, True)
-            assert await kept.closed(1)
+            assert await waiting.closed(1)
             answer = await server.call()
             assert (answer.status, answer.closes, answer.json["response"]["allowed"]) == (200, True, True)
 

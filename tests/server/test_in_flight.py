@@ -34,10 +34,10 @@ async def test_too_many_reviews() -> None:
     body, namespaces = review(), Waiting()
     async with serving(Limits(reviews=2), namespaces=namespaces) as server:
         async with (
-            connected(server.addresses.mutate, CLIENT) as one,
+            connected(server.addresses.mutate, CLIENT) as first,
             connected(server.addresses.mutate, CLIENT) as two,
         ):
-            for connection in (one, two):
+            for connection in (first, two):
                 await connection.send(request(body))
             await until(lambda: len(namespaces.asked) == 2)
             assert b"vgpu_webhook_in_flight 2.0" in (await get(server, "/metrics")).body
@@ -46,7 +46,7 @@ async def test_too_many_reviews() -> None:
             assert (answer.status, answer.headers["retry-after"], answer.closes) == (503, "1", True)
             assert answer.json["reason"] == "ServiceUnavailable"
             namespaces.known.set()
-            for connection in (one, two):
+            for connection in (first, two):
                 assert (await connection.answer()).status == 200
         assert (await call(server, request(body))).status == 200
         metrics = (await get(server, "/metrics")).body

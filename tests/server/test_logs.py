@@ -42,10 +42,10 @@ async def test_other_reviews_are_logged_at_debug() -> None:
     async with serving() as server:
         await call(server, request(review(dryRun=True)))
         await call(server, request(b"{"))
-        told = [line for line in server.log if line["level"] == "debug"]
-    assert [(line["event"], line.get("reason")) for line in told] == [("review", "changed"), ("http_error", None)]
-    assert told[0]["dry_run"] is True
-    assert told[0]["warnings"] == ["VGW101"]
+        lines = [line for line in server.log if line["level"] == "debug"]
+    assert [(line["event"], line.get("reason")) for line in lines] == [("review", "changed"), ("http_error", None)]
+    assert lines[0]["dry_run"] is True
+    assert lines[0]["warnings"] == ["VGW101"]
 
 
 async def test_long_names_are_cut() -> None:
@@ -105,7 +105,7 @@ def root_logger() -> object:
 
 @pytest.mark.usefixtures("root_logger")
 def test_libraries_are_taken_over() -> None:
-    """What a library tells becomes one of our lines, without its arguments."""
+    """A library's log record becomes a line of the webhook's format, without its arguments."""
     file = io.BytesIO()
     take_over(make_logger("info", file))
     logging.getLogger("asyncio").info("not told")
@@ -157,9 +157,9 @@ async def test_denials_are_logged_up_to_a_number_per_second() -> None:
         for _ in range(3 * MAX_DENIALS):
             assert (await connection.call(data)).status == 200
         await until(lambda: any(line["event"] == "denials_suppressed" for line in server.log))
-        told = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
+        lines = [line for line in server.log if line["event"] == "review" and line["level"] == "info"]
         left_out = sum(line["count"] for line in server.log if line["event"] == "denials_suppressed")
         metrics = (await get(server, "/metrics")).body
-    assert MAX_DENIALS <= len(told) < 3 * MAX_DENIALS
-    assert len(told) + left_out == 3 * MAX_DENIALS
+    assert MAX_DENIALS <= len(lines) < 3 * MAX_DENIALS
+    assert len(lines) + left_out == 3 * MAX_DENIALS
     assert f'outcome="denied",reason="privileged",vendor="acme"}} {3 * MAX_DENIALS}.0'.encode() in metrics

@@ -44,7 +44,7 @@ async def test_reviews_are_counted_by_outcome_reason_and_vendor() -> None:
         found = await samples(server)
     assert found[reviews("patched", Reason.CHANGED, "acme")] == 2
     assert found[reviews("denied", Reason.PRIVILEGED, "acme")] == 1
-    assert found[reviews("untouched", Reason.NO_GPU_WORDS, "none")] == 1
+    assert found[reviews("untouched", Reason.NO_GPU_KEYS, "none")] == 1
     assert found[reviews("untouched", Reason.NOT_A_POD_CREATION, "none")] == 1
     assert found[reviews("failed", Reason.INTERNAL_ERROR, "none")] == 1
     assert found["vgpu_webhook_notes_total", (("reason", "image_path_assumed"),)] == 2

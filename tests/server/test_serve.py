@@ -104,7 +104,7 @@ def test_broken_ca(tmp_path: Path) -> None:
     (tmp_path / "ca.crt").write_text("broken")
     result = run("--standalone", "--state-dir", str(tmp_path))
     assert result.exit_code == 1
-    assert result.stderr == "error: the CA has a certificate that is no PEM\n"
+    assert result.stderr == "error: the CA has a certificate that is not valid PEM\n"
 
 
 @pytest.mark.parametrize(
@@ -115,8 +115,8 @@ def test_broken_ca(tmp_path: Path) -> None:
         (["--extra-name", "0.0.0.0"], "must be a DNS name or an IP address"),
         (["--cluster-domain", "-"], "--cluster-domain -: must be a DNS name"),
         (["--client-ca-file", "missing.pem"], "--client-ca-file missing.pem: No such file"),
-        (["--client-ca-file", "README.md"], "--client-ca-file README.md: the CAs of clients are no PEM"),
-        (["--certificate-dir", "tests"], "the serving certificate is not there: tests has to hold tls.crt and tls.key"),
+        (["--client-ca-file", "README.md"], "--client-ca-file README.md: the CAs of clients are not valid PEM"),
+        (["--certificate-dir", "tests"], "the serving certificate is missing: tests must contain tls.crt and tls.key"),
         (["--inject-ca-from", "a/b"], "--inject-ca-from cannot be used with --standalone"),
         (["--certificate-days", "0"], "0 is not in the range"),
     ],
@@ -262,5 +262,5 @@ def test_log_lines_are_json(tmp_path: Path) -> None:
         assert process.stdout.readline().startswith("ready: ")
         process.send_signal(signal.SIGINT)
         _, errors = process.communicate(timeout=10)
-    told = [json.loads(line)["event"] for line in errors.splitlines()]
-    assert told == ["certificates", "certificates", "ready", "draining", "stopping", "stopped"]
+    events = [json.loads(line)["event"] for line in errors.splitlines()]
+    assert events == ["certificates", "certificates", "ready", "draining", "stopping", "stopped"]

@@ -86,7 +86,7 @@ async def test_refusal_reaches_a_client_that_goes_on_sending() -> None:
 
 
 async def test_answers_that_nobody_fetches() -> None:
-    """A client that asks and asks and reads nothing is dropped when its answers pile up."""
+    """A client that sends requests and reads no answers is dropped when they pile up."""
     data = request(review(uid="u" * 128)) * 30_000
     async with serving(QUICK) as server:
         _, writer = await asyncio.open_connection(

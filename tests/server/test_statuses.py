@@ -134,7 +134,7 @@ async def test_body_that_breaks_off_is_nobodys_bug() -> None:
 
 
 async def test_expectation_is_met() -> None:
-    """A client that asks before it sends its body is told to continue."""
+    """A client that expects `100-continue` gets it before it sends its body."""
     async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
         body = review()
         await connection.send(request(length=len(body), extra="Expect: 100-continue"))

@@ -18,7 +18,7 @@ def pin_to_node(affinity: msgspec.Raw, node: str) -> dict[str, Any]:
     node and is kept. It is written as the DaemonSet controller writes it, a form that schedulers handle fast.
 
     Raises:
-        msgspec.ValidationError: it is no affinity.
+        msgspec.ValidationError: it is not an affinity.
         Denied: it has more than `MAX_BYTES`.
     """
     if len(bytes(affinity)) > MAX_BYTES:

@@ -51,7 +51,7 @@ def requested_key(container: Container, policy: Policy) -> str | None:
 def nothing_requested(pod: Pod) -> Reason:
     """Return why a pod without a GPU request is left unchanged: its devices are claimed, or it has none."""
     claimed = pod.spec.resource_claims or any(claims_of(slot.container) for slot in slots(pod))
-    return Reason.RESOURCE_CLAIMS if claimed else Reason.NO_GPU_WORDS
+    return Reason.RESOURCE_CLAIMS if claimed else Reason.NO_GPU_KEYS
 
 
 def check_claims(plan: Plan) -> None:
@@ -73,7 +73,7 @@ def check_claims(plan: Plan) -> None:
                 "keep one of them; if the claim is for other hardware, set `resourceClaims: warn`"
             )
             raise deny(Reason.CLAIM_BESIDE_REQUEST, message, container=slot.name, field=f"claims[{claim}]")
-    plan.findings.append(Finding(Reason.CLAIM_LEFT_ALONE, _left_alone(claiming), field="spec.resourceClaims"))
+    plan.findings.append(Finding(Reason.CLAIM_LEFT_UNCHANGED, _left_alone(claiming), field="spec.resourceClaims"))
 
 
 def _left_alone(claiming: Sequence[tuple[Slot, str]]) -> str:

@@ -71,7 +71,9 @@ def _requests_devices(container: ContainerRequest) -> bool:
     """
     keys = container.vendor.keys
     requests = [
-        entry for name, entry in container.key_values.items() if container.vendor.annotation_keys or keys[name].asks
+        entry
+        for name, entry in container.key_values.items()
+        if container.vendor.annotation_keys or keys[name].makes_request
     ]
     if not container.zero:
         return bool(requests)

@@ -67,7 +67,7 @@ def _kind_set(plan: Plan) -> str | None:
     message = (
         f"the namespace's annotation {labels.SHIM}: {shorten(value, 40)!r} was ignored: write {' or '.join(KINDS)}"
     )
-    plan.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, labels.SHIM, value))
+    plan.report_once(Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, labels.SHIM, value))
     return None
 
 

@@ -81,7 +81,7 @@ def enforcement_of(pod: Pod, context: Context) -> Enforcement:
         message = (
             f"the namespace's label {MODE}: {written!r} is not a mode and counts as warn: write enforce, warn or audit"
         )
-        unreadable = Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=MODE, value=written)
+        unreadable = Finding(Reason.NAMESPACE_SETTING_INVALID, message, field=MODE, value=written)
         return Enforcement(Mode.WARN, (unreadable,))
     if mode is not Mode.ENFORCE:
         return Enforcement(mode)
@@ -89,7 +89,7 @@ def enforcement_of(pod: Pod, context: Context) -> Enforcement:
         return PLAIN
     if _PERCENT.fullmatch(rollout) is None:
         message = f"the namespace's label {ROLLOUT}: {rollout!r} was ignored: write a number from 0 to 100"
-        return Enforcement(mode, (Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, field=ROLLOUT, value=rollout),))
+        return Enforcement(mode, (Finding(Reason.NAMESPACE_SETTING_INVALID, message, field=ROLLOUT, value=rollout),))
     if bucket(workload(pod, context.namespace.name)) < int(rollout):
         return PLAIN
     message = f"not among the {rollout} % of the namespace's workloads that are changed: raise its label {ROLLOUT}"

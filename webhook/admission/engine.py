@@ -36,7 +36,7 @@ MAX_AUDITED: Final = 16 * 1024
 MAX_HINTS: Final = 64
 """The most annotations of a pod that are reported as hints; all vendors together know fewer."""
 
-_NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_WORDS)
+_NOTHING_REQUESTED: Final = untouched(Reason.NO_GPU_KEYS)
 
 
 @dataclass(slots=True)
@@ -91,9 +91,9 @@ def take_steps(
     seen = _survey(pod, context, policy)
     if steps is not None:
         steps.survey = seen
-    if seen.refusal is not None:
-        return _denied(seen.refusal, seen.findings)
-    if not seen.asks:
+    if seen.denial is not None:
+        return _denied(seen.denial, seen.findings)
+    if not seen.has_request:
         return untouched(nothing_requested(pod), seen.findings)
     try:
         resolution = resolve(seen.keys, overrides_of(pod, context, policy), policy)
@@ -119,7 +119,7 @@ def _survey(pod: Pod, context: Context, policy: Policy) -> Survey:
     """Survey a pod; also report keys of our own without effect, those of its namespace if the pod requests devices."""
     seen = survey(pod, policy)
     found = [*unread_keys("pod", pod.metadata.labels, pod.metadata.annotations, policy)]
-    if seen.asks or seen.refusal is not None:
+    if seen.has_request or seen.denial is not None:
         found += unread_keys("namespace", context.namespace.labels, context.namespace.annotations, policy)
     return seen._replace(findings=(*seen.findings, *found)) if found else seen
 

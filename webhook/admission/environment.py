@@ -41,7 +41,7 @@ def _keep(plan: Plan, allocation: Allocation, settled: Settled) -> None:
         value = format_value(number)
         edits.env_appended.append({"name": name, "value": value})
         message = f"env {name}={value} was added: the plugin of {source.name} sets it, that of {target.name} does not"
-        plan.findings.append(Finding(Reason.VARIABLE_KEPT, message, requested.name, f"env[{name}]", value))
+        plan.findings.append(Finding(Reason.VARIABLE_ADDED, message, requested.name, f"env[{name}]", value))
     if missing:
         message = (
             f"{', '.join(missing)}: set by the plugin of {source.name}, not by that of {target.name}: "

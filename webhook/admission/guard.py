@@ -140,8 +140,8 @@ def _guard_container(plan: Plan, slot: Slot, vendor: Vendor, request: Request | 
 def _show_devices(plan: Plan, allocation: Allocation) -> None:
     """Find variables that hide the container's own devices: the kubelet puts the pod's after those of the device plugin.
 
-    HAMi's webhook with ``overwriteEnv`` writes them to containers that request nothing in its keys, and may be called before
-    these are translated. If the request is translated they are removed; otherwise they are the user's, or another webhook's.
+    Another webhook may write them to containers that request nothing in its own keys, before these are translated. If the
+    request is translated, they are removed; otherwise they are the user's, or another webhook's.
     """
     slot, vendor = allocation.slot, allocation.vendor
     if not vendor.guard.rules or not plan.watched(slot):
@@ -183,7 +183,7 @@ def _action_set(plan: Plan) -> Action | None:
     if value in {"deny", "strip", "allow"}:
         return cast("Action", value)
     message = f"the namespace's annotation {GUARD}: {_shown(value)!r} was ignored: write deny, strip or allow"
-    plan.report_once(Finding(Reason.NAMESPACE_SETTING_UNREADABLE, message, None, GUARD, value))
+    plan.report_once(Finding(Reason.NAMESPACE_SETTING_INVALID, message, None, GUARD, value))
     return None
 
 

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from webhook import labels
-from webhook.admission.cards import Card, cards_of
 from webhook.admission.context import Context
+from webhook.admission.selected_devices import SelectedDevice, selected_devices
 from webhook.finding import Finding, deny
 from webhook.mapping.document.problem import nearest_known
 from webhook.mapping.model.policy import Policy
@@ -34,13 +34,13 @@ class Overrides(NamedTuple):
         pod_target: the pod's annotation `vgpu-webhook.io/target`.
         namespace_target: the namespace's.
         defaults: the namespace's annotations `vgpu-webhook.io/default-*`, in the order of `DIMENSIONS`.
-        cards: the devices that the pod selects.
+        selected: the devices that the pod selects.
     """
 
     pod_target: str | None = None
     namespace_target: str | None = None
     defaults: tuple[str | None, str | None, str | None] = (None, None, None)
-    cards: tuple[Card, ...] = ()
+    selected: tuple[SelectedDevice, ...] = ()
 
 
 def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
@@ -54,7 +54,7 @@ def overrides_of(pod: Pod, context: Context, policy: Policy) -> Overrides:
             annotations.get(labels.DEFAULT_MEMORY),
             annotations.get(labels.DEFAULT_CORES),
         ),
-        cards_of(pod, policy),
+        selected_devices(pod, policy),
     )
 
 
@@ -70,7 +70,7 @@ def namespace_defaults(overrides: Overrides, policy: Policy) -> tuple[dict[Dimen
         except ValueError as error:
             field = f"{labels.DEFAULT_PREFIX}{dimension}"
             message = f"the namespace's annotation {field}: {text!r} was ignored: {error}"
-            findings.append(Finding(Reason.NAMESPACE_DEFAULT_UNREADABLE, message, field=field, value=text))
+            findings.append(Finding(Reason.NAMESPACE_DEFAULT_INVALID, message, field=field, value=text))
     return defaults, findings
 
 
@@ -156,7 +156,7 @@ def defaults_for(
         default = namespace.get(dimension, source.defaults.get(dimension))
         if default is None:
             continue
-        if target.says(dimension):
+        if target.expresses(dimension):
             defaults[dimension] = default
         elif default.origin == "namespace":
             without_key[dimension] = default

@@ -46,7 +46,7 @@ def unread_keys(
             # Sorted, as the API server sends them and a manifest does not: the report is the same for both.
             for key in islice((key for key in sorted(own) if not _read(key, place, kind, policy)), MOST):
                 message = f"{place} {key[:LETTERS]} has no effect on a {kind}: {_meant(key, place, kind, policy)}"
-                yield Finding(Reason.OWN_KEY_UNREAD, message, None, f"{place} {key[:LETTERS]}")
+                yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"{place} {key[:LETTERS]}")
     if labels:
         yield from _odd_values(kind, labels, policy.settings.opt_in_label)
 
@@ -69,18 +69,18 @@ def _odd_values(kind: Kind, labels: Mapping[str, str], opt_in: str) -> Iterator[
         if value is not None and value not in values:
             shown = value[:LETTERS]
             message = f"label {key}: {shown!r} has no effect on a {kind}: write {' or '.join(values)}, or remove it"
-            yield Finding(Reason.OWN_KEY_UNREAD, message, None, f"label {key}", shown)
+            yield Finding(Reason.OWN_KEY_UNUSED, message, None, f"label {key}", shown)
 
 
 def _meant(key: str, place: Place, kind: Kind, policy: Policy) -> str:
     """What to write instead of an unknown key."""
     other: Place = "annotation" if place == "label" else "label"
-    elsewhere: Kind = "pod" if kind == "namespace" else "namespace"
+    other_kind: Kind = "pod" if kind == "namespace" else "namespace"
     if key in _KNOWN[kind, other]:
         return f"write it as {_AN[other]}"
     for where in (place, other):
-        if key in _KNOWN[elsewhere, where]:
-            return f"write it as {_AN[where]} of the {elsewhere}"
+        if key in _KNOWN[other_kind, where]:
+            return f"write it as {_AN[where]} of the {other_kind}"
     # Without the prefix, which all of them share, the names themselves are compared.
     names = {
         name.removeprefix(PREFIX): (name, where) for where in (other, place) for name in _names(kind, where, policy)

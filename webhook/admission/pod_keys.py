@@ -85,7 +85,7 @@ def _positions(
             if owner.container not in position_of:
                 message = f"{name}: the pod has no container {owner.container!r}: name one of {', '.join(position_of)}"
                 raise deny(Reason.NO_SUCH_CONTAINER, message, field=name)
-            if key.asks:
+            if key.makes_request:
                 positions.add(position_of[owner.container])
         elif key.kind == "container":
             named.extend(container.strip() for container in text.split(","))

@@ -67,14 +67,14 @@ def merge(settled: list[Settled], left: tuple[Left, ...], keys: PodKeys) -> Reso
         Denied: containers need different values of a key of the pod, or the user's value differs.
     """
     findings = [finding for container in settled for finding in container.findings]
-    findings.extend(_one_card_lost(settled))
+    findings.extend(_single_device_lost(settled))
     labels: dict[str, str | None] = {}
     annotations: dict[str, str | None] = {name: None for container in settled for name in container.dropped}
     _merge_pod_keys(settled, keys, labels, annotations)
     return Resolution(tuple(settled), labels, annotations, tuple(findings), left)
 
 
-def _one_card_lost(settled: list[Settled]) -> Iterator[Finding]:
+def _single_device_lost(settled: list[Settled]) -> Iterator[Finding]:
     """Report containers that share one device under the source, and may get several under the target."""
     together = [
         container for container in settled if container.requested.vendor.together and not container.target.together
@@ -83,7 +83,7 @@ def _one_card_lost(settled: list[Settled]) -> Iterator[Finding]:
         names = ", ".join(container.requested.name for container in together)
         source, target = together[0].requested.vendor.name, together[0].target.name
         yield Finding(
-            Reason.ONE_CARD_LOST,
+            Reason.SINGLE_DEVICE_LOST,
             f"{source} puts {names} on one device, {target} may use several: request in one container if that matters",
         )
 

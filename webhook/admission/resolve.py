@@ -90,8 +90,8 @@ def _check_init(container: Settled) -> None:
     if not container.requested.keys.init:
         return
     source, target = container.requested.vendor, container.target
-    if source.refuses_init or (container.translated and not target.serves_init):
-        name = source.name if source.refuses_init else target.name
+    if source.denies_init_containers or (container.translated and not target.serves_init_containers):
+        name = source.name if source.denies_init_containers else target.name
         message = f"{name} does not serve init containers: move the request to a container"
         raise container.requested.deny(Reason.INIT_NOT_SERVED, message)
 

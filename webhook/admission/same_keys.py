@@ -61,7 +61,7 @@ def _write_key(settled: Settled, key: Key, number: Number) -> str:
     name = present.key if present is not None else spelling(key, binding)
     if "{" in name:
         raise container.deny(
-            Reason.REFUSED_BY_VENDOR, f"{name} is required, and the other keys do not determine it: write it"
+            Reason.UNSUPPORTED_BY_VENDOR, f"{name} is required, and the other keys do not determine it: write it"
         )
     if key.place == "resource":
         settled.resources[name] = number

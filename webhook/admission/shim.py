@@ -93,7 +93,7 @@ def _leave_to_plugin(plan: Plan, allocation: Allocation, shim: Shim, unmet: Need
     container = allocation.slot.name
     message = f"no limit for the shim follows from {_amount_text(allocation.request, unmet)} before the device is known"
     remedy = "request memory as a size" if unmet == "memory" else "request cores in percent"
-    if shim.refuse_unmet:
+    if shim.deny_unmet:
         raise deny(Reason.LIMIT_NOT_MET, f"{message}: {remedy}", container=container)
     plan.deliveries[container] = "plugin"
     note = f"{message}; the device plugin enforces it: {remedy} to use the shim"
@@ -200,7 +200,7 @@ def _lead_preload(edits: ContainerEdits, shim: Shim, env: ShimEnv) -> None:
     for index, entry in entries:
         if present(entry.value_from):
             raise deny(
-                Reason.PRELOAD_FROM_ELSEWHERE,
+                Reason.PRELOAD_BY_REFERENCE,
                 "env LD_PRELOAD is set by valueFrom, so the shim cannot be put first: "
                 "write the value itself, or remove it",
                 container=edits.slot.name,

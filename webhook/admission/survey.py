@@ -67,19 +67,19 @@ class Survey(NamedTuple):
     Attributes:
         keys: the keys of the pod.
         slots: the containers, in the order of `keys.containers`.
-        asks: whether a container or annotation carries a key.
+        has_request: whether a container or annotation carries a key.
         findings: misplaced and doubtful names.
-        refusal: the denial of the pod: for a name that is nearly a known key, or a key of an inactive vendor.
+        denial: the denial of the pod: for a name that is nearly a known key, or a key of an inactive vendor.
     """
 
     keys: PodKeys
     slots: tuple[Slot, ...]
-    asks: bool
+    has_request: bool
     findings: tuple[Finding, ...] = ()
-    refusal: Finding | None = None
+    denial: Finding | None = None
 
 
-NOTHING_FOUND: Final = Survey(PodKeys(()), (), asks=False)
+NOTHING_FOUND: Final = Survey(PodKeys(()), (), has_request=False)
 """The survey of a pod that is not searched."""
 
 
@@ -87,8 +87,8 @@ def survey(pod: Pod, policy: Policy) -> Survey:
     """Find the GPU keys of a pod; their number and length are checked first."""
     try:
         return _survey(pod, policy)
-    except Denied as refusal:
-        return NOTHING_FOUND._replace(refusal=refusal.finding)
+    except Denied as denial:
+        return NOTHING_FOUND._replace(denial=denial.finding)
 
 
 def _survey(pod: Pod, policy: Policy) -> Survey:
@@ -110,19 +110,19 @@ def _survey(pod: Pod, policy: Policy) -> Survey:
         if unknown and resources:
             perhaps = tuple(name for name in unknown if any(names.fullmatch(name) for names in policy.perhaps))
         containers.append(ContainerKeys(slot.name, slot.kind == "initContainers", resources, perhaps))
-    asks = keys_left < MAX_KEYS
+    has_request = keys_left < MAX_KEYS
     labels = _read_keys(pod.metadata.labels, policy.labels, keys_left)
     annotations = _read_keys(pod.metadata.annotations, policy.annotations, keys_left - len(labels))
     selector = _read_keys(pod.spec.node_selector, policy.node_selector, keys_left - len(labels) - len(annotations))
-    if asks or annotations:
+    if has_request or annotations:
         _check_names(all_slots)
     for place, texts in (("label", pod.metadata.labels), ("annotation", pod.metadata.annotations)):
         if texts and not policy.request_keys.isdisjoint(texts):
             findings.extend(_misplaced(place, texts, policy))
     keys = PodKeys(tuple(containers), labels, annotations, selector)
-    refusal = next((finding for finding in findings if finding.reason.value.kind is ReasonKind.DENIAL), None)
-    warnings = tuple(finding for finding in findings if finding is not refusal)
-    return Survey(keys, all_slots, asks or bool(annotations), warnings, refusal)
+    denial = next((finding for finding in findings if finding.reason.value.kind is ReasonKind.DENIAL), None)
+    warnings = tuple(finding for finding in findings if finding is not denial)
+    return Survey(keys, all_slots, has_request or bool(annotations), warnings, denial)
 
 
 def _resource_keys(
@@ -196,22 +196,22 @@ def _unknown(key: str, slot: Slot, policy: Policy) -> Iterator[Finding]:
             f"{key} is a key of {owner.vendor}, which is inactive here: set `owners: {{{name}: {owner.vendor}}}`, "
             "or write the keys of the active vendor"
         )
-        yield Finding(Reason.WORD_ON_STANDBY, message, slot.name, field_name)
+        yield Finding(Reason.VENDOR_INACTIVE, message, slot.name, field_name)
         return
-    near = policy.near.look(key)
+    near = policy.near.find(key)
     if near is None:
         for place, names in (("label", policy.labels), ("annotation", policy.annotations)):
             if key in names.exact:
                 vendor = names.exact[key][0].vendor
                 message = f"{key} has no effect as a resource: {vendor} reads it as {_an(place)} of the pod"
-                yield Finding(Reason.MISPLACED_WORD, message, slot.name, field_name)
+                yield Finding(Reason.MISPLACED_KEY, message, slot.name, field_name)
         return
     if near.sure:
         message = f"{key} is not a known resource; {near.suggestion}"
         yield Finding(Reason.NEAR_MISS, message, slot.name, field_name)
         return
     message = f"{key} is not a known resource and was left unchanged; {near.suggestion}"
-    yield Finding(Reason.UNKNOWN_WORD, message, slot.name, field_name)
+    yield Finding(Reason.UNKNOWN_KEY, message, slot.name, field_name)
 
 
 def _misplaced(place: str, texts: Mapping[str, str], policy: Policy) -> Iterator[Finding]:
@@ -232,7 +232,7 @@ def _misplaced(place: str, texts: Mapping[str, str], policy: Policy) -> Iterator
         else:
             continue
         message = f"{key} has no effect as {_an(place)}: write it {right}"
-        yield Finding(Reason.MISPLACED_WORD, message, None, f"{place} {key}")
+        yield Finding(Reason.MISPLACED_KEY, message, None, f"{place} {key}")
 
 
 def _an(place: str) -> str:

@@ -4,14 +4,14 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from webhook.admission.cards import card_under, missing_card, too_large
 from webhook.admission.container_request import ContainerRequest
 from webhook.admission.overrides import Overrides, defaults_for, namespace_defaults
+from webhook.admission.selected_devices import device_for, missing_device, too_large
 from webhook.admission.settled import Settled, default_text
 from webhook.finding import Finding
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Key, Vendor
-from webhook.mapping.requests.conversion import by_card, step_between
+from webhook.mapping.requests.conversion import for_device_size, step_between
 from webhook.mapping.requests.key_values import KeyValue
 from webhook.mapping.requests.result import Defaults, Reading
 from webhook.mapping.requests.writing import NoEquivalent, Written, write
@@ -82,7 +82,7 @@ class Translator:
             return written_request, written
         requested = ", ".join(str(entry) for entry in container.key_values.values())
         remedy = self._remedy(requested_memory)
-        # What to write instead comes first: a message has room for little more.
+        # What to write instead comes first: little more fits into a message.
         start = f"{requested} ({request}): " if remedy is None else f"{requested}: {remedy}; "
         message = f"{target.name} cannot express {start}{_first_reasons(failure)}"
         raise container.deny(Reason.NO_EQUIVALENT, message)
@@ -98,12 +98,12 @@ class Translator:
             return request, write(target, request, defaults, largest, name)
         except NoEquivalent as error:
             failure = error
-        card = card_under(target, self._overrides.cards, self._policy)
-        if card is None or card.memory is None:
+        device = device_for(target, self._overrides.selected, self._policy)
+        if device is None or device.memory is None:
             raise failure
-        converted = by_card(request, card.memory)
+        converted = for_device_size(request, device.memory)
         if converted is None:
-            excess = too_large(request.memory, card)
+            excess = too_large(request.memory, device)
             raise failure if excess is None else NoEquivalent((excess, *failure.reasons))
         try:
             written = write(target, converted, defaults, largest, name)
@@ -111,18 +111,18 @@ class Translator:
             raise NoEquivalent((*error.reasons, *failure.reasons)) from None
         message = (
             f"memory {request.memory} per device was written as {converted.memory}: "
-            f"{card.names} ({card.place} {card.label}) has {bytes_text(card.memory)} by the setting `cards`"
+            f"{device.names} ({device.place} {device.label}) has {bytes_text(device.memory)} by the setting `cards`"
         )
         step = step_between("memory", request.memory, converted.memory)
-        findings.append(Finding(Reason.CARD_ASSUMED, message, name, card.label, card.names, step))
+        findings.append(Finding(Reason.DEVICE_MEMORY_ASSUMED, message, name, device.label, device.names, step))
         return converted, written
 
     def _remedy(self, memory: Memory | None) -> str | None:
         """What to configure for the target to express this memory; None if the device is known."""
-        cards = self._overrides.cards
-        if card_under(self._target, cards, self._policy) is not None:
+        selected = self._overrides.selected
+        if device_for(self._target, selected, self._policy) is not None:
             return None
-        return missing_card(self._target, memory, cards, self._policy)
+        return missing_device(self._target, memory, selected, self._policy)
 
     def _report_defaults(self, settled: Settled, written: Written) -> None:
         for dimension, default in settled.filled.items():
@@ -165,7 +165,7 @@ class Translator:
             if key.kind == "other" and key.place != "nodeSelector" and key.ceiling is None:
                 message = f"{entry} has no meaning for {self._target.name} and was removed"
                 settled.findings.append(
-                    Finding(Reason.WORD_NOT_CARRIED, message, self._container.name, entry.key, entry.text)
+                    Finding(Reason.KEY_NOT_CARRIED, message, self._container.name, entry.key, entry.text)
                 )
 
     def _add_target(self, settled: Settled, written: Written) -> None:
@@ -180,7 +180,7 @@ class Translator:
             if key.retired is not None:
                 message = f"{entry} was written, a retired key: {' '.join(key.retired.split())}"
                 settled.findings.append(
-                    Finding(Reason.WORD_RETIRED, message, self._container.name, entry.key, entry.text)
+                    Finding(Reason.KEY_RETIRED, message, self._container.name, entry.key, entry.text)
                 )
             if key.place == "resource":
                 if not self._policy.resources.owners(entry.key):

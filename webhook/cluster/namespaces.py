@@ -25,22 +25,22 @@ from webhook.labels import ENABLED, PREFIX
 
 PATH: Final = "/api/v1/namespaces"
 
-LONGEST: Final = 256
-"""Characters of an annotation that are stored: no valid value is longer, and an invalid one stays invalid."""
+MAX_VALUE: Final = 256
+"""The characters of an annotation that are stored: no valid value is longer, and a truncated one stays invalid."""
 
 FETCH_SECONDS: Final = 1.0
-"""For one namespace: a fifth of the time that the API server allows for a review."""
+"""The time limit of one request: a fifth of the time that the API server allows for a review."""
 
 FETCHED_SECONDS: Final = 1.0
-"""How long an answer holds, also a 404: at most one request a second for each namespace."""
+"""How long an answer is remembered, including a 404: at most one request per second for each namespace."""
 
 NOTHING: Final[Mapping[str, str]] = MappingProxyType({})
-"""Shared by the many namespaces without annotations of ours."""
+"""Shared by the many namespaces that have no annotations of ours."""
 
 
 @dataclass(frozen=True, slots=True)
 class NamespaceView:
-    """The stored part of a namespace: all labels, for the opt-in label can be configured, and our own annotations."""
+    """The stored part of a namespace: all labels, because the opt-in label can be configured, and our own annotations."""
 
     name: str
     labels: Mapping[str, str]
@@ -60,12 +60,12 @@ class Namespaces:
     Args:
         api: the API server.
         log: for failures of the watch.
-        config: the times of the watch.
+        config: the time limits of the watch.
         clock: monotonic seconds.
         changed: called whenever any namespace changed.
 
     Attributes:
-        reflector: to be run; it knows whether it is synced and when it last had contact.
+        reflector: has to be run; it knows whether it is synced, and when it last had contact.
     """
 
     def __init__(
@@ -91,7 +91,7 @@ class Namespaces:
         return [namespace.labels for namespace in namespaces if namespace.labels.get(label) == ENABLED]
 
     def lookup(self, name: str) -> NamespaceView | None:
-        """The stored namespace; None if it is unknown: `fetch` it."""
+        """The stored namespace; None if it is unknown and has to be requested with `fetch`."""
         known = self.reflector.objects.get(name)
         if known is not None:
             return known
@@ -99,10 +99,10 @@ class Namespaces:
         return fetched if isinstance(fetched, NamespaceView) else None
 
     async def fetch(self, name: str) -> NamespaceView:
-        """Request an unknown namespace, within `FETCH_SECONDS`, and once for all who wait for it.
+        """Request an unknown namespace, within `FETCH_SECONDS`, and once for all callers that wait for it.
 
         Raises:
-            StatusError: the server refuses; 404 if there is no such namespace.
+            StatusError: the server answers with an error; 404 if there is no such namespace.
             UnreachableError: there is no answer, or none that can be decoded.
         """
         known = self.lookup(name) or self._recent(name)
@@ -112,7 +112,7 @@ class Namespaces:
             return known
         task = self._fetching.get(name)
         if task is None:
-            task = self._fetching[name] = asyncio.create_task(self.ask(name), name=f"namespace {name}")
+            task = self._fetching[name] = asyncio.create_task(self.request(name), name=f"namespace {name}")
             task.add_done_callback(lambda done: self._done(name, done))
         # One waiter that is cancelled does not cancel the request for the others.
         return await asyncio.shield(task)
@@ -124,9 +124,9 @@ class Namespaces:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    async def ask(self, name: str) -> NamespaceView:
+    async def request(self, name: str) -> NamespaceView:
         """Request a namespace now, even if it is known; raises what `fetch` raises."""
-        # The name comes from an API server's review, but a slash in it would make this another request.
+        # The name is from a review, and a slash in it would make this another request.
         answer = await self._api.request("GET", f"{PATH}/{quote(name, safe='')}", seconds=FETCH_SECONDS)
         try:
             return _view(_decode(answer.accepted()))
@@ -152,18 +152,18 @@ class Namespaces:
         self._fetched[name] = (self._clock() + FETCHED_SECONDS, fetched)
 
     def _recent(self, name: str) -> NamespaceView | StatusError | None:
-        until, fetched = self._fetched.get(name, (-math.inf, None))
-        return fetched if self._clock() < until else None
+        until, answer = self._fetched.get(name, (-math.inf, None))
+        return answer if self._clock() < until else None
 
 
 def _view(namespace: _Namespace) -> NamespaceView:
     metadata = namespace.metadata
-    ours = {key: value[:LONGEST] for key, value in (metadata.annotations or {}).items() if key.startswith(PREFIX)}
+    ours = {key: value[:MAX_VALUE] for key, value in (metadata.annotations or {}).items() if key.startswith(PREFIX)}
     return NamespaceView(metadata.name, _shared(metadata.labels, metadata.name), _shared(ours, metadata.name))
 
 
 def _shared(texts: Mapping[str, str] | None, name: str) -> Mapping[str, str]:
-    """The same texts, each string only once in memory: namespaces differ in little but their names."""
+    """The same texts, with each string only once in memory: namespaces differ in little but their names."""
     if not texts:
         return NOTHING
     return {sys.intern(key): name if value == name else sys.intern(value) for key, value in texts.items()}

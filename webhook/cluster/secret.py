@@ -1,9 +1,9 @@
-"""A Secret that stores certificates, with permissions on its own name only.
+"""A Secret that stores certificates; it requires permissions on its own name only.
 
 RBAC cannot limit a ``create`` by POST to a name. It can limit a server-side apply of a missing object, which requires
 the verbs ``patch`` and ``create`` on that name. So an empty Secret is applied, without force: if another replica was
-faster, that is a conflict, or changes nothing. Then the Secret is filled like it is changed later: by a PUT of the
-version that was read.
+faster, the apply is a conflict, or changes nothing. Then the Secret is filled in the way it is changed later: by a PUT
+against the version that was read.
 """
 
 import asyncio
@@ -32,25 +32,25 @@ _ABSENT: Final = ""
 """The version of a missing Secret."""
 
 _ABOUT_CONTENT: Final = {HTTPStatus.BAD_REQUEST, HTTPStatus.UNPROCESSABLE_ENTITY}
-"""Refusals whose message may repeat what was sent."""
+"""Errors whose message may repeat what was sent."""
 
 
 class Seen(msgspec.Struct, frozen=True):
-    """The part of a Secret that shows that it changed: the watch holds no key."""
+    """The part of a Secret that shows a change: the watch stores no key."""
 
     metadata: ObjectMetadata
 
 
 class SecretStore:
-    """One Secret as a `certs.store.Store`; `reflector` has to run for `changed` to return.
+    """One Secret as a `certs.store.Store`; `changed` returns only while `reflector` runs.
 
     Args:
         api: the API server.
-        namespace: of the Secret.
+        namespace: the Secret's namespace.
         name: its name.
         log: for failures of the watch.
         owner: the ClusterRole that owns it, if there is one.
-        config: the times of the watch.
+        config: the time limits of the watch.
     """
 
     def __init__(
@@ -94,16 +94,16 @@ class SecretStore:
         Raises:
             StoreError: it cannot be read.
         """
-        answer = await self._ask("GET", self._path)
+        answer = await self._request("GET", self._path)
         if answer.status == HTTPStatus.NOT_FOUND:
             self._found, self._version = {}, _ABSENT
             return Snapshot(None, _ABSENT)
-        self._take(answer)
+        self._remember(answer)
         encoded = self._found.get("data") or {}
         try:
             files = {name: base64.b64decode(encoded[name]) for name in FILES if encoded.get(name)}
         except (binascii.Error, ValueError, TypeError):
-            raise StoreError(self._place, "holds a value that is not base64") from None
+            raise StoreError(self._place, "contains a value that is not base64") from None
         return Snapshot(files or None, self._version)
 
     async def write(self, files: Mapping[str, bytes], version: str) -> bool:
@@ -120,16 +120,16 @@ class SecretStore:
         # The type requires these two, even if they are empty.
         ours = {CERTIFICATE: b"", KEY: b"", **files}
         data = {**others, **{name: base64.b64encode(content).decode() for name, content in ours.items()}}
-        answer = await self._ask(
+        answer = await self._request(
             "PUT", self._path, query={"fieldManager": FIELD_MANAGER}, body={**self._found, "data": data}
         )
         if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
             return False
-        self._take(answer)
+        self._remember(answer)
         return True
 
     async def changed(self) -> None:
-        """Return when the watch has seen another version than was last read or written."""
+        """Return when the watch has received another version than the one last read or written."""
         while True:
             await self._changed.wait()
             self._changed.clear()
@@ -152,15 +152,15 @@ class SecretStore:
             "type": TYPE,
             "data": {CERTIFICATE: "", KEY: ""},
         }
-        answer = await self._ask(
+        answer = await self._request(
             "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=empty, content_type=APPLY
         )
         if answer.status == HTTPStatus.CONFLICT:
             return False
-        self._take(answer)
+        self._remember(answer)
         return not any((self._found.get("data") or {}).values())
 
-    async def _ask(
+    async def _request(
         self,
         method: str,
         path: str,
@@ -175,11 +175,11 @@ class SecretStore:
         except ApiError as error:
             raise StoreError(self._place, str(error)) from error
 
-    def _take(self, answer: Answer) -> None:
+    def _remember(self, answer: Answer) -> None:
         """Remember the Secret in an answer.
 
         Raises:
-            StoreError: the answer holds none.
+            StoreError: the answer contains none.
         """
         try:
             found = msgspec.json.decode(answer.accepted(), type=Object)
@@ -187,12 +187,12 @@ class SecretStore:
         except StatusError as error:
             raise StoreError(self._place, _why(error)) from None
         except (msgspec.DecodeError, KeyError, TypeError):
-            raise StoreError(self._place, "the API server's answer is no Secret") from None
+            raise StoreError(self._place, "the API server's answer is not a Secret") from None
 
 
 def _why(error: StatusError) -> str:
     if error.status in _ABOUT_CONTENT:
         return f"{error.status} {error.reason}"
     if error.status == HTTPStatus.FORBIDDEN:
-        return f"{error}; a Role has to allow {VERBS} of this name"
+        return f"{error}; a Role has to permit {VERBS} for this name"
     return str(error)

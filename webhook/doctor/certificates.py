@@ -31,21 +31,21 @@ def bundle(facts: Facts) -> Result:
     if not ours:
         return warning("not checked: there is no webhook configuration", hint="see above")
     logs = f"is a replica running? {LOGS.format(release=facts.release)}"
-    held: list[x509.Certificate] = []
+    trusted: list[x509.Certificate] = []
     for name, webhook in ours.items():
         pem = bundle_of(webhook)
         if not pem.strip():
             return _without(name, webhook, facts, logs)
         try:
-            held += x509.load_pem_x509_certificates(pem)
+            trusted += x509.load_pem_x509_certificates(pem)
         except (ValueError, x509.InvalidVersion):
             return error(f"the caBundle of {name} holds something other than certificates", hint=logs)
     bundles = {bundle_of(webhook) for webhook in ours.values()}
-    good = [ca for ca in held if ca.not_valid_before_utc <= facts.now <= ca.not_valid_after_utc]
+    good = [ca for ca in trusted if ca.not_valid_before_utc <= facts.now <= ca.not_valid_after_utc]
     if not good:
         return error("no CA of the caBundle is valid now", hint=logs)
-    stored = facts.stored.authorities if not isinstance(facts.stored, Missing | None) else ()
-    strange = [ca for ca in stored if ca not in held]
+    stored = facts.stored.cas if not isinstance(facts.stored, Missing | None) else ()
+    strange = [ca for ca in stored if ca not in trusted]
     if strange:
         return warning(
             f"the caBundle lacks {counted(len(strange), 'CA', 'CAs')} of the Secret {SECRET}",
@@ -56,7 +56,7 @@ def bundle(facts: Facts) -> Result:
     last = max(ca.not_valid_after_utc for ca in good)
     if last - facts.now < CA_LEFT:
         return warning(f"the last CA of the caBundle expires in {_days(last - facts.now)}", hint=logs)
-    return ok(f"trusts {counted(len(set(held)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
+    return ok(f"trusts {counted(len(set(trusted)), 'CA', 'CAs')}, valid for {_days(last - facts.now)}")
 
 
 def served(facts: Facts) -> Result:
@@ -102,7 +102,7 @@ def served(facts: Facts) -> Result:
 
 def age(facts: Facts) -> Result:
     """Whether the served certificates, and the one in the Secret, are valid for some time."""
-    found = dict(_leaves(facts))
+    found = dict(_serving_certificates(facts))
     if not found:
         why = [f"{SECRET}: {facts.stored.why}"] if isinstance(facts.stored, Missing) else []
         return warning(
@@ -111,13 +111,17 @@ def age(facts: Facts) -> Result:
             hint=f"needed for this check: a connection to the webhook, or get the Secret {SECRET}",
         )
     logs = LOGS.format(release=facts.release)
-    over = [f"{where}: {_span(leaf)}" for where, leaf in found.items() if not _good(leaf, facts.now)]
+    over = [
+        f"{where}: {_span(certificate)}" for where, certificate in found.items() if not _good(certificate, facts.now)
+    ]
     if over:
         return error("a certificate has expired, or is not valid yet", *over, hint=f"see why: {logs}")
-    late = [f"{where}: {_span(leaf)}" for where, leaf in found.items() if _left(leaf, facts.now) < LATE]
+    late = [
+        f"{where}: {_span(certificate)}" for where, certificate in found.items() if _left(certificate, facts.now) < LATE
+    ]
     if late:
         return warning("a certificate should have been renewed", *late, hint=f"see why: {logs}")
-    soonest = min(leaf.not_valid_after_utc for leaf in found.values())
+    soonest = min(certificate.not_valid_after_utc for certificate in found.values())
     return ok(f"valid for {_days(soonest - facts.now)} ({', '.join(found)})")
 
 
@@ -132,25 +136,27 @@ def _without(name: str, webhook: Object, facts: Facts, hint: str) -> Result:
     )
 
 
-def _leaves(facts: Facts) -> Iterator[tuple[str, x509.Certificate]]:
+def _serving_certificates(facts: Facts) -> Iterator[tuple[str, x509.Certificate]]:
     for shown in () if isinstance(facts.shown, Missing) else facts.shown:
         if shown.certificate is not None:
             yield shown.address, shown.certificate
-    if not isinstance(facts.stored, Missing | None) and facts.stored.leaf is not None:
-        yield f"Secret {SECRET}", facts.stored.leaf
+    if not isinstance(facts.stored, Missing | None) and facts.stored.serving_certificate is not None:
+        yield f"Secret {SECRET}", facts.stored.serving_certificate
 
 
-def _good(leaf: x509.Certificate, now: dt.datetime) -> bool:
-    return leaf.not_valid_before_utc <= now <= leaf.not_valid_after_utc
+def _good(certificate: x509.Certificate, now: dt.datetime) -> bool:
+    return certificate.not_valid_before_utc <= now <= certificate.not_valid_after_utc
 
 
-def _left(leaf: x509.Certificate, now: dt.datetime) -> float:
+def _left(certificate: x509.Certificate, now: dt.datetime) -> float:
     """The part of a certificate's life that is left."""
-    return (leaf.not_valid_after_utc - now) / (leaf.not_valid_after_utc - leaf.not_valid_before_utc)
+    return (certificate.not_valid_after_utc - now) / (
+        certificate.not_valid_after_utc - certificate.not_valid_before_utc
+    )
 
 
-def _span(leaf: x509.Certificate) -> str:
-    return f"{leaf.not_valid_before_utc:%Y-%m-%d %H:%M} to {leaf.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
+def _span(certificate: x509.Certificate) -> str:
+    return f"{certificate.not_valid_before_utc:%Y-%m-%d %H:%M} to {certificate.not_valid_after_utc:%Y-%m-%d %H:%M} UTC"
 
 
 def _days(span: dt.timedelta) -> str:

@@ -10,7 +10,7 @@ from webhook.mapping.model.policy import Policy
 from webhook.pod import Pod
 from webhook.reasons import Reason
 
-MOST_SHOWN: Final = 10
+MAX_SHOWN: Final = 10
 """Containers that are listed by name."""
 
 
@@ -30,7 +30,7 @@ def claims(facts: Facts) -> Result:
         for device_class in classes
         if device_class.resource and not key_owner(device_class.resource, facts.policy)
     }
-    both = [
+    containers = [
         f"{namespace}/{line}"
         for namespace, pods in facts.pods.items()
         if not isinstance(pods, Missing)
@@ -41,14 +41,14 @@ def claims(facts: Facts) -> Result:
         return warning(
             f"a DeviceClass serves a key of the policy ({len(taken)} of {len(classes)}): one name, two systems",
             *taken,
-            *both[:MOST_SHOWN],
+            *containers[:MAX_SHOWN],
             hint="change the DeviceClass's extendedResourceName, or make the mapping inactive",
         )
-    if both:
-        more = [f"and {len(both) - MOST_SHOWN} more"] if len(both) > MOST_SHOWN else []
+    if containers:
+        more = [f"and {len(containers) - MAX_SHOWN} more"] if len(containers) > MAX_SHOWN else []
         return warning(
-            f"{counted(len(both), 'container')} with both a claim and a GPU request, which are counted separately",
-            *both[:MOST_SHOWN],
+            f"{counted(len(containers), 'container')} with both a claim and a GPU request, which are counted separately",
+            *containers[:MAX_SHOWN],
             *more,
             hint=f"such pods are denied ({Reason.CLAIM_BESIDE_REQUEST.code}), unless resourceClaims: warn is set",
         )
@@ -56,7 +56,7 @@ def claims(facts: Facts) -> Result:
 
 
 def key_owner(name: str, policy: Policy) -> str | None:
-    """The vendor whose key a resource name is; None if it is no vendor's."""
+    """The vendor whose key a resource name is; None if it is not a vendor's."""
     owners = policy.resources.owners(name)
     return owners[0].vendor if owners else None
 

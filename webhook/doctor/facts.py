@@ -52,12 +52,12 @@ class Stored:
     """The certificates in the webhook's Secret; its keys are never decoded.
 
     Attributes:
-        leaf: the serving certificate.
-        authorities: the CAs.
+        serving_certificate: the serving certificate.
+        cas: the CAs.
     """
 
-    leaf: x509.Certificate | None
-    authorities: tuple[x509.Certificate, ...]
+    serving_certificate: x509.Certificate | None
+    cas: tuple[x509.Certificate, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,14 @@ class Trial:
 
     Attributes:
         namespace: of the pod.
-        asked: the resources that it requests, as text.
+        requested: the resources that it requests, as text.
         status: the HTTP status.
-        message: of a refusal.
+        message: the message of the error.
         touched: it was returned with the webhook's status annotation.
     """
 
     namespace: str
-    asked: str
+    requested: str
     status: int
     message: str = ""
     touched: bool = False

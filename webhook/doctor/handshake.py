@@ -12,27 +12,30 @@ SECONDS: Final = 5.0
 """For TCP and TLS: a slower address would not answer API servers in time either."""
 
 
-async def handshake(host: str, port: int, name: str, authorities: bytes, seconds: float = SECONDS) -> Shown:
+async def handshake(host: str, port: int, name: str, ca_bundle: bytes, seconds: float = SECONDS) -> Shown:
     """Connect as an API server would. Only the handshake is sent.
 
     Args:
         host: to connect to.
         port: to connect to.
         name: the name that the certificate must have.
-        authorities: the CAs, PEM; empty: those that this machine trusts.
+        ca_bundle: the CAs, PEM; empty: those that this machine trusts.
         seconds: for each of the two handshakes; the second one, without verification, reads an untrusted certificate.
     """
     address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        trusting = await asyncio.to_thread(_context, authorities)
+        trusting = await asyncio.to_thread(_context, ca_bundle)
     except ssl.SSLError as error:
         return Shown(
-            address, "untrusted", f"the caBundle cannot be read: {error}", await _leaf(host, port, name, seconds)
+            address,
+            "untrusted",
+            f"the caBundle cannot be read: {error}",
+            await _serving_certificate(host, port, name, seconds),
         )
     try:
         return Shown(address, "verified", "", await _connect(host, port, name, trusting, seconds))
     except ssl.SSLCertVerificationError as error:
-        return Shown(address, "untrusted", error.verify_message, await _leaf(host, port, name, seconds))
+        return Shown(address, "untrusted", error.verify_message, await _serving_certificate(host, port, name, seconds))
     except ssl.SSLError as error:
         return Shown(address, "no TLS", error.reason or str(error))
     except ConnectionResetError:
@@ -54,7 +57,7 @@ async def shown_at(host: str, port: int) -> Shown:
         return Shown(address, "unreachable", error.strerror or str(error))
 
 
-async def _leaf(host: str, port: int, name: str, seconds: float) -> x509.Certificate | None:
+async def _serving_certificate(host: str, port: int, name: str, seconds: float) -> x509.Certificate | None:
     """The certificate of an address, unverified: only its dates are used."""
     try:
         return await _connect(host, port, name, _unverified(), seconds)
@@ -72,9 +75,9 @@ async def _connect(host: str, port: int, name: str, context: ssl.SSLContext, sec
         writer.transport.abort()
 
 
-def _context(authorities: bytes) -> ssl.SSLContext:
-    if authorities:
-        context = ssl.create_default_context(cadata=authorities.decode("ascii", "replace"))
+def _context(ca_bundle: bytes) -> ssl.SSLContext:
+    if ca_bundle:
+        context = ssl.create_default_context(cadata=ca_bundle.decode("ascii", "replace"))
     else:
         context = ssl.create_default_context()
     # Python 3.13 enforces rules of X.509 on CAs that Go, and so most clusters, never enforced.

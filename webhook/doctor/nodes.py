@@ -57,7 +57,7 @@ def sharing(facts: Facts) -> Result:
     for vendor in facts.policy.vendors.values():
         for sign in vendor.document.unrenamed:
             owners = facts.policy.resources.owners(sign.resource)
-            having = [node.name for node in facts.nodes if sign.resource in node.resources and _tells(sign, node)]
+            having = [node.name for node in facts.nodes if sign.resource in node.resources and _is_shown_by(sign, node)]
             if having and owners and owners[0].vendor != vendor.name:
                 line = f"{listed(having)}: {sign.resource} is {vendor.name}'s there, and read as {owners[0].vendor}'s"
                 found[line] = sign.instead
@@ -133,11 +133,11 @@ def shim(facts: Facts) -> Result:
             hint="set shim.mode: plugin in the mapping (--set shim.mode=plugin of the chart)",
         )
     others = [daemon_set for daemon_set in plugins if _brings_libraries(daemon_set, injecting)]
-    both = [line for daemon_set in others for line in _meeting(daemon_set, installers)]
-    if both:
+    conflicts = [line for daemon_set in others for line in _meeting(daemon_set, installers)]
+    if conflicts:
         return warning(
             "the shim is injected where a device plugin may mount one of its own",
-            *both,
+            *conflicts,
             hint="if it does: set shim.mode: plugin in the mapping, or run the plugin on other nodes (node selector)",
         )
     late = [
@@ -163,7 +163,7 @@ def schedulers_of(vendors: Iterable[Vendor]) -> list[str]:
     return list(dict.fromkeys(name for name in names if name not in {None, DEFAULT_SCHEDULER} and name is not None))
 
 
-def _tells(sign: Unrenamed, node: Node) -> bool:
+def _is_shown_by(sign: Unrenamed, node: Node) -> bool:
     return any(
         expression(pattern).groups(node.labels[label]) is not None
         for label, pattern in sign.nodes.items()

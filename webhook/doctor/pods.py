@@ -46,7 +46,7 @@ def namespaces(facts: Facts) -> Result:
     ]
     odd += [*of_pods[:_SHOWN], *([f"and {len(of_pods) - _SHOWN} more"] if of_pods[_SHOWN:] else [])]
     odd += [
-        f"{namespace.name}: {MODE}={namespace.labels[MODE]} is not a mode: treated as warn; write {', '.join(sorted(_MODES))}"
+        f"{namespace.name}: {MODE}={namespace.labels[MODE]} is not a mode (counts as warn): write {', '.join(sorted(_MODES))}"
         for namespace in chosen
         if namespace.labels.get(MODE, Mode.ENFORCE.value) not in _MODES
     ]
@@ -87,7 +87,7 @@ def untouched(facts: Facts) -> Result:
             f"{counted(len(missed), 'GPU pod')} in opted-in namespaces without the webhook's status",
             *missed[:_SHOWN],
             *more,
-            hint="pods are treated only when they are created: kubectl rollout restart, or create them again",
+            hint="pods are changed only when they are created: kubectl rollout restart, or create them again",
         )
     if unseen:
         return unread("pods", Missing("; ".join(unseen)), "list pods in opted-in namespaces")
@@ -126,7 +126,7 @@ def dry_run(facts: Facts) -> Result:
             trial.why,
             hint=f"needs a namespace that enforces: kubectl label namespace NAME {facts.policy.settings.opt_in_label}=enabled",
         )
-    what = f"a pod with {trial.asked} in {trial.namespace}"
+    what = f"a pod with {trial.requested} in {trial.namespace}"
     if trial.touched:
         return ok(f"{what} is changed (dry run)")
     logs = LOGS.format(release=facts.release)
@@ -159,7 +159,7 @@ def dry_run(facts: Facts) -> Result:
     )
 
 
-def in_words(resources: Mapping[str, str]) -> str:
+def resources_text(resources: Mapping[str, str]) -> str:
     """Resources as text."""
     return ", ".join(f"{name}: {amount}" for name, amount in resources.items())
 

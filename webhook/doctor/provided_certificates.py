@@ -5,7 +5,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from certs.state import CA_KEY, CERTIFICATE, COMING_KEY, STATE
+from certs.state import CA_KEY, CERTIFICATE, NEXT_CA_KEY, STATE
 from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.read import list_objects
 
@@ -79,19 +79,23 @@ async def provided_by(api: Api, namespace: str) -> str | None:
                 secret = _mounted(folder, container, pod)
                 if secret is None:
                     return f"{place} serves what is in {folder} ({OPTION}): {_by_hand(namespace)}"
-                keepers = await _all(api, f"/apis/cert-manager.io/v1/namespaces/{namespace}/certificates", _Certificate)
-                keeper = next((each.metadata.name for each in keepers if each.spec.secret_name == secret), None)
-                return f"{place} serves the Secret {secret} ({OPTION}): {_by_hand(namespace, keeper)}"
+                certificates = await _all(
+                    api, f"/apis/cert-manager.io/v1/namespaces/{namespace}/certificates", _Certificate
+                )
+                certificate = next(
+                    (found.metadata.name for found in certificates if found.spec.secret_name == secret), None
+                )
+                return f"{place} serves the Secret {secret} ({OPTION}): {_by_hand(namespace, certificate)}"
     return None
 
 
 def provided_in_folder(files: Mapping[str, bytes] | None) -> bool:
     """Whether files hold a provided pair: none of them is a file that only the webhook writes."""
-    held = {name for name, content in (files or {}).items() if content.strip()}
-    return CERTIFICATE in held and not held & {CA_KEY, COMING_KEY, STATE}
+    present = {name for name, content in (files or {}).items() if content.strip()}
+    return CERTIFICATE in present and not present & {CA_KEY, NEXT_CA_KEY, STATE}
 
 
-def renewed_there(place: str) -> str:
+def how_to_renew_folder(place: str) -> str:
     """The message about a place with a provided pair."""
     return f"{place} holds a certificate without the key of its CA: {_by_hand()}"
 
@@ -99,7 +103,7 @@ def renewed_there(place: str) -> str:
 def perhaps_provided(place: str, registration: str, namespace: str) -> str:
     """The message about an empty place although there is a webhook configuration."""
     return (
-        f"{place} holds no certificates, although there is a webhook configuration {registration}: either no replica has "
+        f"{place} contains no certificates, although there is a webhook configuration {registration}: either no replica has "
         f"started yet, or the replicas serve a provided certificate ({OPTION}); then {_by_hand(namespace)}"
     )
 

@@ -199,8 +199,8 @@ class ServiceObject(msgspec.Struct):
 class _SecretData(msgspec.Struct):
     """The certificates of a Secret; keys are not decoded."""
 
-    leaf: str = msgspec.field(default="", name="tls.crt")
-    authorities: str = msgspec.field(default="", name="ca.crt")
+    serving_certificate: str = msgspec.field(default="", name="tls.crt")
+    cas: str = msgspec.field(default="", name="ca.crt")
 
 
 class SecretObject(msgspec.Struct):

@@ -1,5 +1,6 @@
-"""Checks of the webhook configuration: whether it exists, what it selects, what it lets through, and its order."""
+"""Checks of the webhook configuration: whether it exists, what it selects, which pods it lets through, and its order."""
 
+from collections.abc import Iterable
 from typing import Final
 
 from webhook import __version__
@@ -13,7 +14,7 @@ from webhook.cluster.registration.comparison import (
     other_writers,
 )
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAME, Service, Site, desired_from
-from webhook.cluster.registration.match_conditions import WORDS
+from webhook.cluster.registration.match_conditions import GPU_KEYS
 from webhook.cluster.registration.observed import matched_names_in, read_observed, webhooks_of
 from webhook.cluster.registration.selector import selects
 from webhook.doctor.facts import Facts, address_of
@@ -25,18 +26,18 @@ NEEDS: Final = "list mutatingwebhookconfigurations.admissionregistration.k8s.io"
 LOGS: Final = "kubectl logs --namespace {release} --selector app.kubernetes.io/component=webhook"
 INSTALL: Final = (
     "helm install vgpu-webhook deploy/chart --namespace {release} --create-namespace … (docs/install.md); "
-    "where it is installed in another namespace: --release-namespace NS"
+    "if it is installed in another namespace: --release-namespace NS"
 )
 _SHOW: Final = f"kubectl get mutatingwebhookconfiguration {NAME} --output yaml"
 
 
 def registered(facts: Facts) -> Result:
-    """Whether it exists with both webhooks, and by which policy it was written."""
+    """Check that it exists with both webhooks, and that it was written for the current policy."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
     if facts.nothing_installed:
         return error(
-            f"the webhook is not installed: there is no {NAME}, and nothing of it in the namespace {facts.release}",
+            f"the webhook is not installed: there is no {NAME}, and the namespace {facts.release} has none of its objects",
             hint=INSTALL.format(release=facts.release),
         )
     found, logs = facts.registered, LOGS.format(release=facts.release)
@@ -46,108 +47,109 @@ def registered(facts: Facts) -> Result:
     if missing:
         return error(
             f"{NAME} has no webhook {' and none '.join(missing)}",
-            hint=f"kubectl delete mutatingwebhookconfiguration {NAME}: a replica writes it anew",
+            hint=f"kubectl delete mutatingwebhookconfiguration {NAME}: a replica creates it again",
         )
     read = read_observed(found, facts.policy.settings.opt_in_label)
     if read.version is None:
-        return ok(f"{NAME} is there, kept by hand")
+        return ok(f"{NAME} exists, maintained by hand")
     if read.digest != facts.policy.digest and not isinstance(facts.outcome, Missing):
         return warning(
-            f"{NAME} was written by policy {read.digest}, but the ConfigMaps come to {facts.policy.digest}",
-            hint=f"after a change it takes a minute; longer: {logs}",
+            f"{NAME} was written for policy {read.digest}, but the ConfigMaps make policy {facts.policy.digest}",
+            hint=_after_change(facts),
         )
     other = "" if read.version.text == __version__ else f" (this program is {__version__})"
-    return ok(f"{NAME} is there, written by version {read.version.text}{other} and policy {read.digest}")
+    return ok(f"{NAME} exists, written by version {read.version.text}{other} for policy {read.digest}")
 
 
 def selectors(facts: Facts) -> Result:
-    """Whether it selects the namespaces and calls that it should, and no others."""
-    found = _whole(facts)
+    """Check that it selects the namespaces and pods that it should, and no others."""
+    found = _complete(facts)
     if not isinstance(found, dict):
         return found
-    want = desired_from(facts.policy)
+    desired = desired_from(facts.policy)
     spaces = opted_in_namespaces(facts)
     labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
     site = Site("", own_namespace=facts.release)
-    found_differences = [one for one in differences(found, want, site, labels) if one.field != WORDS]
-    serious = [str(one) for one in found_differences if one.severity is not Severity.SLIGHT or _concerns_more(one)]
-    slight = [str(one) for one in found_differences if str(one) not in serious]
-    by = ", ".join(other_writers(found))
+    faults = [fault for fault in differences(found, desired, site, labels) if fault.field != GPU_KEYS]
+    serious = [str(fault) for fault in faults if fault.severity is not Severity.SLIGHT or _selects_more(fault)]
+    slight = [str(fault) for fault in faults if str(fault) not in serious]
+    writers = ", ".join(other_writers(found))
     if serious:
-        hint = f"compare with {_printed(facts)}{f'; written by {by}' if by else ''}"
-        return error("it does not concern what it should", *serious, *slight, hint=hint)
-    foreign = read_observed(found, want.opt_in).foreign
+        hint = f"compare with {_printed(facts)}{f'; written by {writers}' if writers else ''}"
+        return error("it does not select the namespaces and pods that it should", *serious, *slight, hint=hint)
+    foreign = read_observed(found, desired.opt_in).foreign
     if slight or foreign:
-        why = f", as its annotation {KEEP_SELECTORS} says" if keeps_selectors(found) else ""
-        kept = [f"{name}: others narrow its namespaces: {terms}{why}" for name, terms in foreign.items()]
-        title = f"it was changed by {by or 'others'}"
-        return warning(title, *slight, *kept, hint=f"if that was not intended: {_SHOW}")
-    return ok(f"it concerns namespaces with {want.opt_in}=enabled, and spares the cluster's and {facts.release}")
+        why = f", which its annotation {KEEP_SELECTORS} permits" if keeps_selectors(found) else ""
+        narrowed = [f"{name}: others narrow its namespaces: {terms}{why}" for name, terms in foreign.items()]
+        title = f"it was changed by {writers or 'others'}"
+        return warning(title, *slight, *narrowed, hint=f"if that was not intended: {_SHOW}")
+    return ok(f"it selects namespaces with {desired.opt_in}=enabled, but not the cluster's own and {facts.release}")
 
 
 def matched_names(facts: Facts) -> Result:
-    """Whether every name of the policy lets a pod through."""
-    found = _whole(facts)
+    """Check that every name of the policy lets a pod through, and no other name does."""
+    found = _complete(facts)
     if not isinstance(found, dict):
         return found
-    want, ours = desired_from(facts.policy), webhooks_of(found)
+    desired, ours = desired_from(facts.policy), webhooks_of(found)
     lacking, more = [], []
     for name in (ENFORCE, AUDIT):
         if not ours[name].get("matchConditions"):
-            more.append(f"{name}: every pod, for it has no match conditions")
+            more.append(f"{name}: every pod, because it has no match conditions")
             continue
-        through = matched_names_in(found, ours[name], want.matched_names)
+        through = matched_names_in(found, ours[name], desired.matched_names)
         if through is None:
             lacking.append(
-                f"{name}: its condition {WORDS} is not made from the names in the annotation {MATCHED_NAMES}"
+                f"{name}: its condition {GPU_KEYS} is not made from the names in the annotation {MATCHED_NAMES}"
             )
             continue
-        lacking += [f"{name}: {one}" for one in through.lacks(want.matched_names)]
-        more += [f"{name}: {one}" for one in want.matched_names.lacks(through)]
+        lacking += [f"{name}: {missing}" for missing in through.lacks(desired.matched_names)]
+        more += [f"{name}: {extra}" for extra in desired.matched_names.lacks(through)]
     if lacking:
         return error("pods with these names are not sent to the webhook", *lacking, hint=_after_change(facts))
     if more:
         return warning(
-            "more pods are sent to the webhook, and wait for it when it is down, than the policy needs",
+            "more pods than the policy requires are sent to the webhook, and depend on it during an outage",
             *more,
             hint=_after_change(facts),
         )
-    return ok("every name of the policy lets a pod through, and no other does")
+    return ok("every name of the policy lets a pod through, and no other name does")
 
 
 def order(facts: Facts) -> Result:
-    """Whether webhooks that have to see our changes are called after ours: the API server calls them by name."""
+    """Check that webhooks that have to see our changes are called after ours: the API server calls them in order of names."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
-    others = sorted((other for other in facts.configurations if _concerns(other, facts)), key=_name)
+    others = sorted((other for other in facts.configurations if _changes_pods(other, facts)), key=_name)
     earlier = [other for other in others if _name(other) < NAME]
-    places = [vendor.place for vendor in facts.policy.in_force]
-    schedulers = {name for place in places for name in (place.scheduler, *place.schedulers) if name}
-    blind = [
-        f"{_name(other)} is answered by {', '.join(sorted(answering))}"
-        for other in earlier
-        if (answering := schedulers & _services(other))
-    ]
-    if blind:
+    if not earlier:
+        later = sum(_name(other) > NAME for other in others)
+        return ok(f"called before all others that change pods ({later})")
+    if of_schedulers := _calls_to_schedulers(earlier, facts):
         return error(
-            "the webhook of a scheduler is called before ours, and does not see what we write",
-            *blind,
-            hint=f"rename it so that it sorts after {NAME}: configurations are called by name",
+            "the webhook of a scheduler is called before ours, and does not see what ours writes",
+            *of_schedulers,
+            hint=f"rename it so that it sorts after {NAME}: configurations are called in order of their names",
         )
-    called_once = [_name(other) for other in earlier if not _again(other)]
+    called_once = [_name(other) for other in earlier if not _is_reinvoked(other)]
     if called_once:
         return warning(
-            f"called before ours, and not again after: {listed(called_once)}",
+            f"called before ours, and not again afterwards: {listed(called_once)}",
             hint=f"if it acts on GPU keys: set reinvocationPolicy: IfNeeded, or a name after {NAME}",
         )
-    if earlier:
-        return ok("what comes first is called again")
-    later = sum(_name(other) > NAME for other in others)
-    return ok(f"called before all others that change pods ({later})")
+    return ok(f"webhooks that are called before ours are called again: {listed([*map(_name, earlier)])}")
 
 
-def _whole(facts: Facts) -> Object | Result:
-    """The webhook configuration if it has both webhooks, else the result of a check that needs it."""
+def _calls_to_schedulers(configurations: Iterable[Object], facts: Facts) -> list[str]:
+    """The configurations that call the Service of a scheduler of a vendor in force, each with these Services."""
+    places = [vendor.place for vendor in facts.policy.in_force]
+    schedulers = {name for place in places for name in (place.scheduler, *place.schedulers) if name}
+    called = {_name(configuration): sorted(schedulers & _services(configuration)) for configuration in configurations}
+    return [f"{name} calls {', '.join(services)}" for name, services in called.items() if services]
+
+
+def _complete(facts: Facts) -> Object | Result:
+    """The webhook configuration if it has both webhooks, or else the result of a check that needs it."""
     if isinstance(facts.configurations, Missing):
         return unread("the webhook configurations", facts.configurations, NEEDS)
     found = facts.registered
@@ -156,18 +158,20 @@ def _whole(facts: Facts) -> Object | Result:
     return found
 
 
-def _concerns_more(one: Difference) -> bool:
-    """Whether more is sent to the webhook than should be: one of our terms is missing."""
-    return one.field in {"namespaceSelector", "sideEffects"}
+def _selects_more(fault: Difference) -> bool:
+    """Whether more pods are sent to the webhook than should be, because one of our terms is missing."""
+    return fault.field in {"namespaceSelector", "sideEffects"}
 
 
-def _concerns(configuration: Object, facts: Facts) -> bool:
+def _changes_pods(configuration: Object, facts: Facts) -> bool:
     """Whether it is called for new pods of some opted-in namespace, by its namespace selectors."""
     spaces = opted_in_namespaces(facts)
     labels = [] if isinstance(spaces, Missing) else [space.labels for space in spaces]
     return any(
         any(map(creates_pods, webhook.get("rules") or ()))
-        and (not labels or any(selects(webhook.get("namespaceSelector") or {}, one) for one in labels))
+        and (
+            not labels or any(selects(webhook.get("namespaceSelector") or {}, of_namespace) for of_namespace in labels)
+        )
         for webhook in webhooks_of(configuration).values()
     )
 
@@ -177,8 +181,8 @@ def _services(configuration: Object) -> set[str]:
     return {str(config["service"].get("name")) for config in configs if isinstance(config.get("service"), dict)}
 
 
-def _again(configuration: Object) -> bool:
-    return all(one.get("reinvocationPolicy") == "IfNeeded" for one in webhooks_of(configuration).values())
+def _is_reinvoked(configuration: Object) -> bool:
+    return all(webhook.get("reinvocationPolicy") == "IfNeeded" for webhook in webhooks_of(configuration).values())
 
 
 def _name(configuration: Object) -> str:
@@ -186,7 +190,7 @@ def _name(configuration: Object) -> str:
 
 
 def _printed(facts: Facts) -> str:
-    """The command that prints the desired configuration for the present address."""
+    """The command that prints the desired configuration for the current address."""
     webhooks = [] if isinstance(facts.registered, Missing | None) else [*webhooks_of(facts.registered).values()]
     address = address_of(webhooks[0]) if webhooks else None
     if isinstance(address, Service):
@@ -195,4 +199,4 @@ def _printed(facts: Facts) -> str:
 
 
 def _after_change(facts: Facts) -> str:
-    return f"after a change it takes a minute; longer: {LOGS.format(release=facts.release)}"
+    return f"after a change this takes up to a minute; if it takes longer: {LOGS.format(release=facts.release)}"

@@ -14,7 +14,7 @@ import structlog
 
 from certs.directory import Directory
 from certs.pem import by_der
-from certs.rotation_request import ask as leave_request
+from certs.rotation_request import request_rotation as leave_request
 from certs.state import Decoded, RotationRequest, decode
 from certs.store import Store
 from webhook.cluster.client.api import Api, ApiError, Object
@@ -26,10 +26,10 @@ from webhook.cluster.secret import NAME as SECRET
 from webhook.cluster.secret import SecretStore
 from webhook.doctor.provided_certificates import (
     ProvidedError,
+    how_to_renew_folder,
     perhaps_provided,
     provided_by,
     provided_in_folder,
-    renewed_there,
 )
 
 HTTPS_PORT: Final = 443
@@ -66,7 +66,7 @@ class Found:
     notes: tuple[str, ...] = field(default=())
 
 
-def read_kept(where: Location) -> Found:
+def read_stored(where: Location) -> Found:
     """Read the stored certificates.
 
     Raises:
@@ -76,7 +76,7 @@ def read_kept(where: Location) -> Found:
     return asyncio.run(_read(where))
 
 
-def ask(where: Location, request: RotationRequest) -> str:
+def request_new(where: Location, request: RotationRequest) -> str:
     """Leave a rotation request; a sentence about what happens next.
 
     Raises:
@@ -84,7 +84,7 @@ def ask(where: Location, request: RotationRequest) -> str:
         CertificateError: the store is empty, or cannot be read or written.
         ProvidedError: the webhook does not renew this certificate.
     """
-    return asyncio.run(_ask(where, request))
+    return asyncio.run(_request_new(where, request))
 
 
 async def _read(where: Location) -> Found:
@@ -93,7 +93,9 @@ async def _read(where: Location) -> Found:
         if installed is None:
             foreign = provided_in_folder(files)
             return (
-                Found(place, Decoded(None), notes=(renewed_there(place),)) if foreign else Found(place, decode(files))
+                Found(place, Decoded(None), notes=(how_to_renew_folder(place),))
+                if foreign
+                else Found(place, decode(files))
             )
         api, namespace = installed
         return await _read_cluster(api, namespace, place, decode(files))
@@ -124,15 +126,15 @@ async def _read_cluster(api: Api, namespace: str, place: str, decoded: Decoded) 
     return Found(place, decoded, trusted, next(iter(addresses), None), notes)
 
 
-async def _ask(where: Location, request: RotationRequest) -> str:
+async def _request_new(where: Location, request: RotationRequest) -> str:
     async with _store(where) as (store, place, installed):
         foreign = await _foreign(store, place, installed)
         if foreign is not None:
             raise ProvidedError(foreign)
         state = await leave_request(store, request)
-    if state.coming is not None and request is RotationRequest.CA:
+    if state.next_ca is not None and request is RotationRequest.CA:
         return (
-            f"{place} has a coming CA already: serving certificates under it come into force once every API server has had "
+            f"{place} has a next CA already: serving certificates under it come into force once every API server has had "
             "the time to learn of it (certs show)"
         )
     return _promise(place, request)
@@ -141,7 +143,7 @@ async def _ask(where: Location, request: RotationRequest) -> str:
 async def _foreign(store: Store, place: str, installed: tuple[Api, str] | None) -> str | None:
     """Why no replica would fulfill a request; None if the replicas renew the certificates."""
     if installed is None:
-        return renewed_there(place) if provided_in_folder((await store.read()).files) else None
+        return how_to_renew_folder(place) if provided_in_folder((await store.read()).files) else None
     api, namespace = installed
     theirs = await provided_by(api, namespace)
     if theirs is not None or decode((await store.read()).files).state is not None:

@@ -32,13 +32,13 @@ def resources_of(vendor: Vendor, names: Iterable[str]) -> Iterator[str]:
 
 
 def opted_in_namespaces(facts: Facts) -> list[Namespace] | Missing:
-    """The namespaces whose pods are treated."""
+    """The namespaces that have opted in."""
     if isinstance(facts.namespaces, Missing):
         return facts.namespaces
-    return treated(facts.namespaces, facts.policy, facts.release)
+    return opted_in_among(facts.namespaces, facts.policy, facts.release)
 
 
-def treated(namespaces: Iterable[Namespace], policy: Policy, release: str) -> list[Namespace]:
+def opted_in_among(namespaces: Iterable[Namespace], policy: Policy, release: str) -> list[Namespace]:
     """The namespaces that have opted in, except for the cluster's, the webhook's, and those that the settings exempt."""
     spared = policy.never_touched | {release}
     return [namespace for namespace in namespaces if opted_in(namespace, policy) and namespace.name not in spared]

@@ -1,1 +1,1 @@
-"""Decisions and keys explained for people: the trace of a decision in words, what a key means, what to write instead."""
+"""Decisions and keys explained for people: the steps of a decision, the meaning of a key, and what to write instead."""

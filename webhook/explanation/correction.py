@@ -32,7 +32,7 @@ _NUMBERS: Final = {
     Reason.NOT_LEGAL,
     Reason.NOT_DIVISIBLE,
     Reason.TOO_LARGE,
-    Reason.REFUSED_BY_VENDOR,
+    Reason.UNSUPPORTED_BY_VENDOR,
     Reason.ZERO_DEVICES,
 }
 """Denials that another number may prevent."""
@@ -97,7 +97,7 @@ def _containers(pod: Pod, slot: Slot, policy: Policy, denial: Finding) -> Iterat
     elif reason in {Reason.GUARDED, Reason.COLLISION} and field.startswith("env["):
         others = [entry for entry in msgspec.json.decode(container.env) if entry.get("name") != inside]
         yield _replace(container, env=msgspec.Raw(msgspec.json.encode(others)))
-    elif reason is Reason.NEAR_MISS and (near := policy.near.look(inside)) is not None:
+    elif reason is Reason.NEAR_MISS and (near := policy.near.find(inside)) is not None:
         if not near.choices:
             yield renamed(container, inside, near.meant)
     elif reason is Reason.LIMIT_DIFFERS and container.resources is not None:

@@ -6,19 +6,19 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from webhook.explanation.similar import PLACES, similar_names
-from webhook.explanation.worth import amount_in_words, unit_text
+from webhook.explanation.worth import amount_phrase, unit_text
 from webhook.mapping.model.names import Owner, index
 from webhook.mapping.model.policy import Policy
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, KeyPlace, Vendor
 from webhook.mapping.notation.glob import glob_pattern
 from webhook.mapping.requests.denials import PLACEHOLDER
-from webhook.mapping.requests.key_values import unset
+from webhook.mapping.requests.key_values import unconfigured_size
 from webhook.pod import DEVICE_CLASS
 from webhook.quantity import number_text
 from webhook.request import Dimension, Memory
 
 Mark: TypeAlias = Literal["hint", "owned", "known"]
-"""How a vendor uses a name that is no key; see the fields of these names in a mapping."""
+"""How a vendor uses a name that is not a key; see the fields of these names in a mapping."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +67,7 @@ class Entry:
         owner: the vendor whose key it is as a resource; None if it belongs to no vendor.
         choice: the setting that would make another vendor active, if several have the key.
         uses: its meanings as a key, those of active vendors first.
-        marks: (vendor, its use), if it is no key.
+        marks: (vendor, its use), if it is not a key.
         near: known names that resemble it, if it is unknown.
         device_class: the DeviceClass whose own name as a resource it is.
     """
@@ -146,10 +146,12 @@ def _unit(vendor: Vendor, key: Key, owner: Owner) -> str:
         row = variable.rows.get(value) if value is not None else None
         if row is not None and (row.memory or row.cores or "devices" in key.dimensions):
             sizes: tuple[tuple[Dimension, Memory | None], ...] = (("memory", row.memory), ("cores", row.cores))
-            held = [f"{dimension} {amount_in_words(size, dimension)}" for dimension, size in sizes if size is not None]
-            listed = f": {', '.join(held)}" if held else ""
+            contained = [
+                f"{dimension} {amount_phrase(size, dimension)}" for dimension, size in sizes if size is not None
+            ]
+            listed = f": {', '.join(contained)}" if contained else ""
             return f"{unit_text(vendor, key)} called {value}{listed}"
-    why = unset(vendor) if "devices" in key.dimensions else None
+    why = unconfigured_size(vendor) if "devices" in key.dimensions else None
     unit = unit_text(vendor, key)
     return unit if why is None else f"{unit}; what it holds has to be configured: {why}"
 
@@ -177,7 +179,7 @@ def _missing(vendor: Vendor, key: Key) -> Iterator[str]:
         beside = f", if {' and '.join(others)} {are} missing too" if others else ""
         default = vendor.defaults.get(dimension)
         meanings = (
-            [f"{amount_in_words(default.value, dimension)}, filled in by the mapping's default"]
+            [f"{amount_phrase(default.value, dimension)}, filled in by the mapping's default"]
             if default is not None
             else list(_meanings(vendor, key, dimension)) or ["it must be specified"]
         )
@@ -205,7 +207,7 @@ def _meanings(vendor: Vendor, key: Key, dimension: Dimension) -> Iterator[str]:
 def _in_form(form: Form, dimension: Dimension) -> str:
     literal = getattr(form, dimension)
     meaning = getattr(form.absent, dimension) if literal is None or isinstance(literal, Derived) else literal
-    return "it must be specified" if meaning is None else amount_in_words(meaning, dimension)
+    return "it must be specified" if meaning is None else amount_phrase(meaning, dimension)
 
 
 def _rules(vendor: Vendor) -> Iterator[str]:
@@ -228,7 +230,7 @@ def _condition(vendor: Vendor, condition: Condition) -> str:
 
 def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
     """The text of a form that makes no request."""
-    does = "refused" if form.deny is not None else "left as it stands"
+    does = "denied" if form.deny is not None else "left as it stands"
     shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
     shown |= {key.name: key.spellings[0].text for key in vendor.keys.values()}
     sentence = PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or form.leave or "")
@@ -247,7 +249,7 @@ def _traps(vendor: Vendor, key: Key) -> Iterator[str]:
     for dimension in key.dimensions:
         yield from _not_counting(vendor, key, dimension)
     if key.place != "resource" and "devices" in key.dimensions:
-        yield f"By itself the {key.place} asks for nothing."
+        yield f"By itself the {key.place} requests nothing."
     if key.per_container:
         yield "The key names the container that it is meant for."
     for form in vendor.forms:

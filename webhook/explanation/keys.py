@@ -55,7 +55,7 @@ def _origin(container: ContainerRequest, reading: Reading, dimension: Dimension)
     if any(vendor.variables[name].rows for entry in container.key_values.values() for name, _ in entry.binding):
         return "name", "implied by the name"
     if dimension == "cores" and form.absent.cores is UNLIMITED and reading.request.whole:
-        return "absent", "all of the memory leaves no room for others"
+        return "absent", "all of the memory leaves nothing for others"
     return "absent", f"not specified: the meaning for {vendor.name}"
 
 
@@ -104,7 +104,7 @@ def _text_worth(vendor: Vendor, key: Key, text: str) -> str:
 def rounded(settled: Settled) -> tuple[Rounding, ...]:
     """Return the numbers that the decision changed, in its order."""
     return tuple(
-        Rounding(step.what, step.before, step.after, step.by, finding.reason.code)
+        Rounding(step.what, step.before, step.after, step.difference, finding.reason.code)
         for finding in settled.findings
         if (step := finding.step) is not None
     )

@@ -99,7 +99,7 @@ class FindingExplained:
     Attributes:
         lost: something that was requested is lost.
         shown: another part of the explanation shows it.
-        note: it is recorded, but is no warning.
+        note: it is recorded, but is not a warning.
     """
 
     code: str

@@ -1,4 +1,4 @@
-"""Other numbers for the keys of a denied container: numbers that its vendor accepts, and no less than requested."""
+"""Other numbers for the keys of a denied container: numbers that its vendor accepts, not less than requested."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -70,22 +70,29 @@ def _keys_of(pod: Pod, container: Container, policy: Policy) -> _Keys | None:
 
 
 def with_other_numbers(pod: Pod, container: Container, policy: Policy, denial: Finding) -> Iterator[Container]:
-    """Yield the container with other numbers of its keys, the likeliest first.
+    """Yield the container with other numbers for its keys, the likeliest first.
 
     In this order: a share instead of a fraction of a device, the nearest numbers that the vendor accepts, a count of one
-    device, and fewer of the keys that the vendor does not accept together.
+    device, and the keys without one that the vendor does not accept beside the others.
     """
     keys = _keys_of(pod, container, policy)
     if keys is None:
         return
-    form = form_of(keys.vendor, keys.all)
-    denying = form if denial.reason is Reason.REFUSED_BY_VENDOR and form is not None and form.deny is not None else None
+    denying = _denying_form(keys, denial)
     yield from _as_share(container, keys, denial)
+    # A form denies numbers only if its message names a greater one.
     if denying is None or "{above}" in (denying.deny or ""):
         yield from _with_legal_numbers(container, keys, policy, denial)
     yield from _with_count(container, keys, denying, missing=denial.reason is Reason.ZERO_DEVICES)
     if denying is not None:
         yield from _without_denied(container, keys, denying)
+
+
+def _denying_form(keys: _Keys, denial: Finding) -> Form | None:
+    """Return the form that caused a denial; None if another rule did."""
+    form = form_of(keys.vendor, keys.all)
+    caused = denial.reason is Reason.UNSUPPORTED_BY_VENDOR and form is not None and form.deny is not None
+    return form if caused else None
 
 
 def _with_legal_numbers(container: Container, keys: _Keys, policy: Policy, denial: Finding) -> Iterator[Container]:
@@ -97,7 +104,7 @@ def _with_legal_numbers(container: Container, keys: _Keys, policy: Policy, denia
 
 
 def _with_count(container: Container, keys: _Keys, denying: Form | None, *, missing: bool) -> Iterator[Container]:
-    """Yield the container with a count of one device, if it is missing, or the denying form is for requests without it."""
+    """Yield the container with a count of one device, if that is missing, or the denying form is for requests without it."""
     conditions = () if denying is None else denying.when
     for name in keys.vendor.by_dimension["devices"]:
         key = keys.vendor.keys[name]
@@ -134,7 +141,7 @@ def _needs(condition: Condition, key_name: str) -> bool:
 
 
 def _numbers(vendor: Vendor, entry: KeyValue, keys: _Keys, largest_card: int, *, too_large: bool) -> list[Number]:
-    """Other numbers of a key that may be meant: never less, unless its unit was mistaken for another."""
+    """Return other numbers that may be meant by a key: never less than its own, unless its unit was mistaken for another."""
     key = vendor.keys[entry.key_name]
     share = share_meant(key, entry.number)
     if share is not None and key.written != "decimal":

@@ -34,13 +34,13 @@ from webhook.quantity import QuantityError, parse_quantity
 from webhook.reasons import Reason
 
 _LOST: Final = {
-    Reason.WORD_NOT_CARRIED,
+    Reason.KEY_NOT_CARRIED,
     Reason.HINT_NOT_CARRIED,
     Reason.DIMENSION_DROPPED,
-    Reason.ONE_CARD_LOST,
+    Reason.SINGLE_DEVICE_LOST,
     Reason.OWNED_STRIPPED,
     Reason.GUARD_STRIPPED,
-    Reason.WORD_IGNORED,
+    Reason.KEY_IGNORED,
 }
 _SHOWN: Final = {
     Reason.DEFAULT_FILLED,
@@ -148,12 +148,12 @@ def _unread_keys(container: ContainerKeys, policy: Policy) -> Iterator[ShownKey]
         text = limit if limit is not None else request or ""
         try:
             vendor = policy.vendors[owner.vendor]
-            says = worth(vendor, vendor.keys[owner.key_name], parse_quantity(text))
+            meaning = worth(vendor, vendor.keys[owner.key_name], parse_quantity(text))
         except QuantityError as error:
-            says = error.why
+            meaning = error.why
         if request is not None and limit is not None and request != limit:
             text = f"{limit} in limits, {request} in requests"
-        yield ShownKey(key, text, "resource", says)
+        yield ShownKey(key, text, "resource", meaning)
 
 
 def _container(container: ContainerTrace, plan: Plan | None, because: str) -> ContainerExplained:

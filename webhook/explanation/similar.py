@@ -20,7 +20,7 @@ PLACES: Final[tuple[KeyPlace, ...]] = ("resource", "label", "annotation", "nodeS
 
 def similar_names(policy: Policy, name: str) -> tuple[str, ...]:
     """Return names that are probably meant: those that differ in a few letters, or have the same part after the slash."""
-    miss = policy.near.look(name)
+    miss = policy.near.find(name)
     if miss is not None and miss.choices:
         return (miss.meant,)
     names = {

@@ -9,7 +9,7 @@ from webhook.quantity import MIB, Number, bytes_text, number_text
 from webhook.request import ALL, UNLIMITED, Dimension, Memory, Percent
 
 _OTHER: Final[Mapping[str, str]] = {
-    "other": "belongs to the request, but is no amount",
+    "other": "belongs to the request, but is not an amount",
     "text": "a text that chooses between forms",
     "container": "names the container that requests",
 }
@@ -35,7 +35,7 @@ def unit_text(vendor: Vendor, key: Key) -> str:
     return " and ".join(_unit(vendor, key, dimension) for dimension in key.dimensions)
 
 
-def amount_in_words(value: int | Memory, dimension: Dimension) -> str:
+def amount_phrase(value: int | Memory, dimension: Dimension) -> str:
     """Return an amount of one device, or a count of devices, as text."""
     if isinstance(value, int):
         return "1 device" if value == 1 else f"{value} devices"
@@ -58,7 +58,7 @@ def _worth(vendor: Vendor, key: Key, dimension: Dimension, number: Number) -> st
     if dimension == "devices" and vendor.counts_parts(key):
         return "1 part of one device" if number == 1 else f"{number_text(number)} parts of one device"
     if dimension == "devices":
-        return amount_in_words(int(number), "devices")
+        return amount_phrase(int(number), "devices")
     per = "over all devices together" if key.total else "per device"
     if dimension == "memory" and key.sized:
         total = mib_text(number * unit)

@@ -1,4 +1,4 @@
-"""One document → one vendor, apart from all others: merged, validated, compiled, probed. And the built-in documents."""
+"""One document → one vendor, apart from all others: merged, validated, compiled, probed. Also the built-in documents."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -78,10 +78,10 @@ def _draft_of(merged: Merged) -> tuple[Vendor | None, tuple[Problem, ...]]:
         document = validated(schema.Mapping, merged.data, merged.document)
     except MappingError as error:
         earlier = error.problems
-        left = remainder(schema.Mapping, merged.data, earlier)
-        if left is None:
+        rest = remainder(schema.Mapping, merged.data, earlier)
+        if rest is None:
             return None, earlier
-        document = left
+        document = rest
     try:
         vendor, found = draft_vendor(document, merged.document.source, merged.overridden)
     except Exception:

@@ -12,7 +12,8 @@ from webhook.mapping.document.settings import Settings
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import placed, remainder, validated
 from webhook.mapping.draft import Draft, Prepared, builtin, builtin_vendors, drafted, probed
-from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
+from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.mapping.model.policy_problems import SETTINGS
 from webhook.mapping.model.vendor import Vendor
 from webhook.quantity import parse_quantity
 

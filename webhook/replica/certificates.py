@@ -56,7 +56,7 @@ class Upkeep(Protocol):
         """Renew the certificate until cancelled; nothing is raised."""
         ...
 
-    async def sure(self) -> bool:
+    async def is_current(self) -> bool:
         """Whether other replicas can be using no other CAs than those published last."""
         ...
 
@@ -139,9 +139,9 @@ class Certificates:
         if self.upkeep is not None:
             await self.upkeep.served.wait()
 
-    async def sure(self) -> bool:
+    async def is_current(self) -> bool:
         """Whether other replicas can be using no other CAs than those published last."""
-        return self.upkeep is None or await self.upkeep.sure()
+        return self.upkeep is None or await self.upkeep.is_current()
 
     def failure(self) -> str | None:
         """Why no caller can be served now; None if callers can be."""
@@ -195,8 +195,8 @@ class Certificates:
         yield failures
 
     def _shown(self) -> Iterator[tuple[str, x509.Certificate]]:
-        if self.tls.leaf is not None:
-            yield "serving", self.tls.leaf
+        if self.tls.certificate is not None:
+            yield "serving", self.tls.certificate
         if self.upkeep is not None and self.upkeep.ca is not None:
             yield "ca", self.upkeep.ca
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from webhook.cluster.configuration.verdict import Verdict
-from webhook.cluster.doubts import Doubts
+from webhook.cluster.namespace_rechecks import NamespaceRechecks
 from webhook.cluster.registration.reconciler import Reconciler
 
 
@@ -37,16 +37,16 @@ def policy_metrics(verdicts: Iterable[Verdict], lost: int) -> Iterator[Metric]:
     )
 
 
-def recheck_metric(doubts: Doubts) -> Metric:
+def recheck_metric(rechecks: NamespaceRechecks) -> Metric:
     """The calls for namespaces that were known as not opted in."""
     metric = CounterMetricFamily(
         "vgpu_webhook_namespace_rechecks",
         "Calls for namespaces that were known as not opted in, by what the API server reported then.",
         labels=("result",),
     )
-    metric.add_metric(("stale",), doubts.stale)
-    metric.add_metric(("confirmed",), doubts.confirmed)
-    metric.add_metric(("unanswered",), doubts.unanswered)
+    metric.add_metric(("stale",), rechecks.stale)
+    metric.add_metric(("confirmed",), rechecks.confirmed)
+    metric.add_metric(("unanswered",), rechecks.unanswered)
     return metric
 
 

@@ -18,7 +18,7 @@ from webhook.cluster.client.api import Api, ApiError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.configuration.live import LivePolicy
 from webhook.cluster.configuration.verdict import Verdict
-from webhook.cluster.doubts import Doubts, DoubtsError
+from webhook.cluster.namespace_rechecks import NamespaceRechecks, RecheckError
 from webhook.cluster.namespaces import Namespaces, NamespaceView
 from webhook.cluster.registration.config import Mode
 from webhook.cluster.registration.desired import NAME, Site, desired_from
@@ -72,7 +72,7 @@ class InCluster:
         builtin = load_policy()
         self.current = Current(builtin)
         self._namespaces = Namespaces(api, log, changed=self._namespaces_changed)
-        self._doubts = Doubts(self._namespaces.ask)
+        self._rechecks = NamespaceRechecks(self._namespaces.request)
         self._stale_lines = Throttle(1, 60.0)
         # Selectors that another system maintains may not select by labels.
         self._managed = place.registration is Mode.MANAGED
@@ -94,8 +94,8 @@ class InCluster:
             self._report_registration,
             mode=place.registration,
             owner=place.owner,
-            sure=certificates.sure,
-            opted_in=lambda: self._namespaces.opted_in(self._registrar.want.opt_in),
+            is_current=certificates.is_current,
+            opted_in=lambda: self._namespaces.opted_in(self._registrar.desired.opt_in),
             serving=lambda: certificates.failure() is None,
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
@@ -108,7 +108,7 @@ class InCluster:
         self._notices: asyncio.Queue[tuple[Subject, str, str]] = asyncio.Queue()
         self._secret_subject = Subject("v1", "Secret", place.release_namespace, SECRET, "", "")
         self._verdicts: Sequence[Verdict] = ()
-        self._reach: MatchedNames = matched_names_of(builtin)
+        self._matched_names: MatchedNames = matched_names_of(builtin)
         self._log = log
 
     async def run(self) -> None:
@@ -121,7 +121,7 @@ class InCluster:
                 tasks.create_task(self._secret.reflector.run())
             if self._watches_registration:
                 tasks.create_task(self._registrations.run())
-                tasks.create_task(self._first_look())
+                tasks.create_task(self._first_reading())
             tasks.create_task(self._namespaces.reflector.run())
             tasks.create_task(self._live.run())
             tasks.create_task(self._write_events())
@@ -159,24 +159,27 @@ class InCluster:
         except ApiError as error:
             raise NotNowError(f"namespace {name} is not known yet") from error
 
-    def doubted(self, namespace: Namespace) -> bool:
+    def contradicts_call(self, namespace: Namespace) -> bool:
         """Whether a call is for a namespace for which, as far as is known, API servers do not call."""
         policy = self.current.policy
         return not opted_in(namespace, policy) and namespace.name not in policy.never_touched
 
-    async def ask_again(self, namespace: Namespace) -> Namespace:
+    async def recheck(self, namespace: Namespace) -> Namespace:
         """Request a namespace for which the watch may be behind.
 
         Raises:
             NotNowError: there is no answer, and calls are known to come only for opted-in namespaces.
         """
         try:
-            found = _namespace(await self._doubts.ask(namespace.name, lambda view: not self.doubted(_namespace(view))))
-        except DoubtsError as error:
+            view = await self._rechecks.recheck(
+                namespace.name, lambda view: not self.contradicts_call(_namespace(view))
+            )
+        except RecheckError as error:
             if self._managed:
                 raise NotNowError(f"namespace {namespace.name} may have opted in: {error}") from error
             return namespace
-        if not self.doubted(found) and (suppressed := self._stale_lines.passes(namespace.name)) is not None:
+        found = _namespace(view)
+        if not self.contradicts_call(found) and (suppressed := self._stale_lines.passes(namespace.name)) is not None:
             self._log.warning("namespace_stale", namespace=namespace.name, suppressed=suppressed)
         return found
 
@@ -193,7 +196,7 @@ class InCluster:
         ]
         names = {name for side in sides for name in side or ()}
         keys = {*(pod.metadata.labels or ()), *(pod.metadata.annotations or ())}
-        return known_to_peers(names, keys, policy, self._reach, registered)
+        return known_to_peers(names, keys, policy, self._matched_names, registered)
 
     def lines(self) -> list[str]:
         """What is in force and in contact, for people."""
@@ -204,7 +207,7 @@ class InCluster:
         """What is followed, for Prometheus."""
         yield from watch_metrics(self._ages())
         yield from policy_metrics(self._verdicts, len(self._live.lost))
-        yield recheck_metric(self._doubts)
+        yield recheck_metric(self._rechecks)
         if not self._off:
             yield from registration_metrics(self._registrar)
 
@@ -219,14 +222,14 @@ class InCluster:
         self._certificates.observe(bundles_in(self._registrations))
         self._registrar.check()
 
-    async def _first_look(self) -> None:
+    async def _first_reading(self) -> None:
         """Note the webhook configuration at first: the watch reports no change if there is none."""
         await self._registrations.synced.wait()
         self._certificates.observe(bundles_in(self._registrations))
 
     def _republished(self, bundle: bytes) -> None:
         self._site = replace(self._site, ca_bundle=bundle)
-        self._registrar.adopt(self._registrar.want, self._site)
+        self._registrar.adopt(self._registrar.desired, self._site)
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
         yield "namespaces", self._namespaces.reflector.age
@@ -239,7 +242,7 @@ class InCluster:
 
     def _in_force(self, policy: Policy) -> None:
         self.current.policy = policy
-        self._reach = matched_names_of(policy)
+        self._matched_names = matched_names_of(policy)
         self._registrar.adopt(desired_from(policy))
 
     def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:
@@ -260,7 +263,7 @@ class InCluster:
         while True:
             subject, reason, message = await self._notices.get()
             try:
-                await self._events.tell(subject, "Warning", reason, message)
+                await self._events.write(subject, "Warning", reason, message)
             except ApiError as error:
                 self._log.warning("event_not_written", error=str(error))
 

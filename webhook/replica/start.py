@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from certs.ca import LEAF_LIFE
+from certs.ca import SERVING_LIFE
 from certs.plan import SETTLE, Rules
 from certs.problem import CertificateError
 from certs.serving import Serving
@@ -52,7 +52,7 @@ class CertificateOptions:
     state_dir: Path | None = None
     certificate_dir: Path | None = None
     settle: float = SETTLE
-    certificate_days: int = LEAF_LIFE.days
+    certificate_days: int = SERVING_LIFE.days
     extra_names: tuple[str, ...] = ()
     cluster_domain: str = CLUSTER_DOMAIN
     client_ca_file: Path | None = None

@@ -23,5 +23,5 @@ def within(limits: Limits, descriptors: int) -> Limits:
     if descriptors == resource.RLIM_INFINITY:
         return limits
     plain = min(limits.plain_connections, max(1, descriptors // 8))
-    room = max(1, descriptors - plain - min(OWN, descriptors // 2))
-    return replace(limits, plain_connections=plain, connections=min(limits.connections, room))
+    available = max(1, descriptors - plain - min(OWN, descriptors // 2))
+    return replace(limits, plain_connections=plain, connections=min(limits.connections, available))

@@ -47,7 +47,7 @@ class Lifecycle:
                 await self._hurried.wait()
         self.phase = Phase.STOPPING
         log.info("stopping", in_flight=in_flight.reviews)
-        await asyncio.sleep(limits.refuse_time)
+        await asyncio.sleep(limits.unavailable_time)
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limits.shutdown_time):
                 await in_flight.none_left()

@@ -31,7 +31,7 @@ class Limits:
             loses a request that is on its way, and a POST is not repeated.
         linger: for a client to go on sending after an error, so that it can read the answer.
         tls_close: for a client to answer the end of a TLS session.
-        refuse_time: minimum between the end of the grace period and the end of the listener, so that requests on their
+        unavailable_time: minimum between the end of the grace period and the end of the listener, so that requests on their
             way get an answer that makes the API server repeat them elsewhere.
         shutdown_time: for the reviews in flight when the process is to end.
     """
@@ -48,7 +48,7 @@ class Limits:
     keepalive: float = 180
     linger: float = 2
     tls_close: float = 5
-    refuse_time: float = 0.5
+    unavailable_time: float = 0.5
     shutdown_time: float = 15
 
 

@@ -129,7 +129,7 @@ class _Acceptor:
                 # Other errors concern a connection that ended before it was accepted.
                 if error.errno in EXHAUSTED:
                     self._log_exhaustion(error)
-                    self._watchdog.make_room()
+                    self._watchdog.evict_idle()
                     await asyncio.sleep(PAUSE)
                 continue
             watch = self._watchdog.watch()

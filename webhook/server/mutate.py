@@ -20,8 +20,9 @@ from webhook.pod import Pod
 from webhook.reasons import Reason
 from webhook.response import encode_answer
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
+from webhook.server.answer import Answer
 from webhook.server.body import read_body
-from webhook.server.http_error import JSON, RETRY_AFTER, HttpError, error_response
+from webhook.server.http_error import RETRY_AFTER, HttpError, error_response
 from webhook.server.lifecycle import Lifecycle, Phase
 from webhook.server.limits import InFlight, Limits
 from webhook.server.logs import Denials, error_fields
@@ -67,12 +68,12 @@ class Peers(Protocol):
         """Why no review can be answered yet; None if reviews can be."""
         ...
 
-    def doubted(self, namespace: Namespace) -> bool:
+    def contradicts_call(self, namespace: Namespace) -> bool:
         """Whether a call contradicts the known state of its namespace; called for every pod."""
         ...
 
-    async def ask_again(self, namespace: Namespace) -> Namespace:
-        """Request a doubted namespace from the API server.
+    async def recheck(self, namespace: Namespace) -> Namespace:
+        """Request such a namespace from the API server.
 
         Raises:
             NotNowError: there is no answer, and the known state cannot be right.
@@ -112,15 +113,16 @@ class Mutate:
     denials: Denials
     peers: Peers | None = None
 
-    async def handle(self, request: web.BaseRequest) -> web.Response:
+    async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
         """Answer one request."""
         in_flight = self.in_flight
         in_flight.enter()
-        held = 0
+        size = 0
+        response: web.StreamResponse
         try:
             self._admit()
             body = await read_body(request, self.limits, in_flight)
-            held = len(body)
+            size = len(body)
             self._check_count()
             response = await self._review(body)
         except HttpError as error:
@@ -128,7 +130,7 @@ class Mutate:
             self.log.debug("http_error", status=error.status, error=error.message)
             response = error_response(error)
         finally:
-            in_flight.leave(held)
+            in_flight.leave(size)
         if self.lifecycle.phase is not Phase.SERVING:
             response.force_close()
         return response
@@ -145,7 +147,7 @@ class Mutate:
         if self.in_flight.reviews - len(self.in_flight.readings) > self.limits.reviews:
             raise HttpError(HTTPStatus.SERVICE_UNAVAILABLE, "too many reviews at once", RETRY_AFTER)
 
-    async def _review(self, body: bytes) -> web.Response:
+    async def _review(self, body: bytes) -> Answer:
         started = time.perf_counter()
         try:
             review = decode_review(body)
@@ -158,8 +160,8 @@ class Mutate:
             else:
                 name = namespace_of(review)
                 namespace = self.namespaces.lookup(name) or await self.namespaces.fetch(name)
-                if self.peers is not None and self.peers.doubted(namespace):
-                    namespace = await self.peers.ask_again(namespace)
+                if self.peers is not None and self.peers.contradicts_call(namespace):
+                    namespace = await self.peers.recheck(namespace)
                 answer = self._answer(review, pod, namespace)
         except ReviewError as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
@@ -172,7 +174,7 @@ class Mutate:
             self._count(_FAILED, started, len(body))
             raise self._bug(review, error) from error
         self._count(answer, started, len(body))
-        return web.Response(body=answer.body, headers={"Content-Type": JSON})
+        return Answer(answer.body)
 
     def _answer(self, review: Review, pod: Pod, namespace: Namespace) -> _Answer:
         policy = self.current.policy

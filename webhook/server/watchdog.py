@@ -127,14 +127,14 @@ class Watchdog:
 
     def watch(self) -> Watch | None:
         """Watch a new connection; None if there are too many, and none can be closed."""
-        if len(self._watches) >= self.most and not self.make_room():
+        if len(self._watches) >= self.most and not self.evict_idle():
             return None
         watch = Watch(self)
         self._watches.add(watch)
         self._waiting[watch] = None
         return watch
 
-    def make_room(self) -> bool:
+    def evict_idle(self) -> bool:
         """Close the connection that has kept the server waiting for the longest; return whether there is one."""
         longest = next(iter(self._waiting), None)
         if longest is None:
@@ -153,7 +153,7 @@ class Watchdog:
     def count_header(self, size: int) -> None:
         """Count more bytes (or fewer, if negative) in incomplete headers."""
         self._headers += size
-        while self._headers > self.limits.headers and self.make_room():
+        while self._headers > self.limits.headers and self.evict_idle():
             pass
 
     def forget(self, watch: Watch) -> None:

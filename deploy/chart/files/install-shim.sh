@@ -2,26 +2,26 @@
 # Puts the library of the shim into a folder of the node, and keeps it there.
 #
 #   install-shim.sh install   once
-#   install-shim.sh check     whether what `install` would put there is there
-#   install-shim.sh keep      install, then look again every PERIOD seconds, until SIGTERM
+#   install-shim.sh check     succeed if everything is installed
+#   install-shim.sh keep      install, and check again every PERIOD seconds, until SIGTERM
 #
 # SOURCE   the library in this image; a pattern that matches one file
-# VERSION  what its version is called: letters, digits, and . _ -
-# TARGET   the folder, as this container sees it
-# PERIOD   seconds between looks
+# VERSION  the name of its version: letters, digits, and . _ -
+# TARGET   the folder, as mounted in this container
+# PERIOD   seconds between checks
 #
-# Containers on the node have the library loaded while this runs. So no file is ever written to where somebody can find
-# it: it is written under a name of its own, compared, and renamed. A process that has the old one mapped keeps it, and one
-# that starts finds either the old one or the new one, whole. Versions stay; only unfinished copies are cleared away, once
-# they are older than an hour. Any number of installers may run at once.
+# Containers on the node have the library loaded while this runs. So a file is never written in place: it is written under a
+# temporary name, compared, and renamed. A process that has mapped the old file keeps it, and a new process finds either
+# the old file or the new one, complete. Old versions stay; only unfinished copies are removed, once they are older than
+# an hour. Any number of installers may run at the same time.
 set -eu
 umask 022
 
 LIBRARY=libvgpu.so
 unfinished=
 
-say() { echo "install-shim: $*" >&2; }
-fail() { say "$*"; exit 1; }
+log() { echo "install-shim: $*" >&2; }
+fail() { log "$*"; exit 1; }
 
 find_source() {
     # Unquoted: SOURCE may be a pattern.
@@ -32,7 +32,7 @@ find_source() {
     source=$1
 }
 
-# put NAME COMMAND...: makes a file under a name of its own and renames it to NAME.
+# put NAME COMMAND...: creates a file under a temporary name and renames it to NAME.
 put() {
     name=$1
     shift
@@ -63,14 +63,14 @@ installed() {
 
 install() {
     installed && return
-    [ -d "$TARGET" ] || mkdir -p -- "$TARGET" || fail "$TARGET cannot be made"
-    # An unfinished copy of another installer may be gone before `find` looks at it, which fails then.
+    [ -d "$TARGET" ] || mkdir -p -- "$TARGET" || fail "$TARGET cannot be created"
+    # An unfinished copy of another installer may be gone before `find` looks at it, which then fails.
     find "$TARGET" -name '.unfinished.*' -mmin +60 -exec rm -f -- {} + 2>/dev/null || :
     [ ! -d "$TARGET/$LIBRARY" ] || fail "$TARGET/$LIBRARY is a folder: remove it from the node"
     cmp -s -- "$source" "$TARGET/$LIBRARY.$VERSION" || put "$LIBRARY.$VERSION" copy
     put "$LIBRARY" link
     put VERSION write_version
-    say "$TARGET/$LIBRARY is version $VERSION"
+    log "$TARGET/$LIBRARY is version $VERSION"
 }
 
 clear_away() { [ -z "$unfinished" ] || rm -f -- "$unfinished"; }
@@ -88,7 +88,7 @@ case ${1:-} in
     keep)
         while :; do
             install
-            # In the background, so that SIGTERM is heard at once.
+            # In the background, so that SIGTERM is handled at once.
             sleep "${PERIOD:-300}" &
             wait $!
         done

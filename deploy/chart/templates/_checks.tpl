@@ -1,4 +1,4 @@
-{{/* Refuses values that make objects which no API server takes, or pods that do something else than the values say. */}}
+{{/* Rejects values that make objects which no API server accepts, or pods that do something else than the values specify. */}}
 {{- define "vgpu-webhook.check" -}}
 {{- include "vgpu-webhook.checkImage" . -}}
 {{- include "vgpu-webhook.checkNames" . -}}
@@ -18,35 +18,35 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Nobody but the cluster's administrator knows whose library it is, and two copies in one process are worse than none. */}}
+{{/* Only the cluster's administrator knows what mounts the library, and two copies in one process are worse than none. */}}
 {{- define "vgpu-webhook.checkShim" -}}
 {{- if not .Values.shim.mode -}}
-{{- fail "shim.mode is not set: write --set shim.mode=plugin where the device plugin mounts the enforcing library, as HAMi's does, or --set shim.mode=inject where none does" -}}
+{{- fail "shim.mode is not set: write --set shim.mode=plugin if the device plugin mounts the enforcing library, as HAMi's does, or else --set shim.mode=inject" -}}
 {{- end -}}
 {{- end -}}
 
-{{/* A Service's name is the narrowest: the name of every object that is named by release comes from it. */}}
+{{/* The rules for names of Services are the strictest, and the names of all objects of a release are made from that name. */}}
 {{- define "vgpu-webhook.checkNames" -}}
 {{- $legal := "^[a-z]([-a-z0-9]{0,61}[a-z0-9])?$" -}}
 {{- $write := "write at most 63 lower-case letters, digits and hyphens, a letter first and no hyphen last, such as gpu-shares" -}}
 {{- range $value := list "nameOverride" "fullnameOverride" -}}
-{{- $given := get $.Values $value -}}
-{{- if and $given (not (regexMatch $legal $given)) -}}
-{{- fail (printf "%s is %q, which no Service can be called: %s" $value $given $write) -}}
+{{- $found := get $.Values $value -}}
+{{- if and $found (not (regexMatch $legal $found)) -}}
+{{- fail (printf "%s is %q, which cannot be the name of a Service: %s" $value $found $write) -}}
 {{- end -}}
 {{- end -}}
 {{- $name := include "vgpu-webhook.fullname" . -}}
 {{- if not (regexMatch $legal $name) -}}
-{{- fail (printf "the release name %s makes the name %s, which no Service can have: set fullnameOverride, and %s" .Release.Name $name $write) -}}
+{{- fail (printf "the release name %s makes the name %s, which cannot be the name of a Service: set fullnameOverride, and %s" .Release.Name $name $write) -}}
 {{- end -}}
 {{- $there := lookup "apps/v1" "Deployment" .Release.Namespace $name | default dict -}}
 {{- $selector := dig "spec" "selector" "matchLabels" dict $there -}}
 {{- if and $selector (ne (toJson $selector) (include "vgpu-webhook.selectorLabels" (list . "webhook") | fromYaml | toJson)) -}}
-{{- fail (printf "the Deployment %s selects other pods (%s), and Kubernetes lets nobody change that: take nameOverride back, or give fullnameOverride another name, too" $name (toJson $selector)) -}}
+{{- fail (printf "the Deployment %s selects other pods (%s), which Kubernetes does not permit to change: restore nameOverride, or set fullnameOverride to another name, too" $name (toJson $selector)) -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Ports that can both be had. */}}
+{{/* Ports that are available and different. */}}
 {{- define "vgpu-webhook.checkPorts" -}}
 {{- $ports := .Values.containerPorts -}}
 {{- if eq (int $ports.webhook) (int $ports.metrics) -}}
@@ -57,7 +57,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* Options that the chart writes by a value, or that a pod of it cannot have, as arguments or as variables. */}}
+{{/* Options that the chart sets from a value, or that its pods cannot have, as arguments or as variables. */}}
 {{- define "vgpu-webhook.checkOptions" -}}
 {{- $values := dict
   "listen" "containerPorts.webhook" "plain-listen" "containerPorts.metrics" "url" "registration.url"
@@ -66,35 +66,35 @@
   "extra-name" "certificates.extraNames" "client-ca-file" "certificates.clientCaConfigMap" "settings" "settings"
   "mappings" "mappings" -}}
 {{- $without := list "standalone" "namespaces" "kubeconfig" "release-namespace" "state-dir" "version" "help" "h" -}}
-{{- $given := list -}}
+{{- $found := list -}}
 {{- range .Values.extraArgs -}}
-{{- $given = append $given (dict "option" (regexFind "^--?[a-z-]+" . | trimAll "-") "text" (printf "extraArgs: %s" .)) -}}
+{{- $found = append $found (dict "option" (regexFind "^--?[a-z-]+" . | trimAll "-") "text" (printf "extraArgs: %s" .)) -}}
 {{- end -}}
 {{- range .Values.extraEnv -}}
 {{- $option := regexFind "^VGPU_WEBHOOK_[A-Z_]+$" (toString .name) | trimPrefix "VGPU_WEBHOOK_" | lower | replace "_" "-" -}}
-{{- $given = append $given (dict "option" $option "text" (printf "extraEnv: %s" .name)) -}}
+{{- $found = append $found (dict "option" $option "text" (printf "extraEnv: %s" .name)) -}}
 {{- end -}}
-{{- range $given -}}
+{{- range $found -}}
 {{- if hasKey $values .option -}}
-{{- fail (printf "%s: the chart says this by a value of its own: leave it out, and set %s" .text (get $values .option)) -}}
+{{- fail (printf "%s: the chart has a value for this: remove it, and set %s" .text (get $values .option)) -}}
 {{- else if has .option $without -}}
-{{- fail (printf "%s: a pod of the chart cannot have this option: leave it out" .text) -}}
+{{- fail (printf "%s: a pod of the chart cannot have this option: remove it" .text) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
 
-{{/* Networks as a NetworkPolicy takes them: a network of IPv4 or IPv6, and how many of its bits count. */}}
+{{/* Networks as in a NetworkPolicy: IPv4 or IPv6, in CIDR notation. */}}
 {{- define "vgpu-webhook.checkNetworks" -}}
 {{- $policy := .Values.networkPolicy -}}
-{{- $given := list -}}
+{{- $found := list -}}
 {{- range $policy.apiServerCidrs -}}
-{{- $given = append $given (list "apiServerCidrs" .) -}}
+{{- $found = append $found (list "apiServerCidrs" .) -}}
 {{- end -}}
 {{- range $policy.extraEgress -}}
 {{- range .to -}}
 {{- with .ipBlock -}}
 {{- range prepend (.except | default list) .cidr -}}
-{{- $given = append $given (list "extraEgress" .) -}}
+{{- $found = append $found (list "extraEgress" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -102,7 +102,7 @@
 {{- range $policy.metricsFrom -}}
 {{- with .ipBlock -}}
 {{- range prepend (.except | default list) .cidr -}}
-{{- $given = append $given (list "metricsFrom" .) -}}
+{{- $found = append $found (list "metricsFrom" .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -112,11 +112,11 @@
 {{- $bits := "/(12[0-8]|1[01][0-9]|[1-9]?[0-9])$" -}}
 {{- $six := printf "^(%s:){7}%s%s" $group $group $bits -}}
 {{- $short := printf "^((%s:){0,6}%s)?::((%s:){0,6}%s)?%s" $group $group $group $group $bits -}}
-{{- range $given -}}
+{{- range $found -}}
 {{- $text := toString (index . 1) -}}
 {{- $whole := or (regexMatch $four $text) (regexMatch $six $text) -}}
 {{- if not (or $whole (and (regexMatch $short $text) (le (len (regexFindAll $group (splitList "/" $text | first) -1)) 7))) -}}
-{{- fail (printf "networkPolicy.%s: %q is no network: write an address and how many bits of it count, such as 192.0.2.0/24 or 2001:db8::/32" (index . 0) $text) -}}
+{{- fail (printf "networkPolicy.%s: %q is not a network: write it in CIDR notation, such as 192.0.2.0/24 or 2001:db8::/32" (index . 0) $text) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}

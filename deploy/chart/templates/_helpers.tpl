@@ -1,4 +1,4 @@
-{{/* Names. One installation to a cluster: what has no namespace, and what the code knows by name, is not named by release. */}}
+{{/* Names. A cluster has one installation: objects without a namespace, and those that the code knows by name, have fixed names. */}}
 {{- define "vgpu-webhook.name" -}}
 {{- default .Chart.Name .Values.nameOverride | trunc 63 | trimSuffix "-" -}}
 {{- end -}}
@@ -12,7 +12,7 @@
 {{- end -}}
 {{- end -}}
 
-{{/* A name with an ending that survives the cut: (list . "ending"). */}}
+{{/* A name with a suffix that is not truncated: (list . "ending"). */}}
 {{- define "vgpu-webhook.named" -}}
 {{- $ending := index . 1 -}}
 {{- printf "%s-%s" (include "vgpu-webhook.fullname" (index . 0) | trunc (sub 62 (len $ending) | int) | trimSuffix "-") $ending -}}
@@ -45,7 +45,7 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- end }}
 {{- end -}}
 
-{{/* Labels from a value: (list . "podLabels" labels). One of the chart's own would be there twice, and select other pods. */}}
+{{/* Labels from a value: (list . "podLabels" labels). One of the chart's own would occur twice, and select other pods. */}}
 {{- define "vgpu-webhook.givenLabels" -}}
 {{- $top := index . 0 -}}
 {{- $value := index . 1 -}}
@@ -55,10 +55,10 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- end -}}
 {{- range $label, $_ := index . 2 -}}
 {{- if has $label $own -}}
-{{- fail (printf "%s: the chart writes the label %s itself, and objects are found by it: leave it out" $value $label) -}}
+{{- fail (printf "%s: the chart writes the label %s itself, and selects objects by it: remove it" $value $label) -}}
 {{- end -}}
 {{- if and (ne $value "commonLabels") (hasKey $top.Values.commonLabels $label) -}}
-{{- fail (printf "%s: the label %s is in commonLabels, too: leave it out in one of them" $value $label) -}}
+{{- fail (printf "%s: the label %s is in commonLabels, too: remove it from one of them" $value $label) -}}
 {{- end -}}
 {{- end -}}
 {{- toYaml (index . 2) -}}
@@ -80,7 +80,7 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- if kindIs "float64" .tag }}{{ printf "%.0f" .tag }}{{ else }}{{ .tag }}{{ end -}}
 {{- end -}}
 
-{{/* The Secret that is mounted, if the webhook does not keep its own. */}}
+{{/* The Secret that is mounted, unless the webhook maintains its own. */}}
 {{- define "vgpu-webhook.certificateSecret" -}}
 {{- if eq .Values.certificates.mode "certManager" -}}
 {{- include "vgpu-webhook.named" (list . "tls") -}}
@@ -102,17 +102,17 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{/* Seconds until a pod is killed: never before it has drained. */}}
 {{- define "vgpu-webhook.terminationGracePeriodSeconds" -}}
 {{- $least := add (ceil .Values.drain.preStopSeconds) (ceil .Values.drain.graceSeconds) 15 -}}
-{{- $given := .Values.terminationGracePeriodSeconds -}}
-{{- if kindIs "invalid" $given -}}
+{{- $seconds := .Values.terminationGracePeriodSeconds -}}
+{{- if kindIs "invalid" $seconds -}}
 {{- add $least 5 -}}
-{{- else if lt (int $given) (int $least) -}}
-{{- fail (printf "terminationGracePeriodSeconds %d is too short: drain.preStopSeconds, drain.graceSeconds and 15 s for what is in flight make %d" (int $given) $least) -}}
+{{- else if lt (int $seconds) (int $least) -}}
+{{- fail (printf "terminationGracePeriodSeconds %d is too short: drain.preStopSeconds, drain.graceSeconds and 15 s for reviews in flight make %d" (int $seconds) $least) -}}
 {{- else -}}
-{{- $given -}}
+{{- $seconds -}}
 {{- end -}}
 {{- end -}}
 
-{{/* The service account's token, with an end, where programs look for it: automounted tokens have none of ours. */}}
+{{/* The service account's token, with an expiry of our choice, at the usual path. */}}
 {{- define "vgpu-webhook.tokenVolume" -}}
 - name: service-account
   projected:
@@ -134,8 +134,8 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
   readOnly: true
 {{- end -}}
 
-{{/* What a counter has gained: (list "metric{selector}" "15m"). `increase` alone begins at the second sample of a series: it never
-sees the first failure of a kind that has a label of its own, nor one before a replica's first scrape. */}}
+{{/* The increase of a counter: (list "metric{selector}" "15m"). `increase` alone begins at the second sample of a series: it misses
+the first failure of a kind with a label of its own, and one before a replica's first scrape. */}}
 {{- define "vgpu-webhook.gained" -}}
 {{- $metric := index . 0 -}}
 {{- $time := index . 1 -}}

@@ -26,11 +26,11 @@ class Helm:
 
     def program(self) -> Path:
         """Return where the program is, built now if this machine has never built it."""
-        given = os.environ.get("HELM")
-        if given and self.version == VERSIONS[0]:
-            if not Path(given).is_file():
-                raise BinariesMissingError(f"HELM is {given}, which is no file: unset it to have Helm built")
-            return Path(given)
+        program = os.environ.get("HELM")
+        if program and self.version == VERSIONS[0]:
+            if not Path(program).is_file():
+                raise BinariesMissingError(f"HELM is {program}, which is no file: unset it to have Helm built")
+            return Path(program)
         source = Path(__file__).parent / self.version
         module = f"helm.sh/helm/{self.version}"
         text = (source / "go.mod").read_text()

@@ -164,7 +164,7 @@ def kunlun(keys: Keys) -> Meaning:
         raise Lacks("vxpu is missing")
     if mib is None:
         return Meaning("kunlun", count(vxpu), None, ALL, {"memory": ALL})
-    part = next((one for one in KUNLUN if mib <= one), None)
+    part = next((each for each in KUNLUN if mib <= each), None)
     if part is None:
         raise Denied("more memory than a device has")
     if part == 24576 and vxpu >= 8:
@@ -209,7 +209,7 @@ def ascend(keys: Keys) -> Meaning:
         return Meaning("ascend", count(cards), ALL, ALL)
     if mib is None:
         return Meaning("ascend", 1, None, None, {"memory": ALL, "cores": UNLIMITED})
-    template = next((one for one in templates if mib <= one), None)
+    template = next((template for template in templates if mib <= template), None)
     if template is None:
         return Meaning("ascend", 1, ALL, ALL, corrected=mib < whole_chip)
     return Meaning("ascend", 1, size(template, MIB), None, {"cores": UNLIMITED}, corrected=mib != template)
@@ -224,7 +224,7 @@ def _super_pod(cards: int, mib: int | None) -> Meaning:
         return Meaning("ascend", together, None, None, {"memory": ALL, "cores": UNLIMITED})
     if mib is None:
         return Meaning("ascend", together, ALL, ALL)
-    template = next(one for one in ASCEND["910C"] if mib <= one)
+    template = next(each for each in ASCEND["910C"] if mib <= each)
     if cards > 1 and template != mib:
         raise Unsure("a template of several devices has to be written as it is")
     if template == ASCEND["910C"][-1]:

@@ -64,7 +64,7 @@ class Keys:
         return not self.numbers.keys().isdisjoint(names)
 
     def count_of(self, pairs: Mapping[str, str], key: str) -> int | None:
-        """A count that a label or annotation of the pod carries for its only asking container.
+        """A count that a label or annotation of the pod carries for its only requesting container.
 
         Raises:
             Refused: it is no count, or nobody can tell whose it is.

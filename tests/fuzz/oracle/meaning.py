@@ -79,10 +79,10 @@ class Meaning:
 
         Where all memory is taken nobody fits beside it, so no limit of the cores is all of them.
         """
-        given = {**self.absent, **(filled or {})}
-        devices = given.get("devices") if self.devices is None else self.devices
-        memory = given.get("memory") if self.memory is None else self.memory
-        cores = given.get("cores") if self.cores is None else self.cores
+        defaults = {**self.absent, **(filled or {})}
+        devices = defaults.get("devices") if self.devices is None else self.devices
+        memory = defaults.get("memory") if self.memory is None else self.memory
+        cores = defaults.get("cores") if self.cores is None else self.cores
         if not isinstance(devices, int) or not isinstance(memory, tuple) or not isinstance(cores, tuple):
             return None
         return Amounts(devices, memory, ALL if memory == ALL and cores == UNLIMITED else cores)
@@ -132,16 +132,16 @@ def share(total: Number, devices: int) -> Number:
     return total // devices
 
 
-def at_least(got: Amount, asked: Amount, card: Number | None = None) -> bool:
-    """Whether an amount gives what was asked: no limit stays so, a size stays a size, a part of a device a part.
+def at_least(got: Amount, requested: Amount, card: Number | None = None) -> bool:
+    """Whether an amount is at least the requested one: no limit stays so, a size stays a size, a percentage a percentage.
 
     On a device of so many bytes a size and a part are the same.
     """
-    if got == ALL and asked[0] == "size":
+    if got == ALL and requested[0] == "size":
         return True
-    if card is not None and {got[0], asked[0]} == {"size", "percent"}:
-        return in_bytes(got, card) >= in_bytes(asked, card)
-    return got[0] == asked[0] and got[1] >= asked[1]
+    if card is not None and {got[0], requested[0]} == {"size", "percent"}:
+        return in_bytes(got, card) >= in_bytes(requested, card)
+    return got[0] == requested[0] and got[1] >= requested[1]
 
 
 def in_bytes(amount: Amount, card: Number) -> Number:

@@ -26,7 +26,7 @@ EXACT: dict[str, Name] = {
     "nvidia.com/gpu": Name({"nvidia": "gpu", "whole": "gpu", "mig": "slices"}),
     "nvidia.com/vgpu": Name({"nvidia": "gpu"}),
     "nvidia.com/gpualloc": Name({"nvidia": "gpu"}),
-    **_names("nvidia.com/v", "nvidia", **{one: one for one in ("gpumem", "gpumem-percentage", "gpucores")}),
+    **_names("nvidia.com/v", "nvidia", **{each: each for each in ("gpumem", "gpumem-percentage", "gpucores")}),
     "nvidia.com/gpu.shared": Name({"timeslicing": "gpu", "mps": "gpu"}),
     **_plain("nvidia.com/", "vgpu-manager", "vgpu-number", "vgpu-memory", "vgpu-cores"),
     "nvidia.com/vgpu-core": Name({"vgpu-manager": "vgpu-cores"}),

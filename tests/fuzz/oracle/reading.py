@@ -132,7 +132,7 @@ def read_with(pod: Json, read: Read, added: Json, cluster: Cluster) -> Read:
         if container["name"] == read.name:
             limits = {**(container["resources"].get("requests") or {}), **(container["resources"].get("limits") or {})}
             container["resources"] = {"limits": {**limits, **added}}
-    return next(one for one in read_pod(changed, cluster) if one.name == read.name)
+    return next(each for each in read_pod(changed, cluster) if each.name == read.name)
 
 
 def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
@@ -140,36 +140,36 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     regular, init = spec.get("containers") or [], spec.get("initContainers") or []
-    listed = [(one, None) for one in init] + [(one, at) for at, one in enumerate(regular)]
+    listed = [(each, None) for each in init] + [(one, at) for at, one in enumerate(regular)]
     found = [_found(container, cluster) for container, _ in listed]
     names = {container.get("name", "") for container, _ in listed}
-    by_annotation = dict(_annotated(annotations, [one.get("name", "") for one in regular])) if annotations else {}
+    by_annotation = dict(_annotated(annotations, [each.get("name", "") for each in regular])) if annotations else {}
     if not by_annotation.keys() <= names:
         return [Read(one.get("name", ""), at is None, "", unsure="a container that is not there") for one, at in listed]
     askers: dict[str, int] = {}
     for (container, _), vendors in zip(listed, found, strict=True):
         for vendor in {*vendors, *by_annotation.get(container.get("name", ""), ())}:
             askers[vendor] = askers.get(vendor, 0) + 1
-    of_kai, of_copies = ({name for name, asked in by_annotation.items() if one in asked} for one in COPIES)
+    of_kai, of_copies = ({name for name, vendors_of in by_annotation.items() if each in vendors_of} for each in COPIES)
     elsewhere = bool(of_kai and of_copies) and of_kai != of_copies
     reads: list[Read] = []
     summed: list[tuple[int, Keys]] = []
     for (container, position), vendors in zip(listed, found, strict=True):
         name = container.get("name", "")
-        asked = list(dict.fromkeys([*vendors, *by_annotation.get(name, ())]))
-        if not asked:
+        vendors_of = list(dict.fromkeys([*vendors, *by_annotation.get(name, ())]))
+        if not vendors_of:
             reads.append(Read(name, position is None))
             continue
-        used = tuple(vendors.get(asked[0], ()))
-        both = COPIES if set(asked) == set(COPIES) else tuple(asked)
-        if elsewhere and asked[0] in COPIES:
-            reads.append(Read(name, position is None, asked[0], refused="a copy for another container", used=used))
+        used = tuple(vendors.get(vendors_of[0], ()))
+        both = COPIES if set(vendors_of) == set(COPIES) else tuple(vendors_of)
+        if elsewhere and vendors_of[0] in COPIES:
+            reads.append(Read(name, position is None, vendors_of[0], refused="a copy for another container", used=used))
             continue
-        if set(asked) == set(BESIDE):
+        if set(vendors_of) == set(BESIDE):
             reads.append(_beside(container, vendors, Keys(name, position, len(regular), labels, annotations, cluster)))
             continue
-        if len(asked) > 1 and both != COPIES:
-            reads.append(Read(name, position is None, asked[0], refused="two vendors", used=used))
+        if len(vendors_of) > 1 and both != COPIES:
+            reads.append(Read(name, position is None, vendors_of[0], refused="two vendors", used=used))
             continue
         selector = spec.get("nodeSelector") or {}
         keys = Keys(name, position, len(regular), labels, annotations, cluster, selector, askers[both[0]])
@@ -198,7 +198,7 @@ def _beside(container: Json, vendors: dict[str, list[str]], keys: Keys) -> Read:
 
 
 def _found(container: Json, cluster: Cluster) -> dict[str, list[str]]:
-    """The vendors in whose resource names a container asks, each with these names."""
+    """The vendors in whose resource names a container requests, each with these names."""
     resources = container.get("resources")
     if not resources:
         return {}
@@ -227,7 +227,7 @@ def _annotated(annotations: Mapping[str, str], regular: list[str]) -> Iterator[t
         if match is not None:
             vendor = "nvfractions" if key.startswith("nvidia.com/") else "neutral"
             vendors = found.setdefault(match[1], [])
-            if vendor not in vendors and (match[2] != "devices" or vendor == "nvfractions"):
+            if vendor not in vendors and (vendor == "nvfractions" or key.endswith((".memory", ".cores"))):
                 vendors.append(vendor)
     yield from found.items()
 
@@ -268,8 +268,8 @@ def _check_count(container: Json, vendor: str, keys: Keys) -> None:
     if vendor != "nvidia" or "gpu" in keys.texts:
         return
     resources = container.get("resources") or {}
-    there = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
-    if any(re.fullmatch(r"nvidia\.com/.*gpu.*", name) and name_of(name) is None for name in there):
+    resources_of = {**(resources.get("requests") or {}), **(resources.get("limits") or {})}
+    if any(re.fullmatch(r"nvidia\.com/.*gpu.*", name) and name_of(name) is None for name in resources_of):
         raise Unsure("the count under a name of the cluster's own")
 
 

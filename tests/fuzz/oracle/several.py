@@ -21,10 +21,12 @@ def copied(read: "Read", copy: "Read") -> "Read":
 
 def alone(reads: "list[Read]", vendor: str) -> "list[Read]":
     """A vendor that serves one container of a pod: HAMi ``mthreads``, where one annotation of the pod names the devices."""
-    asking = [read for read in reads if read.vendor == vendor and read.meaning is not None]
-    if len(asking) < 2:
+    reads_of = [read for read in reads if read.vendor == vendor and read.meaning is not None]
+    if len(reads_of) < 2:
         return reads
-    return [replace(one, meaning=None, refused="one container of a pod") if one in asking else one for one in reads]
+    return [
+        replace(each, meaning=None, refused="one container of a pod") if each in reads_of else each for each in reads
+    ]
 
 
 def checked_sums(reads: "list[Read]", summed: list[tuple[int, Keys]]) -> "list[Read]":

@@ -33,21 +33,21 @@ STEP_OF_CORES: Mapping[str, Number] = {
 }
 
 
-def memory_step(target: str, asked: Amounts, cluster: Cluster) -> Number | None:
+def memory_step(target: str, requested: Amounts, cluster: Cluster) -> Number | None:
     """Bytes below which a rounding has to stay; None where only the node knows."""
-    kind, number = asked.memory
+    kind, number = requested.memory
     if target == "vke" and kind == "size":
-        least = 1024 * MIB if asked.devices > 1 else 256 * MIB
+        least = 1024 * MIB if requested.devices > 1 else 256 * MIB
         return max(Fraction(MIB), least - number + 1)
     if target in SETS and kind == "size":
-        above = next((one for one in SETS[target] if one >= number), None)
+        above = next((each for each in SETS[target] if each >= number), None)
         return None if above is None else above - number + 1
     if target in {"gpushare", "cambricon"}:
         return cluster.units.get(target, GIB)
     return UNITS.get(target)
 
 
-def core_step(target: str, asked: Amounts, got: Amounts) -> Number:
+def core_step(target: str, requested: Amounts, got: Amounts) -> Number:
     """Percent below which a rounding has to stay."""
     if target in {"mig", "mig-single", "kunlun", "nano-gpu"} or got.memory == ALL:
         return 101

@@ -47,10 +47,10 @@ def show(
 ) -> None:
     """Print the stored and the served certificates, their expiry, and what trusts them."""
     from webhook.cli.output.certificates import report, served_at, text
-    from webhook.doctor.stored_certificates import read_kept
+    from webhook.doctor.stored_certificates import read_stored
 
     with _failures():
-        found = read_kept(_where(kubeconfig, release_namespace, state_dir))
+        found = read_stored(_where(kubeconfig, release_namespace, state_dir))
     data = report(found, served_at(found, address))
     click.echo(json.dumps(data, indent=2) if output == "json" else text(data), nl=output == "json")
 
@@ -70,11 +70,11 @@ def rotate(kubeconfig: Path | None, release_namespace: str | None, state_dir: Pa
     (serve --certificate-dir) is not changed: the command prints where it comes from and how to renew it there.
     """
     from certs.state import RotationRequest
-    from webhook.doctor.stored_certificates import ask
+    from webhook.doctor.stored_certificates import request_new
 
     request = RotationRequest.CA if ca else RotationRequest.SERVING_CERTIFICATE
     with _failures():
-        message = ask(_where(kubeconfig, release_namespace, state_dir), request)
+        message = request_new(_where(kubeconfig, release_namespace, state_dir), request)
     click.echo(message)
 
 

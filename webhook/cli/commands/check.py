@@ -106,14 +106,14 @@ def _examine(kubeconfig: Path | None, release_namespace: str | None, output: str
     from webhook.cluster.client.api import ConfigurationError
     from webhook.cluster.client.connect import connect, release_namespace_of
     from webhook.doctor.checks import examine
+    from webhook.doctor.collect import collect_facts
     from webhook.doctor.facts import Facts
-    from webhook.doctor.look import look
     from webhook.doctor.result import Level
 
     async def facts() -> Facts:
         api = await connect(kubeconfig)
         try:
-            return await look(api, namespace, dt.datetime.now(dt.UTC))
+            return await collect_facts(api, namespace, dt.datetime.now(dt.UTC))
         finally:
             await api.close()
 

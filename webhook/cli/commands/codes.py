@@ -47,7 +47,7 @@ def _known(code: str) -> Reason:
     if reason is None:
         near = difflib.get_close_matches(code.upper(), BY_CODE, n=3)
         hint = f"; did you mean {', '.join(near)}?" if near else ""
-        raise click.BadParameter(f"{code} is no reason code{hint}", param_hint="VGW###")
+        raise click.BadParameter(f"{code} is not a reason code{hint}", param_hint="VGW###")
     return reason
 
 

@@ -81,17 +81,17 @@ def _explained(
     except ManifestError as error:
         raise Failure([str(error)]) from error
     known = allocations(manifests)
-    return Explanation(tuple(_object(treated, policy, target, known) for treated in outcome.objects))
+    return Explanation(tuple(_object(simulated, policy, target, known) for simulated in outcome.objects))
 
 
-def _object(treated: "SimulatedObject", policy: "Policy", target: str | None, known: "Allocations") -> Any:
+def _object(simulated: "SimulatedObject", policy: "Policy", target: str | None, known: "Allocations") -> Any:
     from webhook.cli.output.explained_pods import ObjectExplained, PodPart
     from webhook.explanation.pods import POD_TARGET
     from webhook.explanation.pods import explain as explained
 
     pod_target = POD_TARGET if target is None else f"--to {target}"
-    parts = (PodPart(pod.path, explained(pod.pod, pod.context, policy, pod_target)) for pod in treated.pods)
-    return ObjectExplained(treated.title, (*treated.notes, *known.notes(treated.pods)), tuple(parts))
+    parts = (PodPart(pod.path, explained(pod.pod, pod.context, policy, pod_target)) for pod in simulated.pods)
+    return ObjectExplained(simulated.title, (*simulated.notes, *known.notes(simulated.pods)), tuple(parts))
 
 
 def _explain_key(name: str, policy: "Policy", output: str) -> None:

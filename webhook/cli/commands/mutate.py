@@ -71,7 +71,11 @@ def mutate(
 
 
 def _print_messages(outcome: "Simulated") -> None:
-    for treated in outcome.objects:
-        for kind, messages in (("note", treated.notes), ("warning", treated.warnings), ("error", treated.denials)):
+    for simulated in outcome.objects:
+        for kind, messages in (
+            ("note", simulated.notes),
+            ("warning", simulated.warnings),
+            ("error", simulated.denials),
+        ):
             for message in messages:
-                click.echo(f"{kind}: {treated.title}: {message}", err=True)
+                click.echo(f"{kind}: {simulated.title}: {message}", err=True)

@@ -235,7 +235,7 @@ def serve(  # noqa: PLR0917  (click passes them by name)
 
 def _announce(addresses: "Addresses", trusted: str) -> None:
     """Print one line for people, once reviews are answered; it ends with what clients have to trust."""
-    # The log says the same, so a closed stdout is no reason to end.
+    # The log has the same line, so a closed stdout is no reason to end.
     with contextlib.suppress(OSError):
         click.echo(f"ready: {addresses} (clients trust {trusted})")
 

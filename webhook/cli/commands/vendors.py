@@ -11,8 +11,8 @@ from webhook.cli.options import configured, configured_policy, of_cluster
 from webhook.cli.output.columns import columns
 
 if TYPE_CHECKING:
-    from webhook.mapping.document.schema import Key
     from webhook.mapping.document.schema import Mapping as Document
+    from webhook.mapping.document.schema_keys import Key
     from webhook.mapping.document.schema_types import Texts
     from webhook.mapping.model.policy import Policy
     from webhook.mapping.model.vendor import Vendor
@@ -125,7 +125,7 @@ def _pairs(policy: "Policy", source: str, to: str | None) -> str:
     targets = [vendor.name for vendor in policy.vendors.values() if vendor.target and vendor.name != source]
     if to not in targets:
         hint = nearest_known(to, targets)
-        raise click.BadParameter(f"{to!r} is no other vendor that can be a target: {hint}", param_hint="--to")
+        raise click.BadParameter(f"{to!r} is not another vendor that can be a target: {hint}", param_hint="--to")
     return cell_table(policy, source, to)
 
 
@@ -171,13 +171,13 @@ def _shared_by(policy: "Policy", vendor: str) -> Iterator[str]:
 
 
 def _keys(vendor: "Vendor") -> Iterator[tuple[str, str, str, str]]:
-    from webhook.mapping.requests.key_values import unset
+    from webhook.mapping.requests.key_values import unconfigured_size
 
     document = vendor.document
     for name, key in document.keys.items():
         first, *others = _spellings(key)
         kinds = [key.kind] if isinstance(key.kind, str) else key.kind
-        unit = _TO_BE_SET if "devices" in kinds and unset(vendor) is not None else _unit(key, kinds)
+        unit = _TO_BE_SET if "devices" in kinds and unconfigured_size(vendor) is not None else _unit(key, kinds)
         yield first, " and ".join(kinds), unit, _per(name, key, kinds, document)
         for other in others:
             yield f"or {other}", "", "", ""

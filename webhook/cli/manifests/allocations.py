@@ -34,7 +34,7 @@ class Allocations:
 
     def notes(self, pods: Iterable[SimulatedPod]) -> tuple[str, ...]:
         """Describe the claims of pods, as far as they are known."""
-        notes = (note for treated in pods for note in (*self.classes(treated.pod), *self._served(treated.pod)))
+        notes = (note for simulated in pods for note in (*self.classes(simulated.pod), *self._served(simulated.pod)))
         return tuple(dict.fromkeys(notes))
 
     def classes(self, pod: Pod) -> Iterator[str]:
@@ -95,11 +95,11 @@ def allocation_warnings(manifests: list[Manifest], policy: Policy) -> Iterator[s
             objects = simulate([manifest], decided, options).objects
         except ManifestError:
             continue  # not an object: only documents are checked for errors
-        for treated in objects:
-            problems = [text for text in treated.denials if any(code in text for code in _REPORTED)]
-            problems = problems or [text for part in treated.pods for text in _beside(part.pod, policy, others)]
-            classes = [text for part in treated.pods for text in known.classes(part.pod) if problems]
-            yield from (f"{manifest.source}: {treated.title}: {text}" for text in (*problems, *classes))
+        for simulated in objects:
+            problems = [text for text in simulated.denials if any(code in text for code in _REPORTED)]
+            problems = problems or [text for part in simulated.pods for text in _beside(part.pod, policy, others)]
+            classes = [text for part in simulated.pods for text in known.classes(part.pod) if problems]
+            yield from (f"{manifest.source}: {simulated.title}: {text}" for text in (*problems, *classes))
 
 
 def _beside(pod: Pod, policy: Policy, served: set[str]) -> Iterator[str]:

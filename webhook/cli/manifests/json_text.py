@@ -38,7 +38,7 @@ def read_json(text: str, source: str) -> Iterator[Manifest]:
         except RecursionError as error:
             raise ManifestError(source, line, f"nested deeper than {MAX_DEPTH} levels") from error
         if not isinstance(data, dict):
-            raise ManifestError(source, line, "the document is no mapping of keys")
+            raise ManifestError(source, line, "the document is not a mapping of keys")
         if _deeper(data, MAX_DEPTH):
             raise ManifestError(source, line, f"nested deeper than {MAX_DEPTH} levels")
         yield Manifest(source, data, {(): line})
@@ -61,7 +61,7 @@ def _json_int(text: str) -> int | float:
 def _json_float(text: str) -> float:
     number = float(text)
     if not math.isfinite(number):
-        raise _Misread(f"{text[:40]} is no number")
+        raise _Misread(f"{text[:40]} is not a number")
     return number
 
 

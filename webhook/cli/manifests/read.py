@@ -17,7 +17,7 @@ def read_manifests(body: bytes, source: str) -> list[Manifest]:
         source: its name in messages.
 
     Raises:
-        ManifestError: neither YAML nor JSON, a document that is no mapping, or a key that occurs twice.
+        ManifestError: neither YAML nor JSON, a document that is not a mapping, or a key that occurs twice.
     """
     try:
         text = body.decode("utf-8-sig")

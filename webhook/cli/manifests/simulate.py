@@ -113,7 +113,7 @@ def simulate(manifests: Sequence[Manifest], decide: Decide, options: SimulateOpt
     """Simulate what the cluster would store of these documents.
 
     Raises:
-        ManifestError: a document is no object, or contains a pod that Kubernetes could not decode.
+        ManifestError: a document is not an object, or contains a pod that Kubernetes could not decode.
     """
     objects = [kube_object(manifest, manifest.data) for manifest in manifests]
     namespaces = {namespace.name: namespace for obj in objects for namespace in namespaces_in(obj)}
@@ -212,7 +212,7 @@ def _place(
     for part in place.path:
         template = template[part]
     if not isinstance(template, dict):
-        raise obj.manifest.error((*obj.path, *place.path), "a pod template is no mapping of keys")
+        raise obj.manifest.error((*obj.path, *place.path), "a pod template is not a mapping of keys")
     pod = _decoded(obj, template, place.path, _as_created(template, place, context.namespace.name, target))
     try:
         decision = decide(pod, context)

@@ -96,16 +96,16 @@ def kube_object(manifest: Manifest, data: object, path: Path = (), kind: str = "
         version: its apiVersion if it does not specify one.
 
     Raises:
-        ManifestError: it is no mapping, or its apiVersion or kind is missing.
+        ManifestError: it is not a mapping, or its apiVersion or kind is missing.
     """
     if not isinstance(data, dict):
-        raise manifest.error(path, "an object is no mapping of keys")
+        raise manifest.error(path, "an object is not a mapping of keys")
     identity: dict[str, str] = {}
     for key, default in (("apiVersion", version), ("kind", kind)):
         value = data.get(key) or default
         if not isinstance(value, str) or not value:
             raise manifest.error(
-                (*path, key) if key in data else path, f"no Kubernetes object: `{key}` is no text or missing"
+                (*path, key) if key in data else path, f"no Kubernetes object: `{key}` is missing or not a string"
             )
         identity[key] = value
     group, slash, _ = identity["apiVersion"].rpartition("/")
@@ -113,10 +113,10 @@ def kube_object(manifest: Manifest, data: object, path: Path = (), kind: str = "
 
 
 def list_items(obj: KubeObject) -> list[KubeObject] | None:
-    """The items of a ``List`` or of a list of one kind (``PodList``); None if the object is no list.
+    """The items of a ``List`` or of a list of one kind (``PodList``); None if the object is not a list.
 
     Raises:
-        ManifestError: an item is no object.
+        ManifestError: an item is not an object.
     """
     items = obj.data.get("items")
     if not obj.kind.endswith("List") or not isinstance(items, list):

@@ -54,7 +54,7 @@ def read_yaml(text: str, source: str) -> Iterator[Manifest]:
             if data is None:
                 continue
             if not isinstance(data, dict):
-                raise ManifestError(source, reader.lines[()], "the document is no mapping of keys")
+                raise ManifestError(source, reader.lines[()], "the document is not a mapping of keys")
             yield Manifest(source, data, reader.lines)
 
 
@@ -141,7 +141,7 @@ class _Reader:
             return "true" if value else "false"
         if isinstance(value, str | int | float):
             return str(value)
-        raise self._error(event, "a key is no text")
+        raise self._error(event, "a key is not a string")
 
     def _scalar(self, event: events.ScalarEvent) -> str | int | float | bool | None:
         tag = event.tag
@@ -165,7 +165,7 @@ class _Reader:
         if text[0] not in "+-.0123456789":
             return text
         if _NO_NUMBER.fullmatch(text):
-            raise self._error(event, f"{text} is no number that JSON can hold")
+            raise self._error(event, f"{text} is not a number that JSON can represent")
         plain = text if text[0] == "." else text.replace("_", "")
         whole = _INTEGER.fullmatch(plain)
         if whole is not None and len(plain) <= len(bin(2**64)):
@@ -177,7 +177,7 @@ class _Reader:
         if _FLOAT.fullmatch(plain):
             value = float(plain)
             if not math.isfinite(value):
-                raise self._error(event, f"{text[:40]} is no number that JSON can hold")
+                raise self._error(event, f"{text[:40]} is not a number that JSON can represent")
             return int(value) if value.is_integer() and int(value) in WHOLE else value
         return text
 

@@ -75,7 +75,7 @@ def _cas(state: State, found: Found) -> list[dict[str, Any]]:
     for ca in state.cas:
         if ca in until:
             phase = "retired"
-        elif state.coming is not None and ca == state.coming.certificate:
+        elif state.next_ca is not None and ca == state.next_ca.certificate:
             phase = "next"
         else:
             phase = "current"
@@ -89,9 +89,9 @@ def _cas(state: State, found: Found) -> list[dict[str, Any]]:
 
 
 def _serving_certificate(state: State) -> dict[str, Any] | None:
-    if state.leaf is None:
+    if state.serving_pair is None:
         return None
-    certificate = state.leaf.certificate
+    certificate = state.serving_pair.certificate
     issuer = state.issuer(certificate)
     return {
         **_dates(certificate),
@@ -113,7 +113,9 @@ def _served(state: State | None, shown: Shown | None) -> dict[str, Any] | None:
         return None
     if shown.certificate is None:
         return {"address": shown.address, "error": shown.why}
-    stored = state is not None and state.leaf is not None and state.leaf.certificate == shown.certificate
+    stored = (
+        state is not None and state.serving_pair is not None and state.serving_pair.certificate == shown.certificate
+    )
     return {"address": shown.address, **_dates(shown.certificate), "stored": stored}
 
 

@@ -19,7 +19,7 @@ _COLORS: Final = {Level.OK: "green", Level.WARNING: "yellow", Level.ERROR: "red"
 
 
 def as_text(found: "Sequence[tuple[Check, Result]]") -> str:
-    """Format sections with a line for each check; `click.echo` strips the colors if stdout is no terminal."""
+    """Format sections with a line for each check; `click.echo` strips the colors if stdout is not a terminal."""
     lines: list[str] = []
     section = ""
     for check, result in found:

@@ -14,14 +14,14 @@ _MARKS: Final[Mapping[Mark, str]] = {
 
 
 def as_text(entry: Entry) -> str:
-    """For a terminal; colors are in it, and for the caller to strip where there is no terminal."""
+    """Format for a terminal, with colors, which the caller strips if stdout is not a terminal."""
     return "".join(_lines(entry))
 
 
 def unknown(entry: Entry) -> str:
     """The text about a name that is unknown."""
     near = f"; did you mean {' or '.join(entry.near)}?" if entry.near else "; `vgpu-webhook vendors` lists the keys"
-    return clean(f"{entry.name} is no key of any vendor{near}")
+    return clean(f"{entry.name} is not a key of any vendor{near}")
 
 
 def _lines(entry: Entry) -> Iterator[str]:

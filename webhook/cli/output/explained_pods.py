@@ -65,7 +65,7 @@ class Explanation:
 
 
 def as_text(explanation: Explanation) -> str:
-    """Format for a terminal, with colors, which the caller strips if stdout is no terminal."""
+    """Format for a terminal, with colors, which the caller strips if stdout is not a terminal."""
     return "\n".join("".join(_object(obj)) for obj in explanation.objects)
 
 

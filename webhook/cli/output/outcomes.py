@@ -34,7 +34,7 @@ def as_patch(outcome: Simulated) -> str:
 
 
 def as_diff(outcome: Simulated) -> str:
-    """Format unified differences of the objects in YAML; `click.echo` strips the colors if stdout is no terminal."""
+    """Format unified differences of the objects in YAML; `click.echo` strips the colors if stdout is not a terminal."""
     return "".join(line for each in outcome.objects for line in _diff(each.title, each.before, each.after))
 
 

@@ -41,7 +41,13 @@ def _place_row(vendor: "Vendor") -> tuple[str, ...]:
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     shared = vendor.together and vendor.containers == "any"
     containers = "all on one device" if shared else _CONTAINERS[vendor.containers]
-    init = "served" if vendor.serves_init else "denied, also untranslated" if vendor.refuses_init else "denied"
+    init = (
+        "served"
+        if vendor.serves_init_containers
+        else "denied, also untranslated"
+        if vendor.denies_init_containers
+        else "denied"
+    )
     inactive = "inactive" if vendor.inactive else ""
     return f"`{vendor.name}`", vendor.family, scheduler, containers, init if vendor.target else "", inactive
 
@@ -62,14 +68,14 @@ def _kind(key: "Key") -> str:
 
 
 def _unit(vendor: "Vendor", key: "Key") -> str:
-    from webhook.mapping.requests.key_values import unset
+    from webhook.mapping.requests.key_values import unconfigured_size
     from webhook.quantity import bytes_text, number_text
 
     if key.kind != "amount":
         return ""
     if "devices" in key.dimensions:
         counted = "a part of one device" if vendor.counts_parts(key) else "a device"
-        return counted if unset(vendor) is None else f"{counted}; its size is to be configured"
+        return counted if unconfigured_size(vendor) is None else f"{counted}; its size is to be configured"
     if key.unit is None:
         return "to be configured"
     unit = bytes_text(key.unit) if key.sized else f"{number_text(key.unit)} % of a device"

@@ -1,4 +1,5 @@
 """A connection to an API server: requests, list and watch, Events, errors.
 
-Belongs here: what knows the Kubernetes API and nothing of policy. The other packages of `webhook.cluster` import it.
+Code that knows the Kubernetes API, and nothing of policies, belongs here. The other packages of `webhook.cluster` import
+it.
 """

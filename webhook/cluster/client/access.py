@@ -1,7 +1,7 @@
 """Loads the address of the API server and our credentials with ``kubernetes.aio``; importing this takes 0.3 s.
 
-In the order of kubectl and the controllers: a named file, ``KUBECONFIG``, the service account of the pod,
-``~/.kube/config``. Everything that reads files runs in threads.
+The first of these is used, as by kubectl and controllers: a named file, ``KUBECONFIG``, the service account of the pod,
+``~/.kube/config``. Files are read in threads.
 """
 
 import asyncio
@@ -32,12 +32,12 @@ BEARER: Final = "BearerToken"
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """How to reach one API server.
+    """How to connect to one API server.
 
     Attributes:
         server: its address, possibly with a path prefix.
-        tls: with the trusted CA, and the client certificate if there is one.
-        server_name: the name that its certificate must have; None for that of the address.
+        tls: contains the trusted CA, and the client certificate if there is one.
+        server_name: the name that its certificate must have; None for the host of the address.
         proxy: the proxy to use; None for none.
         authorization: returns the current Authorization header, None for none; may read a file.
     """
@@ -82,7 +82,7 @@ async def load_access(
         raise ConfigurationError(place, f"cannot be used: {str(error) or type(error).__name__}") from error
     server = URL(configuration.host)
     if server.scheme not in {"https", "http"} or not server.host:
-        raise ConfigurationError(place, "names no server by an https:// URL")
+        raise ConfigurationError(place, "contains no https:// URL of a server")
     return Access(
         server=server,
         tls=transport.ssl_context,
@@ -94,7 +94,7 @@ async def load_access(
 
 async def _from_service_account(configuration: Configuration, environment: Mapping[str, str], folder: Path) -> None:
     loader = InClusterConfigLoader(str(folder / "token"), str(folder / "ca.crt"), environ=environment)  # type: ignore[no-untyped-call]
-    # This also sets a hook that reads the token again once a minute.
+    # It also installs a hook that reads the token again once a minute.
     await asyncio.to_thread(loader.load_and_set, configuration)
 
 
@@ -103,7 +103,7 @@ async def _from_files(configuration: Configuration, place: str) -> None:
         raise ConfigurationError(
             place, "does not exist: name a kubeconfig, or run in a pod with a service account token"
         )
-    # On a loop of its own, in a thread: it reads files synchronously, and may start a program for a token.
+    # In a thread with its own event loop: it reads files synchronously, and may start a program that returns a token.
     loading = load_kube_config(  # type: ignore[no-untyped-call]
         config_file=place, client_configuration=configuration, persist_config=False
     )

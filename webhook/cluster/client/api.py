@@ -3,7 +3,7 @@
 ApiError                    base of all errors of this package
 ├── ConfigurationError      no API server is configured, or the configuration cannot be used
 │   .place, .why            file or variable, and the rest of the sentence
-├── UnreachableError        no answer: refused, timed out, broken off, not the expected server
+├── UnreachableError        no answer: connection refused, timed out or aborted, or not the expected server
 │   └── SilenceError        a watch that sent nothing for too long, or that did not end in time
 └── StatusError             an answer with an error status
     .status, .reason, .message, .retry_after
@@ -29,7 +29,7 @@ APPLY: Final = "application/apply-patch+yaml"
 """The content type of a server-side apply, which creates an object by a PATCH of its name: a Role can permit just that."""
 
 SHOWN: Final = 256
-"""Characters shown of a body that is no Status: it may be a proxy's page."""
+"""Characters shown of a body that is not a Status, but possibly a proxy's page."""
 
 
 class ApiError(Exception):
@@ -46,7 +46,7 @@ class ConfigurationError(ApiError):
 
 
 class UnreachableError(ApiError):
-    """There is no complete answer; the request may have been carried out all the same."""
+    """There is no complete answer; the request may have been carried out nevertheless."""
 
 
 class SilenceError(UnreachableError):
@@ -74,15 +74,15 @@ class StatusError(ApiError):
 
     Attributes:
         status: the HTTP status, or the code of a Status within a watch.
-        reason: one word for programs, such as ``Forbidden``; empty if there was none.
+        reason: a CamelCase word for programs, such as ``Forbidden``; empty if there was none.
         message: the server's own message, cut in the middle if it is long.
-        retry_after: seconds to wait before the next try, as requested by the server; None if it requested none.
+        retry_after: seconds to wait before a retry, as requested by the server; None if it requested none.
     """
 
     def __init__(self, status: int, reason: str, message: str, retry_after: float | None = None) -> None:
         self.status = status
         self.reason = reason
-        # A message may quote the whole request; what is wrong with it stands at the end.
+        # A message may quote the whole request, and explain only at its end what is wrong.
         self.message = shown(message, 4 * SHOWN)
         self.retry_after = retry_after
         short = shown(message, 2 * SHOWN)
@@ -106,8 +106,8 @@ class Answer:
 
     Attributes:
         status: the HTTP status.
-        body: not decoded: JSON, except for errors of a proxy in between.
-        retry_after: seconds to wait before the next try; None if the server requested none.
+        body: undecoded JSON, or anything else if a proxy in between answers with an error.
+        retry_after: seconds to wait before a retry; None if the server requested none.
     """
 
     status: int
@@ -156,7 +156,7 @@ class Api(Protocol):
     def lines(
         self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
     ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a watch: its complete lines, without the line breaks, until the server ends it.
+        """Open a watch, and yield its complete lines without line breaks until the server ends it.
 
         Args:
             path: of the collection to watch.
@@ -165,8 +165,8 @@ class Api(Protocol):
             silence: seconds without a byte after which the server is considered gone.
 
         Raises:
-            StatusError: the server refuses.
-            UnreachableError: there is no answer, or a line breaks off or does not end; on entry or while lines are read.
+            StatusError: the server answers with an error.
+            UnreachableError: there is no answer, or a line is cut off or too long; on entry or while lines are read.
             SilenceError: one of the two limits is exceeded while lines are read.
         """
         ...

@@ -1,4 +1,4 @@
-"""Connects to the API server: outside a cluster by a kubeconfig, in a pod by its service account."""
+"""Connects to the API server: outside a cluster with a kubeconfig, in a pod with its service account."""
 
 import asyncio
 import importlib
@@ -12,7 +12,7 @@ RELEASE_NAMESPACE: Final = "vgpu-webhook"
 
 
 async def connect(kubeconfig: Path | None = None) -> Api:
-    """Connect by the named file, else by ``KUBECONFIG``, the pod's service account, or ``~/.kube/config``.
+    """Connect with the named file, or else with ``KUBECONFIG``, the pod's service account, or ``~/.kube/config``.
 
     No request is made yet. Credentials and CAs are read again when they change.
 
@@ -27,10 +27,10 @@ async def connect(kubeconfig: Path | None = None) -> Api:
 
 
 def in_cluster_namespace(folder: Path = Path("/var/run/secrets/kubernetes.io/serviceaccount")) -> str | None:
-    """The namespace of the pod that this runs in; None outside a cluster.
+    """The namespace of the pod in which this process runs; None outside a cluster.
 
     Args:
-        folder: of the pod's service account.
+        folder: the folder of the pod's service account.
     """
     try:
         return (folder / "namespace").read_text("utf-8").strip() or None
@@ -39,5 +39,5 @@ def in_cluster_namespace(folder: Path = Path("/var/run/secrets/kubernetes.io/ser
 
 
 def release_namespace_of(named: str | None) -> str:
-    """The webhook's own namespace: as named, else that of the pod that this runs in, else `RELEASE_NAMESPACE`."""
+    """The webhook's own namespace: the named one, or else that of this process's pod, or else `RELEASE_NAMESPACE`."""
     return named or in_cluster_namespace() or RELEASE_NAMESPACE

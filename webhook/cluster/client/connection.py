@@ -22,19 +22,19 @@ from webhook.cluster.client.api import Answer, Api, ConfigurationError, SilenceE
 from webhook.cluster.client.whole_lines import whole_lines
 
 CONNECT_SECONDS: Final = 5.0
-"""For TCP and TLS: the API server is near; TCP repeats a lost packet after 1 s and 3 s."""
+"""The time limit for TCP and TLS: the API server is near; TCP repeats a lost packet after 1 s and 3 s."""
 
 RENEWAL_PAUSE: Final = 10.0
-"""Seconds between two reloads of credentials that the server refuses: starting a program for tokens is expensive."""
+"""Seconds between two reloads of credentials that the server rejects: starting a program for a token is expensive."""
 
 MAX_CONNECTIONS: Final = 32
 """Each watch holds one; the rest is for bursts of unknown namespaces."""
 
 MAX_BODY: Final = 128 * 1024 * 1024
-"""Longest answer: half of a small container's memory. Better a failed list than a killed process."""
+"""The most bytes of an answer: half of a small container's memory. A failed list is better than a killed process."""
 
 CLOSE_SECONDS: Final = 1.0
-"""For the connections to end after they were closed: ending a TLS session takes an answer of the server."""
+"""The time limit for closing connections: the end of a TLS session requires an answer from the server."""
 
 KEEPALIVE: Final = {socket.TCP_KEEPIDLE: 20, socket.TCP_KEEPINTVL: 5, socket.TCP_KEEPCNT: 5}
 """A vanished peer is noticed within 45 s, as by the pings of Go's clients."""
@@ -112,19 +112,19 @@ class _Session:
                 yield response
         finally:
             self._users -= 1
-            await self._close_if_over()
+            await self._close_if_unused()
 
     async def retire(self) -> None:
         """Close the connections once their last request has ended."""
         self._retired = True
-        await self._close_if_over()
+        await self._close_if_unused()
 
     async def close(self) -> None:
         """Close the connections, and return when they have ended: a loop that ends earlier leaves them open."""
         await self._http.close()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CLOSE_SECONDS):
-                while any(each.fileno() >= 0 for each in self._sockets):  # noqa: ASYNC110  (aiohttp has no event for it)
+                while any(connection.fileno() >= 0 for connection in self._sockets):  # noqa: ASYNC110  (aiohttp has no event for it)
                     await asyncio.sleep(0.005)
 
     def _socket(self, address: aiohttp.AddrInfoType) -> socket.socket:
@@ -132,17 +132,17 @@ class _Session:
         self._sockets.add(made)
         return made
 
-    async def _close_if_over(self) -> None:
+    async def _close_if_unused(self) -> None:
         if self._retired and self._users == 0:
             await self._http.close()
 
 
 class Connection:
-    """An `Api` that reloads credentials and CAs when the server, or this side, no longer accepts them.
+    """An `Api` that reloads credentials and CAs when either side no longer accepts those of the other.
 
     Args:
         load: loads the access again.
-        access: the access to begin with.
+        access: the access to start with.
     """
 
     def __init__(self, load: Callable[[], Awaitable[Access]], access: Access) -> None:
@@ -182,8 +182,8 @@ class Connection:
                     raise StatusError.read(await _body(response), response.status, _retry_after(response))
 
             async def chunks() -> AsyncGenerator[bytes, None]:
-                # Here and not around the yield below: errors of a reader must not be converted.
-                late = f"nothing received in {silence:g} s, or not over in {seconds:g} s"
+                # Not around the yield below: errors of the reader must not be converted.
+                late = f"nothing received in {silence:g} s, or not ended after {seconds:g} s"
                 with _unreachable(call, late, SilenceError):
                     async for chunk in response.content.iter_any():
                         yield chunk
@@ -204,13 +204,13 @@ class Connection:
             if response.status != HTTPStatus.UNAUTHORIZED or not await self._renew(session):
                 return response
         except aiohttp.ClientConnectorCertificateError:
-            # Nothing was sent: a CA has been replaced, and possibly in our files, too.
+            # Nothing was sent: a CA has been replaced, possibly in our files, too.
             if not await self._renew(session):
                 raise
         return await stack.enter_async_context(self._session.send(call, limit))
 
     async def _renew(self, used: _Session) -> bool:
-        """Reload credentials and CAs, unless that was just done; whether a session other than `used` is in force."""
+        """Reload credentials and CAs, unless that was just done; return whether another session than `used` is in force."""
         async with self._renewal:
             if self._session is not used:
                 return True
@@ -221,7 +221,7 @@ class Connection:
             try:
                 access = await self._load()
             except ConfigurationError:
-                # A file that is just being replaced: the session stays, and the caller sees the server's answer.
+                # The file may be in the middle of a replacement: the session stays, and the caller gets the server's answer.
                 return False
             self._session = _Session(access)
             self._sessions = [*(session for session in self._sessions if not session.closed), self._session]

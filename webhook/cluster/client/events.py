@@ -1,4 +1,4 @@
-"""Writes Kubernetes Events, so that ``kubectl describe`` shows what became of an object.
+"""Writes Kubernetes Events, which ``kubectl describe`` shows below an object.
 
 The name of an Event is derived from its content, so that replicas and later processes find an existing one. Its count is
 the number of the object's versions that it was written for; where the version is unknown, the number of writes.
@@ -16,15 +16,15 @@ from webhook.cluster.client.api import Api, UnreachableError
 
 Type: TypeAlias = Literal["Normal", "Warning"]
 
-LONGEST_MESSAGE: Final = 1024
-"""Bytes of an Event's message that the API server accepts."""
+MAX_MESSAGE: Final = 1024
+"""The most bytes of an Event's message that the API server accepts."""
 
-LONGEST_NAME: Final = 200
-"""Characters of the object's name in the Event's name, which has at most 253, with a dot and 16 digits."""
+MAX_NAME: Final = 200
+"""The most characters of the object's name in that of the Event, which has 253 at most, with a dot and 16 digits."""
 
 COMPONENT: Final = "vgpu-webhook"
 ATTEMPTS: Final = 3
-"""Updates of a count that may lose against other replicas; a count too low does not matter."""
+"""Updates of a count that may lose against other replicas; a count that is too low does no harm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class Subject:
 
     Attributes:
         namespace: empty for a cluster-wide object, whose Events are in ``default``.
-        version: its resourceVersion: for one version, an Event counts once. Empty: every write counts.
+        version: its resourceVersion; an Event counts once for each version. If empty, every write counts.
     """
 
     api_version: str
@@ -63,17 +63,17 @@ class Events:
     def __init__(self, api: Api) -> None:
         self._api = api
 
-    async def tell(self, subject: Subject, type_: Type, reason: str, message: str) -> None:
+    async def write(self, subject: Subject, type_: Type, reason: str, message: str) -> None:
         """Write an Event about one version of an object, once.
 
         Args:
             subject: the object.
             type_: ``Warning`` if an operator has to act.
-            reason: one word for programs.
+            reason: a CamelCase word for programs.
             message: for people; cut if it is too long.
 
         Raises:
-            StatusError: the server refuses.
+            StatusError: the server answers with an error.
             UnreachableError: there is no answer, or none that can be decoded.
         """
         event = event_of(subject, type_, reason, message, dt.datetime.now(dt.UTC))
@@ -108,8 +108,8 @@ class Events:
 
 
 def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.datetime) -> dict[str, Any]:
-    """The Event, as it is first created."""
-    message = shortened(message, LONGEST_MESSAGE)
+    """The Event as it is first created."""
+    message = shortened(message, MAX_MESSAGE)
     digest = hashlib.sha256(msgspec.json.encode((subject.uid, type_, reason, message))).hexdigest()[:16]
     involved = {"apiVersion": subject.api_version, "kind": subject.kind, "name": subject.name, "uid": subject.uid}
     if subject.namespace:
@@ -120,7 +120,7 @@ def event_of(subject: Subject, type_: Type, reason: str, message: str, now: dt.d
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": f"{subject.name[:LONGEST_NAME].rstrip('.-')}.{digest}",
+            "name": f"{subject.name[:MAX_NAME].rstrip('.-')}.{digest}",
             "namespace": subject.namespace or "default",
         },
         "involvedObject": involved,

@@ -1,13 +1,13 @@
-"""The metadata of an object, as far as anything here reads it."""
+"""The metadata of an object: only the fields that are read."""
 
 import msgspec
 
 
 class ObjectMetadata(msgspec.Struct, frozen=True, rename="camel"):
-    """``metav1.ObjectMeta``; what is missing is empty.
+    """``metav1.ObjectMeta``; missing fields are empty.
 
     Attributes:
-        creation_timestamp: in UTC to the second, as RFC 3339 spells it: sorts by time.
+        creation_timestamp: RFC 3339, in UTC and full seconds, so that texts sort by time.
     """
 
     name: str = ""

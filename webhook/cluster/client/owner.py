@@ -1,7 +1,7 @@
-"""The owner of everything that a release writes: when it is deleted, Kubernetes collects the rest.
+"""The owner of everything that a release writes: when it is deleted, Kubernetes deletes its dependents.
 
-The owner is a ClusterRole, for only a cluster-wide object may own the webhook configuration. So removing a release
-leaves nothing behind, even when no replica is left to clean up.
+The owner is a ClusterRole, because only a cluster-wide object may own the webhook configuration. So uninstalling a
+release leaves nothing behind, even if no replica is left to clean up.
 """
 
 from http import HTTPStatus
@@ -15,7 +15,7 @@ CLUSTER_ROLES: Final = "/apis/rbac.authorization.k8s.io/v1/clusterroles"
 
 
 async def owner_reference(api: Api, role: str | None) -> Object | None:
-    """Make an owner reference to a role as it is now: dependents of a deleted role would be collected.
+    """Make an owner reference to a role as it is now: with the UID of an earlier one, the dependents would be deleted.
 
     Args:
         api: the API server.

@@ -1,7 +1,7 @@
 """The proxy for an address, from the environment as Go programs read it, so that all programs of a cluster agree.
 
-Python's standard library supports no networks in ``NO_PROXY``, and in a cluster the API server is called by its address:
-it would be called through the proxy although ``10.0.0.0/8`` is excepted.
+Python's standard library does not support networks in ``NO_PROXY``. In a cluster, the API server is called by its
+address, so it would be called through the proxy even with ``NO_PROXY=10.0.0.0/8``.
 """
 
 import ipaddress
@@ -36,7 +36,7 @@ def _names(entry: str, host: str, port: int | None) -> bool:
     name, colon, number = entry.partition(":")
     if colon and number != str(port):
         return False
-    # Go's rule: with a leading dot, only names below it match; without one, the name itself, too.
+    # Go's rule: an entry with a leading dot matches only names below it, one without also matches the name itself.
     name = name.removeprefix("*") if name.startswith("*.") else name
     return name in {"*", host} or host.endswith(name if name.startswith(".") else f".{name}")
 

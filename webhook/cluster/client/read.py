@@ -1,4 +1,4 @@
-"""Reading objects once: one by its path, or every object of a list, page by page."""
+"""Reads objects once: one by its path, or every object of a list, page by page."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -12,7 +12,7 @@ PAGE: Final = 500
 """Objects in one answer to a list, as kubectl requests them."""
 
 LIST_SECONDS: Final = 30.0
-"""For one page: the API server gives up a request after 60 s, and one page takes it some milliseconds."""
+"""The time limit of one page: the API server ends a request after 60 s, and a page takes it some milliseconds."""
 
 
 class ListMetadata(Protocol):
@@ -47,10 +47,10 @@ P = TypeVar("P", bound=Page)
 async def pages(
     api: Api, path: str, decode: Callable[[bytes], P], query: Mapping[str, str] | None = None, size: int = PAGE
 ) -> AsyncGenerator[P, None]:
-    """Every page of a list.
+    """Yield every page of a list.
 
     Raises:
-        StatusError: the server refuses.
+        StatusError: the server answers with an error.
         UnreachableError: there is no answer.
     """
     parameters = {**(query or {}), "limit": str(size)}
@@ -67,7 +67,7 @@ async def read_object(api: Api, path: str, kind: type[T]) -> T:
     """Read one object.
 
     Raises:
-        StatusError: the server refuses.
+        StatusError: the server answers with an error.
         UnreachableError: there is no answer, or none that can be decoded.
     """
     answer = await api.request("GET", path, seconds=LIST_SECONDS)
@@ -78,10 +78,10 @@ async def list_objects(api: Api, path: str, kind: type[T], query: Mapping[str, s
     """Read every object of a list.
 
     Raises:
-        StatusError: the server refuses.
+        StatusError: the server answers with an error.
         UnreachableError: there is no answer, or none that can be decoded.
     """
-    # Made here: msgspec (0.22) ends a process in which two threads meet a type for the first time at once.
+    # Not in the threads below: msgspec 0.22 crashes if two threads use a type for the first time at the same moment.
     decoder, page_decoder = msgspec.json.Decoder(kind), msgspec.json.Decoder(_RawPage)
     objects: list[T] = []
     async for page in pages(api, path, lambda body: _decoded(path, body, page_decoder), query):

@@ -1,12 +1,12 @@
-"""Holds all objects of a kind in memory, in part, and keeps them up to date: one list, then a watch.
+"""Stores part of every object of a kind in memory, and keeps it up to date: one list, then a watch.
 
-While the API server cannot be reached, the last known objects stay, and readers need not know.
+While the API server cannot be reached, the last known objects stay, and readers do not notice.
 
 - A list replaces everything, so an object that vanished between two watches is gone after the next list.
-- A watch continues from the version of the last event or bookmark. The server ends it in good order now and then; when
-  the server has forgotten that version (410), or a retry would not help for another reason, the objects are listed again.
-- Every try is preceded by a pause, also after an end in good order: when an API server restarts, all watches of a
-  cluster end at once. The pause grows with each try, up to a bound, until a watch has lasted for a while.
+- A watch continues from the version of the last event or bookmark. The server ends it from time to time. If
+  the server no longer has that version (410), or a retry would not help for another reason, the objects are listed again.
+- Every retry follows a pause, even after a normal end: when an API server restarts, all watches of a cluster end at
+  once. The pauses grow up to a limit, and are reset once a watch has lasted for a while.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from webhook.cluster.client.api import Api, SilenceError, StatusError, Unreachab
 from webhook.cluster.client.read import PAGE, pages
 
 GRACE: Final = 30.0
-"""Seconds after which this side ends a watch that the server should have ended."""
+"""Seconds after which the client ends a watch that the server should have ended."""
 
 RETRYABLE: Final = {
     HTTPStatus.UNAUTHORIZED,
@@ -33,7 +33,7 @@ RETRYABLE: Final = {
     HTTPStatus.TOO_MANY_REQUESTS,
     HTTPStatus.SERVICE_UNAVAILABLE,
 }
-"""Refusals of a watch that do not concern its version: it can continue from there."""
+"""Errors of a watch that have nothing to do with its version: it can continue from there."""
 
 AUTH_STATUSES: Final = {HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN}
 
@@ -44,12 +44,12 @@ class WatchConfig:
 
     Attributes:
         page: objects in one answer to a list.
-        watch: least and most time after which the server is requested to end a watch, as in Go's clients.
-        silence: a watch is reopened after that time without a byte: a bookmark comes every minute, the first within two
-            (measured on 1.36).
-        first: the first pause; short, for it delays all changes.
-        longest: the longest pause: three kinds on three replicas make less than one request a second in total.
-        settled: a watch that has lasted so long resets the pauses.
+        watch: the shortest and longest time after which the server is requested to end a watch, as in Go's clients.
+        silence: a watch is reopened after that time without a byte. Bookmarks arrive every minute, the first one within
+            two minutes (measured on Kubernetes 1.36).
+        first: the first pause; short, because it delays all changes.
+        longest: the longest pause; with it, three kinds on three replicas make less than one request a second in total.
+        settled: a watch that has lasted that long resets the pauses.
     """
 
     page: int = PAGE
@@ -118,16 +118,16 @@ def key_of(metadata: Metadata) -> str:
 
 
 class Reflector(Generic[T, V]):
-    """Holds the objects of one kind.
+    """Stores the objects of one kind.
 
     Args:
         api: the API server.
-        path: of the collection: ``/api/v1/namespaces``.
+        path: the path of the collection: ``/api/v1/namespaces``.
         kind: the msgspec struct that objects are decoded into.
-        keep: returns the part of an object that is held.
+        view: returns the part of an object that is stored.
         log: for failures and their end, once each.
         changed: called with the keys of what was added, changed or removed, after every list and every event; not for
-            an object whose held part is the same as before. It must not raise.
+            an object whose stored part is the same as before. It must not raise.
         query: selectors, such as ``labelSelector``.
         config: its times.
         clock: monotonic seconds.
@@ -144,7 +144,7 @@ class Reflector(Generic[T, V]):
         api: Api,
         path: str,
         kind: type[T],
-        keep: Callable[[T], V],
+        view: Callable[[T], V],
         log: FilteringBoundLogger,
         *,
         changed: Callable[[Collection[str]], None] = lambda _: None,
@@ -158,7 +158,7 @@ class Reflector(Generic[T, V]):
         self.last_contact: float | None = None
         self._api = api
         self._path = path
-        self._keep = keep
+        self._view = view
         self._changed = changed
         self._query = dict(query or {})
         self._config = config or WatchConfig()
@@ -175,7 +175,7 @@ class Reflector(Generic[T, V]):
 
     @property
     def objects(self) -> Mapping[str, V]:
-        """The objects held now, by key. A list replaces the mapping; an event changes it."""
+        """The stored objects, by key. A list replaces the mapping; an event changes it."""
         return self._objects
 
     @property
@@ -197,7 +197,7 @@ class Reflector(Generic[T, V]):
                 self._failed(str(error.status), error)
                 least = min(error.retry_after or 0.0, self._config.longest)
             except SilenceError as error:
-                # Possibly nothing has changed; if the server is gone, the next try fails.
+                # Perhaps nothing has changed; if the server is gone, the next attempt fails.
                 self._log.debug("watch_silent", error=str(error))
             except UnreachableError as error:
                 self._failed("unreachable", error)
@@ -213,7 +213,7 @@ class Reflector(Generic[T, V]):
         decode: Callable[[bytes], _Page[T]] = self._decode_page
         async for page in pages(self._api, self._path, decode, self._query, self._config.page):
             self.last_contact = self._clock()
-            found |= {key_of(item.metadata): self._keep(item) for item in page.items}
+            found |= {key_of(item.metadata): self._view(item) for item in page.items}
             version = page.metadata.resource_version
         self._replace(found)
         self.synced.set()
@@ -254,16 +254,16 @@ class Reflector(Generic[T, V]):
                 del self._objects[key]
                 self._changed((key,))
         else:
-            kept = self._keep(object_)
-            if key not in self._objects or self._objects[key] != kept:
-                self._objects[key] = kept
+            view = self._view(object_)
+            if key not in self._objects or self._objects[key] != view:
+                self._objects[key] = view
                 self._changed((key,))
         return object_.metadata.resource_version
 
     def _replace(self, found: dict[str, V]) -> None:
         before, self._objects = self._objects, found
         gone = before.keys() - found.keys()
-        changed = {key for key, kept in found.items() if key not in before or before[key] != kept}
+        changed = {key for key, view in found.items() if key not in before or before[key] != view}
         if gone or changed:
             self._changed(gone | changed)
 
@@ -274,7 +274,7 @@ class Reflector(Generic[T, V]):
             self._log.info("watch_restored")
 
     def _failed(self, trouble: str, error: Exception) -> None:
-        """Log a failure, unless it is what was logged last."""
+        """Log a failure, unless the same one was logged last."""
         if trouble == self._trouble:
             return
         self._trouble = trouble

@@ -1,4 +1,5 @@
-"""From ConfigMaps to policy: which of them count, what was accepted last, what is in force, and reports about it.
+"""From ConfigMaps to a policy: which of them count, what was accepted last, what is in force, and reports about it.
 
-Belongs here: everything between a ConfigMap and `webhook.mapping.model.policy.Policy`. The replica and the doctor import it.
+Everything between a ConfigMap and a `webhook.mapping.model.policy.Policy` belongs here. The replica and the doctor import
+it.
 """

@@ -1,8 +1,8 @@
-"""Which documents can be in force together, and which one is at fault if not all can.
+"""Chooses the documents that can be in force together, and finds those that cause a problem.
 
-All of them, if that works. Otherwise the documents that were in force before come first, after the built-in mappings, and
-newer ones are added, the oldest ConfigMap first: a document that is incompatible with those before it is at fault. It is
-found by bisection, so that one bad document among a thousand costs ten tries and not a thousand.
+If all are compatible, all are in force. Otherwise those that were in force before are added to the built-in mappings first,
+and then the newer ones, the oldest ConfigMap first; a document that is incompatible with those before it is left out. It is
+found by bisection, so that one bad document among a thousand costs ten attempts and not a thousand.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,7 +18,8 @@ from webhook.mapping.document.validation import placed
 from webhook.mapping.draft import Prepared
 from webhook.mapping.load import vendors_with
 from webhook.mapping.model.match_names import Capacity
-from webhook.mapping.model.policy import SETTINGS, Policy, compile_policy
+from webhook.mapping.model.policy import Policy, compile_policy
+from webhook.mapping.model.policy_problems import SETTINGS
 
 Choice: TypeAlias = Mapping[str, ValidMapping]
 """The document in force of each ConfigMap, by the ConfigMap's name."""
@@ -29,7 +30,7 @@ class Compatibility:
     """Combines documents under some settings; made by `compatibility_under`.
 
     Attributes:
-        settings: those in force; keys about unknown vendors do not count.
+        settings: those in force; keys for unknown vendors are ignored.
         largest_card: bytes, from the settings.
         order: the names of all ConfigMaps, oldest first.
         memo: caches probes.
@@ -47,10 +48,10 @@ class Compatibility:
             newest: the current documents that are valid by themselves.
             stable: those that were accepted last.
         """
-        probed = {name: document for name, document in newest.items() if not self._probed_alone(document)}
+        probed = {name: document for name, document in newest.items() if not self._own_problems(document)}
         newer, stable = self._within_capacity(probed, stable)
-        whole = {name: newer.get(name) or stable[name] for name in self.order if name in newer or name in stable}
-        fits = self._tried({}, whole)
+        everything = {name: newer.get(name) or stable[name] for name in self.order if name in newer or name in stable}
+        fits = self._tried({}, everything)
         if fits is not None:
             return fits
         chosen = self._grown({}, self._in_order(stable))
@@ -62,27 +63,26 @@ class Compatibility:
             )
             if grown == chosen:
                 break
-            # Once more: a document that was added may be one that another needs.
+            # Try again: a document may need one that was added after it.
             chosen = grown
         return chosen
 
     def objections(self, name: str, mapping: ValidMapping, chosen: Choice) -> Problems:
-        """Why a document is not chosen beside others; never empty for one that `best` has left out."""
+        """Why a document is not in force beside others; never empty for one that `best` has left out."""
         document = mapping.prepared.merged.document
-        joined = {**chosen, name: mapping}
-        older = by_vendor(joined, self.order)[mapping.vendor]
+        combined = {**chosen, name: mapping}
+        older = by_vendor(combined, self.order)[mapping.vendor]
         if older is not mapping:
             message = f"the vendor {mapping.vendor} is described by {older.source}, whose ConfigMap is older"
             return (placed(Problem(message, ("vendor",), "delete one of the two"), document),)
-        found = self._probed_alone(mapping) or self._crowded(mapping, chosen) or self._problems(joined)
-        own = [each for each in found if each.source in {"", document.source}]
-        here = [placed(each, document) for each in own] or found
-        return tuple(here) or (Problem("it is incompatible with the other documents", source=document.source),)
+        found = self._own_problems(mapping) or self._beyond_capacity(mapping, chosen) or self._problems(combined)
+        own = [placed(problem, document) for problem in found if problem.source in {"", document.source}]
+        return tuple(own or found) or (Problem("it is incompatible with the other documents", source=document.source),)
 
     def _within_capacity(self, newest: Choice, stable: Choice) -> tuple[Choice, Choice]:
-        """The documents that fit into the match conditions: first those in force before, then the oldest.
+        """The documents whose names fit into the match conditions: first those in force before, then the oldest.
 
-        Their capacity is a sum, so there is no need to try combinations.
+        The names are added up, so there is no need to try combinations.
         """
         capacity = _capacity_beside(())
         newer: dict[str, ValidMapping] = {}
@@ -94,18 +94,18 @@ class Compatibility:
                 del older[name]
         return newer, older
 
-    def _crowded(self, mapping: ValidMapping, chosen: Choice) -> Problems:
-        """The problem with a document that match conditions have no space for beside others; none if they have."""
+    def _beyond_capacity(self, mapping: ValidMapping, chosen: Choice) -> Problems:
+        """The problem if the match conditions have no space for the names of a document beside others."""
         beyond = _capacity_beside(chosen.values()).take(mapping.prepared.vendor.lets_through)
         if not beyond:
             return ()
         message = f"with it, the names of all documents that let pods through would be {beyond}"
-        return (Problem(message, (), "remove names, or whole documents"),)
+        return (Problem(message, (), "remove names or whole documents"),)
 
     def _in_order(self, choice: Choice) -> list[tuple[str, ValidMapping]]:
         return [(name, choice[name]) for name in self.order if name in choice]
 
-    def _probed_alone(self, mapping: ValidMapping) -> Problems:
+    def _own_problems(self, mapping: ValidMapping) -> Problems:
         return self.memo.probe(mapping, mapping.prepared.vendor, self.largest_card)
 
     def _problems(self, choice: Choice) -> Problems:
@@ -120,14 +120,14 @@ class Compatibility:
         return next(filter(None, probes), ())
 
     def _tried(self, chosen: Choice, more: Choice) -> Choice | None:
-        """The choice with `more`, less newer ConfigMaps for the same vendors; None if it has problems."""
+        """The choice with `more`, without newer ConfigMaps for the same vendors; None if it has problems."""
         trial = {**chosen, **more}
         winners = by_vendor(trial, self.order)
-        left = {name: mapping for name, mapping in trial.items() if winners[mapping.vendor] is mapping}
-        return None if more.keys() - left.keys() or self._problems(left) else left
+        remaining = {name: mapping for name, mapping in trial.items() if winners[mapping.vendor] is mapping}
+        return None if more.keys() - remaining.keys() or self._problems(remaining) else remaining
 
     def _grown(self, chosen: Choice, more: Sequence[tuple[str, ValidMapping]]) -> Choice:
-        """The choice with the compatible ones of `more`, one after the other; incompatible ones are left out."""
+        """The choice with those of `more` that are compatible, added one after the other."""
         fits = self._tried(chosen, dict(more))
         if fits is not None:
             return fits
@@ -153,7 +153,7 @@ def _capacity_beside(taken: Iterable[ValidMapping]) -> Capacity:
 
 
 def by_vendor(choice: Choice, order: Sequence[str]) -> dict[str, ValidMapping]:
-    """The documents by vendor; of two for one vendor, that of the older ConfigMap."""
+    """The documents by vendor; if two describe one vendor, that of the older ConfigMap."""
     winners: dict[str, ValidMapping] = {}
     for name in order:
         if name in choice:
@@ -165,7 +165,7 @@ def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | Proble
     """Compile mappings (by vendor) over the built-in ones, under the settings that apply to them.
 
     Returns:
-        The policy, without a digest; or problems that do not come from the settings.
+        The policy, without a digest, or problems that the settings do not cause.
     """
     vendors = vendors_with(own)
     while True:
@@ -184,7 +184,7 @@ def compiled(own: Mapping[str, Prepared], settings: Settings) -> Policy | Proble
 
 
 def without(settings: Settings, problems: Sequence[Problem]) -> Settings:
-    """Settings without the keys that problems name."""
+    """Return settings without the keys that problems name."""
     data = settings.model_dump(by_alias=True, exclude_unset=True)
     for problem in problems:
         key, *rest = map(str, problem.path)

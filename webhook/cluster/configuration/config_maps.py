@@ -21,7 +21,7 @@ class ConfigMap:
     """A ConfigMap, with the fields that are used.
 
     Attributes:
-        created: when, in UTC to the second, as RFC 3339 spells it: sorts by time.
+        created: its creation time, RFC 3339 in UTC and full seconds, so that texts sort by time.
         version: its resourceVersion, opaque.
     """
 
@@ -33,7 +33,7 @@ class ConfigMap:
     version: str = ""
 
     @property
-    def holds_mapping(self) -> bool:
+    def is_mapping(self) -> bool:
         """Whether its label marks it as a mapping."""
         return self.labels.get(MAPPING) == "true" and self.name not in {SETTINGS_NAME, LAST_GOOD_NAME}
 
@@ -59,4 +59,4 @@ def config_map(stored: Stored) -> ConfigMap:
 
 
 decode_stored: Final = msgspec.json.Decoder(Stored).decode
-"""Decode a ConfigMap from its JSON; raises `msgspec.DecodeError`."""
+"""Decodes a ConfigMap from its JSON; raises `msgspec.DecodeError`."""

@@ -1,4 +1,4 @@
-"""From the text in a ConfigMap to a document: parsed, compiled and probed by itself, each text once."""
+"""From the text in a ConfigMap to a document: each is parsed, compiled and probed by itself, and each text once."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ class ValidMapping:
     Attributes:
         text: its source.
         prepared: the document, compiled.
-        digest: of its content, with what it extends.
+        digest: identifies its content, including what it extends.
     """
 
     text: str
@@ -48,7 +48,7 @@ class ValidSettings:
 
     Attributes:
         text: its source.
-        document: for the lines of problems.
+        document: the parsed text, with the lines of its keys for problems.
         settings: its content.
     """
 
@@ -59,12 +59,12 @@ class ValidSettings:
 
 @dataclass(slots=True)
 class DocumentCache:
-    """Caches documents and their probes by their text: a change costs only what changed.
+    """Caches documents and the results of their probes by text, so that a change costs only what has changed.
 
-    It forgets what the last policy did not use.
+    What the last policy did not use is forgotten.
 
     Attributes:
-        passed: marks of documents that passed the probes of an earlier process of the same version.
+        passed: marks of documents that passed the probes in an earlier process of the same version.
     """
 
     passed: frozenset[str] = frozenset()
@@ -74,7 +74,7 @@ class DocumentCache:
     _used_probes: dict[str, Problems] = field(default_factory=dict)
 
     def mapping(self, text: str, source: str) -> ValidMapping | Problems:
-        """Read a mapping; its problems if it is invalid."""
+        """Read a mapping, or return its problems if it is invalid."""
         key = (text, source)
         found = self._used_mappings.get(key) or self._mappings.get(key)
         if found is None:
@@ -91,14 +91,14 @@ class DocumentCache:
         self._used_probes[mark] = found
         return found
 
-    def turn(self) -> None:
-        """Forget what the policy that was just made did not use."""
+    def forget_unused(self) -> None:
+        """Forget what the policy that was just compiled did not use."""
         self._mappings, self._used_mappings = self._used_mappings, {}
         self._probes, self._used_probes = self._used_probes, {}
 
 
 def read_settings(text: str, source: str) -> ValidSettings | Problems:
-    """Read a settings document; its problems if it is invalid. An empty one sets nothing."""
+    """Read a settings document, or return its problems if it is invalid. An empty one sets nothing."""
     try:
         with problems_of(source):
             documents = parse(text, source) or [Document(source, {}, {})]
@@ -109,11 +109,11 @@ def read_settings(text: str, source: str) -> ValidSettings | Problems:
         return error.problems
 
 
-def named_in(text: str) -> str | None:
-    """The vendor that a possibly invalid mapping describes; None if that cannot be read."""
+def vendor_named_in(text: str) -> str | None:
+    """The vendor that a mapping, valid or not, describes; None if its name cannot be read."""
     try:
         (document,) = parse(text, "")
-    except (MappingError, ValueError):  # unreadable, or not just one
+    except (MappingError, ValueError):  # not YAML, or not a single document
         return None
     name = document.data.get("vendor", document.data.get(EXTENDS))
     return name if isinstance(name, str) else None
@@ -138,11 +138,14 @@ def _mapping(text: str, source: str) -> ValidMapping | Problems:
 def _several(documents: list[Document]) -> Problem:
     second = documents[1]
     return Problem(
-        "holds more than one document", hint="one per ConfigMap", source=second.source, line=second.lines.get(())
+        "contains more than one document",
+        hint="write one per ConfigMap",
+        source=second.source,
+        line=second.lines.get(()),
     )
 
 
 def mark_of(mapping: ValidMapping, vendor: Vendor, largest_card: int) -> str:
-    """16 hex digits that identify the probes of one document by this version; see `DocumentCache.probe`."""
+    """16 hexadecimal digits that identify the probes of one document in this version; see `DocumentCache.probe`."""
     parts = (__version__, mapping.digest, str(vendor.inactive), str(largest_card))
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]

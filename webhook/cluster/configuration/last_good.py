@@ -1,8 +1,8 @@
-"""The documents that were accepted last, stored in a ConfigMap for replicas that start.
+"""The documents that were accepted last, stored in a ConfigMap (the record) for replicas that start.
 
 Every replica writes what it has accepted, against the version that it has read; if nothing differs, nothing is written.
-For a ConfigMap whose document is invalid now, the stored text takes precedence over a replica's memory: so all replicas
-agree.
+For a ConfigMap whose current document is invalid, the stored text takes precedence over a replica's memory, so that all
+replicas agree.
 """
 
 from collections import deque
@@ -23,17 +23,17 @@ from webhook.cluster.configuration.config_maps import (
     decode_stored,
 )
 
-MOST: Final = 1024 * 1024
-"""Bytes of data that a ConfigMap can hold (``MaxSecretSize`` of the API server)."""
+MAX_DATA: Final = 1024 * 1024
+"""The most bytes of data in a ConfigMap (``MaxSecretSize`` of the API server)."""
 
 MARKS: Final = "_passed"
-"""Key of the marks of probes. No ConfigMap's name has an underscore."""
+"""The data key of the marks of probes; no ConfigMap has an underscore in its name."""
 
 ATTEMPTS: Final = 5
-"""Writes of one change that may lose against other replicas; as many replicas may start at once."""
+"""Writes of one change that may lose against other replicas: that many may start at once."""
 
 KNOWN_VERSIONS: Final = 64
-"""Own versions that are remembered until the watch shows them: that takes a second, and few are written in one."""
+"""Versions written here that are remembered until the watch shows them, which takes a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Record:
 
     Attributes:
         texts: documents by the name of their ConfigMap.
-        marks: of the probes that they have passed.
+        marks: identify the probes that they have passed.
         version: the resourceVersion of the record; empty if there is none.
     """
 
@@ -61,7 +61,7 @@ class Accepted:
     Attributes:
         ours: texts that are in force, by the name of their ConfigMap.
         others: the last good texts of the other ConfigMaps, as far as this replica knows them.
-        marks: of the probes that were passed.
+        marks: identify the probes that were passed.
     """
 
     ours: Mapping[str, str]
@@ -70,17 +70,17 @@ class Accepted:
 
 
 def record_of(stored: ConfigMap) -> Record:
-    """The record that a ConfigMap holds."""
+    """The record in a ConfigMap."""
     texts = {name: text for name, text in stored.data.items() if name != MARKS}
     return Record(texts, frozenset(stored.data.get(MARKS, "").split()), stored.version)
 
 
-def fitting(texts: Mapping[str, str]) -> dict[str, str]:
-    """As many of the texts as a ConfigMap can hold: the settings first, then the smallest."""
-    left, stored = MOST, {}
+def within_limit(texts: Mapping[str, str]) -> dict[str, str]:
+    """As many of the texts as a ConfigMap can contain: the settings first, then the smallest."""
+    space, stored = MAX_DATA, {}
     for name, text in sorted(texts.items(), key=lambda item: (item[0] != SETTINGS_NAME, len(item[1]), item[0])):
-        left -= len(name) + len(text.encode())
-        if left < 0:
+        space -= len(name) + len(text.encode())
+        if space < 0:
             break
         stored[name] = text
     return stored
@@ -101,14 +101,14 @@ class LastGood:
         """Read the record.
 
         Raises:
-            StatusError: the server refuses.
+            StatusError: the server answers with an error.
             UnreachableError: there is no answer, or none that can be decoded.
         """
         answer = await self._api.request("GET", self._path)
         return self._remember(NOTHING if answer.status == HTTPStatus.NOT_FOUND else _read(answer.accepted()))
 
     def seen(self, stored: ConfigMap | None) -> Record | None:
-        """Take the record from a watch; None if it is not news, but was read or written here."""
+        """Take the record from a watch; None if this process has read or written it already."""
         if stored is None:
             self._current = NOTHING
             return NOTHING
@@ -120,13 +120,13 @@ class LastGood:
         """Store documents if they are not stored yet, and return the whole record.
 
         Raises:
-            StatusError: the server refuses, or other replicas write all the time.
+            StatusError: the server answers with an error, or other replicas changed the record before each write.
             UnreachableError: there is no answer, or none that can be decoded.
         """
         for _ in range(ATTEMPTS):
             current = self._current or await self.read()
             others = {name: current.texts.get(name, text) for name, text in accepted.others.items()}
-            texts = fitting({**others, **accepted.ours})
+            texts = within_limit({**others, **accepted.ours})
             if texts == current.texts and accepted.marks <= current.marks:
                 return current
             if not current.version:
@@ -139,10 +139,12 @@ class LastGood:
             if answer.status not in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND}:
                 return self._remember(_read(answer.accepted()))
             self._current = None
-        raise StatusError(HTTPStatus.CONFLICT, "Conflict", f"others write {LAST_GOOD_NAME} all the time")
+        raise StatusError(
+            HTTPStatus.CONFLICT, "Conflict", f"other replicas changed {LAST_GOOD_NAME} {ATTEMPTS} times in a row"
+        )
 
     async def _create(self) -> None:
-        """Create an empty ConfigMap, unless another replica has; RBAC can limit an apply to this name."""
+        """Create an empty ConfigMap, unless another replica did, by an apply: RBAC can limit that to this name."""
         body = msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": LAST_GOOD_NAME}})
         answer = await self._api.request(
             "PATCH", self._path, query={"fieldManager": FIELD_MANAGER}, body=body, content_type=APPLY
@@ -165,8 +167,8 @@ class LastGood:
             metadata["ownerReferences"] = [owner]
         data = dict(sorted(record.texts.items()))
         marks = "\n".join(sorted(record.marks))
-        # Marks only save time: they are stored if there is room.
-        if marks and sum(len(name) + len(text.encode()) for name, text in data.items()) + len(marks) < MOST:
+        # Marks only save time, so they are stored only if there is space.
+        if marks and sum(len(name) + len(text.encode()) for name, text in data.items()) + len(marks) < MAX_DATA:
             data[MARKS] = marks
         return msgspec.json.encode({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 

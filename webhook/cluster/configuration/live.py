@@ -1,7 +1,7 @@
 """The policy of a cluster, kept up to date with its ConfigMaps.
 
-Compiling runs in a thread, so that reviews continue meanwhile, and the new policy replaces the old one at once. Writes
-that fail (Events, the record of the last good documents) are retried, and delay nothing else.
+Compilation runs in a thread beside the reviews, and the new policy replaces the old one by one assignment. Writes that
+fail (Events, the record of the last good documents) are retried, and delay nothing else.
 """
 
 import asyncio
@@ -21,23 +21,25 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import NOTHING, Accepted, LastGood, Record
 from webhook.cluster.configuration.mappings import invalid_in
 from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
-from webhook.cluster.configuration.reporter import RETRY_PAUSES, Reporter, will_pass
+from webhook.cluster.configuration.reporter import RETRY_PAUSES, Reporter, is_temporary
 from webhook.cluster.configuration.sources import Sources
-from webhook.cluster.configuration.vanished import Lost
+from webhook.cluster.configuration.vanished import VanishedConfigMaps
 from webhook.cluster.configuration.verdict import Verdict
 from webhook.mapping.model.policy import Policy
 
-AGAIN: Final = 5.0
-"""Seconds until it is checked again whether missing ConfigMaps were deleted on purpose."""
+RECHECK_PAUSE: Final = 5.0
+"""Seconds until the next check whether missing ConfigMaps were deleted on purpose."""
 
 NOT_COMPILED: Final = (
     "A bug in vgpu-webhook: the changed ConfigMaps could not be compiled, and the previous policy stays in force. "
     "See its log"
 )
-FULL: Final = "The record is full (1 MiB). These ConfigMaps are in force, but have no last good version to fall back to"
+RECORD_FULL: Final = (
+    "The record is full (1 MiB). These ConfigMaps are in force, but have no last good version to fall back to"
+)
 
 INVALID_RECORD: Final = (
-    "This record holds invalid documents, written by hand or by another version. The previous ones stay in force. "
+    "This record contains invalid documents, written by hand or by another version. The previous ones stay in force. "
     "Delete this ConfigMap to have it written again. Affected"
 )
 
@@ -47,8 +49,8 @@ class Debounce:
     """How long to wait for further changes before compiling; seconds.
 
     Attributes:
-        quiet: without a further change: events of one ``kubectl apply`` come some milliseconds apart.
-        longest: after the first change.
+        quiet: after the last change; the events of one ``kubectl apply`` come some milliseconds apart.
+        longest: after the first change, whatever follows.
     """
 
     quiet: float = 0.05
@@ -61,19 +63,19 @@ class LivePolicy:
     Args:
         api: the API server.
         namespace: the webhook's own.
-        log: for rejected documents, their end, and new policies.
-        in_force: called on the loop with every policy that differs from the previous one; from then on it decides.
+        log: for rejected documents, those that are accepted again, and new policies.
+        in_force: called on the event loop with every policy that differs from the previous one, to activate it.
         owner: the ClusterRole that owns the record, if there is one.
-        report: called on the loop with the verdict on every ConfigMap, after every compilation.
-        notice: called on the loop with the object, reason and message of an Event to be written.
+        report: called on the event loop with the verdict on every ConfigMap, after every compilation.
+        notice: called on the event loop with the object, reason and message of an Event to be written.
         debounce: how long changes are collected.
-        config: the times of the watches.
+        config: the time limits of the watches.
 
     Attributes:
         sources: the ConfigMaps, with their reflectors.
         ready: set once the policy of the initial ConfigMaps is in force.
         outcome: the last outcome; None before the first compilation.
-        compilations: how many there were.
+        compilations: their number so far.
     """
 
     def __init__(
@@ -96,7 +98,7 @@ class LivePolicy:
         self._record = LastGood(api, namespace, owner)
         self._events = Events(api)
         self._reporter = Reporter(self._events, namespace, log)
-        self._lost = Lost(api, namespace, self._lost_changed)
+        self._lost = VanishedConfigMaps(api, namespace, self._lost_changed)
         self._record_subject = Subject("v1", "ConfigMap", namespace, LAST_GOOD_NAME, "", "")
         self._losses = asyncio.Event()
         self._log = log
@@ -112,11 +114,11 @@ class LivePolicy:
         self._unstored = asyncio.Event()
 
     async def run(self) -> None:
-        """Follow them until cancelled."""
+        """Follow the ConfigMaps until cancelled."""
         async with asyncio.TaskGroup() as tasks:
             for reflector in self.sources.reflectors:
                 tasks.create_task(reflector.run())
-            await self._begin()
+            await self._load()
             tasks.create_task(self._compile_repeatedly())
             tasks.create_task(self._store_repeatedly())
             tasks.create_task(self._reporter.run())
@@ -125,7 +127,7 @@ class LivePolicy:
     @property
     def lost(self) -> Collection[str]:
         """The ConfigMaps that vanished without being deleted on purpose; they stay in force."""
-        return self._lost.held
+        return self._lost.names
 
     def lines(self) -> list[str]:
         """What is in force and what is not: a line for each ConfigMap and each problem."""
@@ -138,7 +140,7 @@ class LivePolicy:
 
     def _changed(self, names: Collection[str]) -> None:
         if LAST_GOOD_NAME in names:
-            self._look_at_record()
+            self._take_record()
         if set(names) - {LAST_GOOD_NAME}:
             self._compile_again()
 
@@ -146,12 +148,12 @@ class LivePolicy:
         self._changes += 1
         self._dirty.set()
 
-    def _look_at_record(self) -> None:
-        """Take a changed record: another replica has written it, or it was deleted."""
-        there = self.sources.record()
-        self._lost.record(there)
-        record = self._record.seen(there)
-        if there is None:
+    def _take_record(self) -> None:
+        """Take a changed record, which another replica has written, or somebody has deleted."""
+        stored = self.sources.record()
+        self._lost.record(stored)
+        record = self._record.seen(stored)
+        if stored is None:
             if self.outcome is not None and self.outcome.accepted:
                 self._log.warning("last_good_restored")
             self._unstored.set()
@@ -166,7 +168,7 @@ class LivePolicy:
         ):
             self._compile_again()
 
-    async def _begin(self) -> None:
+    async def _load(self) -> None:
         """Return once all ConfigMaps, and the documents that were accepted before, are known."""
         await self.sources.synced()
         record = await self._persistently("last_good_not_read", self._record.read)
@@ -188,14 +190,14 @@ class LivePolicy:
                 valid = {name: text for name, text in adopted.items() if name not in invalid}
                 self._last_good = {**self._last_good, **valid}
                 present = await self._lost.completed(self.sources.all, self._last_good)
-                if self._lost.unsure:
-                    asyncio.get_running_loop().call_later(AGAIN, self._compile_again)
+                if self._lost.undecided:
+                    asyncio.get_running_loop().call_later(RECHECK_PAUSE, self._compile_again)
                 outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
-            except Exception as error:  # noqa: BLE001  (the policy stays in force, and the next change may work)
+            except Exception as error:  # noqa: BLE001  (the policy stays in force)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
                 self._notice(self._record_subject, "PolicyNotCompiled", NOT_COMPILED)
                 continue
-            self._take(outcome)
+            self._activate(outcome)
 
     def _report_invalid(self, names: Collection[str]) -> None:
         if not names:
@@ -204,14 +206,14 @@ class LivePolicy:
         self._notice(self._record_subject, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
 
     async def _debounced(self) -> None:
-        """Return when nothing has changed for a while, or too long after the first change."""
+        """Return when nothing has changed for a while, at the latest some time after the first change."""
         until = time.monotonic() + self._debounce.longest
         before = -1
         while self._changes != before and time.monotonic() < until:
             before = self._changes
             await asyncio.sleep(min(self._debounce.quiet, max(0.0, until - time.monotonic())))
 
-    def _take(self, outcome: PolicyOutcome) -> None:
+    def _activate(self, outcome: PolicyOutcome) -> None:
         before, self.outcome = self.outcome, outcome
         self.compilations += 1
         self._last_good = outcome.accepted
@@ -234,13 +236,13 @@ class LivePolicy:
                 self._adopt(record)
 
     async def _store(self) -> Record:
-        assert self.outcome is not None  # noqa: S101  (there is something to keep)
-        kept = self._to_store(self.outcome)
-        record = await self._record.write(kept)
-        left_out = (kept.ours.keys() | kept.others.keys()) - record.texts.keys()
+        assert self.outcome is not None  # noqa: S101  (there is something to store)
+        accepted = self._to_store(self.outcome)
+        record = await self._record.write(accepted)
+        left_out = (accepted.ours.keys() | accepted.others.keys()) - record.texts.keys()
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
-            self._notice(self._record_subject, "LastGoodFull", f"{FULL}: {', '.join(sorted(left_out))}")
+            self._notice(self._record_subject, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")
         return record
 
     def _lost_changed(self, names: Collection[str]) -> None:
@@ -251,7 +253,7 @@ class LivePolicy:
         self._losses.set()
 
     async def _report_losses(self) -> None:
-        """Write an Event once there is a namespace for it, and have the record written there, too."""
+        """Write an Event as soon as the namespace exists again, and have the record written there, too."""
         while True:
             await self._losses.wait()
             self._losses.clear()
@@ -262,7 +264,7 @@ class LivePolicy:
                     f"Lost with their namespace, and still in force in the running replicas: {names}. Create them again"
                 )
                 try:
-                    await self._events.tell(self._record_subject, "Warning", "ConfigMapsLost", message)
+                    await self._events.write(self._record_subject, "Warning", "ConfigMapsLost", message)
                     self._unstored.set()
                     break
                 except ApiError:
@@ -276,15 +278,15 @@ class LivePolicy:
             outcome.marks,
         )
 
-    async def _persistently(self, event: str, work: Callable[[], Awaitable[Record]]) -> Record | None:
-        """Retry some work until it succeeds; None if the API server refuses it for good."""
+    async def _persistently(self, event: str, operation: Callable[[], Awaitable[Record]]) -> Record | None:
+        """Retry an operation until it succeeds; None if it fails with an error that a retry does not change."""
         backoff = Backoff(*RETRY_PAUSES)
         while True:
             try:
-                return await work()
+                return await operation()
             except ApiError as error:
                 if backoff.failures == 0:
                     self._log.error(event, error=str(error))
-                if not will_pass(error):
+                if not is_temporary(error):
                     return None
             await asyncio.sleep(backoff.failed())

@@ -10,7 +10,7 @@ from webhook.cluster.configuration.documents import DocumentCache, Problems, Val
 from webhook.mapping.document.problem import Problem
 
 LAST_GOOD: Final = " (last good)"
-"""Suffix of the source of a document that is not the current one of its ConfigMap."""
+"""The suffix of the source of a document that its ConfigMap no longer contains."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,9 +19,9 @@ class Mappings:
 
     Attributes:
         config_maps: by name, the oldest first.
-        read: the current documents, or their problems.
+        read: by name, the current documents, or their problems.
         newest: the current documents that are valid by themselves.
-        stable: those that were accepted last.
+        stable: the documents that were accepted last.
     """
 
     config_maps: Mapping[str, ConfigMap]
@@ -34,20 +34,22 @@ def read_mappings(present: Mapping[str, ConfigMap], last_good: Mapping[str, str]
     """Read the mappings among the ConfigMaps of a namespace.
 
     Args:
-        present: by name, the oldest first.
+        present: the ConfigMaps by name, the oldest first.
         last_good: texts that were accepted before, by ConfigMap.
         memo: caches documents.
     """
-    config_maps = {name: config_map for name, config_map in present.items() if config_map.holds_mapping}
-    read = {name: _now(config_map, memo) for name, config_map in config_maps.items()}
+    config_maps = {name: config_map for name, config_map in present.items() if config_map.is_mapping}
+    read = {name: _read(config_map, memo) for name, config_map in config_maps.items()}
     newest = {name: mapping for name, mapping in read.items() if isinstance(mapping, ValidMapping)}
     stable: dict[str, ValidMapping] = {}
     for name in config_maps:
-        text, now = last_good.get(name), newest.get(name)
+        text, current = last_good.get(name), newest.get(name)
         if text is None:
             continue
         found = (
-            now if now is not None and now.text == text else memo.mapping(text, _source(name, MAPPING_KEY, LAST_GOOD))
+            current
+            if current is not None and current.text == text
+            else memo.mapping(text, _source(name, MAPPING_KEY, LAST_GOOD))
         )
         if isinstance(found, ValidMapping):
             stable[name] = found
@@ -57,7 +59,7 @@ def read_mappings(present: Mapping[str, ConfigMap], last_good: Mapping[str, str]
 def invalid_in(stored: Mapping[str, str], remembered: Mapping[str, str], memo: DocumentCache) -> frozenset[str]:
     """The ConfigMaps whose stored text is invalid, while the remembered one is valid.
 
-    Somebody, or a newer version, has written into the record: the remembered text stays in force.
+    The record was changed by hand or by a newer version: the remembered text stays in force.
     """
     return frozenset(
         name
@@ -75,7 +77,7 @@ def _is_valid(name: str, text: str, memo: DocumentCache) -> bool:
 
 
 def settings_now(written: ConfigMap) -> ValidSettings | Problems:
-    """Read the settings of a ConfigMap; their problems if they are invalid."""
+    """Read the settings of a ConfigMap, or return their problems if they are invalid."""
     text = written.data.get(SETTINGS_KEY)
     return _missing(written, SETTINGS_KEY) if text is None else read_settings(text, _source(written.name, SETTINGS_KEY))
 
@@ -87,7 +89,7 @@ def settings_before(last_good: Mapping[str, str]) -> ValidSettings | None:
     return found if isinstance(found, ValidSettings) else None
 
 
-def _now(config_map: ConfigMap, memo: DocumentCache) -> ValidMapping | Problems:
+def _read(config_map: ConfigMap, memo: DocumentCache) -> ValidMapping | Problems:
     text = config_map.data.get(MAPPING_KEY)
     return (
         _missing(config_map, MAPPING_KEY) if text is None else memo.mapping(text, _source(config_map.name, MAPPING_KEY))
@@ -95,7 +97,7 @@ def _now(config_map: ConfigMap, memo: DocumentCache) -> ValidMapping | Problems:
 
 
 def _missing(config_map: ConfigMap, key: str) -> Problems:
-    keys = f"it has {', '.join(sorted(config_map.data))}" if config_map.data else "it is empty"
+    keys = f"its keys: {', '.join(sorted(config_map.data))}" if config_map.data else "it is empty"
     return (Problem(f"the data has no key {key}", hint=keys, source=f"configmap/{config_map.name}"),)
 
 

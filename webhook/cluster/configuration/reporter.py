@@ -12,11 +12,11 @@ from webhook.cluster.client.api import ApiError, StatusError
 from webhook.cluster.client.events import Events, Subject
 from webhook.cluster.configuration.verdict import Verdict
 
-MOST_PROBLEMS: Final = 10
-"""Problems of one document in a log line; the first ones usually cause the others."""
+MAX_PROBLEMS: Final = 10
+"""The most problems of one document in a log line; the first ones usually cause the others."""
 
 RETRY_PAUSES: Final = (1.0, 60.0)
-"""Seconds after the first failure, and at most, to write something in the background."""
+"""Seconds between attempts to write in the background: after the first failure, and at most."""
 
 REASONS: Final = {
     ("mapping", False): "MappingRejected",
@@ -26,8 +26,8 @@ REASONS: Final = {
 }
 
 
-def will_pass(error: ApiError) -> bool:
-    """Whether the same request may succeed later without intervention."""
+def is_temporary(error: ApiError) -> bool:
+    """Whether the same request may succeed later without anybody's help."""
     return not isinstance(error, StatusError) or (
         error.status >= HTTPStatus.INTERNAL_SERVER_ERROR
         or error.status in {HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.CONFLICT, HTTPStatus.REQUEST_TIMEOUT}
@@ -39,7 +39,7 @@ class Reporter:
 
     Args:
         events: where Events are written.
-        namespace: of the ConfigMaps.
+        namespace: the namespace of the ConfigMaps.
         log: where lines are written.
     """
 
@@ -53,9 +53,9 @@ class Reporter:
         self._failed = False
 
     def take(self, verdicts: Iterable[Verdict]) -> None:
-        """Report what is new: rejections, and their end."""
-        now = {verdict.config_map.name: verdict for verdict in verdicts}
-        for name, verdict in now.items():
+        """Report what is new: documents that are rejected, or accepted again."""
+        current = {verdict.config_map.name: verdict for verdict in verdicts}
+        for name, verdict in current.items():
             before = self._reported.get(name)
             if not verdict.accepted:
                 if before is None or _content(before) != _content(verdict):
@@ -65,7 +65,7 @@ class Reporter:
             elif before is not None and not before.accepted:
                 self._log.info(f"{verdict.kind}_accepted", config_map=name, vendor=verdict.vendor)
                 self._waiting[name] = verdict
-        self._reported = now
+        self._reported = current
         if self._waiting:
             self._wake.set()
 
@@ -83,10 +83,10 @@ class Reporter:
                 await self._write(verdict)
                 backoff.reset()
             except ApiError as error:
-                if not will_pass(error):
+                if not is_temporary(error):
                     self._log_failure(error)
                     continue
-                # A verdict that came meanwhile is newer.
+                # A verdict that was added in the meantime is newer.
                 self._waiting.setdefault(name, verdict)
                 await asyncio.sleep(backoff.failed())
 
@@ -94,14 +94,14 @@ class Reporter:
         config_map = verdict.config_map
         subject = Subject("v1", "ConfigMap", self._namespace, config_map.name, config_map.uid, config_map.version)
         reason = REASONS[verdict.kind, verdict.accepted]
-        await self._events.tell(subject, "Normal" if verdict.accepted else "Warning", reason, message_of(verdict))
+        await self._events.write(subject, "Normal" if verdict.accepted else "Warning", reason, message_of(verdict))
 
     def _log_rejection(self, verdict: Verdict) -> None:
         self._log.error(
             f"{verdict.kind}_rejected",
             config_map=verdict.config_map.name,
             vendor=verdict.vendor,
-            problems=[str(problem) for problem in verdict.problems[:MOST_PROBLEMS]],
+            problems=[str(problem) for problem in verdict.problems[:MAX_PROBLEMS]],
             in_force=verdict.instead,
         )
 

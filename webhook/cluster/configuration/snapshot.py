@@ -10,14 +10,14 @@ from webhook.cluster.configuration.sources import SELECTORS
 
 
 async def policy_now(api: Api, namespace: str) -> PolicyOutcome:
-    """The policy that the ConfigMaps of a namespace, and the record of the last good ones, amount to.
+    """Read the ConfigMaps of a namespace and the record of the last good ones, and compile the policy.
 
     Raises:
-        StatusError: the server refuses.
+        StatusError: the server answers with an error.
         UnreachableError: there is no answer, or none that can be decoded.
     """
     path = f"/api/v1/namespaces/{namespace}/configmaps"
-    stored = [each for selector in SELECTORS for each in await list_objects(api, path, Stored, selector)]
+    stored = [item for selector in SELECTORS for item in await list_objects(api, path, Stored, selector)]
     record = await LastGood(api, namespace).read()
-    config_maps = {each.metadata.name: config_map(each) for each in stored}
+    config_maps = {item.metadata.name: config_map(item) for item in stored}
     return policy_of(config_maps.values(), record.texts, DocumentCache(record.marks))

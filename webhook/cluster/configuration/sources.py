@@ -16,21 +16,21 @@ SELECTORS: Final = (
     {"fieldSelector": f"metadata.name={SETTINGS_NAME}"},
     {"fieldSelector": f"metadata.name={LAST_GOOD_NAME}"},
 )
-"""One watch each: other ConfigMaps of the namespace are never sent."""
+"""One watch for each, so that other ConfigMaps of the namespace are never sent."""
 
 
 class Sources:
-    """These ConfigMaps, in memory.
+    """The ConfigMaps that make up the policy, in memory.
 
     Args:
         api: the API server.
-        namespace: the webhook's own; whoever can write there can change the policy.
+        namespace: the webhook's own; everyone who can write ConfigMaps there can change the policy.
         log: for failures of the watches.
         changed: called with the names of what was added, changed or removed. It must not raise.
-        config: the times of the watches.
+        config: the time limits of the watches.
 
     Attributes:
-        reflectors: to be run; they know when they last had contact.
+        reflectors: have to be run; they know when they last had contact.
     """
 
     def __init__(
@@ -42,12 +42,12 @@ class Sources:
         *,
         config: WatchConfig | None = None,
     ) -> None:
-        def by_name(keys: Collection[str]) -> None:
+        def changed_keys(keys: Collection[str]) -> None:
             changed({key.rpartition("/")[2] for key in keys})
 
         path = f"/api/v1/namespaces/{namespace}/configmaps"
         self.reflectors: tuple[Reflector[Stored, ConfigMap], ...] = tuple(
-            Reflector(api, path, Stored, config_map, log, changed=by_name, query=query, config=config)
+            Reflector(api, path, Stored, config_map, log, changed=changed_keys, query=query, config=config)
             for query in SELECTORS
         )
 

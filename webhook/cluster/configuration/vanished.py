@@ -1,7 +1,8 @@
 """ConfigMaps that vanished without being deleted on purpose: with their namespace, or together with the record.
 
-Deleting a single ConfigMap is a decision, and puts its document out of force. Losing a namespace is no decision about
-policy: the documents stay in force, in the memory of the replicas that saw them, until a ConfigMap of that name is written.
+A user who deletes a single ConfigMap wants its document to be no longer in force. A namespace that is lost says nothing
+about the policy: the documents stay in force, in the memory of the replicas that read them, until a ConfigMap of that name
+is created.
 """
 
 import asyncio
@@ -28,12 +29,11 @@ from webhook.cluster.configuration.config_maps import (
 TOGETHER: Final = 5.0
 """Seconds within which the deletions of the record and of another ConfigMap count as one event."""
 
-TIMEOUT: Final = 1.0
+DELAY: Final = 1.0
 """Seconds to wait after a deletion for others that may follow."""
 
-
 _UNKNOWN: Final = {HTTPStatus.FORBIDDEN, HTTPStatus.UNAUTHORIZED}
-"""Statuses that reveal nothing about the object; a retry would get the same."""
+"""Statuses that reveal nothing about the object, and that a retry would not change."""
 
 
 class _Namespace(msgspec.Struct):
@@ -43,18 +43,18 @@ class _Namespace(msgspec.Struct):
 _decode_namespace = msgspec.json.Decoder(_Namespace).decode
 
 
-class Lost:
+class VanishedConfigMaps:
     """The ConfigMaps that vanished from one namespace, and stay in force.
 
     Args:
         api: the API server.
-        namespace: of the ConfigMaps.
-        report: called with the names of all of them, whenever these change.
+        namespace: the namespace of the ConfigMaps.
+        report: called with the names of all of them, whenever they change.
         clock: monotonic seconds.
-        delay: `TIMEOUT`, for tests.
+        delay: `DELAY`, for tests.
 
     Attributes:
-        unsure: the API server's answers did not allow a decision; call `completed` again.
+        undecided: the API server's answers did not allow a decision; call `completed` again.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Lost:
         report: Callable[[Collection[str]], None],
         *,
         clock: Callable[[], float] = time.monotonic,
-        delay: float = TIMEOUT,
+        delay: float = DELAY,
     ) -> None:
         self._api = api
         self._path = f"/api/v1/namespaces/{namespace}"
@@ -72,17 +72,17 @@ class Lost:
         self._clock = clock
         self._delay = delay
         self._present: Mapping[str, ConfigMap] = {}
-        self._held: dict[str, ConfigMap] = {}
-        self.unsure = False
+        self._vanished: dict[str, ConfigMap] = {}
+        self.undecided = False
         self._uid = ""
         self._record_uid = ""
         self._record_ended: float | None = None
         self._gone_since: float | None = None
 
     @property
-    def held(self) -> Collection[str]:
+    def names(self) -> Collection[str]:
         """The names of the ConfigMaps that are in force although they are gone."""
-        return self._held.keys()
+        return self._vanished.keys()
 
     def record(self, stored: ConfigMap | None) -> None:
         """Note the current record; None if there is none."""
@@ -94,7 +94,7 @@ class Lost:
     async def completed(
         self, present: Callable[[], Sequence[ConfigMap]], accepted: Mapping[str, str]
     ) -> list[ConfigMap]:
-        """The current ConfigMaps, and the lost ones with their last good documents.
+        """The current ConfigMaps, and the vanished ones with their last good documents.
 
         Args:
             present: returns the current ConfigMaps.
@@ -107,34 +107,34 @@ class Lost:
         gone = {
             name: config_map for name, config_map in self._present.items() if name not in current and name in accepted
         }
-        before = sorted(self._held)
-        self.unsure = False
+        before = sorted(self._vanished)
+        self.undecided = False
         if gone:
             self._gone_since = self._gone_since or self._clock()
-            await self._judge({name: _as_accepted(config_map, accepted[name]) for name, config_map in gone.items()})
+            await self._decide({name: _as_accepted(config_map, accepted[name]) for name, config_map in gone.items()})
         elif any(
             name not in self._present or config_map.uid != self._present[name].uid
             for name, config_map in current.items()
         ):
             # A new ConfigMap shows that the namespace is not being deleted.
             await self._namespace_exists()
-        # What is undecided stays known, to be decided later.
-        self._present = {**gone, **current} if self.unsure else current
-        self._gone_since = self._gone_since if self.unsure else None
-        self._held = {name: config_map for name, config_map in self._held.items() if name not in current}
-        if before != sorted(self._held):
-            self._report(sorted(self._held))
-        return [*current.values(), *self._held.values()]
+        # What is not decided yet stays known, to be decided later.
+        self._present = {**gone, **current} if self.undecided else current
+        self._gone_since = self._gone_since if self.undecided else None
+        self._vanished = {name: config_map for name, config_map in self._vanished.items() if name not in current}
+        if before != sorted(self._vanished):
+            self._report(sorted(self._vanished))
+        return [*current.values(), *self._vanished.values()]
 
-    async def _judge(self, gone: Mapping[str, ConfigMap]) -> None:
-        """Hold missing ConfigMaps, unless they were deleted on purpose."""
+    async def _decide(self, gone: Mapping[str, ConfigMap]) -> None:
+        """Remember missing ConfigMaps, unless they were deleted on purpose."""
         try:
             intended = await self._namespace_exists() and await self._record_exists()
         except (ApiError, msgspec.DecodeError):
-            self.unsure, intended = True, False
-        self._held = {name: config_map for name, config_map in self._held.items() if name not in gone}
+            self.undecided, intended = True, False
+        self._vanished = {name: config_map for name, config_map in self._vanished.items() if name not in gone}
         if not intended:
-            self._held |= gone
+            self._vanished |= gone
 
     async def _namespace_exists(self) -> bool:
         """Whether the namespace is still the same one, and is not being deleted."""
@@ -150,7 +150,7 @@ class Lost:
         return same and found.deletion_timestamp is None
 
     async def _record_exists(self) -> bool:
-        """Whether the record was not deleted together with others; it is read, for its watch may be late."""
+        """Whether the record was not deleted together with others; it is read, because its watch may be late."""
         answer = await self._api.request("GET", f"{self._path}/configmaps/{LAST_GOOD_NAME}")
         if answer.status not in _UNKNOWN:
             missing = answer.status == HTTPStatus.NOT_FOUND

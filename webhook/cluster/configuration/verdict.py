@@ -16,7 +16,7 @@ class Verdict:
 
     Attributes:
         config_map: the ConfigMap.
-        kind: the kind of document that it should hold.
+        kind: the kind of document that it should contain.
         vendor: the vendor that it describes, if that can be read.
         problems: why its document is not in force; empty if it is.
         instead: what is in force instead, as the end of a sentence; empty if the document itself is.

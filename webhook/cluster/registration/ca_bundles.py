@@ -1,4 +1,4 @@
-"""The CAs in a ``caBundle``, compared by their DER and not by their text."""
+"""The CAs in a ``caBundle``, compared by their DER, not by their text."""
 
 import base64
 import binascii
@@ -9,7 +9,7 @@ from certs.pem import by_der
 from webhook.cluster.client.api import Object
 
 INJECTED: Final = "cert-manager.io/inject-"
-"""Prefix of the annotations by which cert-manager fills in ``caBundle``."""
+"""The prefix of the annotations that make cert-manager fill in ``caBundle``."""
 
 
 def bundle_of(webhook: Object) -> bytes:
@@ -30,13 +30,13 @@ def injected(configuration: Object) -> bool:
 
 
 def widened(ours: bytes, theirs: bytes) -> bytes:
-    """A bundle with the CAs of both; theirs, unchanged, if it has all of them already."""
-    known, there = by_der(ours), by_der(theirs)
-    if not known:
+    """A bundle with the CAs of both; `theirs`, unchanged, if it has all of them already."""
+    own, others = by_der(ours), by_der(theirs)
+    if not own:
         return ours
-    if known.keys() <= there.keys():
+    if own.keys() <= others.keys():
         return theirs
-    return _joined([ours, *(block for one, block in there.items() if one not in known)])
+    return _joined([ours, *(block for der, block in others.items() if der not in own)])
 
 
 def _joined(parts: Iterable[bytes]) -> bytes:

@@ -1,6 +1,6 @@
 """Compares a webhook configuration with the desired one: what differs, and whether that keeps pods out.
 
-Only the content is compared, not who wrote it: whatever keeps pods of an opted-in namespace from being treated is a
+Only the content is compared, whoever wrote it: anything that keeps pods of an opted-in namespace from the webhook is a
 fault, intended or not.
 """
 
@@ -23,16 +23,16 @@ from webhook.cluster.registration.desired import (
     Terms,
     registration,
 )
-from webhook.cluster.registration.match_conditions import WORDS
+from webhook.cluster.registration.match_conditions import GPU_KEYS
 from webhook.cluster.registration.observed import foreign_terms, matched_names_in, webhooks_of
 from webhook.cluster.registration.selector import selects
 from webhook.labels import ENABLED, KEEP_SELECTORS, MATCHED_NAMES, MODE
 
-LONGEST_VALUE: Final = 200
-"""Bytes of a value that a message repeats."""
+MAX_VALUE: Final = 200
+"""The most bytes of a value that a message quotes."""
 
-SHOWN: Final = 10
-"""Names listed of those that let no pod through."""
+MAX_NAMES: Final = 10
+"""The most names that a message lists of those that let no pod through."""
 
 Labels: TypeAlias = Mapping[str, str]
 _Fault: TypeAlias = "tuple[str, str, Severity]"
@@ -42,11 +42,11 @@ class Severity(enum.IntEnum):
     """The effect of a difference."""
 
     SLIGHT = 1
-    """Pods are sent to the webhook all the same."""
+    """Pods are sent to the webhook nevertheless."""
     KEEPS_OUT = 2
-    """Pods of opted-in namespaces are not treated."""
+    """Pods of opted-in namespaces are not sent to the webhook."""
     NO_VERSION_WRITES = 3
-    """Like `KEEPS_OUT`, and no version of this program ever writes it."""
+    """Like `KEEPS_OUT`, and no version of this program writes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Difference:
 
     Attributes:
         webhook: the webhook's name; empty for the whole configuration.
-        field: of the webhook; for the match condition that depends on the policy, the name of the condition.
+        field: the field of the webhook; for the match condition that depends on the policy, the name of the condition.
         what: the difference, as the end of a sentence about the webhook.
         severity: its effect.
     """
@@ -70,28 +70,30 @@ class Difference:
 
 
 def differences(
-    configuration: Object | None, want: Desired, site: Site, opted_in: Sequence[Labels]
+    configuration: Object | None, desired: Desired, site: Site, opted_in: Sequence[Labels]
 ) -> list[Difference]:
     """Compare a configuration with the desired one.
 
     Args:
-        configuration: from the API server; None if there is none.
-        want: what the policy requires.
+        configuration: the configuration in the API server; None if there is none.
+        desired: what the policy requires.
         site: where the webhook is; an empty address is not compared.
         opted_in: the labels of each namespace that has opted in.
     """
     if configuration is None:
         return [Difference("", "", "there is none", Severity.NO_VERSION_WRITES)]
     found = webhooks_of(configuration)
-    made = webhooks_of(registration(want, site))
-    kept = keeps_selectors(configuration)
+    made = webhooks_of(registration(desired, site))
+    keeps_terms = keeps_selectors(configuration)
     return [
         Difference(name, *fault)
         for name in (ENFORCE, AUDIT)
         for fault in (
             [
-                *_of_webhook(found[name], made[name], want, site, () if kept else opted_in_as(name, want, opted_in)),
-                *_of_conditions(configuration, found[name], made[name], want),
+                *_of_webhook(
+                    found[name], made[name], desired, site, () if keeps_terms else opted_in_as(name, desired, opted_in)
+                ),
+                *_of_conditions(configuration, found[name], made[name], desired),
             ]
             if name in found
             else [("", "is missing", Severity.NO_VERSION_WRITES)]
@@ -100,17 +102,17 @@ def differences(
 
 
 def keeps_selectors(configuration: Object) -> bool:
-    """Whether the configuration's annotation keeps foreign terms in its namespace selectors."""
+    """Whether the configuration has the annotation that keeps foreign terms in its namespace selectors."""
     metadata = configuration.get("metadata")
     annotations = metadata.get("annotations") if isinstance(metadata, dict) else None
     return isinstance(annotations, dict) and annotations.get(KEEP_SELECTORS) == "true"
 
 
-def opted_in_as(name: str, want: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
+def opted_in_as(name: str, desired: Desired, opted_in: Iterable[Labels]) -> list[Labels]:
     """The labels of the namespaces that a webhook is for, and those of a namespace with only the required labels."""
-    tells = name == AUDIT
-    bare = {want.opt_in: ENABLED, NAMESPACE_NAME: "", **({MODE: AUDIT_MODES[0]} if tells else {})}
-    return [bare, *(labels for labels in opted_in if (labels.get(MODE) in AUDIT_MODES) == tells)]
+    audits = name == AUDIT
+    bare = {desired.opt_in: ENABLED, NAMESPACE_NAME: "", **({MODE: AUDIT_MODES[0]} if audits else {})}
+    return [bare, *(labels for labels in opted_in if (labels.get(MODE) in AUDIT_MODES) == audits)]
 
 
 def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
@@ -119,9 +121,13 @@ def harmless(terms: Terms, namespaces: Sequence[Labels]) -> Terms:
         {
             key: value
             for key, value in terms.labels.items()
-            if all(selects({"matchLabels": {key: value}}, one) for one in namespaces)
+            if all(selects({"matchLabels": {key: value}}, labels) for labels in namespaces)
         },
-        [term for term in terms.expressions if all(selects({"matchExpressions": [term]}, one) for one in namespaces)],
+        [
+            term
+            for term in terms.expressions
+            if all(selects({"matchExpressions": [term]}, labels) for labels in namespaces)
+        ],
     )
 
 
@@ -159,7 +165,7 @@ def _beyond_bundles(fields: Any) -> bool:
 
 
 def _of_webhook(
-    found: Object, made: Object, want: Desired, site: Site, namespaces: Sequence[Labels]
+    found: Object, made: Object, desired: Desired, site: Site, namespaces: Sequence[Labels]
 ) -> Iterator[_Fault]:
     if not any(creates_pods(rule) for rule in found.get("rules") or ()):
         yield "rules", "has no rule for new pods", Severity.NO_VERSION_WRITES
@@ -167,75 +173,77 @@ def _of_webhook(
         yield "objectSelector", "has an objectSelector, which keeps pods out", Severity.NO_VERSION_WRITES
     if "v1" not in (found.get("admissionReviewVersions") or ()):
         yield "admissionReviewVersions", "has no v1 among its admissionReviewVersions", Severity.NO_VERSION_WRITES
-    yield from _of_selector(found, made, want, namespaces)
+    yield from _of_selector(found, made, desired, namespaces)
     if site.address and _address(found) != _address(made):
         yield "clientConfig", f"calls {_address(found)}, not {_address(made)}", Severity.KEEPS_OUT
     if not by_der(site.ca_bundle).keys() <= by_der(bundle_of(found)).keys():
-        yield "caBundle", "has a caBundle that does not hold this webhook's CA", Severity.KEEPS_OUT
+        yield "caBundle", "has a caBundle that does not contain this webhook's CA", Severity.KEEPS_OUT
     for key in ("failurePolicy", "matchPolicy", "reinvocationPolicy", "sideEffects", "timeoutSeconds"):
         if found.get(key) != made[key]:
-            yield key, f"has {key} {shortened(str(found.get(key)), LONGEST_VALUE)}, not {made[key]}", Severity.SLIGHT
+            yield key, f"has {key} {shortened(str(found.get(key)), MAX_VALUE)}, not {made[key]}", Severity.SLIGHT
 
 
-def _of_selector(found: Object, made: Object, want: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
+def _of_selector(found: Object, made: Object, desired: Desired, namespaces: Sequence[Labels]) -> Iterator[_Fault]:
     """Find missing terms of our own, and foreign terms that keep namespaces out."""
     selector = found.get("namespaceSelector")
     terms = (selector.get("matchExpressions") if isinstance(selector, dict) else None) or ()
     for ours in made["namespaceSelector"]["matchExpressions"]:
         key, operator = ours["key"], ours["operator"]
-        alike = [
-            one for one in terms if isinstance(one, dict) and (one.get("key"), one.get("operator")) == (key, operator)
+        same = [
+            term
+            for term in terms
+            if isinstance(term, dict) and (term.get("key"), term.get("operator")) == (key, operator)
         ]
         # Additional values of `NotIn` only exempt more namespaces.
-        absent = sorted(set(ours["values"]) - {value for one in alike for value in one.get("values") or ()})
+        absent = sorted(set(ours["values"]) - {value for term in same for value in term.get("values") or ()})
         if absent:
             yield (
                 "namespaceSelector",
                 f"has a namespaceSelector without {key} {operator} ({', '.join(absent)})",
                 Severity.SLIGHT,
             )
-    foreign = foreign_terms(found, want.opt_in)
-    left = harmless(foreign, namespaces)
+    foreign = foreign_terms(found, desired.opt_in)
+    allowed = harmless(foreign, namespaces)
     harmful = Terms(
-        {key: value for key, value in foreign.labels.items() if key not in left.labels},
-        [term for term in foreign.expressions if term not in left.expressions],
+        {key: value for key, value in foreign.labels.items() if key not in allowed.labels},
+        [term for term in foreign.expressions if term not in allowed.expressions],
     )
     if harmful:
         yield (
             "namespaceSelector",
-            f"has a namespaceSelector that keeps opted-in namespaces out: {shortened(str(harmful), LONGEST_VALUE)}",
+            f"has a namespaceSelector that keeps opted-in namespaces out: {shortened(str(harmful), MAX_VALUE)}",
             Severity.NO_VERSION_WRITES,
         )
 
 
-def _of_conditions(configuration: Object, found: Object, made: Object, want: Desired) -> Iterator[_Fault]:
-    conditions = [one for one in found.get("matchConditions") or () if isinstance(one, dict)]
+def _of_conditions(configuration: Object, found: Object, made: Object, desired: Desired) -> Iterator[_Fault]:
+    conditions = [condition for condition in found.get("matchConditions") or () if isinstance(condition, dict)]
     if not conditions:
         return
-    names = {one["name"] for one in made["matchConditions"]}
-    for one in conditions:
-        if one.get("name") not in names:
+    names = {condition["name"] for condition in made["matchConditions"]}
+    for condition in conditions:
+        if condition.get("name") not in names:
             yield (
                 "matchConditions",
-                f"has a foreign match condition, {shortened(str(one.get('name')), LONGEST_VALUE)}",
+                f"has a foreign match condition, {shortened(str(condition.get('name')), MAX_VALUE)}",
                 Severity.KEEPS_OUT,
             )
-        elif one["name"] != WORDS and one not in made["matchConditions"]:
+        elif condition["name"] != GPU_KEYS and condition not in made["matchConditions"]:
             yield (
                 "matchConditions",
-                f"has a match condition {one['name']} that differs from what this version writes",
+                f"has a match condition {condition['name']} that differs from what this version writes",
                 Severity.KEEPS_OUT,
             )
-    let_through = matched_names_in(configuration, found, want.matched_names)
+    let_through = matched_names_in(configuration, found, desired.matched_names)
     if let_through is None:
         yield (
-            WORDS,
-            f"has a match condition {WORDS!r} that is not made from the names in the annotation {MATCHED_NAMES}",
+            GPU_KEYS,
+            f"has a match condition {GPU_KEYS!r} that is not made from the names in the annotation {MATCHED_NAMES}",
             Severity.KEEPS_OUT,
         )
-    elif missing := let_through.lacks(want.matched_names):
-        more = f" and {len(missing) - SHOWN} more" if len(missing) > SHOWN else ""
-        yield WORDS, f"does not let pods through for {', '.join(missing[:SHOWN])}{more}", Severity.KEEPS_OUT
+    elif missing := let_through.lacks(desired.matched_names):
+        more = f" and {len(missing) - MAX_NAMES} more" if len(missing) > MAX_NAMES else ""
+        yield GPU_KEYS, f"does not let pods through for {', '.join(missing[:MAX_NAMES])}{more}", Severity.KEEPS_OUT
 
 
 def creates_pods(rule: Any) -> bool:

@@ -1,11 +1,11 @@
-"""How a reconciler of the webhook configuration is configured: who maintains it, and the times."""
+"""The options of a reconciler: who maintains the webhook configuration, and time limits."""
 
 import enum
 from dataclasses import dataclass
 
 
 class Mode(enum.Enum):
-    """Who maintains the webhook configuration: this program, another one with this program only comparing, or neither."""
+    """Who maintains the webhook configuration: this program (`MANAGED`) or others. `STATIC` compares it, `OFF` does not."""
 
     MANAGED = "managed"
     STATIC = "static"
@@ -14,15 +14,16 @@ class Mode(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class ReconcileConfig:
-    """The times of a reconciler, in seconds.
+    """The pauses and time limits of a reconciler, in seconds.
 
     Attributes:
-        quiet: without any change before something is removed: longer than any replica takes to learn of a ConfigMap.
-        period: between two passes without a change; a watch reports changes, so this only makes up for a missed one.
+        quiet: how long nothing must have changed before something is removed: longer than any replica takes to learn of a
+            ConfigMap.
+        period: between two passes if nothing changes. A watch reports changes, so this only makes up for missed ones.
         retry, retry_at_most: the first and the longest pause after a failure.
         repair, repair_at_most: the first and the longest pause between repairs in a row.
         narrow_at_most: the longest pause between repairs that remove names.
-        calm: without a repair, after which the next one is the first in a row.
+        calm: how long no repair must have been made for the next one to count as the first in a row.
     """
 
     quiet: float = 60.0

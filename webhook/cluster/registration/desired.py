@@ -1,7 +1,7 @@
 """The desired webhook configuration: which new pods the API server sends here, as a pure function of policy and site.
 
-It holds two webhooks that differ in the effect of an outage. In a namespace that enforces, a pod that needs the webhook
-waits for it (``Fail``); in a namespace that only audits or warns, it does not (``Ignore``).
+It contains two webhooks, which differ in the effect of an outage. In a namespace that enforces, a pod that needs the webhook
+is not created without it (``Fail``); in a namespace that only audits or warns, it is (``Ignore``).
 """
 
 import base64
@@ -16,7 +16,7 @@ from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES, Policy
 
 NAME: Final = "00-vgpu-webhook"
-"""API servers call configurations in the order of their names, and the vendors' own webhooks must see our changes."""
+"""API servers call webhooks in the order of these names, and the vendors' own webhooks must see our changes."""
 
 API_VERSION: Final = "admissionregistration.k8s.io/v1"
 COLLECTION: Final = f"/apis/{API_VERSION}/mutatingwebhookconfigurations"
@@ -28,13 +28,13 @@ IGNORE: Final = "Ignore"
 
 AUDIT_MODES: Final = ("audit", "warn")
 NAMESPACE_NAME: Final = "kubernetes.io/metadata.name"
-"""The label by which the API server gives every namespace its own name."""
+"""The label with the namespace's name, which the API server sets."""
 
 TIMEOUT: Final = 5
-"""Seconds. A decision takes a millisecond; the rest is for retries, one a second, of calls that are answered with 503."""
+"""Seconds. A decision takes a millisecond; the rest is for retries after a 503, one per second."""
 
 INJECT_CA_FROM: Final = "cert-manager.io/inject-ca-from"
-"""The annotation by which cert-manager fills in ``caBundle``."""
+"""The annotation that makes cert-manager fill in ``caBundle``."""
 
 PATH: Final = "/mutate"
 PORT: Final = 443
@@ -42,7 +42,7 @@ PORT: Final = 443
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """The Service in front of the webhook; its certificate has to name ``NAME.NAMESPACE.svc``."""
+    """The Service in front of the webhook, whose certificate must be for ``NAME.NAMESPACE.svc``."""
 
     namespace: str
     name: str
@@ -52,10 +52,10 @@ class Service:
 
 @dataclass(frozen=True, slots=True)
 class Site:
-    """Where one installation of the webhook is: the same for all of its replicas.
+    """Where API servers find one installation of the webhook; the same for all of its replicas.
 
     Attributes:
-        address: how API servers reach it: a Service or an ``https`` URL.
+        address: a Service or an ``https`` URL.
         ca_bundle: the CAs of its certificate, PEM; empty if something else fills them in.
         own_namespace: the namespace whose pods must start when the webhook is down; None outside a cluster.
         inject_ca_from: ``NAMESPACE/NAME`` of a Certificate whose CAs cert-manager fills in.
@@ -72,10 +72,10 @@ class Desired:
     """What a policy and its settings require of a webhook configuration.
 
     Attributes:
-        digest: of the policy.
+        digest: the digest of the policy.
         matched_names: the names that let pods through.
         opt_in: the key of the label by which a namespace opts in.
-        timeout: seconds that the API server waits for an answer, 1 to 30.
+        timeout: seconds that the API server waits for an answer, from 1 to 30.
     """
 
     digest: str
@@ -111,43 +111,48 @@ def desired_from(policy: Policy) -> Desired:
 
 
 def registration(
-    want: Desired, site: Site, *, version: str | None = None, foreign: Mapping[str, Terms] | None = None
+    desired: Desired, site: Site, *, version: str | None = None, foreign: Mapping[str, Terms] | None = None
 ) -> Object:
     """Make the configuration, with all fields that the API server would fill in, so that it can be compared.
 
     Args:
-        want: what the policy requires.
+        desired: what the policy requires.
         site: where the webhook is.
         version: of the program that writes it; None for a configuration that is maintained by hand.
-        foreign: by the name of a webhook, foreign terms to keep in its namespace selector.
+        foreign: foreign terms to keep in the namespace selectors, by the name of the webhook.
     """
-    annotations = {MATCHED_NAMES: want.matched_names.as_json}
+    annotations = {MATCHED_NAMES: desired.matched_names.as_json}
     if version is not None:
-        annotations[WRITTEN_BY] = f"{version} {want.digest}"
+        annotations[WRITTEN_BY] = f"{version} {desired.digest}"
     if site.inject_ca_from is not None:
         annotations[INJECT_CA_FROM] = site.inject_ca_from
-    kept = foreign or {}
+    foreign = foreign or {}
     return {
         "apiVersion": API_VERSION,
         "kind": KIND,
         "metadata": {"name": NAME, "annotations": annotations},
         "webhooks": [
-            {"name": name, "failurePolicy": failure_policy, "namespaceSelector": selector, **_alike(want, site)}
+            {
+                "name": name,
+                "failurePolicy": failure_policy,
+                "namespaceSelector": selector,
+                **_common_fields(desired, site),
+            }
             for name, failure_policy, selector in (
-                # `NotIn` holds for namespaces without the label, too.
-                (ENFORCE, FAIL, _selector("NotIn", want, site, kept.get(ENFORCE, Terms()))),
-                (AUDIT, IGNORE, _selector("In", want, site, kept.get(AUDIT, Terms()))),
+                # `NotIn` also selects namespaces without the label.
+                (ENFORCE, FAIL, _selector("NotIn", desired, site, foreign.get(ENFORCE, Terms()))),
+                (AUDIT, IGNORE, _selector("In", desired, site, foreign.get(AUDIT, Terms()))),
             )
         ],
     }
 
 
-def _alike(want: Desired, site: Site) -> Object:
-    """The fields that both webhooks have in common."""
+def _common_fields(desired: Desired, site: Site) -> Object:
+    """The fields that are the same in both webhooks."""
     return {
         "admissionReviewVersions": ["v1"],
         "clientConfig": _client_config(site),
-        "matchConditions": conditions(want.matched_names),
+        "matchConditions": conditions(desired.matched_names),
         "matchPolicy": "Equivalent",
         "objectSelector": {},
         "reinvocationPolicy": "IfNeeded",
@@ -161,7 +166,7 @@ def _alike(want: Desired, site: Site) -> Object:
             }
         ],
         "sideEffects": "None",
-        "timeoutSeconds": want.timeout,
+        "timeoutSeconds": desired.timeout,
     }
 
 
@@ -177,12 +182,12 @@ def _client_config(site: Site) -> Object:
     return config
 
 
-def _selector(modes: str, want: Desired, site: Site, foreign: Terms) -> Object:
+def _selector(modes: str, desired: Desired, site: Site, foreign: Terms) -> Object:
     own = {site.own_namespace} if site.own_namespace else set()
     selector: Object = {
         "matchExpressions": [
-            # By this form, `observed.py` recognizes the opt-in label of another policy.
-            {"key": want.opt_in, "operator": "In", "values": [ENABLED]},
+            # `observed.py` recognizes the opt-in label of another policy by this operator and value.
+            {"key": desired.opt_in, "operator": "In", "values": [ENABLED]},
             {"key": NAMESPACE_NAME, "operator": "NotIn", "values": sorted(CLUSTER_NAMESPACES | own)},
             {"key": MODE, "operator": modes, "values": list(AUDIT_MODES)},
             *foreign.expressions,

@@ -1,7 +1,7 @@
 """The match conditions of the webhook configuration: matched names as CEL for the API server.
 
-A pod that they let through is sent to the webhook, and held back if the webhook cannot be reached; other pods are not
-affected. The API server limits the cost of CEL per pod, where a list of constants is one look-up, whatever its length.
+Only a pod that they let through is sent to the webhook, and affected by an outage. The API server limits the cost of CEL per
+pod; a look-up in a list of constants costs the same whatever its length.
 """
 
 from collections.abc import Iterable, Iterator
@@ -9,17 +9,17 @@ from typing import Final
 
 from webhook.cluster.registration.matched_names import MatchedNames
 
-WORDS: Final = "gpu-keys"
-"""The condition that depends on the policy."""
+GPU_KEYS: Final = "gpu-keys"
+"""The name of the condition that depends on the policy."""
 
-LONGEST: Final = 100_000
-"""Code points of an expression (``ExpressionSizeCodePointLimit`` of CEL)."""
+MAX_EXPRESSION: Final = 100_000
+"""The most code points of an expression (``ExpressionSizeCodePointLimit`` of CEL)."""
 
-_ALWAYS: Final = (
+_EXCLUDED: Final = (
     ("no-mirror-pod", "!('kubernetes.io/config.mirror' in object.metadata.?annotations.orValue({}))"),
     ("no-windows-pod", "object.spec.?os.?name.orValue('') != 'windows'"),
 )
-"""Pods that are never changed: the kubelet already runs a mirror pod, and shims are Linux libraries."""
+"""They exclude pods that are never changed: the kubelet already runs a mirror pod, and shims are Linux libraries."""
 
 _EXPRESSION: Final = """\
 [
@@ -43,17 +43,17 @@ _OR: Final = "\n  || "
 
 def conditions(let_through: MatchedNames) -> list[dict[str, str]]:
     """The match conditions of a webhook; a pod must meet all of them."""
-    named = (*_ALWAYS, (WORDS, expression(let_through)))
+    named = (*_EXCLUDED, (GPU_KEYS, expression(let_through)))
     return [{"name": name, "expression": text} for name, text in named]
 
 
 def fits(let_through: MatchedNames) -> bool:
     """Whether the API server accepts the conditions: the length of an expression is limited."""
-    return len(expression(let_through)) <= LONGEST
+    return len(expression(let_through)) <= MAX_EXPRESSION
 
 
 def expression(let_through: MatchedNames) -> str:
-    """A CEL expression that is true for the pods to let through; the same text for the same names."""
+    """A CEL expression that is true for pods to let through; the same names make the same text."""
     resources = _OR.join(_resource_tests(let_through)) or "false"
     return _EXPRESSION.format(resources=resources, keys=_OR.join(_key_tests(let_through)) or "false")
 
@@ -72,7 +72,7 @@ def _resource_tests(let_through: MatchedNames) -> Iterator[str]:
 def _key_tests(let_through: MatchedNames) -> Iterator[str]:
     if let_through.keys:
         yield f"key in {_list_text(let_through.keys)}"
-    # A pattern costs by its length for every key: most patterns are needed below a few domains only.
+    # A pattern costs its length for every key, and most patterns are only needed below a few domains.
     domains = {glob: glob.partition("/")[0] for glob in let_through.key_patterns}
     below = {glob for glob, domain in domains.items() if domain != glob and "*" not in domain}
     if below:
@@ -83,7 +83,7 @@ def _key_tests(let_through: MatchedNames) -> Iterator[str]:
 
 
 def _list_text(values: Iterable[str]) -> str:
-    """One to a line: what a change adds or removes is then a line of a diff."""
+    """A CEL list with one item per line, so that each added or removed item is one line of a diff."""
     items = ",".join(f"\n    '{value}'" for value in sorted(values))
     return f"[{items}\n  ]"
 

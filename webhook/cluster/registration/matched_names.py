@@ -1,7 +1,7 @@
-"""Which pods need the webhook: the names of resources, labels and annotations that let a pod through.
+"""The names of resources, labels and annotations that let a pod through to the webhook.
 
-Resources match by prefix, so that pods with misspelled keys are let through and can be answered. Labels and annotations
-match by whole keys or patterns, never by a bare domain: half of the domains of GPU keys occur on ordinary pods, too.
+Resources match by prefix, so that pods with misspelled keys are let through, too, and can be denied. Labels and annotations
+match by whole keys or patterns, never by a domain alone: half of the domains of GPU keys occur on ordinary pods, too.
 """
 
 import json
@@ -17,22 +17,22 @@ from webhook.mapping.model.policy import Policy
 from webhook.mapping.notation.glob import glob_pattern
 
 _LEGAL: Final = re.compile(r"[A-Za-z0-9_./*-]+")
-"""The characters of names, and ``*``. The API server stores no pod with others, so nothing has to be let through."""
+"""The characters of names, and ``*``. The API server stores no pod with other characters."""
 
 MAX_TEXT: Final = 100_000
-"""Characters of names as JSON: longer ones would not fit into match conditions, where each name takes more of them."""
+"""The most characters of names as JSON: more would not fit into match conditions, where each name is longer."""
 
 _LETTER: Final = re.compile(r"[A-Za-z0-9]")
 
 
 @dataclass(frozen=True)
 class MatchedNames:
-    """The names that let a pod through. Made by `names_set` only: it holds no name that another one covers.
+    """The names that let a pod through. Made only by `names_set`, so no name covers another.
 
     Attributes:
         domains: of resource names, without the slash.
-        prefixes: of resource names, where a domain would match too much.
-        names: resource names under neither.
+        prefixes: of resource names whose domain would match too much.
+        names: resource names below none of these domains and prefixes.
         name_patterns: resource names whose domain varies; ``*`` matches anything.
         keys: of labels and annotations.
         key_patterns: of labels and annotations; ``*`` matches anything.
@@ -58,13 +58,13 @@ class MatchedNames:
 
     def lacks(self, other: "MatchedNames") -> list[str]:
         """The names that only `other` has, for messages: a domain ends in a slash, a prefix in ``*``."""
-        both = self | other
+        union = self | other
         return sorted(
             [
-                *(f"{domain}/" for domain in both.domains - self.domains),
-                *(f"{prefix}*" for prefix in both.prefixes - self.prefixes),
-                *(both.names - self.names | both.name_patterns - self.name_patterns),
-                *(both.keys - self.keys | both.key_patterns - self.key_patterns),
+                *(f"{domain}/" for domain in union.domains - self.domains),
+                *(f"{prefix}*" for prefix in union.prefixes - self.prefixes),
+                *(union.names - self.names | union.name_patterns - self.name_patterns),
+                *(union.keys - self.keys | union.key_patterns - self.key_patterns),
             ]
         )
 
@@ -87,13 +87,13 @@ class MatchedNames:
 
     @cached_property
     def as_json(self) -> str:
-        """The names as JSON, the same text for the same names; `parse_names` reads it back."""
+        """The names as JSON; the same names make the same text, which `parse_names` reads."""
         data = {
             "prefixes": sorted(self._prefixes()),
             "names": sorted(self.names | self.name_patterns),
             "keys": sorted(self.keys | self.key_patterns),
         }
-        return json.dumps(data, indent=1)  # one name to a line, as in the match conditions
+        return json.dumps(data, indent=1)  # one name per line, as in the match conditions
 
     def _prefixes(self) -> Iterator[str]:
         yield from (f"{domain}/" for domain in self.domains)
@@ -117,20 +117,20 @@ def _found(pattern: re.Pattern[str] | None, text: str) -> bool:
 
 
 def names_set(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: Iterable[str] = ()) -> MatchedNames:
-    """Make the set of these names, without duplicates and names that a prefix covers.
+    """Make a set of names, without duplicates and names that a prefix covers.
 
     Args:
-        prefixes: of resource names; one that ends in its only slash is a domain.
+        prefixes: of resource names; a prefix whose only slash is at its end is a domain.
         names: resource names; ``*`` matches anything.
         keys: of labels and annotations; ``*`` matches anything.
     """
-    ends = sorted({prefix for prefix in prefixes if _legal(prefix) and "*" not in prefix}, key=len)
-    domains = {prefix[:-1] for prefix in ends if prefix.find("/") == len(prefix) - 1}
+    shortest_first = sorted({prefix for prefix in prefixes if _legal(prefix) and "*" not in prefix}, key=len)
+    domains = {prefix[:-1] for prefix in shortest_first if prefix.find("/") == len(prefix) - 1}
     narrow: set[str] = set()
-    for prefix in ends:
+    for prefix in shortest_first:
         if prefix.partition("/")[0] not in domains and not prefix.startswith(tuple(narrow)):
             narrow.add(prefix)
-    beside = {
+    uncovered = {
         name
         for name in names
         if _legal(name) and name.partition("/")[0] not in domains and not name.startswith(tuple(narrow))
@@ -139,15 +139,15 @@ def names_set(*, prefixes: Iterable[str] = (), names: Iterable[str] = (), keys: 
     return MatchedNames(
         domains=frozenset(domains),
         prefixes=frozenset(narrow),
-        names=frozenset(name for name in beside if "*" not in name),
-        name_patterns=frozenset(name for name in beside if "*" in name),
+        names=frozenset(name for name in uncovered if "*" not in name),
+        name_patterns=frozenset(name for name in uncovered if "*" in name),
         keys=frozenset(key for key in legal_keys if "*" not in key),
         key_patterns=frozenset(key for key in legal_keys if "*" in key),
     )
 
 
 def parse_names(text: Any) -> MatchedNames | None:
-    """The names that a text was made from by `MatchedNames.as_json`; None for anything else."""
+    """The names in a text of `MatchedNames.as_json`; None for any other text."""
     if not isinstance(text, str) or len(text) > MAX_TEXT:
         return None
     try:
@@ -164,14 +164,14 @@ def _legal(name: str) -> bool:
 def matched_names_of(policy: Policy) -> MatchedNames:
     """The names that let a pod through under a policy.
 
-    They are the keys of all vendors, in any place (a request key in a place where it has no effect is answered, too), the
-    prefixes under which misspelled resource keys are detected, and marks that only schedulers may write.
+    They are the keys of all vendors, in any place (the webhook warns about request keys in a place where they have no effect),
+    the prefixes below which misspelled resource keys are detected, and marks that only schedulers may write.
     """
     vendors = [vendor.lets_through for vendor in policy.vendors.values()]
     return names_set(
-        prefixes=(prefix for one in vendors for prefix in one.prefixes),
+        prefixes=(prefix for names in vendors for prefix in names.prefixes),
         names=[
-            *(name for one in vendors for name in one.resources),
+            *(name for names in vendors for name in names.resources),
             # Extended resources always have a domain.
             *(key for key in policy.request_keys if "/" in key),
         ],

@@ -1,4 +1,4 @@
-"""The webhook configuration in the cluster: who wrote it, what it lets through, what others added."""
+"""The webhook configuration in the cluster: who wrote it, which pods it lets through, and what others added."""
 
 import re
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from certs.pem import by_der
 from webhook.cluster.client.api import Object
 from webhook.cluster.registration.ca_bundles import bundle_of, injected
 from webhook.cluster.registration.desired import AUDIT, ENFORCE, NAMESPACE_NAME, Desired, Terms
-from webhook.cluster.registration.match_conditions import WORDS, expression
+from webhook.cluster.registration.match_conditions import GPU_KEYS, expression
 from webhook.cluster.registration.matched_names import MatchedNames, parse_names
 from webhook.labels import ENABLED, INJECT, MATCHED_NAMES, MODE, WRITTEN_BY
 from webhook.mapping.model.policy import CLUSTER_NAMESPACES
 
 _STAMP: Final = re.compile(r"(\S+) (\S+)")
 _VERSION: Final = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})*)(.*)")
-_EARLIER: Final = re.compile(r"[-._]?(?:a|b|c|rc|alpha|beta|pre|dev)")
+_PRE_RELEASE: Final = re.compile(r"[-._]?(?:a|b|c|rc|alpha|beta|pre|dev)")
 
 
 @total_ordering
@@ -37,7 +37,7 @@ class Version:
         numbers = [int(number) for number in found[1].split(".")]
         while numbers and numbers[-1] == 0:
             numbers.pop()
-        return (*numbers, 0), _EARLIER.match(found[2]) is None, found[2]
+        return (*numbers, 0), _PRE_RELEASE.match(found[2]) is None, found[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,22 +46,22 @@ class Observed:
 
     Attributes:
         version, digest: of the writer; None without its annotation.
-        desired: what it was made from; None if this program did not make it, or it was changed beyond recognition.
+        desired: what it was made from; None if this program did not make it, or so much was changed that it is unknown.
         foreign: foreign terms in the namespace selectors, by the name of the webhook.
-        authorities: the CAs (DER) in the bundle of each of our webhooks.
-        injected: cert-manager fills these in.
+        bundles: the CAs (DER) in the bundle of each of our webhooks.
+        injected: whether cert-manager fills these in.
     """
 
     version: Version | None = None
     digest: str | None = None
     desired: Desired | None = None
     foreign: Mapping[str, Terms] = field(default_factory=dict)
-    authorities: tuple[frozenset[bytes], ...] = ()
+    bundles: tuple[frozenset[bytes], ...] = ()
     injected: bool = False
 
 
 def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
-    """Read a configuration, whoever has changed it.
+    """Read a configuration, even if others have changed it.
 
     Args:
         configuration: from the API server.
@@ -74,17 +74,17 @@ def read_observed(configuration: Object, opt_in: str = INJECT) -> Observed:
         name: terms for name, webhook in ours.items() if (terms := foreign_terms(webhook, opt_in))
     }
     bundles = tuple(frozenset(by_der(bundle_of(webhook))) for webhook in ours.values())
-    by_others = injected(configuration)
+    filled_in = injected(configuration)
     if stamp is None:
-        return Observed(foreign=foreign, authorities=bundles, injected=by_others)
+        return Observed(foreign=foreign, bundles=bundles, injected=filled_in)
     made_from = {_made_from(configuration, webhook, stamp[2], opt_in) for webhook in ours.values()}
-    whole = len(ours) == len((ENFORCE, AUDIT)) and len(made_from) == 1
-    return Observed(Version(stamp[1]), stamp[2], made_from.pop() if whole else None, foreign, bundles, by_others)
+    complete = len(ours) == len((ENFORCE, AUDIT)) and len(made_from) == 1
+    return Observed(Version(stamp[1]), stamp[2], made_from.pop() if complete else None, foreign, bundles, filled_in)
 
 
 def webhooks_of(configuration: Object) -> dict[str, Object]:
     """The webhooks of a configuration by name."""
-    return {str(one.get("name")): one for one in map(_dict, _list(configuration.get("webhooks")))}
+    return {str(webhook.get("name")): webhook for webhook in map(_dict, _list(configuration.get("webhooks")))}
 
 
 def matched_names_in(
@@ -100,26 +100,24 @@ def matched_names_in(
     Returns:
         None if the annotation is missing, or it or the conditions were changed.
     """
-    named = {one.get("name"): one.get("expression") for one in map(_dict, _list(webhook.get("matchConditions")))}
+    conditions = map(_dict, _list(webhook.get("matchConditions")))
+    expressions = {condition.get("name"): condition.get("expression") for condition in conditions}
     for names in (parse_names(_annotations(configuration).get(MATCHED_NAMES)), expected):
-        if names is not None and expression(names) == named.get(WORDS):
+        if names is not None and expression(names) == expressions.get(GPU_KEYS):
             return names
     return None
 
 
 def _made_from(configuration: Object, webhook: Object, digest: str, opt_in: str) -> Desired | None:
-    let_through, its_opt_in, timeout = (
-        matched_names_in(configuration, webhook),
-        _opt_in(webhook, opt_in),
-        webhook.get("timeoutSeconds"),
-    )
-    if let_through is None or its_opt_in is None or not isinstance(timeout, int):
+    names, found_opt_in = matched_names_in(configuration, webhook), _opt_in(webhook, opt_in)
+    timeout = webhook.get("timeoutSeconds")
+    if names is None or found_opt_in is None or not isinstance(timeout, int):
         return None
-    return Desired(digest, let_through, its_opt_in, timeout)
+    return Desired(digest, names, found_opt_in, timeout)
 
 
 def _opt_in(webhook: Object, expected: str) -> str | None:
-    """The opt-in label that a webhook was made with: the expected one, else the one in its place."""
+    """The opt-in label that a webhook was made with: the expected one if it is there, or else the one in its place."""
     keys = [str(term["key"]) for term in _expressions(webhook) if _is_opt_in(term)]
     return expected if expected in keys else next(iter(keys), None)
 
@@ -129,19 +127,19 @@ def _is_opt_in(term: Object) -> bool:
 
 
 def foreign_terms(webhook: Object, opt_in: str) -> Terms:
-    """The foreign terms of a webhook's namespace selector; not those about our own labels, which could only contradict."""
+    """The foreign terms of a webhook's namespace selector, except those for our own labels, which could only contradict."""
     own_keys = {_opt_in(webhook, opt_in), opt_in, MODE}
     expressions = [term for term in _expressions(webhook) if term.get("key") not in own_keys]
-    sparing = next(filter(_spares_the_cluster, expressions), None)
+    exemption = next(filter(_exempts_cluster_namespaces, expressions), None)
     labels = _dict(_dict(webhook.get("namespaceSelector")).get("matchLabels"))
     return Terms(
         {key: value for key, value in labels.items() if key not in own_keys},
-        [term for term in expressions if term is not sparing],
+        [term for term in expressions if term is not exemption],
     )
 
 
-def _spares_the_cluster(term: Object) -> bool:
-    """Whether a term is our own exemption of system namespaces; with additional names, it is not only ours."""
+def _exempts_cluster_namespaces(term: Object) -> bool:
+    """Whether a term is our own exemption of system namespaces; one with more names than that is foreign."""
     if (term.get("key"), term.get("operator")) != (NAMESPACE_NAME, "NotIn"):
         return False
     names = set(_list(term.get("values")))

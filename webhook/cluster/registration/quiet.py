@@ -1,4 +1,4 @@
-"""Whether nothing has changed for a while, so that something may be removed: replicas learn of changes at different times."""
+"""Waits until nothing has changed for a while before anything is removed: replicas learn of changes at different times."""
 
 from collections.abc import Callable
 
@@ -6,10 +6,10 @@ from webhook.cluster.registration.observed import Observed
 
 
 class QuietPeriod:
-    """The seconds until neither the policy nor the webhook configuration has changed for a while.
+    """Measures how long neither the policy nor the webhook configuration has changed.
 
     Args:
-        length: of the period, in seconds.
+        length: seconds without a change after which the period is over.
         clock: monotonic seconds.
     """
 
@@ -26,16 +26,16 @@ class QuietPeriod:
 
     @property
     def over(self) -> bool:
-        """Whether nothing has changed for so long."""
+        """Whether nothing has changed for that long."""
         return self.left <= 0
 
     def restart(self) -> None:
         """Note a change."""
         self._since = self._clock()
 
-    def see(self, read: Observed) -> None:
-        """Note the configuration that was read; another one than before is a change."""
-        seen = read.version, read.digest, read.desired, read.authorities
+    def observe(self, read: Observed) -> None:
+        """Note the configuration that was read; if it differs from the previous one, that is a change."""
+        seen = read.version, read.digest, read.desired, read.bundles
         if seen != self._seen:
             self._seen = seen
             self.restart()

@@ -1,7 +1,7 @@
-"""Reconciles the webhook configuration: reads it when it has changed and now and then, and writes what is missing.
+"""Reconciles the webhook configuration: reads it after each change and from time to time, and writes what is missing.
 
 Every replica does so, without a leader: each write is made against the version that was read, and if nothing differs,
-nothing is written. If something keeps undoing repairs, these slow down, to one a minute.
+nothing is written. If something keeps undoing repairs, they slow down to one per minute.
 """
 
 import asyncio
@@ -35,13 +35,13 @@ from webhook.cluster.registration.repairs import RepairPace, Repairs
 from webhook.cluster.registration.report import Report
 from webhook.cluster.registration.reporter import Reporter
 from webhook.cluster.registration.stored import StoredConfiguration
-from webhook.cluster.registration.update import Change, Update, Writer, spares, update_for
+from webhook.cluster.registration.update import Change, Update, Writer, fails_open, update_for
 
 ATTEMPTS: Final = 5
-"""Tries of one pass that may lose against other writers; as many replicas may start at once."""
+"""Attempts of one pass that may lose against other writers: that many replicas may start at once."""
 
 CONTESTED: Final = 4
-"""Repairs in a row after which it is clear that two writers undo each other's work."""
+"""Repairs in a row after which it is clear that two writers undo each other's changes."""
 
 
 class Reconciler:
@@ -51,15 +51,15 @@ class Reconciler:
         self,
         api: Api,
         site: Site,
-        want: Desired,
-        tell: Callable[[Report], None],
+        desired: Desired,
+        report: Callable[[Report], None],
         *,
         mode: Mode = Mode.MANAGED,
         owner: str | None = None,
         version: str = __version__,
         timing: ReconcileConfig | None = None,
         clock: Callable[[], float] = time.monotonic,
-        sure: Callable[[], Awaitable[bool]] | None = None,
+        is_current: Callable[[], Awaitable[bool]] | None = None,
         opted_in: Callable[[], Sequence[Labels]] = tuple,
         serving: Callable[[], bool] = lambda: True,
     ) -> None:
@@ -68,30 +68,30 @@ class Reconciler:
         Args:
             api: the API server.
             site: where the webhook is.
-            want: what the policy in force requires.
-            tell: called with each report; it must not block.
+            desired: what the policy in force requires.
+            report: called with each report; it must not block.
             mode: who maintains the webhook configuration.
             owner: the ClusterRole of the release, which owns the webhook configuration.
-            version: of this program.
-            timing: other times, for tests.
+            version: the version of this program.
+            timing: pauses and time limits.
             clock: monotonic seconds.
-            sure: called before CAs are removed: whether other replicas can be using none but those of `site`.
+            is_current: called before CAs are removed; returns whether other replicas can only be using those of `site`.
             opted_in: returns the labels of each namespace that has opted in, as far as is known.
-            serving: whether callers that trust the CAs of `site` can be answered.
+            serving: returns whether callers that trust the CAs of `site` can be answered.
         """
         self._api = api
         self._registered: Observed | None = None
-        self._writer = Writer(Version(version), want, site)
-        self._reporter = Reporter(tell)
+        self._writer = Writer(Version(version), desired, site)
+        self._reporter = Reporter(report)
         self._stored = StoredConfiguration(api)
         self._mode = mode
         self._owner = owner
         self._timing = timing or ReconcileConfig()
         self._clock = clock
-        self._sure = sure
+        self._is_current = is_current
         self._opted_in = opted_in
         self._serving = serving
-        self._sparing = False
+        self._failing_open = False
         self._moved = False
         pace = self._timing
         self._quiet = QuietPeriod(pace.quiet, clock)
@@ -106,15 +106,15 @@ class Reconciler:
         self._pass = asyncio.Lock()
 
     @property
-    def want(self) -> Desired:
+    def desired(self) -> Desired:
         """What the policy in force requires."""
-        return self._writer.want
+        return self._writer.desired
 
     @property
     def registered(self) -> Observed | None:
         """The webhook configuration when it was last read or written.
 
-        None before that, and if others maintain it: its digest would say nothing about other replicas.
+        None before that, and if others maintain it: then its digest does not tell what other replicas know.
         """
         return self._registered if self._mode is Mode.MANAGED else None
 
@@ -125,17 +125,17 @@ class Reconciler:
 
     @property
     def as_desired(self) -> bool | None:
-        """Whether the webhook configuration lets through every pod that the policy requires; None before that is known."""
+        """Whether the webhook configuration lets through every pod that the policy requires; None if that is not known yet."""
         return self._as_desired
 
-    def adopt(self, want: Desired, site: Site | None = None) -> None:
+    def adopt(self, desired: Desired, site: Site | None = None) -> None:
         """Adopt another policy, or new CAs, and reconcile soon."""
         site = site or self._writer.site
-        if (want, site) != (self._writer.want, self._writer.site):
+        if (desired, site) != (self._writer.desired, self._writer.site):
             # New CAs are no reason to replace a policy that another replica has announced.
-            announced = self._writer.announced and want == self._writer.want
+            announced = self._writer.announced and desired == self._writer.desired
             self._moved = self._moved or site != self._writer.site
-            self._writer = replace(self._writer, want=want, site=site, announced=announced)
+            self._writer = replace(self._writer, desired=desired, site=site, announced=announced)
             self._quiet.restart()
             self.check()
 
@@ -145,28 +145,28 @@ class Reconciler:
             self.check()
 
     def check(self) -> None:
-        """Reconcile soon: something may have changed. Cheap; many calls at once cause one pass."""
+        """Reconcile soon: something may have changed. Many calls at once cause a single pass."""
         self._wake.set()
 
     async def run(self) -> None:
-        """Reconcile now, at each `check`, and now and then, until cancelled."""
+        """Reconcile now, after each `check`, and from time to time, until cancelled."""
         while True:
             self._wake.clear()
-            rest = await self.reconcile()
+            wait = await self.reconcile()
             with suppress(TimeoutError):
-                async with asyncio.timeout(rest):
+                async with asyncio.timeout(wait):
                     await self._wake.wait()
 
     async def reconcile(self) -> float:
-        """Read the webhook configuration and update it if needed; seconds until the next pass.
+        """Read the webhook configuration, update it if needed, and return the seconds until the next pass.
 
-        Nothing is raised: failures are reported, and retried.
+        Nothing is raised: failures are reported and retried.
         """
         if self._mode is Mode.OFF:
             return self._timing.period
         async with self._pass:
             try:
-                rest = await self._look()
+                wait = await self._attempt()
             except (UnreachableError, StatusError) as error:
                 if isinstance(error, StatusError):
                     self._as_desired = False
@@ -174,88 +174,88 @@ class Reconciler:
                 return self._backoff.failed()
             self._backoff.reset()
             self._reporter.succeeded()
-            return rest
+            return wait
 
-    async def _look(self) -> float:
+    async def _attempt(self) -> float:
         for _ in range(ATTEMPTS):
             found = await self._stored.read()
             read = self._observe(found)
             if self._mode is Mode.STATIC or self._left_to_newer(found, read):
                 self._compare(found)
-                return self._some_time()
+                return self._until_next_pass()
             owner = await owner_reference(self._api, self._owner)
             if found is None and owner is None and self._owned:
-                # Written now, it would outlive its release, and block pods for good.
+                # A configuration written now would outlive its release, and block pods forever.
                 self._reporter.removed(self._owner)
-                return self._some_time()
+                return self._until_next_pass()
             self._owned = self._owned or owner is not None
             writer = replace(self._writer, owner=owner, serving=self._serving())
-            change = update_for(found, self._kept(found, read), writer, quiet=await self._may_narrow(read))
-            # Becoming able to answer is no repair.
-            answered = self._sparing and change is not None and not spares(change.configuration)
+            change = update_for(found, self._to_keep(found, read), writer, quiet=await self._may_narrow(read))
+            # It is not a repair if the webhook has just become able to answer.
+            answered = self._failing_open and change is not None and not fails_open(change.configuration)
             repair = writer.announced and not self._moved and not answered
             if change is not None and repair:
-                rest = self._repairs.pace(change.change).rest(self._clock())
-                if rest > 0:
-                    return self._put_off(change, found, rest)
+                wait = self._repairs.pace(change.change).wait(self._clock())
+                if wait > 0:
+                    return self._put_off(change, found, wait)
             if change is None or await self._write(change, found, repair=repair):
-                self._spared(found if change is None else change.configuration)
-                # Only if no other policy was adopted meanwhile.
-                if writer.want is self._writer.want and writer.site is self._writer.site:
+                self._note_failing_open(found if change is None else change.configuration)
+                # Only if no other policy was adopted in the meantime.
+                if writer.desired is self._writer.desired and writer.site is self._writer.site:
                     self._writer = replace(self._writer, announced=True)
                     self._moved = False
-                    return self._some_time()
+                    return self._until_next_pass()
                 return 0.0
         return self._backoff.failed()
 
-    def _spared(self, configuration: Object | None) -> None:
-        """Note whether pods wait for an answer, under a configuration that was found or written."""
-        self._sparing = configuration is not None and spares(configuration)
-        self._as_desired = not self._sparing
-        self._reporter.sparing(sparing=self._sparing)
+    def _note_failing_open(self, configuration: Object | None) -> None:
+        """Note whether a configuration that was found or written admits pods without an answer."""
+        self._failing_open = configuration is not None and fails_open(configuration)
+        self._as_desired = not self._failing_open
+        self._reporter.failing_open(failing_open=self._failing_open)
 
     def _observe(self, found: Object | None) -> Observed:
         """Note the configuration that was found, and whether it has changed."""
-        read = Observed() if found is None else read_observed(found, self.want.opt_in)
+        read = Observed() if found is None else read_observed(found, self.desired.opt_in)
         self._registered = read
-        self._quiet.see(read)
+        self._quiet.observe(read)
         return read
 
-    def _kept(self, found: Object | None, read: Observed) -> Observed:
-        """What was read, without what must not be kept: foreign terms that keep pods out, a newer version's annotation."""
+    def _to_keep(self, found: Object | None, read: Observed) -> Observed:
+        """What was read, without foreign terms that keep pods out, and without a newer version's annotation."""
         if found is None or keeps_selectors(found):
-            kept = read.foreign
+            foreign = read.foreign
         else:
             opted_in = self._opted_in() if read.foreign else ()
-            left = {
-                name: harmless(terms, opted_in_as(name, self.want, opted_in)) for name, terms in read.foreign.items()
+            allowed = {
+                name: harmless(terms, opted_in_as(name, self.desired, opted_in)) for name, terms in read.foreign.items()
             }
-            kept = {name: terms for name, terms in left.items() if terms}
-        self._reporter.kept(kept)
+            foreign = {name: terms for name, terms in allowed.items() if terms}
+        self._reporter.foreign_terms(foreign)
         if read.version is not None and read.version > self._writer.version:
-            return Observed(foreign=kept, authorities=read.authorities, injected=read.injected)
-        return replace(read, foreign=kept)
+            return Observed(foreign=foreign, bundles=read.bundles, injected=read.injected)
+        return replace(read, foreign=foreign)
 
     def _left_to_newer(self, found: Object | None, read: Observed) -> bool:
         """Whether a newer version maintains the webhook configuration.
 
-        Its annotation is ignored if the configuration has something that no version writes, or if it differs and other
-        programs own fields of it: anybody can write an annotation.
+        Its annotation is ignored if the configuration contains something that no version writes, or if it differs and other
+        programs own fields of it: everyone can write an annotation.
         """
         if found is None or read.version is None or not read.version > self._writer.version:
             return False
         faults = self._differences(found)
-        forged = any(one.severity is Severity.NO_VERSION_WRITES for one in faults)
+        forged = any(fault.severity is Severity.NO_VERSION_WRITES for fault in faults)
         return not forged and not (faults and other_writers(found))
 
     def _differences(self, found: Object | None) -> list[Difference]:
-        return differences(found, self.want, self._writer.site, self._opted_in())
+        return differences(found, self.desired, self._writer.site, self._opted_in())
 
     def _compare(self, found: Object | None) -> None:
         faults = self._differences(found)
         self._as_desired = all(fault.severity is Severity.SLIGHT for fault in faults)
         if self._mode is Mode.STATIC:
-            self._reporter.by_hand(faults)
+            self._reporter.static(faults)
         else:
             self._reporter.newer(faults)
 
@@ -267,31 +267,31 @@ class Reconciler:
             return False
         if repair:
             self._repairs.made(change.change, self._clock())
-            first = self._repairs.pace(change.change).in_a_row(self._clock()) == 1
+            first = self._repairs.pace(change.change).count_in_a_row(self._clock()) == 1
             self._reporter.repaired(change.change, found, self._differences(found), first=first)
         self._observe(written)
         self._reporter.written(change.change)
         return True
 
-    def _put_off(self, change: Update, found: Object | None, rest: float) -> float:
+    def _put_off(self, change: Update, found: Object | None, wait: float) -> float:
         faults = self._differences(found)
-        self._as_desired = all(one.severity is Severity.SLIGHT for one in faults)
-        if self._repairs.pace(change.change).in_a_row(self._clock()) >= CONTESTED:
+        self._as_desired = all(fault.severity is Severity.SLIGHT for fault in faults)
+        if self._repairs.pace(change.change).count_in_a_row(self._clock()) >= CONTESTED:
             self._reporter.contested(change.change, found, faults, self._timing.repair_at_most)
-        return rest
+        return wait
 
     async def _may_narrow(self, read: Observed) -> bool:
         """Whether nothing has changed for a while, and no replica needs a CA that is not known here."""
-        return self._quiet.over and (not self._has_others(read) or self._sure is None or await self._sure())
+        return self._quiet.over and (not self._has_others(read) or self._is_current is None or await self._is_current())
 
     def _has_others(self, read: Observed) -> bool:
-        """Whether the bundles, if this program maintains them, hold CAs that are not ours."""
+        """Whether the bundles, if this program maintains them, contain CAs of others."""
         ours = by_der(self._writer.site.ca_bundle).keys()
-        return bool(ours) and not read.injected and any(bundle - ours for bundle in read.authorities)
+        return bool(ours) and not read.injected and any(bundle - ours for bundle in read.bundles)
 
-    def _some_time(self) -> float:
-        """Seconds until the next pass: something may be waiting for a quiet period."""
-        there = self._registered
-        pending = there is not None and (there.desired != self.want or self._has_others(there))
-        rest = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (replicas do not look all at once)
-        return min(rest, self._quiet.left) if pending and not self._quiet.over else rest
+    def _until_next_pass(self) -> float:
+        """Seconds until the next pass, which is sooner if something is waiting for a quiet period."""
+        present = self._registered
+        pending = present is not None and (present.desired != self.desired or self._has_others(present))
+        wait = self._timing.period * random.uniform(0.8, 1.0)  # noqa: S311  (so that replicas do not read all at once)
+        return min(wait, self._quiet.left) if pending and not self._quiet.over else wait

@@ -1,4 +1,4 @@
-"""The pace of repairs: they slow down when something keeps undoing them, but never end."""
+"""The pace of repairs: they slow down if something keeps undoing them, and never stop."""
 
 from dataclasses import dataclass, field
 from math import inf
@@ -13,7 +13,7 @@ class RepairPace:
     Attributes:
         shortest: the pause after the first repair; it doubles with each further one.
         longest: the longest pause.
-        calm: after so many seconds without a repair, the next one counts as the first.
+        calm: seconds without a repair after which the next one counts as the first.
     """
 
     shortest: float
@@ -23,17 +23,17 @@ class RepairPace:
     _in_a_row: int = 0
 
     def made(self, at: float) -> None:
-        """Count one."""
-        self._in_a_row = self.in_a_row(at) + 1
+        """Count a repair."""
+        self._in_a_row = self.count_in_a_row(at) + 1
         self._last = at
 
-    def in_a_row(self, at: float) -> int:
-        """Repairs since it was last calm."""
+    def count_in_a_row(self, at: float) -> int:
+        """The number of repairs without a calm period between them."""
         return 0 if at - self._last >= self.calm else self._in_a_row
 
-    def rest(self, at: float) -> float:
-        """Seconds until the next one may be made; 0 now."""
-        made = self.in_a_row(at)
+    def wait(self, at: float) -> float:
+        """Seconds until the next repair may be made; 0 if it may be made now."""
+        made = self.count_in_a_row(at)
         if not made:
             return 0.0
         return max(0.0, self._last + min(self.shortest * 2.0 ** min(made - 1, 32), self.longest) - at)
@@ -41,10 +41,10 @@ class RepairPace:
 
 @dataclass(slots=True)
 class Repairs:
-    """The repairs of one configuration: how many of each kind, and when the next may be made.
+    """The repairs of one configuration: the number of each kind, and when the next may be made.
 
     Repairs that let more pods through wait a minute at most. Those that let fewer through, or take over, may wait an hour:
-    while replicas disagree, everything is let through in the end.
+    as long as replicas disagree, all names of all of them stay in the end.
     """
 
     widening: RepairPace
@@ -52,7 +52,7 @@ class Repairs:
     counts: dict[Change, int] = field(default_factory=lambda: dict.fromkeys(Change, 0))
 
     def made(self, change: Change, at: float) -> None:
-        """Count one."""
+        """Count a repair."""
         self.counts[change] += 1
         self.pace(change).made(at)
 

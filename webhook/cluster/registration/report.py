@@ -7,8 +7,8 @@ from typing import Final
 
 from webhook.cluster.client.events import shortened
 
-LONGEST: Final = 1000
-"""Bytes of a message: it may quote from the configuration."""
+MAX_MESSAGE: Final = 1000
+"""The most bytes of a message, which may quote the configuration."""
 
 
 class ReportKind(enum.Enum):
@@ -20,8 +20,8 @@ class ReportKind(enum.Enum):
     NEWER = "written by a newer version"
     REMOVED = "goes with its release"
     REPAIRED = "changed by others"
-    CONTESTED = "changed by others again and again"
-    SPARING = "pods do not wait for an answer"
+    CONTESTED = "repeatedly changed by others"
+    FAILING_OPEN = "pods do not wait for an answer"
     FAILED = "failed"
 
 
@@ -49,14 +49,14 @@ class Notices:
     report: Callable[[Report], None]
     _last: dict[ReportKind, str] = field(default_factory=dict)
 
-    def say(self, kind: ReportKind, message: str) -> None:
-        """Report something, unless it is the same as the last report of its kind."""
-        message = shortened(message, LONGEST)
+    def report_once(self, kind: ReportKind, message: str) -> None:
+        """Report something, unless it equals the last report of its kind."""
+        message = shortened(message, MAX_MESSAGE)
         if self._last.get(kind) != message:
             self._last[kind] = message
             self.report(Report(kind, message))
 
-    def over(self, *kinds: ReportKind) -> None:
+    def forget(self, *kinds: ReportKind) -> None:
         """Forget reports of these kinds: if one recurs, it is reported again."""
         for kind in kinds:
             self._last.pop(kind, None)

@@ -7,7 +7,7 @@ from typing import Any
 def selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Whether a selector matches labels; an empty one matches everything.
 
-    A term that cannot be parsed holds: the API server would not have stored it.
+    A term that cannot be parsed matches: the API server would not have stored it.
     """
     equal = selector.get("matchLabels") or {}
     terms = selector.get("matchExpressions") or ()

@@ -1,4 +1,4 @@
-"""Reads and writes the webhook configuration in the API server, by its name only: RBAC can permit just that."""
+"""Reads and writes the webhook configuration in the API server, by its name only, so that RBAC can permit just that."""
 
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -15,9 +15,9 @@ _LABELS = {"app.kubernetes.io/managed-by": "vgpu-webhook"}
 
 @dataclass(frozen=True, slots=True)
 class StoredConfiguration:
-    """The one webhook configuration of a cluster.
+    """The webhook configuration of a cluster.
 
-    All methods raise `StatusError` if the server refuses, and `UnreachableError` if there is no answer.
+    All methods raise `StatusError` if the server answers with an error, and `UnreachableError` if there is no answer.
     """
 
     api: Api
@@ -28,9 +28,9 @@ class StoredConfiguration:
         return None if answer.status == HTTPStatus.NOT_FOUND else _object(answer)
 
     async def create(self, configuration: Object) -> Object | None:
-        """Create it; None if another replica was faster, or the object vanished again.
+        """Create it; None if another replica was faster, or the object was deleted again.
 
-        It is applied without webhooks and then filled: an apply would overwrite what another replica has just written.
+        It is applied without webhooks and filled afterwards: an apply would overwrite what another replica has just written.
         """
         # After an apply that owns no field, the API server would not record managers of fields.
         bare = {"apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": NAME, "labels": _LABELS}}
@@ -48,7 +48,7 @@ class StoredConfiguration:
         return await self.replace({**configuration, "metadata": metadata})
 
     async def replace(self, configuration: Object) -> Object | None:
-        """Replace it; None if it has another version by now."""
+        """Replace it; None if it has changed in the meantime."""
         answer = await self.api.request("PUT", _PATH, query=_QUERY, body=msgspec.json.encode(configuration))
         return None if answer.status in {HTTPStatus.CONFLICT, HTTPStatus.NOT_FOUND} else _object(answer)
 
@@ -57,10 +57,10 @@ def _object(answer: Answer) -> Object:
     """Decode the object in an answer.
 
     Raises:
-        StatusError: the answer holds none.
+        StatusError: the answer contains none.
     """
     body = answer.accepted()
     try:
         return msgspec.json.decode(body, type=Object)
     except msgspec.DecodeError as error:
-        raise StatusError(answer.status, "", f"no JSON object: {error}") from None
+        raise StatusError(answer.status, "", f"not a JSON object: {error}") from None

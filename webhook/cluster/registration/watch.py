@@ -1,4 +1,4 @@
-"""A watch on the webhook configuration, so that every change to it is noticed at once."""
+"""Watches the webhook configuration, so that every change to it is noticed at once."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class Configuration(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """The part of the webhook configuration that is held.
+    """The part of the webhook configuration that is stored.
 
     Attributes:
         version: its resourceVersion.
@@ -64,5 +64,9 @@ def bundles_in(reflector: Reflector[Configuration, Watched]) -> tuple[frozenset[
 
 
 def _watched(configuration: Configuration) -> Watched:
-    encoded = [{"clientConfig": {"caBundle": one.client_config.ca_bundle}} for one in configuration.webhooks or ()]
-    return Watched(configuration.metadata.resource_version, tuple(frozenset(by_der(bundle_of(one))) for one in encoded))
+    encoded = [
+        {"clientConfig": {"caBundle": webhook.client_config.ca_bundle}} for webhook in configuration.webhooks or ()
+    ]
+    return Watched(
+        configuration.metadata.resource_version, tuple(frozenset(by_der(bundle_of(webhook))) for webhook in encoded)
+    )

@@ -1,4 +1,4 @@
 """Document to vendor: each part of a validated mapping becomes its value of the model, or a problem with its line.
 
-Belongs here: what runs once for each document. Only `webhook.mapping.load` imports it.
+Code that runs once for each document belongs here. Only `webhook.mapping.draft` imports it.
 """

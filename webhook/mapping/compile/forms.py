@@ -1,4 +1,4 @@
-"""Forms of a document, compiled."""
+"""Compiles the forms of a document."""
 
 from collections.abc import Mapping
 
@@ -20,8 +20,8 @@ class FormCompiler:
     Args:
         document: for its variables, whose rows can define a dimension.
         keys: the compiled keys.
-        by_dimension: their names by dimension.
-        problems: collects what is wrong.
+        by_dimension: the names of keys by dimension.
+        problems: collects problems.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class FormCompiler:
         if compiled.reads:
             self._check_dimensions(path, compiled)
         else:
-            self._check_has_nothing_else(path, form)
+            self._check_no_other_keys(path, form)
         return compiled
 
     def _check_dimensions(self, path: Path, form: Form) -> None:
@@ -89,15 +89,15 @@ class FormCompiler:
                 path, f"nothing defines {dimension}", f"add `{dimension}:` or `absent: {{{dimension}: …}}`"
             )
 
-    def _check_has_nothing_else(self, path: Path, form: schema.Form) -> None:
-        key, does = ("deny", "denies") if form.deny is not None else ("leave", "leaves unchanged")
+    def _check_no_other_keys(self, path: Path, form: schema.Form) -> None:
+        key, effect = ("deny", "denies") if form.deny is not None else ("leave", "leaves unchanged")
         for name in PLACEHOLDER.findall(form.deny or form.leave or ""):
             if name not in self._keys and (name not in VALUES or key == "leave"):
                 self._problems.add((*path, key), f"no key is called {name!r}", _listing(self._keys))
         if form.model_fields_set & {"devices", "memory", "cores", "absent", "keys", "write", "name"} or (
             form.deny is not None and form.leave is not None
         ):
-            self._problems.add(path, f"a form that {does} has no other keys", f"keep `when` and `{key}`")
+            self._problems.add(path, f"a form that {effect} has no other keys", f"keep `when` and `{key}`")
 
     def _condition(self, path: Path, name: str, value: Numbers) -> Condition:
         keys, by_dimension = self._keys, self._by_dimension

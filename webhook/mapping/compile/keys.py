@@ -1,4 +1,4 @@
-"""Keys of a document, compiled."""
+"""Compiles the keys of a document."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping
@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from webhook.mapping.compile.problems import Problems
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_keys as schema
 from webhook.mapping.document.key_template import CONTAINER, Template
 from webhook.mapping.document.problem import Path
 from webhook.mapping.document.schema_types import Texts

@@ -60,9 +60,8 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[Path], 
     used = {variable for key in keys.values() for variable in (*key.variables, key.picks)}
     variables = compile_variables(document.variables, used, problems)
     _check_names(keys, problems)
-    if not any(
-        problem.path[:1] == ("variables",) for problem in problems.found
-    ):  # they are parts of the patterns of names
+    # Variables are parts of the patterns of names: with invalid ones, no pattern could be compiled.
+    if not any(problem.path[:1] == ("variables",) for problem in problems.found):
         _check_patterns(keys, document, problems)
     _check_count(keys, document, problems)
     by_dimension: dict[Dimension, tuple[str, ...]] = {
@@ -115,8 +114,8 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[Path], 
         drop=tuple(document.drop),
         containers=document.containers,
         together=document.together,
-        serves_init=document.init_containers == "served",
-        refuses_init=document.init_containers == "refused",
+        serves_init_containers=document.init_containers == "served",
+        denies_init_containers=document.init_containers == "denied",
         copies=document.copies,
         inactive=document.inactive,
         target=document.target,
@@ -159,7 +158,7 @@ def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Pr
     Raises:
         MappingError: they do.
     """
-    many = Problems("")
+    too_many = Problems("")
     marks = (mark if isinstance(mark, str) else mark.label for mark in document.owned)
     templates = [template for key in keys.values() for template in key.templates]
     for path, listed in (
@@ -170,9 +169,9 @@ def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Pr
         count = sum(template.count(document.variables) for template in listed)
         if count > MAX_NAMES:
             message = f"the values of their variables make {count} names"
-            many.add(path, message, f"at most {MAX_NAMES} are allowed")
-    if many.found:
-        problems.extend([*many.found])
+            too_many.add(path, message, f"at most {MAX_NAMES} are allowed")
+    if too_many.found:
+        problems.extend([*too_many.found])
         problems.stop_if_any()
 
 

@@ -1,4 +1,4 @@
-"""Probes: requests at the corners of every key and form, read and written back, to find contradictions in a document.
+"""Probes a document: reads requests at the corners of every key and form, and writes them back, to find contradictions.
 
 A new document is probed once. A form that an earlier one hides, a request that can be read but not written, and a default
 that no key can express are mistakes of the document, found before a pod meets them.
@@ -26,8 +26,8 @@ MAX_PROBES: Final = 4000
 """The most probes of one document; a few hundred reach every corner of the built-in ones."""
 
 MAX_WORK: Final = 400_000
-"""The most keys of forms that are compared, approximately: a document with many of both gets fewer probes, at least 16 per
-form."""
+"""The approximate number of comparisons of keys with forms: a document with many of both gets fewer probes, but at least 16
+for each form."""
 
 MAX_NUMBERS: Final = 12
 """The most numbers of one key that are combined with those of other keys."""
@@ -86,11 +86,11 @@ def _not_written_back(vendor: Vendor, reading: Reading, largest_card: int) -> st
         return None
     try:
         written = write(vendor, reading.request, {}, largest_card, "probe")
-    except NoEquivalent as why:
-        return "; ".join(why.reasons[:2])
-    got, stepped = written.reading.request, any(key.step != 1 for key in vendor.keys.values())
-    if got != reading.request and not stepped:
-        return f"it would be read back as {got}"
+    except NoEquivalent as error:
+        return "; ".join(error.reasons[:2])
+    read_back, stepped = written.reading.request, any(key.step != 1 for key in vendor.keys.values())
+    if read_back != reading.request and not stepped:
+        return f"it would be read back as {read_back}"
     return None
 
 
@@ -146,9 +146,9 @@ def _combined(
     stride = max(1, total // most) | 1
     for nth in range(0, total, stride):
         key_values: dict[str, KeyValue] = {}
-        left = nth
+        remaining = nth
         for name in names:
-            left, index = divmod(left, len(candidates[name]))
+            remaining, index = divmod(remaining, len(candidates[name]))
             value = candidates[name][index]
             if value is not None and value != 0:
                 key_values[name] = _key_value(vendor.keys[name], value, binding)

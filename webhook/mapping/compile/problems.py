@@ -11,7 +11,7 @@ from webhook.request import Cores, Memory
 
 
 class Problems:
-    """Collect the problems of one document: compiling continues after each, so that all are reported at once."""
+    """Collects the problems of one document: compilation continues after each, so that all are reported at once."""
 
     def __init__(self, source: str) -> None:
         self._source = source

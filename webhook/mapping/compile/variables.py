@@ -1,4 +1,4 @@
-"""Variables of a document, compiled: the size of a device for each value, on the models of devices that a cluster has."""
+"""Compiles the variables of a document: the size of a device for each value, on the models of devices in the cluster."""
 
 import difflib
 import re
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final, TypeAlias
 
 from webhook.mapping.compile.problems import Problems
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema_keys as schema
 from webhook.mapping.document.key_template import CONTAINER
 from webhook.mapping.document.problem import Path
 from webhook.mapping.document.schema_types import Amount, Texts
@@ -45,13 +45,13 @@ def compile_variables(
     Args:
         variables: the variables of the document.
         keys: the variables in names of keys, and those whose row a key picks.
-        problems: collects what is wrong.
+        problems: collects problems.
     """
     known = {name for name, variable in variables.items() if not _empty(variable)} | {key for key in keys if key}
     compiled: dict[str, NamePart] = {}
     for name, variable in variables.items():
         if _empty(variable):
-            problems.add(("variables", name), "needs `values` or `rows`", _did_you_mean(name, known - {name}))
+            problems.add(("variables", name), "needs `values` or `rows`", _suggestion(name, known - {name}))
             continue
         if name == CONTAINER:
             problems.add(
@@ -68,7 +68,7 @@ def _empty(variable: schema.Variable) -> bool:
     return variable.values is None and variable.rows is None
 
 
-def _did_you_mean(name: str, known: Collection[str]) -> str | None:
+def _suggestion(name: str, known: Collection[str]) -> str | None:
     near = difflib.get_close_matches(name[:64], sorted(known), n=1)
     return f"did you mean `{near[0]}`?" if near else None
 
@@ -106,10 +106,12 @@ def _variable(name: str, variable: schema.Variable, problems: Problems, *, every
                 problems.add((*path, key), f"invalid regular expression: {error}", _EXPRESSIONS)
     models = _models(path, variable, problems)
     rows = {key: _row((*path, "rows", key), row, models, problems) for key, row in (variable.rows or {}).items()}
-    held = {key: row for key, row in rows.items() if row is not None}
-    _check_written(path, variable, held, problems)
-    elsewhere = {key: _models_of(row) for key, row in (variable.rows or {}).items() if key not in held}
-    return NamePart(name, held, _texts(variable.write), everywhere, variable.why, _texts(variable.model), elsewhere)
+    available = {key: row for key, row in rows.items() if row is not None}
+    _check_written(path, variable, available, problems)
+    of_other_models = {key: _models_of(row) for key, row in (variable.rows or {}).items() if key not in available}
+    return NamePart(
+        name, available, _texts(variable.write), everywhere, variable.why, _texts(variable.model), of_other_models
+    )
 
 
 def _texts(written: Texts | None) -> tuple[str, ...]:
@@ -131,32 +133,32 @@ def _models(path: Path, variable: schema.Variable, problems: Problems) -> frozen
 
 
 def _nearest_model(model: str, known: Collection[str]) -> str:
-    """Suggest the models that begin like this one, or else the nearest with the same numbers: others are other devices."""
-    meant = sorted(name for name in known if name.lower().startswith(f"{model.lower()}-"))
-    if not meant:
-        alike = [name for name in known if re.findall("[0-9]+", name) == re.findall("[0-9]+", model)]
-        meant = difflib.get_close_matches(model[:64], alike, n=1)
-    if not meant:
+    """Suggest models that begin like this one, or else the nearest with the same numbers: others are other devices."""
+    suggested = sorted(name for name in known if name.lower().startswith(f"{model.lower()}-"))
+    if not suggested:
+        same_numbers = [name for name in known if re.findall("[0-9]+", name) == re.findall("[0-9]+", model)]
+        suggested = difflib.get_close_matches(model[:64], same_numbers, n=1)
+    if not suggested:
         return f"known are {', '.join(sorted(known))}"
-    return f"did you mean {' or '.join(f'`{name}`' for name in meant)}?"
+    return f"did you mean {' or '.join(f'`{name}`' for name in suggested)}?"
 
 
-def _check_written(path: Path, variable: schema.Variable, held: Mapping[str, Row], problems: Problems) -> None:
+def _check_written(path: Path, variable: schema.Variable, available: Mapping[str, Row], problems: Problems) -> None:
     listed = variable.values if isinstance(variable.values, list) else list(variable.rows or {})
     for value in _texts(variable.write):
         if variable.rows is not None and value not in variable.rows:
             problems.add((*path, "write"), f"{value!r} has no row", f"rows are {', '.join(variable.rows)}")
-        elif variable.rows is not None and value not in held:
+        elif variable.rows is not None and value not in available:
             models = " or ".join(_texts(variable.model))
             problems.add(
-                (*path, "write"), f"{value!r} is not available on {models}", f"available are {', '.join(held)}"
+                (*path, "write"), f"{value!r} is not available on {models}", f"available are {', '.join(available)}"
             )
         elif listed and value not in listed:
             problems.add((*path, "write"), f"{value!r} is none of {', '.join(listed)}")
 
 
 def _by_model(row: schema.Row) -> list[Mapping[str, object]]:
-    """Return the amounts of a row that are by model."""
+    """Return the amounts of a row that differ by model."""
     return [amounts for amounts in (row.memory, row.cores) if isinstance(amounts, dict)]
 
 
@@ -167,9 +169,9 @@ def _models_of(row: schema.Row) -> tuple[str, ...]:
 
 def _row(path: Path, row: schema.Row, models: frozenset[str] | None, problems: Problems) -> Row | None:
     """Compile a row for these models, or for all; None if none of the models has it."""
-    named = _by_model(row)
-    if len(named) > 1 and named[0].keys() != named[1].keys():
-        lacking = named[0].keys() ^ named[1].keys()
+    by_model = _by_model(row)
+    if len(by_model) > 1 and by_model[0].keys() != by_model[1].keys():
+        lacking = by_model[0].keys() ^ by_model[1].keys()
         problems.add(path, f"`memory` and `cores` name different models: only one has {', '.join(sorted(lacking))}")
     values: dict[str, Numbers | Mapping[str, Numbers]] = {}
     for key, written in row.values.items():
@@ -178,10 +180,10 @@ def _row(path: Path, row: schema.Row, models: frozenset[str] | None, problems: P
             values[key] = {form: numbers for form, numbers in by_form.items() if numbers is not None}
         elif (numbers := problems.numbers((*path, "values", key), written)) is not None:
             values[key] = numbers
-    every = {key: problems.numbers((*path, "all", key), numbers) for key, numbers in row.all.items()}
+    whole = {key: problems.numbers((*path, "all", key), numbers) for key, numbers in row.all.items()}
     memory = _range((*path, "memory"), row.memory, models, problems.memory, problems)
     cores = _range((*path, "cores"), row.cores, models, problems.cores, problems)
-    if models is not None and named and not models & named[0].keys():
+    if models is not None and by_model and not models & by_model[0].keys():
         return None
     return Row(
         memory=memory.most,
@@ -190,7 +192,7 @@ def _row(path: Path, row: schema.Row, models: frozenset[str] | None, problems: P
         least_cores=None if isinstance(cores.least, Size) else cores.least,
         devices=row.devices,
         values=values,
-        all={key: numbers for key, numbers in every.items() if numbers is not None},
+        all={key: numbers for key, numbers in whole.items() if numbers is not None},
     )
 
 
@@ -200,9 +202,9 @@ def _range(path: Path, amounts: ByModel, models: frozenset[str] | None, parse: P
         return _bounds(path, amounts, parse, problems)
     found = {model: _bounds((*path, model), written, parse, problems) for model, written in amounts.items()}
     ranges = [range_ for model, range_ in found.items() if models is None or model in models]
-    least, most = _ordered([each.least for each in ranges]), _ordered([each.most for each in ranges])
+    least, most = _ordered([bounds.least for bounds in ranges]), _ordered([bounds.most for bounds in ranges])
     if not least or not most:
-        if ranges and not any(each.most is None for each in ranges):
+        if ranges and not any(bounds.most is None for bounds in ranges):
             compared = {model: amount for model, amount in amounts.items() if models is None or model in models}
             listed = ", ".join(f"{model}: {_shown(amount)}" for model, amount in compared.items())
             problems.add(path, f"cannot be compared: {listed}", _COMPARABLE[path[-1]])
@@ -215,7 +217,7 @@ def _bounds(path: Path, written: Written | None, parse: Parse, problems: Problem
     if None not in amounts and _ordered(amounts) is None:
         problems.add(path, f"cannot be compared: {_shown(written)}", "write [least, most] as two sizes")
     elif None not in amounts and _ordered(amounts) != amounts:
-        problems.add(path, "is [least, most]", "write the smaller size first")
+        problems.add(path, "the larger size is first", "write [least, most]")
     return _Range(amounts[0], amounts[-1])
 
 

@@ -1,4 +1,4 @@
 """Mapping and settings documents: YAML, schema, `extends`, and problems with their lines.
 
-Belongs here: what concerns the text of one document. Nothing here uses a compiled vendor.
+Code about the text of one document belongs here. It does not use compiled vendors.
 """

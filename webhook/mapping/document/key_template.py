@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Final
 
-from webhook.mapping.document.schema import Variable
+from webhook.mapping.document.schema_keys import Variable
 from webhook.mapping.notation.pattern import literal
 
 CONTAINER: Final = "container"

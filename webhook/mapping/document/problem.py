@@ -12,8 +12,8 @@ from typing import Final
 
 Path = tuple[str | int, ...]
 
-MOST_SHOWN: Final = 1000
-"""The longest message or hint in letters: it may quote a document of a megabyte."""
+MAX_SHOWN: Final = 1000
+"""The longest message or hint in characters: it may quote a document of a megabyte."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ def path_text(path: Path) -> str:
     return shown("".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).lstrip("."))
 
 
-def shown(text: str, most: int = MOST_SHOWN) -> str:
-    """Shorten a text to about `most` letters by cutting its middle: the end often says what is wrong."""
+def shown(text: str, most: int = MAX_SHOWN) -> str:
+    """Shorten a text to about `most` characters by cutting its middle: the end often says what is wrong."""
     return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"
 
 

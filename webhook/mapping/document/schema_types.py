@@ -1,6 +1,6 @@
 """The base of every schema: the strict model, and names, texts, lists and numbers with bounds.
 
-Everyone who may write a ConfigMap may send a document, so everything in it has a bound.
+Everyone who may write ConfigMaps can supply a document, so everything in it has a bound.
 """
 
 from typing import Annotated, Final, TypeAlias
@@ -37,7 +37,7 @@ Texts: TypeAlias = KeyText | Annotated[list[KeyText], Field(min_length=1, max_le
 Whole: TypeAlias = Annotated[int, Field(ge=-MOST, le=MOST)]
 Amount: TypeAlias = Short | Whole
 """A quantity: ``5000Mi``, ``256Mi``, ``1``; or a percentage of a device: ``1%``, ``6.25%``."""
-Held: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
+DeviceAmount: TypeAlias = Amount | Annotated[list[Amount], Field(min_length=1, max_length=2)]
 """What one device contains: an amount, or [least, most] of observed ones."""
 Numbers: TypeAlias = KeyText | Whole | Annotated[list[KeyText | Whole], Field(min_length=1, max_length=SOME)]
 """A set of legal numbers: ``5..100 by 5``, ``1..``, ``2``, ``[2, 4, 8]``."""

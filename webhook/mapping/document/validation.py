@@ -19,7 +19,7 @@ Model = TypeVar("Model", bound=Strict)
 _RANGE: Final = 2
 """The length of a list [least, most]."""
 
-MOST_ERRORS: Final = 100
+MAX_ERRORS: Final = 100
 """The most errors of one document that are processed: each is compared with all others."""
 
 
@@ -38,7 +38,7 @@ def validated(model: type[Model], data: Mapping[str, Any], document: Document) -
         return model.model_validate(data)
     except ValidationError as error:
         raise MappingError(
-            [_problem(each, path, document, model) for path, each in _meant(error.errors()[:MOST_ERRORS], data)]
+            [_problem(details, path, document, model) for path, details in _relevant(error.errors()[:MAX_ERRORS], data)]
         ) from None
 
 
@@ -48,19 +48,19 @@ def remainder(model: type[Model], data: Mapping[str, Any], problems: Sequence[Pr
     A list with a mistake is removed as a whole, so that the paths of the rest are those of the document. None if the rest is
     not valid: for example, a required key is missing.
     """
-    left = copy.deepcopy(dict(data))
+    rest = copy.deepcopy(dict(data))
     for problem in sorted(problems, key=lambda problem: len(problem.path), reverse=True):
         path = problem.path
         while path and isinstance(path[-1], int):
             path = path[:-1]
-        node: Any = left
+        node: Any = rest
         for part in path[:-1]:
             known = part in node if isinstance(node, dict) else isinstance(node, list) and part in range(len(node))
             node = node[part] if known else None
         if path and isinstance(node, dict):
             node.pop(path[-1], None)
     try:
-        return model.model_validate(left)
+        return model.model_validate(rest)
     except ValidationError:
         return None
 
@@ -76,15 +76,15 @@ def follows_from(problem: Problem, earlier: Sequence[Problem]) -> bool:
     return False
 
 
-def _meant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple[Path, ErrorDetails]]:
+def _relevant(errors: list[ErrorDetails], data: Mapping[str, Any]) -> list[tuple[Path, ErrorDetails]]:
     """Choose one error for each path: among the alternatives of a union, the one whose type fits is the relevant one."""
     paths = {id(error): _document_path(error, data) for error in errors}
-    fitting = [error for error in errors if not error["type"].endswith("_type")]
+    same_type = [error for error in errors if not error["type"].endswith("_type")]
     found: dict[Path, ErrorDetails] = {}
-    for error in (*fitting, *errors):
+    for error in (*same_type, *errors):
         path = paths[id(error)]
         deeper = any(len(other) > len(path) and other[: len(path)] == path for other in paths.values())
-        if not deeper and not any(paths[id(other)][: len(path)] == path for other in fitting if other is not error):
+        if not deeper and not any(paths[id(other)][: len(path)] == path for other in same_type if other is not error):
             found.setdefault(path, error)
     return list(found.items())
 
@@ -121,7 +121,7 @@ def _problem(error: ErrorDetails, path: Path, document: Document, model: type[St
         if most == _RANGE:
             message, hint = f"lists {count} amounts", "write one, or [least, most]"
     elif error["type"] == "string_too_long":
-        message = f"is {len(error['input'])} letters long"
+        message = f"is {len(error['input'])} characters long"
         hint = f"at most {error['ctx']['max_length']} are allowed"
     elif error["type"] == "string_type" and isinstance(error["input"], int | float):
         written = json.dumps(error["input"])

@@ -1,4 +1,4 @@
 """The translation of all requests of one vendor into the keys of another, derived from their documents, for pages and tests.
 
-Belongs here: what concerns all requests at once. Reviews do not use it.
+Code about all requests at once belongs here. Reviews do not use it.
 """

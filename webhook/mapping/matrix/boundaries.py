@@ -1,6 +1,6 @@
 """Boundaries of a document's rules: counts and amounts at which forms, legal numbers, rows and limits begin and end.
 
-Between two neighboring boundaries a vendor treats all amounts alike, except those that are no multiple of its unit.
+Between two neighboring boundaries a vendor treats all amounts alike, except those that are not multiples of its unit.
 """
 
 from collections.abc import Iterator, Sequence
@@ -117,12 +117,12 @@ def _ends(values: Numbers | None) -> Iterator[Number]:
 
 def _span_ends(span: Span) -> Iterator[Number]:
     yield span.low
-    if span.by is not None:
-        yield span.low + span.by
+    if span.step is not None:
+        yield span.low + span.step
     if span.high is not None:
         yield span.high
-        if span.by is not None:
-            yield span.high - span.by
+        if span.step is not None:
+            yield span.high - span.step
 
 
 def _around(key: Key, values: Numbers | None, number: Number) -> Iterator[Number]:
@@ -137,7 +137,7 @@ def _around(key: Key, values: Numbers | None, number: Number) -> Iterator[Number
 
 
 def _constants(vendor: Vendor, rows: Sequence[Row], dimension: AmountDimension) -> Iterator[object]:
-    """Yield the amounts that are no numbers of keys: those of forms, rows and defaults."""
+    """Yield the amounts that are not numbers of keys: those of forms, rows and defaults."""
     for form in vendor.forms:
         yield from (getattr(form, dimension), getattr(form.absent, dimension))
     for row in rows:

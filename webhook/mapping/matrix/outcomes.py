@@ -1,4 +1,4 @@
-"""Groups of requests with the same outcome in a target's keys, and how verdicts of neighbors are joined."""
+"""Groups of requests with the same outcome in a target's keys; neighbors with one outcome are joined."""
 
 import enum
 from dataclasses import dataclass
@@ -91,8 +91,8 @@ class Verdict:
         worst = self if _order(self) > _order(other) else other
         return worst if worst.outcome.written else Verdict(Rendering.CONDITIONAL, worst.why)
 
-    def joins(self, other: "Verdict") -> bool:
-        """Return whether both can be shown as one: dropped amounts are shown apart from rounded ones."""
+    def can_join(self, other: "Verdict") -> bool:
+        """Return whether both can be shown together: dropped amounts are shown apart from rounded ones."""
         rounded = {Rendering.EXACT, Rendering.ROUNDS}
         return self.outcome == other.outcome or {self.outcome, other.outcome} <= rounded
 

@@ -32,7 +32,7 @@ def plane_of(boxes: Iterable[Box], *, together: bool) -> Plane:
 
     Args:
         boxes: the boxes of one source.
-        together: one number specifies memory and cores, so both grow together.
+        together: whether one number specifies memory and cores, so that both grow together.
     """
     rows: dict[Amounts, dict[Amounts, Verdict]] = {}
     for box in boxes:
@@ -44,9 +44,9 @@ def plane_of(boxes: Iterable[Box], *, together: bool) -> Plane:
         if plane and _follows(plane[-1][0], cores, equal=_outcomes(plane[-1][1]) == _outcomes(row_)):
             before, last = plane[-1]
             if together and len(last) == len(row_) == 1:
-                (least, one), (most, other) = last[0], row_[0]
-                if one.joins(other) and _follows(least, most, equal=one.outcome == other.outcome):
-                    plane[-1] = ((before[0], cores[1]), [((least[0], most[1]), one.joined(other))])
+                (least, first), (most, second) = last[0], row_[0]
+                if first.can_join(second) and _follows(least, most, equal=first.outcome == second.outcome):
+                    plane[-1] = ((before[0], cores[1]), [((least[0], most[1]), first.joined(second))])
                     continue
             elif _rows_alike(last, row_):
                 plane[-1] = ((before[0], cores[1]), _rows_joined(last, row_))
@@ -78,9 +78,9 @@ def runs(
     for low, high in pairwise([*counts, most + 1]):
         for first, last, plane in (*_split(low, low, at, alike, legal), *_split(low + 1, high - 1, at, alike, legal)):
             before = found[-1] if found and _next(found[-1][1], first, legal) else None
-            both = None if before is None else joined(before[2], plane, hull=alike(before[0], last))
-            if before is not None and both is not None:
-                found[-1] = (before[0], last, both)
+            merged = None if before is None else joined(before[2], plane, hull=alike(before[0], last))
+            if before is not None and merged is not None:
+                found[-1] = (before[0], last, merged)
             elif plane:
                 found.append((first, last, plane))
     return found
@@ -93,9 +93,9 @@ def _split(
     if first is None or last is None or first > last:
         return
     low, high = int(first), int(last)
-    both = joined(at(low), at(high), hull=alike(low, high))
-    if both is not None:
-        yield low, high, both
+    merged = joined(at(low), at(high), hull=alike(low, high))
+    if merged is not None:
+        yield low, high, merged
     else:
         middle = (low + high) // 2
         yield from _split(low, middle, at, alike, legal)
@@ -127,7 +127,7 @@ def joined(plane: Plane, other: Plane, *, hull: bool) -> Plane | None:
         joint: Row = []
         for (memory, verdict), (memory_, verdict_) in zip(row, row_, strict=True):
             span = _span(memory, memory_, hull=hull)
-            if span is None or not verdict.joins(verdict_) or (joint and not _apart(joint[-1][0], span)):
+            if span is None or not verdict.can_join(verdict_) or (joint and not _apart(joint[-1][0], span)):
                 return None
             joint.append((span, verdict.joined(verdict_)))
         found.append((both, joint))
@@ -152,7 +152,7 @@ def _row(verdicts: dict[Amounts, Verdict]) -> Row:
         verdict = verdicts[memory]
         if row:
             before, last = row[-1]
-            if last.joins(verdict) and _follows(before, memory, equal=last.outcome == verdict.outcome):
+            if last.can_join(verdict) and _follows(before, memory, equal=last.outcome == verdict.outcome):
                 row[-1] = ((before[0], max(before[1], memory[1], key=place_of)), last.joined(verdict))
                 continue
         row.append((memory, verdict))
@@ -176,7 +176,7 @@ def _follows(before: Amounts, amounts: Amounts, *, equal: bool) -> bool:
 
 def _rows_alike(row: Row, other: Row) -> bool:
     return [memory for memory, _ in row] == [memory for memory, _ in other] and all(
-        verdict.joins(verdict_) for (_, verdict), (_, verdict_) in zip(row, other, strict=True)
+        verdict.can_join(verdict_) for (_, verdict), (_, verdict_) in zip(row, other, strict=True)
     )
 
 

@@ -32,7 +32,7 @@ _ENDS: Final = (0, -1)
 class Matrix:
     """All pairs of vendors of a policy, each derived on demand.
 
-    Both vendors of a pair are treated as active; of two that share a resource name, only the source.
+    Both vendors of a pair count as active; if they share a resource name, only the source does.
     """
 
     def __init__(self, policy: Policy) -> None:
@@ -77,7 +77,9 @@ class _Pair:
         self._source = source
         self._target = target
         defaults = source.vendor.defaults
-        self._defaults: Defaults = {each: value for each, value in defaults.items() if target.vendor.says(each)}
+        self._defaults: Defaults = {
+            dimension: default for dimension, default in defaults.items() if target.vendor.expresses(dimension)
+        }
         names = shared_names(source.vendor, target.vendor)
         self._judge = Inactive(target, source.vendor, self._defaults, names) if names else target
 
@@ -110,8 +112,8 @@ class _Pair:
 
     def _plane(self, shape: Shape, devices: int) -> Plane:
         """Return the verdicts of the requests with one count of devices."""
-        axes = [list(self._cells(each, shape.row, devices)) for each in shape.axes(devices)]
-        boxes = [box for cells in _product(axes) for box in self._boxes(shape, devices, cells)]
+        cells_of = [list(self._cells(axes, shape.row, devices)) for axes in shape.axes(devices)]
+        boxes = [box for cells in _product(cells_of) for box in self._boxes(shape, devices, cells)]
         return plane_of(boxes, together=shape.together)
 
     def _cells(self, axes: tuple[Axis, ...], row: Row | None, devices: int) -> Iterator[tuple[Number, ...]]:
@@ -128,30 +130,32 @@ class _Pair:
             return
         numbers = sorted({simplest(Fraction(amount) / key.unit) for amount in bounds})
         for before, number in pairwise([0, *numbers]):
-            kept = _between(axes[0], before, number)
-            cells = [kept, *((at,) for at in [number] if axes[0].ceil(at) == at)]
+            exact = _between(axes[0], before, number)
+            cells = [exact, *((at,) for at in [number] if axes[0].ceil(at) == at)]
             # A rounded number may mean one beyond the boundary.
-            others = {each for axis in axes[1:] for each in (*_between(axis, before, number), axis.ceil(number))}
-            cells.extend((each,) for each in sorted(each for each in others if each is not None and each <= number))
+            rounded = {found for axis in axes[1:] for found in (*_between(axis, before, number), axis.ceil(number))}
+            cells.extend(
+                (found,) for found in sorted(found for found in rounded if found is not None and found <= number)
+            )
             yield from dict.fromkeys(cell for cell in cells if cell)
 
     def _boxes(self, shape: Shape, devices: int, cells: tuple[tuple[Number, ...], ...]) -> Iterator[Box]:
         """Yield memory and cores of the requests of one cell of each axis, with their verdict."""
         found: dict[tuple[object, ...], list[tuple[Request, Verdict]]] = {}
-        some = False
+        any_written = False
         for nth, numbers in enumerate(_witnesses(cells)):
-            if nth == len(_ENDS) and not some:
+            if nth == len(_ENDS) and not any_written:
                 break  # requests that are denied at both ends are denied in between
             request = shape.request(devices, numbers, self._defaults, self._source.largest_card)
             if request is not None:
                 verdict = self._judge.verdict(request)
-                some = some or verdict.outcome.written
+                any_written = any_written or verdict.outcome.written
                 kind = (kind_of(request.memory), kind_of(request.cores))
                 found.setdefault(kind, []).append((request, verdict))
         for alike in found.values():
             requests, verdicts = zip(*alike, strict=True)
-            memory = sorted((each.memory for each in requests), key=place_of)
-            cores = sorted((each.cores for each in requests), key=place_of)
+            memory = sorted((request.memory for request in requests), key=place_of)
+            cores = sorted((request.cores for request in requests), key=place_of)
             yield Box((memory[0], memory[-1]), (cores[0], cores[-1]), functools.reduce(Verdict.joined, verdicts))
 
 
@@ -160,8 +164,8 @@ def _between(axis: Axis, before: Number, number: Number) -> tuple[Number, ...]:
     first = axis.above(before)
     if first is None or first >= number:
         return ()
-    found = {first, axis.above(first), axis.below(number)}
-    return tuple(sorted(one for one in found if one is not None and first <= one < number))
+    numbers = {first, axis.above(first), axis.below(number)}
+    return tuple(sorted(found for found in numbers if found is not None and first <= found < number))
 
 
 def _product(axes: list[list[tuple[Number, ...]]]) -> Iterator[tuple[tuple[Number, ...], ...]]:

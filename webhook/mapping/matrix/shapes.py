@@ -29,9 +29,9 @@ class Axis:
     Attributes:
         key: whose numbers they are.
         values: legal numbers per device.
-        condition: what the form asks of the number as it stands in the pod.
-        factor: devices where the number in the pod is over all of them, else 1.
-        step: of the numbers.
+        condition: numbers in the pod for which the form applies.
+        factor: the devices if the number in the pod is a total over them, else 1.
+        step: all numbers are multiples of it.
     """
 
     key: Key
@@ -41,19 +41,19 @@ class Axis:
     step: Number
 
     def ceil(self, number: Number) -> Number | None:
-        """The least possible number that is not below."""
+        """The least possible number that is not below `number`."""
         return self._nearest(number, up=True)
 
     def above(self, number: Number) -> Number | None:
-        """The least possible number that is above."""
+        """The least possible number above `number`."""
         return self.ceil(_floor_to(number, self.step) + self.step)
 
     def below(self, number: Number) -> Number | None:
-        """The largest possible number that is below."""
+        """The largest possible number below `number`."""
         return self._nearest(ceil_to(number, self.step) - self.step, up=False)
 
     def _nearest(self, number: Number, *, up: bool) -> Number | None:
-        """Tried by each rule in turn, until none moves it any more."""
+        """Apply each rule in turn until none changes the number."""
         for _ in range(_TRIES):
             found: Number | None = ceil_to(number, self.step) if up else _floor_to(number, self.step)
             if self.values is None and self.condition is None:
@@ -77,8 +77,8 @@ class Shape:
     """Keys that are set together, in one form.
 
     Attributes:
-        row: what the names say by themselves.
-        fixed: texts, and numbers that are carried only.
+        row: the size of a device, where the names imply it.
+        fixed: texts, and numbers that are compared only.
         counted: the key that counts devices.
         amounts: the keys of memory and cores, as the form reads them.
     """
@@ -94,21 +94,21 @@ class Shape:
 
     @property
     def varies(self) -> bool:
-        """Whether the pod says how many devices."""
+        """Whether the pod specifies the count of devices."""
         return self.counted is not None or isinstance(self.form.devices, Derived)
 
     @property
     def together(self) -> bool:
-        """Whether one number says memory and cores."""
+        """Whether one number specifies both memory and cores."""
         return len(self.amounts) == 1 and {"memory", "cores"} <= set(self.amounts[0].dimensions)
 
     @property
     def legal_counts(self) -> Numbers | None:
-        """The counts of devices that the vendor takes; None where it takes any."""
+        """The counts of devices that the vendor accepts; None if it accepts any."""
         return None if self.counted is None else self.form.values(self.counted, self.row)
 
     def devices(self, defaults: Defaults) -> int:
-        """The count where the pod does not say it."""
+        """The count of devices if the pod does not specify it."""
         default = defaults.get("devices")
         counts = (
             self.form.devices,
@@ -119,35 +119,35 @@ class Shape:
         return next((count for count in counts if isinstance(count, int)), 1)
 
     def axes(self, devices: int) -> list[tuple[Axis, ...]]:
-        """The numbers of each key of `amounts`: those that the vendor keeps; and all, where it rounds and a form asks more."""
+        """The numbers of each key of `amounts`: those that the vendor does not round; also all, if a form depends on them."""
         found: list[tuple[Axis, ...]] = []
         derived = self.form.devices
-        for word in self.amounts:
-            factor = devices if word.total else 1
-            step = _DECIMAL if word.written == "decimal" else 1
-            if isinstance(derived, Derived) and derived.key == word.name and derived.rounding is None:
+        for key in self.amounts:
+            factor = devices if key.total else 1
+            step = _DECIMAL if key.written == "decimal" else 1
+            if isinstance(derived, Derived) and derived.key == key.name and derived.rounding is None:
                 number = derived.per * devices // factor
-                found.append((Axis(word, Numbers((Span(number, number, None),)), None, factor, step),))
+                found.append((Axis(key, Numbers((Span(number, number, None),)), None, factor, step),))
                 continue
             condition = next(
-                (one.numbers for one in self.form.when if one.keys == (word.name,) and not one.present), None
+                (when.numbers for when in self.form.when if when.keys == (key.name,) and not when.present), None
             )
-            unrounded = Axis(word, self.form.values(word, self.row), condition, factor, step)
-            rounded = Axis(word, None, condition, factor, Fraction(step, factor))
-            asked = any(one.numbers for form in self.vendor.forms for one in form.when if word.name in one.keys)
-            found.append((unrounded, rounded) if word.rounding is not None and asked else (unrounded,))
+            unrounded = Axis(key, self.form.values(key, self.row), condition, factor, step)
+            rounded = Axis(key, None, condition, factor, Fraction(step, factor))
+            compared = any(when.numbers for form in self.vendor.forms for when in form.when if key.name in when.keys)
+            found.append((unrounded, rounded) if key.rounding is not None and compared else (unrounded,))
         return found
 
     def request(self, devices: int, numbers: Sequence[Number], defaults: Defaults, largest_card: int) -> Request | None:
-        """What these numbers per device ask for; None where they are refused, or mean another form or count."""
+        """The request that these numbers per device make; None if they are denied, or mean another form or count."""
         key = (devices, *numbers, *defaults)
         if key not in self.known:
             reads = (self._read(devices, count, numbers, defaults, largest_card) for count in self._counts(devices))
-            self.known[key] = next((one for one in reads if one is not None), None)
+            self.known[key] = next((request for request in reads if request is not None), None)
         return self.known[key]
 
     def _counts(self, devices: int) -> Iterator[int]:
-        """The numbers of the key that counts: so many devices, and the least that the vendor raises to so many."""
+        """The numbers of the counting key: `devices`, and the least that the vendor rounds up to it."""
         yield devices
         if self.counted is not None and self.counted.rounding == "up":
             values = self.form.values(self.counted, self.row)
@@ -163,20 +163,20 @@ class Shape:
         derived = self.form.devices if isinstance(self.form.devices, Derived) else None
         if derived is not None:
             key_values[derived.key] = self._key_value(self.form.keys[derived.key], devices * derived.per)
-        for word, number in zip(self.amounts, numbers, strict=True):
-            key_values[word.name] = self._key_value(word, simplest(number * devices) if word.total else number)
+        for key, number in zip(self.amounts, numbers, strict=True):
+            key_values[key.name] = self._key_value(key, simplest(number * devices) if key.total else number)
         try:
             reading = read(self.vendor, key_values, defaults, largest_card, "main")
         except Denied:
             return None
         return reading.request if reading.form is self.form and reading.request.devices == devices else None
 
-    def _key_value(self, word: Key, number: Number) -> KeyValue:
-        return KeyValue(word.name, word.spellings[0].text, format_value(number), number, self.binding)
+    def _key_value(self, key: Key, number: Number) -> KeyValue:
+        return KeyValue(key.name, key.spellings[0].text, format_value(number), number, self.binding)
 
 
 def shapes(vendor: Vendor) -> list[Shape]:
-    """Every way to set a vendor's keys that may be taken; those of one form that only repeat another's are left out."""
+    """Every combination of a vendor's keys that makes a request, by form, without those that an earlier form catches."""
     return [
         shape
         for form in vendor.forms
@@ -187,9 +187,9 @@ def shapes(vendor: Vendor) -> list[Shape]:
 
 
 def _bindings(vendor: Vendor) -> Iterator[tuple[Binding, Row | None]]:
-    """What the variable parts of names may stand for, as far as it matters: each row, and of equal ones the first."""
+    """The values of variables in names that make a difference: each row, and of equal rows the first."""
     for variable in vendor.variables.values():
-        picked = any(word.picks == variable.name for word in vendor.keys.values())
+        picked = any(key.picks == variable.name for key in vendor.keys.values())
         if variable.everywhere or picked or not variable.rows:
             continue
         different: list[Row] = []
@@ -203,15 +203,13 @@ def _bindings(vendor: Vendor) -> Iterator[tuple[Binding, Row | None]]:
 
 
 def _shapes(vendor: Vendor, form: Form, binding: Binding, row: Row | None) -> Iterator[Shape]:
-    choices = [_choices(vendor, form, word) for word in form.keys.values()]
+    choices = [_choices(vendor, form, key) for key in form.keys.values()]
     for chosen in itertools.product(*choices):
-        present = {
-            word.name: value for word, value in zip(form.keys.values(), chosen, strict=True) if value is not None
-        }
+        present = {key.name: value for key, value in zip(form.keys.values(), chosen, strict=True) if value is not None}
         if not present or not all(_possible(condition, present) for condition in form.when):
             continue
-        earlier = itertools.takewhile(lambda one: one is not form, vendor.forms)
-        if any(all(_certain(condition, present) for condition in one.when) for one in earlier):
+        earlier = itertools.takewhile(lambda candidate: candidate is not form, vendor.forms)
+        if any(all(_certain(condition, present) for condition in other.when) for other in earlier):
             continue
         amounts = [form.keys[name] for name in present if form.keys[name].kind == "amount"]
         valued = _valued(form, amounts)
@@ -223,56 +221,56 @@ def _shapes(vendor: Vendor, form: Form, binding: Binding, row: Row | None) -> It
             if form.keys[name].kind in {"text", "other"}
         }
         picked = _picked(vendor, fixed)
-        counted = next((word for word in amounts if "devices" in word.dimensions), None)
+        counted = next((key for key in amounts if "devices" in key.dimensions), None)
         yield Shape(vendor, form, binding, picked or row, fixed, counted, valued)
 
 
-def _choices(vendor: Vendor, form: Form, word: Key) -> list[str | int | None]:
-    """What may stand in a key: nothing, any number (1), or one of the texts that make a difference."""
-    asked = [condition for condition in form.when if word.name in condition.keys]
-    if word.kind == "amount":
+def _choices(vendor: Vendor, form: Form, key: Key) -> list[str | int | None]:
+    """The values of a key that make a difference: none, any number (1), or one of certain texts."""
+    conditions = [condition for condition in form.when if key.name in condition.keys]
+    if key.kind == "amount":
         return [None, 1]
-    if word.kind == "text":
-        rows = vendor.variables[word.picks].rows if word.picks is not None else {}
-        return [None, *sorted({text for condition in asked for text in condition.texts} | rows.keys())]
-    numbers = [condition.numbers for condition in asked if condition.numbers is not None]
-    present = any(condition.present for condition in asked)
-    first = [int(one.spans[0].low) for one in numbers] or ([1] if present else [])
-    return [None, *first] if word.kind == "other" else [None]
+    if key.kind == "text":
+        rows = vendor.variables[key.picks].rows if key.picks is not None else {}
+        return [None, *sorted({text for condition in conditions for text in condition.texts} | rows.keys())]
+    numbers = [condition.numbers for condition in conditions if condition.numbers is not None]
+    present = any(condition.present for condition in conditions)
+    first = [int(legal.spans[0].low) for legal in numbers] or ([1] if present else [])
+    return [None, *first] if key.kind == "other" else [None]
 
 
 def _possible(condition: Condition, present: Mapping[str, str | int]) -> bool:
-    """Whether some numbers of the keys that are there meet a condition."""
-    keys = [word for word in condition.keys if word in present]
+    """Whether some numbers of the present keys meet a condition."""
+    keys = [key for key in condition.keys if key in present]
     if not keys:
         return condition.absent
-    return condition.present or condition.numbers is not None or any(present[word] in condition.texts for word in keys)
+    return condition.present or condition.numbers is not None or any(present[key] in condition.texts for key in keys)
 
 
 def _certain(condition: Condition, present: Mapping[str, str | int]) -> bool:
-    """Whether all numbers of the keys that are there meet a condition."""
-    keys = [word for word in condition.keys if word in present]
-    return condition.present or any(present[word] in condition.texts for word in keys) if keys else condition.absent
+    """Whether all numbers of the present keys meet a condition."""
+    keys = [key for key in condition.keys if key in present]
+    return condition.present or any(present[key] in condition.texts for key in keys) if keys else condition.absent
 
 
 def _valued(form: Form, amounts: Sequence[Key]) -> tuple[Key, ...] | None:
-    """The keys whose numbers matter; None where one of them is neither read nor asked for by the form."""
-    asked = {word for condition in form.when if not condition.absent or condition.numbers for word in condition.keys}
+    """The keys whose numbers matter; None if the form neither reads one of the keys nor has a condition on it."""
+    compared = {key for condition in form.when if not condition.absent or condition.numbers for key in condition.keys}
     derived = form.devices.key if isinstance(form.devices, Derived) else None
     taken: set[str] = set()
     found: list[Key] = []
-    for word in amounts:
-        open_ = {one for one in word.dimensions if not form.literal(one)} - taken
-        if not open_ and word.name not in asked and word.name != derived:
+    for key in amounts:
+        unset = {dimension for dimension in key.dimensions if not form.literal(dimension)} - taken
+        if not unset and key.name not in compared and key.name != derived:
             return None
-        taken |= open_
-        if "devices" not in word.dimensions and (word.name != derived or open_):
-            found.append(word)
-    return tuple(found) if derived is None or any(word.name == derived for word in amounts) else None
+        taken |= unset
+        if "devices" not in key.dimensions and (key.name != derived or unset):
+            found.append(key)
+    return tuple(found) if derived is None or any(key.name == derived for key in amounts) else None
 
 
 def _picked(vendor: Vendor, fixed: Mapping[str, KeyValue]) -> Row | None:
-    """The row that a text names."""
+    """The row that the value of a text key names."""
     for name, entry in fixed.items():
         picks = vendor.keys[name].picks
         if picks is not None:

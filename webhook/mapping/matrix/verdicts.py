@@ -27,12 +27,12 @@ class Target(Bounds):
         self.rows = written_rows(vendor)
         self._verdicts: dict[Request, Verdict] = {}
 
-    def alike(self, devices: int, others: int) -> bool:
+    def alike(self, devices: int, other: int) -> bool:
         """Return whether it has the same boundaries for two counts of devices."""
         kinds: tuple[tuple[AmountDimension, bool], ...] = (("memory", True), ("memory", False), ("cores", False))
         return all(
             self.amounts(self.rows, dimension, devices, sized=sized)
-            == self.amounts(self.rows, dimension, others, sized=sized)
+            == self.amounts(self.rows, dimension, other, sized=sized)
             for dimension, sized in kinds
         )
 
@@ -63,8 +63,8 @@ class Target(Bounds):
         """Return the request in its keys, or why it has none."""
         try:
             return write(self.vendor, request, self.vendor.defaults, self.largest_card, _CONTAINER)
-        except NoEquivalent as refusal:
-            return refusal.reasons[0]
+        except NoEquivalent as error:
+            return error.reasons[0]
 
 
 class Inactive:
@@ -82,10 +82,10 @@ class Inactive:
         written = self._target.write(request) if verdict.outcome in {Rendering.EXACT, Rendering.ROUNDS} else None
         if written is None or isinstance(written, str):
             return verdict
-        why = self._read_otherwise(written)
+        why = self._read_back_difference(written)
         return verdict if why is None else Verdict(Rendering.DENIED, why)
 
-    def _read_otherwise(self, written: Written) -> str | None:
+    def _read_back_difference(self, written: Written) -> str | None:
         """Return why the source would read the written keys differently; None if it would not."""
         source, target = self._source, self._target
         key_values: dict[str, KeyValue] = {}
@@ -97,12 +97,12 @@ class Inactive:
                 )
             key_values[owner.key_name] = replace(entry, key_name=owner.key_name, binding=owner.binding)
         try:
-            got = read(source, key_values, self._defaults, target.largest_card, _CONTAINER).request
-        except Denied as refusal:
-            return refusal.finding.message
-        if got == written.reading.request:
+            read_back = read(source, key_values, self._defaults, target.largest_card, _CONTAINER).request
+        except Denied as denial:
+            return denial.finding.message
+        if read_back == written.reading.request:
             return None
-        return f"only one of {source.name} and {target.vendor.name} is active, and {source.name} would read {got}"
+        return f"only one of {source.name} and {target.vendor.name} is active, and {source.name} would read {read_back}"
 
 
 EXACT: Final = Verdict(Rendering.EXACT)
@@ -111,10 +111,10 @@ ROUNDS: Final = Verdict(Rendering.ROUNDS)
 
 def shared_names(source: Vendor, target: Vendor) -> Mapping[str, Owner]:
     """Return how the source reads the names of both vendors, if they share a resource name; else nothing."""
-    ours, theirs = index([source], "resource"), index([target], "resource").exact
-    if not any(ours.owners(name) for name in theirs):
+    names, target_names = index([source], "resource"), index([target], "resource").exact
+    if not any(names.owners(name) for name in target_names):
         return {}
-    return {name: owners[0] for name in (*theirs, *ours.exact) if (owners := ours.owners(name))}
+    return {name: owners[0] for name in (*target_names, *names.exact) if (owners := names.owners(name))}
 
 
 def _unlimited(request: Request, dimension: Dimension) -> Request:

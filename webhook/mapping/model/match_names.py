@@ -12,7 +12,7 @@ from functools import cache, lru_cache
 from importlib import resources
 from typing import Any, Final, NamedTuple
 
-from webhook.mapping.document import schema
+from webhook.mapping.document import schema, schema_keys
 from webhook.mapping.document.key_template import Template
 from webhook.mapping.document.problem import Path, Problem
 from webhook.mapping.document.strict_yaml import parse
@@ -73,7 +73,7 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> t
         *(problem for name in prefixes for problem in _prefix_problems(name)),
         *(problem for name in dict.fromkeys([*listed_keys, *owned, *marks]) for problem in _key_problems(name)),
     ]
-    beyond = Capacity(MOST_OF_ONE).take(made)
+    beyond = Capacity(MAX_PER_DOCUMENT).take(made)
     if beyond:
         most = marks if len(marks) > len(devices) + len(listed_keys) else [*devices, *listed_keys]
         path = most[0].path[:1] if most[0].path[0] != "match" else ("match", "keys")
@@ -81,7 +81,9 @@ def compile_lets_through(document: schema.Mapping, keys: Mapping[str, Key]) -> t
     return made, problems
 
 
-def _names_in(keys: Mapping[str, Key], variables: Mapping[str, schema.Variable], place: str) -> Iterator[_MatchName]:
+def _names_in(
+    keys: Mapping[str, Key], variables: Mapping[str, schema_keys.Variable], place: str
+) -> Iterator[_MatchName]:
     for key in keys.values():
         if key.place == place:
             for template in key.templates:
@@ -108,7 +110,7 @@ def _prefixes(document: schema.Mapping, devices: Collection[_MatchName]) -> Iter
             yield _MatchName(prefix, path)
 
 
-def _spelled(template: Template, variables: Mapping[str, schema.Variable]) -> Iterator[str]:
+def _spelled(template: Template, variables: Mapping[str, schema_keys.Variable]) -> Iterator[str]:
     """Yield a key for each value of its variables, or once with ``*`` for those that cannot be listed."""
     yield from (key for key, _ in template.names(variables))
     if template.pattern(variables) is not None:
@@ -127,7 +129,7 @@ def _resource_problems(name: _MatchName) -> Iterator[Problem]:
 def _prefix_problems(name: _MatchName) -> Iterator[Problem]:
     if _PREFIX.fullmatch(name.glob) is None:
         hint = "write a domain, a slash, and how the names go on: `example.com/gpu-`"
-        yield Problem(f"{name.glob!r} is no beginning of the names of devices", name.path, hint)
+        yield Problem(f"{name.glob!r} is not a prefix of device names", name.path, hint)
         return
     yield from _domain_problems(name)
     taken = next((resource for resource in _ordinary()["resources"] if resource.startswith(name.glob)), None)
@@ -152,7 +154,7 @@ def _domain_problems(name: _MatchName) -> Iterator[Problem]:
     domain = name.glob.partition("/")[0]
     end = domain.rpartition("*")[2]
     if "*" not in domain and _DNS.fullmatch(domain) is None:
-        yield Problem(f"{domain!r} is no domain", name.path)
+        yield Problem(f"{domain!r} is not a domain", name.path)
     elif "*" in domain and _END_OF_DOMAIN.fullmatch(end) is None:
         yield Problem(f"{name.glob!r} would be names of any domain", name.path, "write the end of the domain itself")
         return
@@ -186,12 +188,12 @@ class MatchLoad:
     """The size of names in match conditions, or the limit for it.
 
     Attributes:
-        letters: letters of the expression.
-        patterns: the letters that belong to patterns.
+        characters: characters of the expression.
+        patterns: the characters that belong to patterns.
         prefixes: prefixes of resource names, without whole domains, which are one list.
     """
 
-    letters: int = 0
+    characters: int = 0
     patterns: int = 0
     prefixes: int = 0
 
@@ -200,19 +202,19 @@ class MatchLoad:
         return " and ".join(
             f"{number} {unit}, more than {limit}"
             for number, unit, limit in (
-                (self.letters, "letters of a match condition", most.letters),
-                (self.patterns, "letters of patterns in a match condition", most.patterns),
+                (self.characters, "characters of a match condition", most.characters),
+                (self.patterns, "characters of patterns in a match condition", most.patterns),
                 (self.prefixes, "prefixes of resource names", most.prefixes),
             )
             if number > limit
         )
 
 
-MOST: Final = MatchLoad(letters=95_000, patterns=2_000, prefixes=32)
+MOST: Final = MatchLoad(characters=95_000, patterns=2_000, prefixes=32)
 """The limits for all documents together. A CEL expression of the API server has at most 100,000 code points, not all for
 names. Patterns and prefixes cost time for each key and name of a pod, and the API server rejects a pod beyond its budget."""
 
-MOST_OF_ONE: Final = MatchLoad(letters=25_000, patterns=500, prefixes=16)
+MAX_PER_DOCUMENT: Final = MatchLoad(characters=25_000, patterns=500, prefixes=16)
 """The limits for one document."""
 
 
@@ -229,14 +231,14 @@ class Capacity:
         """Add names; if they exceed a limit, leave them out and return what is exceeded, as the end of a sentence."""
         prefixes = {prefix for prefix in names.prefixes if prefix not in self._prefixes}
         added = {name for name in (*names.resources, *names.keys) if name not in self._names}
-        # In the expression a dot becomes three letters, a star two.
+        # In the expression a dot becomes three characters, a star two.
         patterns = sum(len(name) + 2 * name.count(".") + name.count("*") + 1 for name in added if "*" in name)
         # Each name is listed as a key and as a resource: users also write it in a wrong place. A domain covers its resources.
         domains = {name: f"{name.partition('/')[0]}/" for name in added}
         twice = [name for name, domain in domains.items() if domain not in prefixes and domain not in self._prefixes]
         lists = sum(len(name) + BESIDE for name in (*prefixes, *added, *twice))
         load = MatchLoad(
-            self._load.letters + lists + patterns,
+            self._load.characters + lists + patterns,
             self._load.patterns + patterns,
             self._load.prefixes + sum(not prefix.endswith("/") for prefix in prefixes),
         )

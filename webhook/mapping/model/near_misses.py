@@ -79,7 +79,7 @@ class Nearness:
     known: re.Pattern[str] | None = None
     domains: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
-    def look(self, name: str) -> NearMiss | None:
+    def find(self, name: str) -> NearMiss | None:
         """Return the key that an unknown resource name resembles, or None."""
         if self.known is not None and self.known.fullmatch(name) is not None:
             return None

@@ -5,8 +5,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from webhook.mapping.document import schema
 from webhook.mapping.document.problem import Path, Problem
+from webhook.mapping.document.schema import OwnedLabel
+from webhook.mapping.document.schema_keys import Variable
 from webhook.mapping.notation.glob import glob_pattern
 from webhook.mapping.notation.pattern import Expression, PatternError, expression, literal
 
@@ -82,7 +83,7 @@ def _any_of(sets: Iterable[Keys]) -> Keys:
 
 
 def compile_owned(
-    owned: Sequence[str | schema.OwnedLabel], hints: Sequence[str], variables: Mapping[str, schema.Variable], path: Path
+    owned: Sequence[str | OwnedLabel], hints: Sequence[str], variables: Mapping[str, Variable], path: Path
 ) -> tuple[Owned, list[Problem]]:
     """Compile the owned keys and hints of a document; the result is usable only if there are no problems.
 
@@ -100,7 +101,7 @@ def compile_owned(
     return Owned(*compiled), problems
 
 
-def _keys(keys: Mapping[Path, str], variables: Mapping[str, schema.Variable], problems: list[Problem]) -> Keys:
+def _keys(keys: Mapping[Path, str], variables: Mapping[str, Variable], problems: list[Problem]) -> Keys:
     """Compile keys, which are by their path; add what is wrong with them to `problems`."""
     exact: set[str] = set()
     patterns: list[str] = []
@@ -126,7 +127,7 @@ def _keys(keys: Mapping[Path, str], variables: Mapping[str, schema.Variable], pr
     return Keys(frozenset(exact), re.compile("|".join(patterns), re.DOTALL) if patterns else None, tuple(expressions))
 
 
-def _expression(key: str, variables: Mapping[str, schema.Variable]) -> str:
+def _expression(key: str, variables: Mapping[str, Variable]) -> str:
     """An expression for a key, with the values of its variables, and ``.*`` for a star."""
     parts = _VARIABLE.split(key)
     return "".join(
@@ -135,7 +136,7 @@ def _expression(key: str, variables: Mapping[str, schema.Variable]) -> str:
     )
 
 
-def _values(variable: schema.Variable) -> str:
+def _values(variable: Variable) -> str:
     listed = variable.values if isinstance(variable.values, list) else []
     patterns = [variable.values if isinstance(variable.values, str) else None, variable.others]
     literals = [literal(value) for value in (*listed, *(variable.rows or ()))]

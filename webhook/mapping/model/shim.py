@@ -91,7 +91,7 @@ class Shim:
         limit: who sets the limit: ``env``: the `variables`; ``plugin``: the device plugin.
         forms: the forms of requests that get the shim; None: all.
         needs: dimensions that must have a limit that can be written.
-        refuse_unmet: a request without them is denied, not left to the device plugin.
+        deny_unmet: a request without them is denied, not left to the device plugin.
         deliveries: in order of preference.
         library_path: directories that ``LD_LIBRARY_PATH`` begins with.
         image_default: directories in place of the image's own, which a webhook cannot see.
@@ -108,7 +108,7 @@ class Shim:
     limit: Literal["env", "plugin"]
     forms: frozenset[str] | None
     needs: tuple[Need, ...]
-    refuse_unmet: bool
+    deny_unmet: bool
     deliveries: tuple[Delivery, ...]
     library_path: tuple[str, ...]
     image_default: tuple[str, ...]
@@ -179,7 +179,7 @@ def _shim(model: schema.Shim) -> Shim:
         limit=model.limit or "plugin",
         forms=None if model.forms is None else frozenset(model.forms),
         needs=tuple(model.needs),
-        refuse_unmet=model.unmet == "deny",
+        deny_unmet=model.unmet == "deny",
         deliveries=tuple(_delivery(delivery, model.state) for delivery in model.delivery),
         library_path=tuple(library_path.prefix),
         image_default=tuple(library_path.image_default),

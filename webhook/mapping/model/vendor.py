@@ -79,7 +79,7 @@ class Key:
         return self.spellings if self.twin is None else (*self.spellings, self.twin)
 
     @property
-    def asks(self) -> bool:
+    def makes_request(self) -> bool:
         """Whether it makes a container request a GPU. Counts in labels or annotations of the pod do not by themselves."""
         if self.kind == "text":
             return self.picks is not None and self.per_container
@@ -181,7 +181,7 @@ class NamePart:
         everywhere: the variable is in no name: every device has the size that `write` names.
         why: what the user has to find out, if `write` has to be configured.
         models: the models of the cluster's devices; empty if not configured.
-        elsewhere: values that none of these models has, with the models that have them.
+        of_other_models: values that none of these models has, with the models that have them.
     """
 
     name: str
@@ -190,7 +190,7 @@ class NamePart:
     everywhere: bool = False
     why: str | None = None
     models: tuple[str, ...] = ()
-    elsewhere: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    of_other_models: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,7 +246,7 @@ class Vendor:
     drop: tuple[Dimension, ...]
     containers: Literal["any", "one", "equal", "shared"]
     together: bool
-    serves_init: bool
+    serves_init_containers: bool
     inactive: bool
     target: bool
     place: Place
@@ -254,13 +254,13 @@ class Vendor:
     guard: "Guards"
     owned: "Owned"
     privileged_allowed: bool
-    refuses_init: bool = False
+    denies_init_containers: bool = False
     copies: str | None = None
     owned_by: tuple[str, ...] = ()
     lets_through: LetsThrough = LetsThrough()
     overridden: frozenset[tuple[str | int, ...]] = field(default=frozenset())
 
-    def says(self, dimension: Dimension) -> bool:
+    def expresses(self, dimension: Dimension) -> bool:
         """Return whether it has a key for the dimension, or a form that derives it."""
         return bool(self.by_dimension[dimension]) or (
             dimension == "devices" and any(isinstance(form.devices, Derived) for form in self.forms)

@@ -1,4 +1,4 @@
 """The notations in documents: amounts, sets of numbers, names with ``*``, regular expressions.
 
-Belongs here: parsers from text to values that know no keys or vendors. Everything may import it.
+Parsers from text to values, which know no keys or vendors, belong here. Everything may import it.
 """

@@ -9,35 +9,35 @@ from typing import Final
 from webhook.quantity import MAX_VALUE, Number, number_text, simplest
 
 _SPAN: Final = re.compile(
-    r"(?P<low>[0-9]+(?:\.[0-9]+)?)(?P<dots>\.\.(?P<high>[0-9]+(?:\.[0-9]+)?)?)?(?: by (?P<by>[0-9]+(?:\.[0-9]+)?))?"
+    r"(?P<low>[0-9]+(?:\.[0-9]+)?)(?P<dots>\.\.(?P<high>[0-9]+(?:\.[0-9]+)?)?)?(?: by (?P<step>[0-9]+(?:\.[0-9]+)?))?"
 )
 
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """Numbers from `low` to `high` (None: unbounded), all or in steps of `by` from `low`."""
+    """Numbers from `low` to `high` (None: unbounded), all or in steps of `step` from `low`."""
 
     low: Number
     high: Number | None
-    by: Number | None
+    step: Number | None
 
     def __contains__(self, number: Number) -> bool:
         if number < self.low or (self.high is not None and number > self.high):
             return False
-        return self.by is None or (number - self.low) % self.by == 0
+        return self.step is None or (number - self.low) % self.step == 0
 
     def ceil(self, number: Number) -> Number | None:
         """Return the least member that is not below `number`, or None."""
         least = max(number, self.low)
-        if self.by is not None:
-            least = simplest(self.low - (self.low - least) // self.by * self.by)
+        if self.step is not None:
+            least = simplest(self.low - (self.low - least) // self.step * self.step)
         return least if least in self else None
 
     def floor(self, number: Number) -> Number | None:
         """Return the greatest member that is not above `number`, or None."""
         most = number if self.high is None else min(number, self.high)
-        if self.by is not None and most >= self.low:
-            most = simplest(self.low + (most - self.low) // self.by * self.by)
+        if self.step is not None and most >= self.low:
+            most = simplest(self.low + (most - self.low) // self.step * self.step)
         return most if most in self else None
 
     def __str__(self) -> str:
@@ -48,7 +48,7 @@ class Span:
             if self.high is None
             else f"{number_text(self.low)} to {number_text(self.high)}"
         )
-        return span if self.by in {None, 1} else f"{span} by {number_text(self.by or 1)}"
+        return span if self.step in {None, 1} else f"{span} by {number_text(self.step or 1)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +71,7 @@ class Numbers:
     def corners(self) -> Iterator[Number]:
         """Yield members and their neighbors where the set begins, ends and steps, for probes."""
         for span in self.spans:
-            step = span.by or 1
+            step = span.step or 1
             ends = (
                 [span.low, span.low + step]
                 if span.high is None
@@ -98,14 +98,14 @@ def _parse_span(text: str) -> Span:
     match = _SPAN.fullmatch(text.strip())
     if match is None:
         raise ValueError(f"{text!r} is not a set of numbers such as `5..100 by 5`, `1..` or `[2, 4, 8]`")
-    if any(Fraction(match[part] or 0) > MAX_VALUE for part in ("low", "high", "by")):
+    if any(Fraction(match[part] or 0) > MAX_VALUE for part in ("low", "high", "step")):
         raise ValueError(f"{text!r} is more than any resource can hold (2^63 - 1)")
     low = simplest(Fraction(match["low"]))
     if match["dots"] is None:
         high: Number | None = low
     else:
         high = None if match["high"] is None else simplest(Fraction(match["high"]))
-    by = None if match["by"] is None else simplest(Fraction(match["by"]))
-    if by == 0 or (high is not None and high < low):
+    step = None if match["step"] is None else simplest(Fraction(match["step"]))
+    if step == 0 or (high is not None and high < low):
         raise ValueError(f"{text!r} contains no number")
-    return Span(low, high, by)
+    return Span(low, high, step)

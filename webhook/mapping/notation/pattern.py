@@ -17,7 +17,7 @@ MAX_KEY: Final = 253 + 1 + 63
 """The longest name of a label, annotation or resource: the API server stores no pod with a longer one."""
 
 MAX_STEPS: Final = 500
-"""The most instructions of an expression: in the worst case it takes one step for each instruction and letter."""
+"""The most instructions of an expression: in the worst case it takes one step for each instruction and character."""
 
 MAX_WHOLE: Final = 20_000
 """The same for a composed expression, which may contain lists of names."""
@@ -99,7 +99,7 @@ def check(text: str) -> None:
         PatternError: they may not.
     """
     if len(text) > MAX_EXPRESSION:
-        raise PatternError(f"is longer than {MAX_EXPRESSION} letters")
+        raise PatternError(f"is longer than {MAX_EXPRESSION} characters")
     steps = expression(text).steps
     if steps > MAX_STEPS:
         raise PatternError(f"compiles to {steps} steps, more than {MAX_STEPS}")

@@ -53,8 +53,8 @@ def settle(request: Request, absent: Request) -> Request:
     return Request(request.devices if request.devices is not None else absent.devices, memory, cores)
 
 
-def by_card(request: Request, card: int) -> Request | None:
-    """Convert memory between bytes and percent for devices of `card` bytes; never to less than requested.
+def for_device_size(request: Request, device_size: int) -> Request | None:
+    """Convert memory between bytes and percent for devices of `device_size` bytes; never to less than requested.
 
     None for whole devices, which are no share of a size, for memory without a limit, and for more than the device has.
     """
@@ -62,18 +62,18 @@ def by_card(request: Request, card: int) -> Request | None:
     if request.whole or not isinstance(memory, Size | Percent):
         return None
     if isinstance(memory, Percent):
-        return Request(request.devices, Size(ceil_to(Fraction(memory.value) * card / 100, 1)), request.cores)
-    if memory.bytes > card:
+        return Request(request.devices, Size(ceil_to(Fraction(memory.value) * device_size / 100, 1)), request.cores)
+    if memory.bytes > device_size:
         return None
-    percent = Percent(simplest(Fraction(memory.bytes) * 100 / card))
+    percent = Percent(simplest(Fraction(memory.bytes) * 100 / device_size))
     return settle(Request(request.devices, percent, request.cores), Request())
 
 
 def step_between(dimension: Dimension, before: Memory | None, after: Memory | None) -> Step:
     """Return the step from one amount of a device to another, for explanations."""
-    by = ""
+    difference = ""
     if isinstance(before, Size) and isinstance(after, Size):
-        by = f"+{amount_text(Size(after.bytes - before.bytes))}"
+        difference = f"+{amount_text(Size(after.bytes - before.bytes))}"
     elif isinstance(before, Percent) and isinstance(after, Percent):
-        by = f"{signed_text(after.value - before.value)}%"
-    return Step(f"{dimension} per device", amount_text(before), amount_text(after), by)
+        difference = f"{signed_text(after.value - before.value)}%"
+    return Step(f"{dimension} per device", amount_text(before), amount_text(after), difference)

@@ -28,7 +28,7 @@ class LeftAlone(Denied):
 def left_alone(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> LeftAlone:
     """Return the message of a form with ``leave``, with the spellings of the pod."""
     sentence = PLACEHOLDER.sub(lambda match: _spelled(vendor, match[1], key_values), form.leave or "")
-    return LeftAlone(Finding(Reason.REFUSED_BY_VENDOR, sentence, container))
+    return LeftAlone(Finding(Reason.UNSUPPORTED_BY_VENDOR, sentence, container))
 
 
 def denied(vendor: Vendor, form: Form, key_values: KeyValues, container: str) -> Denied:
@@ -57,7 +57,7 @@ def denied(vendor: Vendor, form: Form, key_values: KeyValues, container: str) ->
 
     message = PLACEHOLDER.sub(fill, form.deny or "")
     return deny(
-        Reason.REFUSED_BY_VENDOR,
+        Reason.UNSUPPORTED_BY_VENDOR,
         message,
         container=container,
         field=entry.key if entry is not None else None,
@@ -71,7 +71,7 @@ def without_row(vendor: Vendor, entry: KeyValue) -> str:
     listed = f"{', '.join(rows[:MAX_LISTED])}{f' … ({len(rows)} in all)' if rows[MAX_LISTED:] else ''}"
     for variable in vendor.variables.values():
         name = name_in(vendor, entry, variable)
-        others = variable.elsewhere.get(name or "")
+        others = variable.of_other_models.get(name or "")
         if others:
             return (
                 f"{name} is not available on {', '.join(variable.models)}, but on {', '.join(others)}: "

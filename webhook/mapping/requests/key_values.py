@@ -79,7 +79,7 @@ def name_in(vendor: Vendor, entry: KeyValue, variable: NamePart) -> str | None:
     return entry.text if vendor.keys[entry.key_name].picks == variable.name else dict(entry.binding).get(variable.name)
 
 
-def unset(vendor: Vendor) -> str | None:
+def unconfigured_size(vendor: Vendor) -> str | None:
     """Return what has to be configured about the size of all devices of a vendor; None if nothing is missing."""
     for variable in vendor.variables.values():
         if variable.everywhere and not variable.write:
@@ -90,5 +90,5 @@ def unset(vendor: Vendor) -> str | None:
 def unreadable(vendors: Iterable[Vendor]) -> Iterator[str]:
     """Yield a sentence for each active vendor whose keys cannot be read until the size of its devices is configured."""
     for vendor in vendors:
-        if not vendor.inactive and (why := unset(vendor)) is not None:
+        if not vendor.inactive and (why := unconfigured_size(vendor)) is not None:
             yield f"{vendor.name} is in force, but its keys cannot be read until it is configured: {why}"

@@ -91,7 +91,7 @@ class Reader(Struct):
             if entry.key_name in needed:
                 continue
             why = f"beside {counted}" if counted is not None else f"in the form {self.form.name!r}"
-            self.report(Reason.WORD_IGNORED, f"{entry} has no effect {why}: remove it", entry)
+            self.report(Reason.KEY_IGNORED, f"{entry} has no effect {why}: remove it", entry)
 
     def report_less(self, entry: KeyValue, number: Number, rounded: Number) -> None:
         """Report that the vendor rounds down; `number` is that of the key, or its part for each device."""

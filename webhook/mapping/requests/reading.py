@@ -6,7 +6,7 @@ from webhook.mapping.requests.conversion import settle
 from webhook.mapping.requests.defaults import completed, divides, filled_in
 from webhook.mapping.requests.denials import LeftAlone, denied, left_alone, spelling, without_row
 from webhook.mapping.requests.device_count import check_derived_counts, count_devices
-from webhook.mapping.requests.key_values import KeyValue, KeyValues, form_of, row_of, unset
+from webhook.mapping.requests.key_values import KeyValue, KeyValues, form_of, row_of, unconfigured_size
 from webhook.mapping.requests.per_device import amount_of
 from webhook.mapping.requests.reader import Reader
 from webhook.mapping.requests.result import Defaults, Reading
@@ -119,7 +119,7 @@ def _read_form(reader: Reader, unknown: KeyValue | None, defaults: Defaults, *, 
 def _incomplete(reader: Reader, request: Request) -> Denied:
     """Deny keys that leave a dimension open."""
     vendor = reader.vendor
-    if (why := unset(vendor)) is not None:
+    if (why := unconfigured_size(vendor)) is not None:
         entry = next(iter(reader.key_values.values()))
         return reader.deny(Reason.SIZE_UNKNOWN, f"{entry}: the size of its devices is not configured: {why}", entry)
     missing = [dimension for dimension in DIMENSIONS if getattr(request, dimension) is None]
@@ -141,7 +141,7 @@ def _no_row(reader: Reader, entry: KeyValue, *, home: bool) -> Denied:
     """
     vendor, binding = reader.vendor, dict(entry.binding)
     message = f"{entry}: {without_row(vendor, entry)}"
-    of_another_model = any(binding.get(name) in variable.elsewhere for name, variable in vendor.variables.items())
+    of_another_model = any(binding.get(name) in variable.of_other_models for name, variable in vendor.variables.items())
     if home and vendor.keys[entry.key_name].picks is None and not of_another_model:
         return LeftAlone(Finding(Reason.SIZE_UNKNOWN, message, reader.container))
     return reader.deny(Reason.SIZE_UNKNOWN, message, entry)

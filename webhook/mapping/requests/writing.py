@@ -1,21 +1,21 @@
-"""Request → keys: write a request in the first form of a target that reads back as the same, or say why none does."""
+"""Request → keys: write a request in the first form of a target that reads back as the same, or report why none does."""
 
 from collections.abc import Mapping
 from dataclasses import replace
-from fractions import Fraction
 
 import msgspec
 
 from webhook.finding import Denied
 from webhook.mapping.document.key_template import Binding
 from webhook.mapping.model.vendor import Condition, Derived, Form, Key, Row, Vendor
-from webhook.mapping.requests.conversion import number_for, settle, value_of
+from webhook.mapping.requests.conversion import number_for, settle
 from webhook.mapping.requests.denials import spelling
-from webhook.mapping.requests.key_values import KeyValue, format_value, unset
+from webhook.mapping.requests.key_values import KeyValue, format_value, unconfigured_size
+from webhook.mapping.requests.read_back import read_back_difference
 from webhook.mapping.requests.reading import read
 from webhook.mapping.requests.result import Defaults, Reading
 from webhook.quantity import MAX_VALUE, Number
-from webhook.request import ALL, DIMENSIONS, UNLIMITED, Dimension, Memory, Percent, Request, Size
+from webhook.request import DIMENSIONS, Dimension, Memory, Percent, Request, Size
 
 
 class Written(msgspec.Struct, frozen=True, gc=False):
@@ -103,7 +103,9 @@ def _write_form(
     for dimension, default in reading.filled.items():
         value = getattr(request, dimension)
         raise NoEquivalent((f"no key specifies {dimension} {value}, and {default.named(dimension)} would apply",))
-    _compare(form, request, reading, numbers, row)
+    difference = read_back_difference(form, request, reading, numbers, row)
+    if difference is not None:
+        raise NoEquivalent((difference,))
     return Written(form, key_values, reading)
 
 
@@ -141,7 +143,7 @@ def _number(
     key = _key_for(form, dimension, value, needed_only=literal)
     if key is None:
         if not literal:
-            _may_stay_out(target, form, dimension, request)
+            _check_omittable(target, form, dimension, request)
         return None
     devices = request.devices or 1
     if literal and _counts(form, key):
@@ -150,7 +152,7 @@ def _number(
         return None
     number = number_for(replace(key, values=form.values(key, row)), value, 1 if counts else devices)
     if number is None:
-        raise NoEquivalent((f"{_spelled(target, key, request)} cannot express {value}",))
+        raise NoEquivalent((f"{_spelling_of(target, key, request)} cannot express {value}",))
     return key.name, number
 
 
@@ -163,7 +165,7 @@ def _key_for(form: Form, dimension: Dimension, value: int | Memory, *, needed_on
     able = [
         key
         for key in form.keys.values()
-        if dimension in key.dimensions and key.name not in forbidden and _able(key, dimension, value)
+        if dimension in key.dimensions and key.name not in forbidden and _can_express(key, dimension, value)
     ]
     named = [key for key in able if key.name in needed]
     if named or needed_only:
@@ -179,7 +181,7 @@ def _only_absent(condition: Condition) -> bool:
     return condition.absent and not condition.present and condition.numbers is None and not condition.texts
 
 
-def _able(key: Key, dimension: Dimension, value: int | Memory) -> bool:
+def _can_express(key: Key, dimension: Dimension, value: int | Memory) -> bool:
     if dimension == "devices":
         return True
     if key.unit is None:
@@ -197,7 +199,7 @@ def _count_implied(form: Form, key: Key, devices: int, defaults: Defaults) -> bo
     return "devices" not in defaults and form.absent.devices == devices
 
 
-def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Request) -> None:
+def _check_omittable(target: Vendor, form: Form, dimension: Dimension, request: Request) -> None:
     """Check that a dimension which no key can express may be omitted with the same meaning.
 
     Raises:
@@ -215,7 +217,7 @@ def _may_stay_out(target: Vendor, form: Form, dimension: Dimension, request: Req
     if getattr(meant, dimension) != value:
         for key in form.keys.values():
             if dimension in key.dimensions and key.unit is None:
-                raise NoEquivalent((f"the unit of {_spelled(target, key, request)} is not configured: {key.why}",))
+                raise NoEquivalent((f"the unit of {_spelling_of(target, key, request)} is not configured: {key.why}",))
         raise NoEquivalent((f"no key of {target.name} can express {dimension} {value}",))
 
 
@@ -229,13 +231,13 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
         sufficient = [
             (name, row)
             for name in variable.write
-            if (row := variable.rows.get(name)) is not None and _holds(row, request)
+            if (row := variable.rows.get(name)) is not None and _is_sufficient(row, request)
         ]
         if not sufficient:
             raise NoEquivalent((f"none of {', '.join(variable.write)} holds {request}",))
         name, row = min(sufficient, key=lambda pair: _size_of(pair[1]))
         return ((variable.name, name),), row
-    if (why := unset(target)) is not None:
+    if (why := unconfigured_size(target)) is not None:
         raise NoEquivalent((f"the size of its devices is not configured: {why}",))
     if any(variable.rows for variable in target.variables.values()):
         raise NoEquivalent(
@@ -244,12 +246,12 @@ def _binding(target: Vendor, request: Request) -> tuple[Binding, Row | None]:
     return (), None
 
 
-def _spelled(target: Vendor, key: Key, request: Request) -> str:
+def _spelling_of(target: Vendor, key: Key, request: Request) -> str:
     """Return the name of a key as it would be written, for messages."""
     return spelling(key, dict(_binding(target, request)[0]))
 
 
-def _holds(row: Row, request: Request) -> bool:
+def _is_sufficient(row: Row, request: Request) -> bool:
     memory = row.least is None or (
         isinstance(row.least, Size) and isinstance(request.memory, Size) and row.least.bytes >= request.memory.bytes
     )
@@ -262,40 +264,3 @@ def _size_of(row: Row) -> tuple[Number, Number]:
         row.least.bytes if isinstance(row.least, Size) else 0,
         row.least_cores.value if isinstance(row.least_cores, Percent) else 0,
     )
-
-
-def _compare(form: Form, request: Request, reading: Reading, numbers: Mapping[str, Number], row: Row | None) -> None:
-    """Check that a reading equals the request: never less than requested, never more than rounding explains.
-
-    Raises:
-        NoEquivalent: it does not.
-    """
-    read_back = reading.request
-    if read_back.devices != request.devices:
-        raise NoEquivalent((f"{read_back.devices} devices would be read instead of {request.devices}",))
-    for dimension in ("memory", "cores"):
-        requested, actual = getattr(request, dimension), getattr(read_back, dimension)
-        expected = {requested, *_intended(form, dimension, numbers, read_back.devices or 1)}
-        if actual in expected and _at_least(actual, requested):
-            continue
-        if read_back.whole and requested is UNLIMITED:  # memory was rounded up to all of a device: nothing else fits
-            continue
-        if row is not None and _at_least(actual, requested):
-            continue
-        raise NoEquivalent((f"{dimension} {actual} would be read instead of {requested}",))
-
-
-def _intended(form: Form, dimension: Dimension, numbers: Mapping[str, Number], devices: int) -> list[Memory]:
-    return [
-        value_of(key, dimension, Fraction(number) / devices if key.total else number)
-        for name, number in numbers.items()
-        if dimension in (key := form.keys[name]).dimensions and key.unit is not None
-    ]
-
-
-def _at_least(actual: Memory, requested: Memory) -> bool:
-    if isinstance(actual, Size) and isinstance(requested, Size):
-        return actual.bytes >= requested.bytes
-    if isinstance(actual, Percent) and isinstance(requested, Percent):
-        return actual.value >= requested.value
-    return actual in {requested, ALL} or requested is UNLIMITED

@@ -1,0 +1,156 @@
+"""Warnings to the author of a pod: about overrides, hints, and conflicting or misplaced keys."""
+
+import json
+from typing import Any
+
+import jsonpatch
+import pytest
+
+from tests.admission.scene import pod
+from tests.generators.admissions import decision_on
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.load import build_policy, load_policy
+from webhook.mapping.model.policy import Policy
+from webhook.pod import decode_pod
+from webhook.reasons import Reason
+
+POLICY = load_policy()
+PRIVILEGED = {"vgpu-webhook.io/inject": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
+
+
+def decided(container: dict[str, Any], policy: Policy = POLICY, *, spec: Any = None, namespace: Any = None) -> Decision:
+    """The decision on a pod with one container."""
+    pod = {"metadata": {"name": "p"}, "spec": {"containers": [{"name": "a", **container}], **(spec or {})}}
+    context = Context(Namespace("team", PRIVILEGED, namespace or {}))
+    return decide(decode_pod(json.dumps(pod).encode()), context, policy)
+
+
+def share(**more: Any) -> dict[str, Any]:
+    """A container that requests a share."""
+    return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}}, **more}
+
+
+@pytest.mark.parametrize("mode, count", [("enforce", 1), ("warn", 1), ("audit", 0)])
+def test_pod_without_words_is_warned_about_unless_observed(mode: str, count: int) -> None:
+    """A misplaced key on a pod that requests nothing is reported, and in a namespace of mode audit nobody is warned."""
+    sent = pod({"name": "a"})
+    sent["metadata"]["labels"] = {"nvidia.com/gpumem": "1"}
+    decision = decision_on(sent, Context(Namespace("team", {**PRIVILEGED, "vgpu-webhook.io/mode": mode})), POLICY)
+    assert decision.allowed
+    assert decision.patch == ()
+    assert [finding.reason for finding in decision.warnings] == [Reason.MISPLACED_KEY] * count
+
+
+def test_translate_to_other_hardware_is_told() -> None:
+    """Whoever orders it, the image must be built for that hardware."""
+    policy = build_policy(parse("extends: nvidia\ntranslateTo: iluvatar\n", "nvidia.yaml"))
+    decision = decided(share(), policy)
+    assert Reason.OTHER_FAMILY in [finding.reason for finding in decision.warnings]
+
+
+@pytest.mark.parametrize(
+    "order,reason", [("allow", Reason.CHANGED), ("strip", Reason.CHANGED), ("deny", Reason.GUARDED)]
+)
+def test_namespace_says_what_becomes_of_guarded_variables(order: str, reason: Reason) -> None:
+    """The annotation beats the mapping's action."""
+    container = share(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "true"}])
+    decision = decided(container, namespace={"vgpu-webhook.io/guard": order})
+    assert decision.reason is reason
+    stripped = any(operation["op"] == "remove" and "/env/" in operation["path"] for operation in decision.patch)
+    assert stripped is (order == "strip")
+
+
+def test_unknown_order_for_the_guard_is_passed_over() -> None:
+    """A namespace's mistake is reported, and the mapping's action holds."""
+    container = share(env=[{"name": "CUDA_DISABLE_CONTROL", "value": "true"}])
+    decision = decided(container, namespace={"vgpu-webhook.io/guard": "off"})
+    assert decision.reason is Reason.GUARDED
+    assert Reason.NAMESPACE_SETTING_INVALID in [finding.reason for finding in decision.warnings]
+
+
+def test_hints_with_a_variable_are_told() -> None:
+    """A key whose variable has an expression is looked for beside all other vendors' keys, too."""
+    pod = {
+        "metadata": {"annotations": {"hami.io/use-BI-V150-uuid": "u", "hami.io/use-X-uuid": "u"}},
+        "spec": {"containers": [{"name": "a", "resources": {"limits": {"iluvatar.ai/vgpu": "1"}}}]},
+    }
+    namespace = Namespace("team", PRIVILEGED, {"vgpu-webhook.io/target": "volcano"})
+    decision = decide(decode_pod(json.dumps(pod).encode()), Context(namespace), POLICY)
+    count = [finding.field for finding in decision.warnings if finding.reason is Reason.HINT_NOT_CARRIED]
+    assert count == ["hami.io/use-BI-V150-uuid"]
+
+
+@pytest.mark.parametrize(
+    "limits, message",
+    [
+        (
+            {"nvidia.com/vgpu-core": "30", "nvidia.com/vgpu-cores": "40", "nvidia.com/vgpu-number": "1"},
+            "nvidia.com/vgpu-core: 30 and nvidia.com/vgpu-cores: 40 are two spellings of one key: keep one",
+        ),
+        (
+            {"hygon.com/dcunum": "1", "hygon.com/hcunum": "1"},
+            "hygon.com/dcunum: 1, hygon.com/hcunum: 1: the keys of one container must name the same model or chip",
+        ),
+        (
+            {"iluvatar.ai/vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
+            "iluvatar.ai/MR-V100-vgpu: 1 and iluvatar.ai/vgpu: 1 are two spellings of one key: keep one",
+        ),
+        (
+            {"iluvatar.ai/BI-V150-vgpu": "1", "iluvatar.ai/MR-V100-vgpu": "1"},
+            (
+                "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100-vgpu: 1: "
+                "the keys of one container must name the same model or chip"
+            ),
+        ),
+        (
+            {"iluvatar.ai/BI-V150-vgpu": "1", "iluvatar.ai/MR-V100.vCore": "10"},
+            (
+                "iluvatar.ai/BI-V150-vgpu: 1, iluvatar.ai/MR-V100.vCore: 10: "
+                "the keys of one container must name the same model or chip"
+            ),
+        ),
+    ],
+)
+def test_keys_that_clash_are_both_named(limits: dict[str, str], message: str) -> None:
+    """The second spelling of a key is what is to be found and removed."""
+    decision = decided({"resources": {"limits": limits}})
+    assert decision.reason is Reason.SPELLINGS_DIFFER
+    assert decision.denial is not None
+    assert decision.denial.message == message
+
+
+def test_several_sizes_that_have_to_be_translated_are_all_named() -> None:
+    """In their own keys they are let be; for another vendor they are no request."""
+    limits = {"nvidia.com/mig-1g.5gb": "1", "nvidia.com/mig-2g.10gb": "1"}
+    decision = decided({"resources": {"limits": limits}}, namespace={"vgpu-webhook.io/target": "nvidia"})
+    assert decision.reason is Reason.SPELLINGS_DIFFER
+    assert decision.denial is not None
+    assert decision.denial.message.startswith("nvidia.com/mig-1g.5gb: 1, nvidia.com/mig-2g.10gb: 1: the keys")
+
+
+@pytest.mark.parametrize("mode", ["enforce", "warn", "audit"])
+@pytest.mark.parametrize(
+    "level, reason", [("privileged", Reason.IMAGE_PATH_ASSUMED), ("baseline", Reason.LEFT_TO_PLUGIN)]
+)
+def test_notes_are_no_warnings(mode: str, level: str, reason: Reason) -> None:
+    """What the author of a pod cannot change is in the status and the audit log, whatever the mode."""
+    namespace = Namespace(
+        "team", {**PRIVILEGED, "pod-security.kubernetes.io/enforce": level, "vgpu-webhook.io/mode": mode}
+    )
+    sent = pod({"name": "a", **share()}, schedulerName="hami-scheduler")
+    decision = decision_on(sent, Context(namespace), POLICY)
+    assert decision.warnings == ()
+    assert [note.reason for note in decision.notes] == [reason]
+    assert decision.status["containers"]["a"]["notes"][0].startswith(f"{reason.code}: ")
+    assert decision.audit["reasons"] == reason.code
+
+
+def test_scheduler_is_reported_once_and_not_again() -> None:
+    """The stored pod names it, so a second pass has nothing to say."""
+    sent = pod({"name": "a", **share()}, {"name": "b", **share()})
+    first = decision_on(sent, Context(Namespace("team", PRIVILEGED)), POLICY)
+    assert [finding.reason for finding in first.warnings] == [Reason.SCHEDULER_SET]
+    stored = jsonpatch.apply_patch(sent, list(first.patch))
+    second = decision_on(stored, Context(Namespace("team", PRIVILEGED)), POLICY)
+    assert (second.patch, second.warnings) == ((), ())

@@ -1,0 +1,105 @@
+"""Any vendor's requests in any other's keys, where the pod selects its GPU model: never less than requested."""
+
+import json
+from fractions import Fraction
+from functools import cache
+
+import pytest
+from msgspec.structs import replace
+
+from tests.decisions.test_any_to_any import (
+    CONFIGURED,
+    DOCUMENTS,
+    REASONS,
+    VENDORS,
+    check_least,
+    check_stored,
+    policy_for,
+    requests,
+    translated,
+)
+from tests.depth import few_or_all, partners
+from tests.unprobed import unprobed_policy
+from webhook.mapping.document.strict_yaml import parse
+from webhook.mapping.model.policy import Policy
+from webhook.reasons import Reason
+from webhook.request import Percent, Request, Size
+
+LABEL = "team.example/card"
+NEVER_CONVERTED = {"biren", "mps", "neuron", "timeslicing", "vastai", "whole"}
+"""They have no key for a part of a device's memory."""
+CARDS = {"big": 80 * 1024**3, "odd": 15109 * 1024**2}
+PARTS = """\
+vendor: parts
+family: nvidia
+keys:
+  card: {resource: parts.example/card, is: devices}
+  part: {resource: parts.example/part, is: memory, unit: 1%}
+  core: {resource: parts.example/core, is: cores}
+forms:
+- {name: share, absent: {devices: 1, cores: unlimited}}
+"""
+
+
+@cache
+def policy_with_cards(source: str) -> Policy:
+    """As the policy without, and a target that says memory in percent only."""
+    settings = policy_for(source).settings.model_dump(by_alias=True, exclude_defaults=True)
+    settings |= {"cards": {name: f"{size // 1024**2}Mi" for name, size in CARDS.items()}, "cardLabels": [LABEL]}
+    documents = [*DOCUMENTS, *parse(CONFIGURED, "configured"), *parse(PARTS, "parts")]
+    return unprobed_policy(documents, parse(json.dumps(settings), "settings")[0])
+
+
+@pytest.mark.timeout(3600)
+@few_or_all
+@pytest.mark.parametrize("source", VENDORS)
+def test_any_to_any_on_a_known_card(source: str, most: int, requests_per_pair: int) -> None:
+    """Only a unit that the target lacks is converted, to the least number that is enough and valid there."""
+    policy = policy_with_cards(source)
+    converted_any = False
+    for target in (*partners(source, VENDORS, most), "parts"):
+        # Of few requests for whoever has no sizes, none may be for a size.
+        count = max(120, requests_per_pair) if target == "parts" else requests_per_pair
+        for number, (pod, requested) in enumerate(requests(source, target, policy, count)):
+            card = sorted(CARDS)[number % 2]
+            _, without = translated(pod, target, policy)
+            pod["spec"]["nodeSelector"] = {LABEL: card}
+            stored, decision = translated(pod, target, policy)
+            try:
+                if decision.denial is not None:
+                    assert decision.reason in REASONS
+                    assert without.denial is not None
+                    continue
+                if all(finding.reason is not Reason.DEVICE_MEMORY_ASSUMED for finding in decision.warnings):
+                    assert without.patch == decision.patch
+                    continue
+                converted_any = True
+                assert without.reason is Reason.NO_EQUIVALENT
+                converted = in_the_other_unit(requested, CARDS[card])
+                check_stored(pod, stored, converted, policy)
+                check_least(policy.vendors[target], converted, stored, policy)
+            except AssertionError as error:
+                raise AssertionError(f"{source} to {target}: {json.dumps(pod)} ({requested}): {decision}") from error
+    assert converted_any or source in NEVER_CONVERTED
+
+
+def in_the_other_unit(requested: Request, card: int) -> Request:
+    """The request on a device of so many bytes, exactly."""
+    memory = requested.memory
+    if isinstance(memory, Size):
+        assert memory.bytes <= card
+        return replace(requested, memory=Percent(Fraction(memory.bytes) * 100 / card))
+    assert isinstance(memory, Percent)
+    return replace(requested, memory=Size(Fraction(memory.value) * card / 100))
+
+
+def test_some_requests_need_the_card(requests_per_pair: int) -> None:
+    """Both ways are taken."""
+    for source, target in (("nvidia", "aliyun"), ("aliyun", "parts")):
+        policy = policy_with_cards(source)
+        converted = 0
+        for pod, _ in requests(source, target, policy, max(requests_per_pair, 20)):
+            pod["spec"]["nodeSelector"] = {LABEL: "big"}
+            _, decision = translated(pod, target, policy)
+            converted += any(finding.reason is Reason.DEVICE_MEMORY_ASSUMED for finding in decision.warnings)
+        assert converted, source

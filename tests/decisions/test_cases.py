@@ -1,0 +1,133 @@
+"""Golden cases: a pod that goes in, the pod that is stored, and what is reported about it, side by side in `cases/`.
+
+A case is a folder: ``pod.yaml``; ``expected.yaml`` unless it is denied; ``report.txt``. It may have a ``namespace.yaml`` (else
+the namespace has opted in and permits everything), a ``settings.yaml`` and a folder ``mappings``. ``--update-golden`` writes
+the last two anew from what the code does now: read the difference before it is committed. A comment `# Trap 6: …` in its pod
+ties it to `docs/traps.md`.
+"""
+
+import json
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonpatch
+import pytest
+import yaml
+
+from tests.strict_patch import apply_strictly
+from webhook.admission import Context, Decision, Namespace, decide
+from webhook.mapping.load import load_policy
+from webhook.mapping.model.policy import Policy
+from webhook.pod import decode_pod
+from webhook.quantity import parse_quantity
+
+CASES = Path(__file__).parents[1] / "cases"
+OPTED_IN = Namespace("team", {"vgpu-webhook.io/inject": "enabled"})
+FOLDERS = [
+    pytest.param(
+        folder,
+        id=folder.name,
+        marks=[
+            pytest.mark.trap(number=int(number))
+            for number in re.findall(r"^# Trap (\d+):", (folder / "pod.yaml").read_text(), re.MULTILINE)
+        ],
+    )
+    for folder in sorted(CASES.iterdir())
+]
+DIGEST = "0" * 12
+"""Stands for the policy's digest in expected pods: it changes with every built-in document."""
+
+
+@cache
+def policy_of(mappings: Path | None, settings: Path | None) -> Policy:
+    """The policy of a case; most have the same."""
+    return load_policy(mappings, settings)
+
+
+def policy_in(folder: Path) -> Policy:
+    """The built-in mappings with those of the case over them, under its settings."""
+    mappings, settings = folder / "mappings", folder / "settings.yaml"
+    return policy_of(mappings if mappings.exists() else None, settings if settings.exists() else None)
+
+
+def context_in(folder: Path) -> Context:
+    """The namespace of the case."""
+    path = folder / "namespace.yaml"
+    namespace = OPTED_IN
+    if path.exists():
+        metadata = yaml.safe_load(path.read_text())["metadata"]
+        namespace = Namespace(metadata["name"], metadata.get("labels", {}), metadata.get("annotations", {}))
+    return Context(namespace, pod_security_default="privileged")
+
+
+def decided(pod: Any, folder: Path) -> Decision:
+    """What becomes of a pod under the policy and in the namespace of a case."""
+    return decide(decode_pod(json.dumps(pod).encode()), context_in(folder), policy_in(folder))
+
+
+def report(decision: Decision) -> str:
+    """What a person is reported, one thing a line."""
+    title = decision.reason.value.title
+    if decision.denial is not None:
+        lines = [f"denied, {decision.reason.value.status}: {title}", decision.denial.text]
+    else:
+        lines = [f"allowed: {title}"]
+    lines += [f"warning: {finding.text}" for finding in decision.warnings]
+    return "\n".join([*lines, ""])
+
+
+def dumped(pod: Any) -> str:
+    """A pod as a person would write it."""
+    return yaml.safe_dump(pod, sort_keys=False, width=10_000, allow_unicode=True)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_case(folder: Path, *, update_golden: bool) -> None:
+    """The pod is stored as expected, with exactly these keys."""
+    pod = yaml.safe_load((folder / "pod.yaml").read_text())
+    decision = decided(pod, folder)
+    stored = json.dumps(apply_strictly(pod, decision.patch)).replace(policy_in(folder).digest, DIGEST)
+    expected = None if decision.denial is not None else json.loads(stored)
+    golden, told = folder / "expected.yaml", folder / "report.txt"
+    if update_golden:
+        told.write_text(report(decision))
+        golden.unlink(missing_ok=True)
+        if expected is not None:
+            golden.write_text(dumped(expected))
+    assert report(decision) == told.read_text()
+    assert expected == (yaml.safe_load(golden.read_text()) if golden.exists() else None)
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_case_holds_what_always_holds(folder: Path) -> None:
+    """The patch applies for any reader, a second pass changes nothing, and limits and requests agree."""
+    pod = yaml.safe_load((folder / "pod.yaml").read_text())
+    decision = decided(pod, folder)
+    stored = apply_strictly(pod, decision.patch)
+    assert stored == jsonpatch.apply_patch(pod, json.loads(json.dumps(decision.patch)))
+    if decision.denial is not None:
+        assert not decision.patch
+        return
+    again = decided(stored, folder)
+    assert again.denial is None
+    assert again.patch == ()
+    for path, resources in resources_written(stored, decision):
+        limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+        assert (path in limits) == (path in requests)
+        if path in limits:
+            assert parse_quantity(str(limits[path])) == parse_quantity(str(requests[path]))
+
+
+def resources_written(pod: Any, decision: Decision) -> list[tuple[str, Any]]:
+    """The resource names that a patch touches, each with the resources of its container as they are stored."""
+    found: list[tuple[str, Any]] = []
+    for operation in decision.patch:
+        spec, kind, index, *rest = operation["path"].split("/")[1:] + [""] * 3
+        if spec != "spec" or not rest or rest[0] != "resources":
+            continue
+        resources = pod["spec"][kind][int(index)]["resources"]
+        names = [rest[2]] if len(rest) > 2 and rest[2] else list(operation["value"].get("limits", operation["value"]))
+        found.extend((name.replace("~1", "/").replace("~0", "~"), resources) for name in names)
+    return found

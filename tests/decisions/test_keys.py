@@ -1,0 +1,96 @@
+"""What vendors' public documentation says that their keys mean, number by number: one file for each vendor in `tests/keys`.
+
+A case is a line: where the number is from (`source`), what stands in the pod (`limits`, `labels`, `annotations`,
+`nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left as it stands), or the code
+with which it is `refused`; `with` is what the cluster configures (a document that extends the vendor's). A key that is a
+vendor's name says what is written there, or the code with which that is refused. `trap` is the number of a known trap
+(see docs/traps.md).
+"""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
+from webhook.admission import decide
+from webhook.pod import decode_pod
+
+WORDS = Path(__file__).parents[1] / "keys"
+REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
+    (file.stem, number, case)
+    for file in sorted(WORDS.iterdir())
+    for number, case in enumerate(yaml.safe_load(file.read_text()), start=1)
+]
+"""The vendor, the number in its file, and the case."""
+CASES = [
+    pytest.param(
+        vendor,
+        case,
+        id=f"{vendor} {number}: {case['source']}",
+        marks=[pytest.mark.trap(number=case["trap"])] if "trap" in case else [],
+    )
+    for vendor, number, case in REQUESTS
+]
+PLAIN = {"source", "trap", "with", "limits", "labels", "annotations", "nodeSelector", "means", "refused"}
+WHOLE_CARDS = {"biren", "vastai", "whole", "timeslicing", "mps", "neuron"}
+"""Vendors whose keys have no size."""
+
+
+def pod_of(case: dict[str, Any]) -> Any:
+    """The pod with what the case requests."""
+    side = {name: str(value) for name, value in case.get("limits", {}).items()}
+    return {
+        "metadata": {"name": "p", "labels": case.get("labels", {}), "annotations": case.get("annotations", {})},
+        "spec": {
+            "nodeSelector": case.get("nodeSelector", {}),
+            "containers": [{"name": "main", "resources": {"limits": side, "requests": dict(side)}}],
+        },
+    }
+
+
+def meaning(account: Any) -> str:
+    """What a container holds, as cases say it."""
+    if "main" not in account.get("containers", {}):
+        return "nothing"
+    request = account["containers"]["main"]["request"]
+    return f"{request['devices']} x {request['memory']} {request['cores']}"
+
+
+@pytest.mark.parametrize("vendor, case", CASES)
+def test_keys(vendor: str, case: dict[str, Any]) -> None:
+    """Read as the source says, and written as its own source says there."""
+    policy = policy_for(vendor, json.dumps({"extends": vendor, **case["with"]}) if "with" in case else "")
+    assert set(case) <= PLAIN | set(VENDORS)
+    if "means" in case or "refused" in case:
+        decision = decide(decode_pod(json.dumps(pod_of(case)).encode()), CONTEXT, policy)
+        outcome = meaning(decision.status) if decision.denial is None else decision.reason.code
+        assert outcome == case.get("means", case.get("refused")), decision.denial
+    for target in case.keys() - PLAIN:
+        stored, decision = translated(pod_of(case), target, policy)
+        if isinstance(case[target], str):
+            assert decision.reason.code == case[target]
+            continue
+        assert decision.denial is None, decision.denial
+        metadata = stored["metadata"]
+        limits = stored["spec"]["containers"][0]["resources"].get("limits", {})
+        carried = {
+            key: text for key, text in {**metadata["labels"], **metadata["annotations"]}.items() if key in case[target]
+        }
+        written = {**limits, **carried}
+        assert written == {name: str(value) for name, value in case[target].items()}
+        assert TARGET in metadata["annotations"]
+
+
+@pytest.mark.parametrize("vendor", VENDORS)
+def test_every_vendor_has_cases(vendor: str) -> None:
+    """Six where there are sizes, two where there are none, a refusal, and a trap."""
+    cases = yaml.safe_load((WORDS / f"{vendor}.yaml").read_text())
+    read = [case for case in cases if "refused" not in case]
+    refused = [case for case in cases if any(re.fullmatch(r"VGW\d+", str(value)) for value in case.values())]
+    assert len(read) >= (2 if vendor in WHOLE_CARDS else 6)
+    assert refused
+    assert any("trap" in case for case in cases)

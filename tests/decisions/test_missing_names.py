@@ -1,0 +1,44 @@
+"""Pods whose metadata has no name and no maps."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.decisions.test_any_to_any import POLICY, TARGET
+from tests.decisions.test_cases import OPTED_IN
+from tests.strict_patch import apply_strictly
+from webhook.admission import Context, Namespace, decide
+from webhook.pod import decode_pod
+
+
+def stored(metadata: dict[str, Any]) -> Any:
+    """A pod that requests a share in a foreign vendor's keys, as it is stored; it is not changed a second time."""
+    limits = {"tencent.com/vcuda-core": "50", "tencent.com/vcuda-memory": "16"}
+    container = {"name": "main", "resources": {"limits": limits, "requests": dict(limits)}}
+    pod: Any = {**metadata, "spec": {"containers": [container]}}
+    context = Context(Namespace("team", OPTED_IN.labels, {TARGET: "nvidia"}), "privileged")
+    for patched in (True, False):
+        decision = decide(decode_pod(json.dumps(pod).encode()), context, POLICY)
+        assert decision.denial is None
+        assert bool(decision.patch) is patched
+        pod = apply_strictly(pod, decision.patch)
+    return pod
+
+
+@pytest.mark.trap(number=31)
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {},
+        {"metadata": {}},
+        {"metadata": {"name": ""}},
+        {"metadata": {"name": None, "labels": None, "annotations": None}},
+        {"metadata": {"generateName": "a-"}},
+    ],
+)
+def test_names_may_be_missing(sent: dict[str, Any]) -> None:
+    """A pod is changed as one with a name is, maps that are missing are made, and nothing else is added to its metadata."""
+    named, unnamed = stored({"metadata": {"name": "a"}}), stored(sent)
+    assert unnamed["spec"] == named["spec"]
+    assert unnamed["metadata"] == {**sent.get("metadata", {}), "annotations": named["metadata"]["annotations"]}

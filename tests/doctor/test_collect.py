@@ -1,0 +1,264 @@
+"""How facts are read: a Service and its endpoints, the Secret, schedulers, refusals, pages."""
+
+import base64
+import datetime as dt
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from certs.ca import issue, make_ca
+from tests.cluster.fake_api import reading
+from tests.doctor.scene import AUTHORITY, LEAF, NOW, OUTCOME, registered
+from tests.doctor.test_handshake import server
+from webhook.cluster.client.api import UnreachableError
+from webhook.cluster.client.read import read_object
+from webhook.doctor.collect import collect_facts
+from webhook.doctor.facts import Backend, DeviceClass, Node, Scheduler, Shown
+from webhook.doctor.read import SecretObject
+from webhook.doctor.result import Missing
+
+TEAM = {"name": "team", "labels": {"vgpu-webhook.io/inject": "enabled", "kubernetes.io/metadata.name": "team"}}
+LONG_AGO = (NOW - dt.timedelta(hours=1)).isoformat()
+
+
+async def test_without_any_right() -> None:
+    """Each fact says what was refused; nothing is written but the dry run, which has no namespace."""
+    api = reading({})
+    facts = await collect_facts(api, "gpu", NOW)
+    assert facts.reachable
+    for missing in (
+        facts.outcome,
+        facts.configurations,
+        facts.namespaces,
+        facts.nodes,
+        facts.daemon_sets,
+        facts.stored,
+    ):
+        assert isinstance(missing, Missing)
+        assert missing.why.startswith("no /")
+    assert {method for method, _, _ in api.asked} == {"GET"}
+
+
+@pytest.mark.parametrize(
+    "answer,more", [(UnreachableError("refused"), "nothing"), (401, "nothing"), (403, "all")], ids=str
+)
+async def test_the_server(answer: object, more: str) -> None:
+    """Without an answer, or without valid credentials, nothing else is requested."""
+    api = reading({"/version": answer})
+    facts = await collect_facts(api, "gpu", NOW)
+    assert isinstance(facts.server, Missing)
+    assert facts.reachable is (more == "all")
+    assert (len(api.asked) == 1) is (more == "nothing")
+
+
+async def test_the_dry_run_and_pages() -> None:
+    """A pod is created as a dry run in an opted-in namespace, and all pages of a list are read."""
+    made = {"metadata": {"name": "x", "annotations": {"vgpu-webhook.io/status": "{}"}}, "spec": {"containers": []}}
+    ended = {"metadata": {"name": "ended"}, "spec": {"containers": []}, "status": {"phase": "Succeeded"}}
+    running = {"metadata": {"name": "running"}, "spec": {"containers": []}, "status": {"phase": "Running"}}
+    spaces = [{"metadata": {"name": "else"}}, {"metadata": TEAM}]
+    api = reading({"/api/v1/namespaces": spaces, "/api/v1/namespaces/team/pods": [ended, running]})
+    api.answers["/api/v1/namespaces/team/pods"] = [ended, running]
+    facts = await collect_facts(api, "gpu", NOW)
+    assert not isinstance(facts.namespaces, Missing)
+    assert [namespace.name for namespace in facts.namespaces] == ["else", "team"]
+    pods = facts.pods["team"]
+    assert not isinstance(pods, Missing)
+    assert [pod.metadata.name for pod in pods] == ["running"]
+    created = [(path, query) for method, path, query in api.asked if method == "POST"]
+    assert created == [("/api/v1/namespaces/team/pods", {"dryRun": "All"})]
+    api.answers["/api/v1/namespaces/team/pods"] = made
+    trial = (await collect_facts(api, "gpu", NOW)).trial
+    assert not isinstance(trial, Missing)
+    assert (trial.namespace, trial.touched, trial.status) == ("team", True, 201)
+
+
+async def test_a_service_without_ready_endpoints() -> None:
+    """Its endpoints are counted, and nothing is connected to."""
+    ours = registered(OUTCOME, service=True)
+    below = "/api/v1/namespaces/gpu/services/vgpu-webhook"
+    slices = "/apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices"
+    endpoint = {"addresses": ["10.0.0.1"], "conditions": {"ready": False}}
+    api = reading(
+        {
+            "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": [ours],
+            below: {"spec": {"clusterIP": "None", "ports": [{"name": "https", "port": 443}]}},
+            slices: [{"endpoints": [endpoint], "ports": [{"name": "https", "port": 8443}]}],
+        }
+    )
+    facts = await collect_facts(api, "gpu", NOW)
+    assert facts.backend == Backend(0, 1)
+    assert isinstance(facts.shown, Missing)
+    queries = {path: query for _, path, query in api.asked}
+    assert queries[slices]["labelSelector"] == "kubernetes.io/service-name=vgpu-webhook"
+    del api.answers[below]
+    assert isinstance((await collect_facts(api, "gpu", NOW)).backend, Missing)
+
+
+async def test_a_service_with_endpoints(tmp_path: Path) -> None:
+    """Each endpoint is connected to, by the port of its slice and the Service's name; one that is not ready is not."""
+    authority = make_ca("now", dt.datetime.now(dt.UTC))
+    ours = registered(OUTCOME, authority, service=True)
+    endpoints = [
+        {"addresses": ["127.0.0.1"], "conditions": {"ready": True}},
+        {"addresses": ["127.0.0.2"], "conditions": {"ready": False}},
+    ]
+    leaf = issue(authority, ["vgpu-webhook.gpu.svc"], dt.datetime.now(dt.UTC))
+    async with server(tmp_path, leaf) as port:
+        ports = [{"name": "metrics", "port": 1}, {"name": "https", "port": port}]
+        api = reading(
+            {
+                "/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations": [ours],
+                "/api/v1/namespaces/gpu/services/vgpu-webhook": {
+                    "spec": {"clusterIP": "None", "ports": [{"name": "https", "port": 443}]}
+                },
+                "/apis/discovery.k8s.io/v1/namespaces/gpu/endpointslices": [{"endpoints": endpoints, "ports": ports}],
+            }
+        )
+        facts = await collect_facts(api, "gpu", NOW)
+    assert facts.backend == Backend(1, 1)
+    assert facts.shown == [Shown(f"127.0.0.1:{port}", "verified", "", leaf.certificate)]
+
+
+async def test_the_secret_without_its_key() -> None:
+    """Certificates are decoded, and the private key is in no fact."""
+    path = "/api/v1/namespaces/gpu/secrets/vgpu-webhook-certificates"
+    key = base64.b64encode(LEAF.key_pem).decode()
+    data = {
+        "tls.crt": base64.b64encode(LEAF.certificate_pem).decode(),
+        "ca.crt": base64.b64encode(AUTHORITY.certificate_pem).decode(),
+        "tls.key": key,
+        "ca.key": key,
+    }
+    api = reading({path: {"data": data}})
+    stored = (await collect_facts(api, "gpu", NOW)).stored
+    assert not isinstance(stored, Missing | None)
+    assert (stored.serving_certificate, stored.cas) == (LEAF.certificate, (AUTHORITY.certificate,))
+    assert key not in repr(await read_object(api, path, SecretObject))
+    api.answers[path] = 404
+    assert (await collect_facts(api, "gpu", NOW)).stored is None
+    api.answers[path] = {"data": {"tls.crt": "***", "ca.crt": ""}}
+    broken = (await collect_facts(api, "gpu", NOW)).stored
+    assert not isinstance(broken, Missing | None)
+    assert broken.serving_certificate is None
+
+
+async def test_a_scheduler() -> None:
+    """Its pods by whether they have a node, and whether it has looked at them; the age of its Lease."""
+
+    def pod(node: str = "", phase: str = "Pending", reason: str = "", created: str = LONG_AGO) -> dict[str, Any]:
+        conditions = [{"type": "PodScheduled", "status": "False", "reason": reason}] if reason else None
+        status = {"phase": phase, "conditions": conditions}
+        return {"metadata": {"creationTimestamp": created}, "spec": {"nodeName": node}, "status": status}
+
+    lease = {"metadata": {"name": "hami-scheduler"}, "spec": {"renewTime": LONG_AGO}}
+    pods = [
+        *(pod("n1"), pod(), pod(reason="Unschedulable"), pod(reason="SchedulingGated")),
+        *(pod(phase="Failed"), pod(created=NOW.isoformat())),
+    ]
+    api = reading(
+        {
+            "/api/v1/nodes": [{"metadata": {"name": "n1"}, "status": {"allocatable": {"nvidia.com/gpu": "8"}}}],
+            "/api/v1/pods": pods,
+            "/apis/coordination.k8s.io/v1/leases": [lease],
+        }
+    )
+    facts = await collect_facts(api, "gpu", NOW)
+    assert facts.schedulers == {"hami-scheduler": Scheduler(1, 2, 1, 3600.0)}
+    api.answers["/apis/coordination.k8s.io/v1/leases"] = []
+    assert (await collect_facts(api, "gpu", NOW)).schedulers == {"hami-scheduler": Scheduler(1, 2, 1, None)}
+
+
+async def test_schedulers_that_pods_wait_for() -> None:
+    """Whatever the target: those that some mapping names, and no others."""
+
+    def pod(scheduler: str, phase: str = "Pending") -> dict[str, Any]:
+        metadata = {"creationTimestamp": LONG_AGO}
+        return {"metadata": metadata, "spec": {"schedulerName": scheduler}, "status": {"phase": phase}}
+
+    pods = [pod("volcano"), pod("somebody-elses"), pod("default-scheduler"), pod("hami-scheduler", "Failed")]
+    api = reading({"/api/v1/nodes": [], "/api/v1/pods": pods, "/apis/coordination.k8s.io/v1/leases": []})
+    facts = await collect_facts(api, "gpu", NOW)
+    assert (facts.awaited, list(facts.schedulers)) == (["volcano"], ["volcano"])
+    queries = [query["fieldSelector"] for _, path, query in api.asked if path == "/api/v1/pods"]
+    assert set(queries) == {"spec.nodeName=", "spec.schedulerName=volcano"}
+    assert isinstance((await collect_facts(reading({}), "gpu", NOW)).awaited, Missing)
+
+
+async def test_an_empty_cluster() -> None:
+    """Where nothing is installed, nothing further is requested, and no pod is created."""
+    deployments = "/apis/apps/v1/namespaces/gpu/deployments"
+    lists = ["/apis/admissionregistration.k8s.io/v1/mutatingwebhookconfigurations", deployments]
+    api = reading({**{path: [] for path in lists}, "/api/v1/namespaces": [{"metadata": TEAM}], "/api/v1/nodes": []})
+    facts = await collect_facts(api, "gpu", NOW)
+    assert facts.nothing_installed
+    assert facts.deployed is False
+    assert {method for method, _, _ in api.asked} == {"GET"}
+    assert not any(path == "/api/v1/pods" for _, path, _ in api.asked)
+    api.answers[deployments] = [{"metadata": {"name": "vgpu-webhook"}}]
+    api.answers["/api/v1/namespaces"] = [{"metadata": {"name": "gpu"}}]
+    facts = await collect_facts(api, "gpu", NOW)
+    assert (facts.deployed, facts.nothing_installed) == (True, False)
+
+
+@pytest.mark.parametrize("version", ["v1", "v1beta2", "v1beta1", None])
+async def test_device_classes(version: str | None) -> None:
+    """They are read in the newest version that is served; where none is, there are none."""
+    below = "/apis/resource.k8s.io/{}/deviceclasses"
+    served = [
+        {"metadata": {"name": "a"}, "spec": {"extendedResourceName": "a.example/gpu"}},
+        {"metadata": {"name": "b"}},
+    ]
+    api = reading({below.format(each): 404 for each in ("v1", "v1beta2", "v1beta1")})
+    if version is not None:
+        api.answers[below.format(version)] = served
+    found = (await collect_facts(api, "gpu", NOW)).device_classes
+    assert found == ([DeviceClass("a", "a.example/gpu"), DeviceClass("b")] if version else [])
+
+
+async def test_device_classes_that_may_not_be_read() -> None:
+    """A refusal is reported; only what is not served means that there are none."""
+    assert isinstance((await collect_facts(reading({}), "gpu", NOW)).device_classes, Missing)
+
+
+async def test_labels_of_nodes() -> None:
+    """They come with the resources of which a node has any."""
+    allocatable = {"nvidia.com/gpu": "8", "nvidia.com/gpu.shared": "0"}
+    node = {"metadata": {"name": "n1", "labels": {"a": "b"}}, "status": {"allocatable": allocatable}}
+    facts = await collect_facts(reading({"/api/v1/nodes": [node]}), "gpu", NOW)
+    assert facts.nodes == [Node("n1", frozenset({"nvidia.com/gpu"}), {"a": "b"})]
+
+
+DEVICES = """
+nvidia:
+  resourceCountName: nvidia.com/gpu
+  gpuCorePolicy: {policy}
+"""
+"""What HAMi's chart makes of its values (4707fb02, charts/hami/templates/scheduler/device-configmap.yaml), the first lines."""
+
+
+@pytest.mark.parametrize(
+    "data, found",
+    [
+        ({"device-config.yaml": DEVICES.format(policy="disable")}, ["disable"]),
+        ({"device-config.yaml": DEVICES.format(policy="default")}, ["default"]),
+        ({"device-config.yaml": DEVICES.format(policy="")}, []),
+        ({"device-config.yaml": "nvidia: [1]"}, []),
+        ({"device-config.yaml": "a: [" * 5000}, []),
+        ({"device-config.yaml": "a: 2026-99-99"}, []),
+        ({"device-config.yaml": ""}, []),
+        ({"other.yaml": "nvidia: {gpuCorePolicy: disable}"}, []),
+        (None, []),
+    ],
+)
+async def test_what_another_system_writes(data: dict[str, str] | None, found: list[str]) -> None:
+    """It is read from that system's ConfigMaps, found by their label in any namespace."""
+    config_map = {"metadata": {"namespace": "hami", "name": "hami-scheduler-device"}, "data": data}
+    api = reading({"/api/v1/configmaps": [config_map]})
+    chosen = (await collect_facts(api, "gpu", NOW)).choices
+    assert not isinstance(chosen, Missing)
+    assert [choice.value for choice in chosen] == found
+    assert {choice.source for choice in chosen} <= {"configmap hami/hami-scheduler-device"}
+    queries = [query for _, path, query in api.asked if path == "/api/v1/configmaps"]
+    assert {query["labelSelector"] for query in queries} == {"app.kubernetes.io/component=hami-scheduler"}

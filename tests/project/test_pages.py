@@ -1,0 +1,62 @@
+"""What single pages promise: a README that can be read in two minutes, a complete index, versions that were tested."""
+
+import re
+from typing import Final
+
+import pytest
+import yaml
+
+from tests.project.test_docs import BLOCKS, ROOT, TEXTS
+
+MODULES: Final = {
+    "k8s.io/kubernetes": "controlplane/go.mod",
+    "helm.sh/helm/v3": "deploy/helm/v3/go.mod",
+    "helm.sh/helm/v4": "deploy/helm/v4/go.mod",
+}
+"""What the tests run, and the file of ``tests/`` that says in which version."""
+
+
+def test_commands_of_the_readme_can_be_pasted() -> None:
+    """No prompt stands before a command, and no output among commands; what is run leaves no file behind."""
+    blocks = [block for block in BLOCKS if block.page == "README.md"]
+    assert "console" not in {block.language for block in blocks}
+    assert not [block for block in blocks if block.language == "sh" and re.search(r"^[$>] ", block.text, re.MULTILINE)]
+    assert not [block for block in blocks if block.run and re.search(r"> *\w|\btee\b", block.text)]
+
+
+def test_readme_is_short() -> None:
+    """It is for somebody with two minutes."""
+    assert len(TEXTS["README.md"].splitlines()) <= 200
+
+
+def test_index_lists_every_page() -> None:
+    """Whoever reads the index of the documentation finds each of its pages, once."""
+    listed = re.findall(r"^\| \[[^\]]+\]\((\w+\.md)\)", TEXTS["docs/README.md"], re.MULTILINE)
+    assert sorted(listed) == sorted(path.name for path in (ROOT / "docs").glob("*.md") if path.name != "README.md")
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_support_names_the_versions_of_the_tests(module: str) -> None:
+    """The page on support names the version that the tests run."""
+    text = (ROOT / "tests" / MODULES[module]).read_text()
+    (version,) = re.findall(rf"^\s{re.escape(module)} v([\d.]+)(?: // indirect)?$", text, re.MULTILINE)
+    assert re.search(rf"(?<![\d.]){re.escape(version)}(?!\.?\d)", TEXTS["docs/support.md"])
+
+
+def test_support_names_the_oldest_kubernetes_of_the_chart() -> None:
+    """The page on support names the oldest version that the chart lets through."""
+    oldest = yaml.safe_load((ROOT / "deploy/chart/Chart.yaml").read_text())["kubeVersion"]
+    found = re.search(r"^\| Kubernetes \| ([\d.]+) or newer \|", TEXTS["docs/support.md"], re.MULTILINE)
+    assert found is not None
+    assert oldest == f">={found[1]}.0-0"
+
+
+def test_support_names_the_versions_that_were_read() -> None:
+    """Each system stands in the page on support with a version that a built-in mapping names."""
+    table = TEXTS["docs/support.md"].partition("## GPU-sharing systems")[2]
+    systems = re.findall(r"^\| ([^|]+) \| ([^|]*\d[^|]*) \| [^|]+ \|$", table, re.MULTILINE)
+    assert len(systems) > 5
+    sources = TEXTS["docs/sources.md"].splitlines()
+    for system, version in systems:
+        read = [line for line in sources if f"[{system}](" in line]
+        assert any(f"| {version} " in line for line in read), f"{system} {version}"

@@ -1,0 +1,182 @@
+"""The project as a whole: what is packaged, what may not be committed, what code may not know."""
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+import venv
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+import webhook
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = (ROOT / "webhook", ROOT / "certs")
+
+# Where a person reads an example: the only arguments that may name a vendor.
+HELP_ARGUMENTS = {"help", "short_help", "epilog"}
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel, with the build backend that is installed."""
+    folder = tmp_path_factory.mktemp("wheel")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "wheel", "--quiet"]
+    subprocess.run([*pip, "--no-deps", "--no-build-isolation", "--wheel-dir", str(folder), str(ROOT)], check=True)
+    (built,) = folder.iterdir()
+    return built
+
+
+def test_wheel_holds_every_file_of_the_packages(wheel: Path) -> None:
+    """Built-in mappings and type markers are installed like the code."""
+    expected = {
+        str(path.relative_to(ROOT))
+        for package in PACKAGES
+        for path in package.rglob("*")
+        if path.is_file() and "__pycache__" not in path.parts
+    }
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if ".dist-info/" not in name}
+    assert packed == expected
+    assert {"webhook/py.typed", "certs/py.typed", "webhook/mapping/builtin/nvidia.yaml"} <= packed
+
+
+@pytest.mark.timeout(120)
+def test_installed_wheel_runs(wheel: Path, tmp_path: Path) -> None:
+    """The console script of a freshly installed wheel starts and says its version."""
+    venv.create(tmp_path / "env", with_pip=False)
+    python = str(tmp_path / "env/bin/python")
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--python", python]
+    subprocess.run([*pip, "install", "--quiet", "--no-deps", "--no-index", str(wheel)], check=True)
+    # The dependencies are lent by this environment. The checkout isn't: it hangs on a .pth file, and those don't nest.
+    library = sysconfig.get_path("purelib", vars={"base": str(tmp_path / "env")})
+    Path(library, "lent.pth").write_text(sysconfig.get_path("purelib") + "\n")
+
+    where = [python, "-c", "import webhook; print(webhook.__file__)"]
+    assert subprocess.check_output(where, text=True, cwd=tmp_path).startswith(library)
+    script = [str(tmp_path / "env/bin/vgpu-webhook"), "--version"]
+    assert webhook.__version__ in subprocess.check_output(script, text=True, cwd=tmp_path)
+
+
+def committed_files() -> Iterator[Path]:
+    """Give the files that are in the repository, or would be after `git add`."""
+    git = shutil.which("git")
+    if git is None or not (ROOT / ".git").exists():
+        pytest.skip("no git checkout")
+    command = [git, "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    for name in subprocess.check_output(command, text=True, cwd=ROOT).split("\0"):
+        if name and (ROOT / name).is_file():
+            yield ROOT / name
+
+
+def test_nothing_committed_depends_on_this_machine() -> None:
+    """No package index and no path of a developer's machine stands in a committed file."""
+    # In pieces, for this file is searched too.
+    keys = ["/" + "work/", r"\bpypi" + r"\.\w", "python" + r"hosted\.", "find" + "-links", "index" + "-url"]
+    forbidden = re.compile("|".join(keys))
+    found = [
+        f"{path.relative_to(ROOT)}:{number}: {line.strip()}"
+        for path in committed_files()
+        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1)
+        if forbidden.search(line)
+    ]
+    assert not found
+
+
+def test_hooks_run_what_the_checks_run() -> None:
+    """Who commits with the hooks has no surprise in `make check`."""
+    recipe = re.search(r"^check: .*\n((?:\t.+\n)+)", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    assert recipe is not None
+    (local,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
+    entries = [hook["entry"] for hook in local["hooks"]]
+    tools = [line.strip().replace("$(BIN)", ".venv/bin").removesuffix(" --check") for line in recipe[1].splitlines()]
+    assert len(tools) == len(entries)
+    assert all(entry.startswith(tool) for tool, entry in zip(tools, entries, strict=True))
+
+
+def strings(value: Any) -> Iterator[str]:
+    """Give every string in a document, keys included."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        yield from strings([*value.keys(), *value.values()])
+    elif isinstance(value, list):
+        for item in value:
+            yield from strings(item)
+
+
+def vendor_names() -> set[str]:
+    """Give the name of each built-in vendor and the domains of its keys."""
+    names = set()
+    for path in (ROOT / "webhook/mapping/builtin").glob("*.yaml"):
+        document = yaml.safe_load(path.read_text())
+        names.add(document["vendor"])
+        names.update(
+            text.partition("/")[0] for text in strings(document.get("keys")) if re.match(r"[\w.-]+\.\w+/", text)
+        )
+    # An English key, and our own domain, under which the neutral keys stand beside labels that are no keys.
+    return names - {"whole", "vgpu-webhook.io"}
+
+
+def told(tree: ast.AST) -> Iterator[tuple[int, str]]:
+    """Give every identifier and string of a module with its line, but docstrings and help texts."""
+    for node in ast.iter_child_nodes(tree):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str())):
+                continue
+            case ast.keyword(arg=str() as name) if name in HELP_ARGUMENTS:
+                continue
+            case ast.Constant(value=str() as text):
+                yield node.lineno, text
+            case _:
+                line = getattr(node, "lineno", 0)
+                fields = (value for name, value in ast.iter_fields(node) if name != "type_comment")
+                yield from ((line, value) for value in fields if isinstance(value, str))
+        yield from told(node)
+
+
+def naming(source: str, names: set[str]) -> list[tuple[int, str]]:
+    """Give the lines of a module that name a vendor, with the text that does."""
+    # An underscore separates keys here: `read_nvidia` names one.
+    anywhere = re.compile(r"(?<![a-z0-9])(" + "|".join(map(re.escape, sorted(names))) + r")(?![a-z0-9])", re.IGNORECASE)
+    return [(line, text) for line, text in told(ast.parse(source)) if anywhere.search(text)]
+
+
+def test_no_vendor_in_the_code() -> None:
+    """A vendor is a document, never an `if`: its name and its domain stand in no code."""
+    names = vendor_names()
+    assert {"nvidia", "iluvatar", "nvidia.com", "tencent.com"} <= names
+    found = [
+        f"{path.relative_to(ROOT)}:{line}: {text!r}"
+        for package in PACKAGES
+        for path in package.rglob("*.py")
+        for line, text in [*naming(path.read_text(), names), *naming(f"{path.stem} = 0", names)]
+    ]
+    assert not found
+
+
+@pytest.mark.parametrize(
+    "source, lines",
+    [
+        ('"""Acme, for instance."""\n\n\nclass Form:\n    """Acme\'s."""\n', []),
+        ("count = 1  # acme\n", []),
+        ('option("--to", help="such as acme", epilog=("acme",))\n', []),
+        ('option("--to", default="acme")\n', [1]),
+        ('if vendor == "Acme":\n    pass\n', [1]),
+        ('key = f"acme.io/{word}"\n', [1, 1]),
+        ("def read_acme(pod, *, acme=None): ...\n", [1, 1]),
+        ("from acme import gpu as acme\n", [1, 1, 1]),
+        ("x = pod.acme\n", [1]),
+        ("acmeology = 1\n", []),
+    ],
+)
+def test_vendor_search_sees_code_only(source: str, lines: list[int]) -> None:
+    """The search finds names in strings and identifiers, and passes over docstrings, comments and help texts."""
+    found = naming(source, {"acme", "acme.io"})
+    assert sorted({line for line, _ in found}) == sorted(set(lines))

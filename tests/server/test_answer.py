@@ -1,0 +1,48 @@
+"""The response with a review: its headers, and what becomes of the connection."""
+
+import datetime as dt
+from email.utils import parsedate_to_datetime
+
+import pytest
+
+from tests.server.harness import CLIENT, UID, connected, request, review, serving
+
+
+async def test_headers() -> None:
+    """It has its type, length and date, and nothing about the server; the connection serves the next request."""
+    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
+        for _ in range(2):
+            answer = await connection.call(request(review()))
+            assert answer.status == 200
+            assert set(answer.headers) == {"content-type", "content-length", "date"}
+            assert answer.headers["content-type"] == "application/json"
+            assert answer.json["response"]["uid"] == UID
+            age = dt.datetime.now(dt.UTC) - parsedate_to_datetime(answer.headers["date"])
+            assert abs(age) < dt.timedelta(minutes=1)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(request(review(), extra="Connection: close"), id="close"),
+        pytest.param(request(review()).replace(b"HTTP/1.1", b"HTTP/1.0"), id="HTTP/1.0"),
+        pytest.param(
+            request(review(), extra="Connection: keep-alive").replace(b"HTTP/1.1", b"HTTP/1.0"), id="HTTP/1.0 kept"
+        ),
+    ],
+)
+async def test_end_of_the_connection(data: bytes) -> None:
+    """A client that does not keep its connections, or speaks HTTP/1.0, is told of the end of this one, and it ends."""
+    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
+        answer = await connection.call(data)
+        assert (answer.status, answer.closes) == (200, True)
+        assert answer.json["response"]["uid"] == UID
+        assert await connection.closed(10)
+
+
+async def test_pipelined() -> None:
+    """Requests that arrive together are answered in their order."""
+    uids = [f"{number}{UID[1:]}" for number in range(5)]
+    async with serving() as server, connected(server.addresses.mutate, CLIENT) as connection:
+        await connection.send(b"".join(request(review(uid=uid)) for uid in uids))
+        assert [(await connection.answer()).json["response"]["uid"] for _ in uids] == uids
