@@ -40,9 +40,9 @@ coverage: $(INSTALLED) ## how much of the code the tests of test-fast run, by li
 	$(BIN)/coverage report --skip-covered
 	for part in $(COVERED); do $(BIN)/coverage report --include "$$part/*" --fail-under 95 --format total || exit 1; done
 
-test-node: $(INSTALLED) ## on a real node, in containers: needs root and tests/node/install.sh
-	$(BIN)/python -m tests.node.images
-	$(BIN)/pytest tests/node -m node --override-ini timeout=1200
+test-node: $(INSTALLED) ## the image, the chart and pods on a real node; needs root, and what tests/node/install.sh installs
+	$(BIN)/python -m tests.node
+	$(BIN)/pytest tests/node -m node --durations 10 --override-ini timeout=1200
 
 test-faults: $(INSTALLED) ## every fault of docs/reliability.md, under a stream of pods: eight minutes
 	$(BIN)/pytest tests/faults

@@ -31,6 +31,7 @@ class GoProgram:
         link_flags: for the linker; they follow from the inputs.
         links: further names of the program.
         tags: for the compiler.
+        others: further packages, from the same modules. Where there are any, each program has its package's own name.
         without_go: what to do where there is no Go.
     """
 
@@ -42,6 +43,7 @@ class GoProgram:
     without_go: str
     links: tuple[str, ...] = ()
     tags: str = ""
+    others: tuple[str, ...] = ()
 
     def folder(self) -> Path:
         """Return the folder that holds the program, built now if this machine has never built it."""
@@ -61,7 +63,8 @@ class GoProgram:
 
     def _build(self, go: str, folder: Path) -> None:
         flags = ["-trimpath", "-buildvcs=false", f"-tags={self.tags}", "-ldflags", self.link_flags]
-        command = [go, "build", *flags, "-o", str(folder / self.name), self.package]
+        output = f"{folder}/" if self.others else str(folder / self.name)
+        command = [go, "build", *flags, "-o", output, self.package, *self.others]
         self._run_with_progress(command, f"building {self.name} below {folder.parent} (once, some minutes)")
         for link in self.links:
             (folder / link).symlink_to(self.name)

@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-NODE_PLANE: Final = frozenset({"installation", "removal", "rename", "rights", "rollout"})
+NODE_PLANE: Final = frozenset({"removal", "rename", "rights", "rollout"})
 """Files of `tests/deploy` whose tests share the one cluster with a node, and the one release on it."""
 _CLUSTERS: Final = ("tests/controlplane", "tests/deploy", "tests/faults")
 _WHOLE: Final = frozenset({"tests/project/test_docs.py"})

@@ -1,5 +1,7 @@
 """Pods that are created all the time, and what became of each."""
 
+import datetime as dt
+import json
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,11 +9,15 @@ from dataclasses import dataclass, field
 
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer
+from tests.controlplane.plane import ControlPlane
 
-from .releases import TEAM, Release, touched
+from .releases import TEAM, ReleaseOn, touched
 
 CLIENTS = 4
 PAUSE = 0.05
+GRACE = 10.0
+"""Seconds, the chart's default of `drain.graceSeconds`."""
+
 LONG = 300.0
 """Seconds for thousands of pods to be deleted by one call."""
 
@@ -43,7 +49,7 @@ class Load:
 
 
 @contextmanager
-def load(release: Release) -> Iterator[Load]:
+def load(release: ReleaseOn[ControlPlane]) -> Iterator[Load]:
     """Create pods with a GPU share in the opted-in namespace until the end of the block; then they are deleted."""
     total = Load()
 
@@ -58,10 +64,29 @@ def load(release: Release) -> Iterator[Load]:
         with beside(work, CLIENTS):
             yield total
     finally:
-        delete_pods(release)
+        delete_pods(release.plane)
 
 
-def delete_pods(release: Release) -> None:
+def delete_pods(plane: ControlPlane) -> None:
     """Delete the pods of the opted-in namespace: pods that wait for a scheduler are trouble to the doctor."""
     path = f"/api/v1/namespaces/{TEAM}/pods"
-    release.plane.client.call("DELETE", path, query={"gracePeriodSeconds": "0"}, seconds=LONG).accepted()
+    plane.client.call("DELETE", path, query={"gracePeriodSeconds": "0"}, seconds=LONG).accepted()
+
+
+def drained(log: str) -> bool:
+    """Whether a replica answered for the whole grace period after SIGTERM, left nothing unanswered, and ended itself.
+
+    Whoever creates pods would not notice: an API server repeats a call that is cut off, and keeps a connection for the next.
+
+    Args:
+        log: what it has written; a runtime may have put something before each line.
+    """
+    lines = [json.loads(line[line.index("{") :]) for line in log.splitlines() if line.endswith("}") and "{" in line]
+    ends = [line for line in lines if line["event"] in {"draining", "stopping", "stopped"}]
+    if [line["event"] for line in ends] != ["draining", "stopping", "stopped"]:
+        return False
+    begin, end = (dt.datetime.fromisoformat(line["timestamp"]) for line in ends[:2])
+    # The log has the wall's clock, the grace another one.
+    whole = (end - begin).total_seconds() > GRACE * 0.9
+    troubled = any(line["level"] == "error" for line in lines[lines.index(ends[0]) :])
+    return whole and ends[1]["in_flight"] == 0 and not troubled

@@ -3,8 +3,10 @@
 import itertools
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Generic, TypeAlias, TypeVar
 
 from tests.controlplane.client import Answer, Object
+from tests.controlplane.plane import ControlPlane
 from tests.controlplane.written import STATUS
 from tests.kubelet.node_plane import NodePlane
 
@@ -19,12 +21,15 @@ TEAM = "team"
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 
 
-@dataclass(frozen=True, slots=True)
-class Release:
+P_co = TypeVar("P_co", bound=ControlPlane, covariant=True)
+
+
+@dataclass(frozen=True)
+class ReleaseOn(Generic[P_co]):
     """A release, whether it is installed or not; `options` are those of its installation."""
 
     helm: Chart
-    plane: NodePlane
+    plane: P_co
     options: tuple[str, ...] = ()
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -94,11 +99,12 @@ class Release:
         return answer.body if answer.status == 200 else None
 
     def create(self, namespace: str, *, dry_run: bool = False) -> Answer:
-        """Create a pod that requests a share of a GPU."""
+        """Create a pod that requests a share of a GPU, and that no scheduler looks at."""
         limits = {"nvidia.com/gpu": "1", "nvidia.com/gpumem": "3000"}
         container = {"name": "main", "image": "registry.example/main:1", "resources": {"limits": limits}}
         metadata = {"name": f"share-{next(self.numbers)}"}
-        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+        pod: Object = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": {"containers": [container]}}
+        pod["spec"]["schedulingGates"] = [{"name": "tests.example/none"}]
         return self.plane.client.create(pod, namespace, dry_run=dry_run)
 
     def serving(self, namespace: str) -> None:
@@ -129,12 +135,16 @@ class Release:
         return [name for name in names if name not in {"kube-root-ca.crt", "default"}]
 
 
+Release: TypeAlias = ReleaseOn[NodePlane]
+"""A release on a control plane whose node is imitated."""
+
+
 def touched(answer: Answer) -> bool:
     """Whether the webhook has left its status on a pod that was created."""
     return STATUS in answer.body.get("metadata", {}).get("annotations", {})
 
 
-def namespace(plane: NodePlane, name: str, labels: dict[str, str]) -> None:
+def namespace(plane: ControlPlane, name: str, labels: dict[str, str]) -> None:
     """A namespace, unless it is there."""
     if plane.client.get("v1", "namespaces", name).status == 404:
         metadata = {"name": name, "labels": labels}
@@ -142,5 +152,5 @@ def namespace(plane: NodePlane, name: str, labels: dict[str, str]) -> None:
     plane.wait_until(partial(_has_account, plane, name), f"service account of {name}")
 
 
-def _has_account(plane: NodePlane, name: str) -> bool:
+def _has_account(plane: ControlPlane, name: str) -> bool:
     return plane.client.get("v1", "serviceaccounts", "default", name).status == 200

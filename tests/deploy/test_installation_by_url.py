@@ -1,6 +1,6 @@
 """The chart where the API server reaches no Service: registered by URL, which any machine can try.
 
-One replica, for its ports are this machine's. The rest of the release's life needs `test_installation.py` and its neighbours.
+One replica, for its ports are this machine's. Its neighbors and `tests/node` show the rest of the release's life.
 """
 
 import pytest

@@ -32,7 +32,7 @@ def dead(release: Release) -> Iterator[Release]:
     finally:
         if not release.plane.has_agent:
             release.plane.start_agent()
-        delete_pods(release)
+        delete_pods(release.plane)
 
 
 def plain_pod(name: str) -> Object:

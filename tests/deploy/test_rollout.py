@@ -1,7 +1,8 @@
-"""Replicas replaced, added, taken away and evicted while pods are created all the time: no creation notices."""
+"""Replicas of another version, and mappings of one, while pods are created all the time: no creation notices.
 
-import datetime as dt
-import json
+Replicas replaced, added, taken away and evicted are in `tests/node`.
+"""
+
 import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -15,14 +16,11 @@ from tests.controlplane.client import Answer
 
 from .before import NoVersionBeforeError, unpack, version_before
 from .charts import RELEASE, ROOT
-from .load import Load, load
+from .load import Load, drained, load
 from .releases import NAMESPACE, TEAM, Release
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1800)]
 
-
-GRACE = 10.0
-"""Seconds, the chart's default of `drain.graceSeconds`."""
 
 BEFORE = "before"
 """Tag of the image that holds the version before."""
@@ -48,7 +46,7 @@ def unnoticed(release: Release) -> Iterator[Load]:
     gone = {pod: log for pod, log in release.plane.logs().items() if pod not in gone_before | alive(release)}
     assert len(gone) >= 2
     for pod, log in gone.items():
-        assert drained(log), f"{pod} has not drained: {log.read_text()}"
+        assert drained(log.read_text()), f"{pod} has not drained: {log.read_text()}"
 
 
 @pytest.fixture
@@ -61,39 +59,6 @@ def pods(release: Release) -> Iterator[Load]:
 def alive(release: Release) -> set[str]:
     """Return the names of the replicas that have not gone."""
     return {pod["metadata"]["name"] for pod in release.replicas()}
-
-
-def drained(log: Path) -> bool:
-    """Whether a replica answered for the whole grace period after SIGTERM, left nothing unanswered, and ended itself.
-
-    Whoever creates pods would not notice: an API server repeats a call that is cut off, and keeps a connection for the next.
-    """
-    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
-    ends = [line for line in lines if line["event"] in {"draining", "stopping", "stopped"}]
-    if [line["event"] for line in ends] != ["draining", "stopping", "stopped"]:
-        return False
-    begin, end = (dt.datetime.fromisoformat(line["timestamp"]) for line in ends[:2])
-    # The log has the wall's clock, the grace another one.
-    whole = (end - begin).total_seconds() > GRACE * 0.9
-    troubled = any(line["level"] == "error" for line in lines[lines.index(ends[0]) :])
-    return whole and ends[1]["in_flight"] == 0 and not troubled
-
-
-@pytest.mark.deep
-def test_every_replica_replaced_and_back(release: Release, pods: Load) -> None:
-    """Another template replaces every replica, a roll-back does it again: pods are created and treated all the time."""
-    first = set(release.ready())
-    release.run("upgrade", "--reset-then-reuse-values", "--set-string", "podAnnotations.version=2")
-    release.settled()
-    second = set(release.ready())
-    assert first.isdisjoint(second)
-    assert len(second) == 2
-    created = pods.created
-    assert created > 20
-    release.run("rollback")
-    release.settled()
-    assert second.isdisjoint(release.ready())
-    assert pods.created > created
 
 
 @pytest.fixture
@@ -168,16 +133,6 @@ def program(release: Release, pod: str) -> Path:
     return Path(path)
 
 
-def test_scaled_out_and_in(release: Release, pods: Load) -> None:
-    """From 2 to 5 to 1 to 2 replicas: those that end drain, and new ones are ready before they are called."""
-    for replicas in (5, 1, 2):
-        scale = {"spec": {"replicas": replicas}}
-        release.plane.client.patch("apps/v1", "deployments", f"{RELEASE}/scale", scale, NAMESPACE).accepted()
-        release.plane.wait_until(release.rolled_out, f"{replicas} replicas", 120)
-    assert pods.created > 20
-    release.settled()
-
-
 def evict(release: Release, pod: str) -> Answer:
     """As `kubectl drain` does."""
     metadata = {"name": pod, "namespace": NAMESPACE}
@@ -188,19 +143,6 @@ def evict(release: Release, pod: str) -> Answer:
 def evict_when_possible(release: Release, pod: str) -> None:
     """Evict as `kubectl drain` does: repeat the request until it is allowed."""
     release.plane.wait_until(lambda: evict(release, pod).status == 201, f"{pod} evicted", 120)
-
-
-def test_evicted_one_at_a_time(release: Release, pods: Load) -> None:
-    """A drain of the node gets the second replica only when there is another one again."""
-    first, second = release.ready()
-    evict(release, first).accepted()
-    refused = evict(release, second)
-    assert refused.status == 429
-    assert "disruption budget" in refused.message
-    evict_when_possible(release, second)
-    release.settled()
-    assert {first, second}.isdisjoint(release.ready())
-    assert pods.created > 20
 
 
 GOOD = "extends: nvidia\nplace: {scheduler: our-scheduler}\n"

@@ -6,8 +6,6 @@ from pathlib import Path
 
 from tests.controlplane.client import Client, Object
 
-from .enclave import NODE_ADDRESS
-from .logs import serve_logs
 from .pods import Node, Running
 
 INTERVAL = 0.1
@@ -55,8 +53,6 @@ def main() -> None:
     """
     url, token, authority, name, pid, folder, selector = sys.argv[1:]
     node = Node(Client(url, token, authority), name, int(pid), Path(folder))
-    if node.pid:
-        serve_logs(NODE_ADDRESS, node.folder, node.folder.parent.parent)
     run(node, selector)
 
 

@@ -18,7 +18,9 @@ CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
 def enter(pid: int) -> None:
     """Move this process into the namespaces of another one; sockets that are open stay where they were opened."""
     libc = ctypes.CDLL(None, use_errno=True)
-    files = [(Path(f"/proc/{pid}/ns/{name}"), kind) for name, kind in (("user", CLONE_NEWUSER), ("net", CLONE_NEWNET))]
+    both = [(Path(f"/proc/{pid}/ns/{name}"), kind) for name, kind in (("user", CLONE_NEWUSER), ("net", CLONE_NEWNET))]
+    # Who is in a user namespace may not enter it again.
+    files = [(path, kind) for path, kind in both if path.readlink() != Path("/proc/self/ns", path.name).readlink()]
     opened = [(os.open(path, os.O_RDONLY), kind) for path, kind in files]
     for descriptor, kind in opened:
         if libc.setns(descriptor, kind) != 0:

@@ -12,7 +12,6 @@ from tests.controlplane.plane import ControlPlane
 from tests.controlplane.processes import Process
 
 from .enclave import NODE_ADDRESS, Enclave
-from .logs import PORT
 
 NODE: Final = "node-1"
 ROOT: Final = Path(__file__).parents[2]
@@ -103,7 +102,6 @@ class NodePlane(ControlPlane):
             "allocatable": capacity,
             "conditions": ready,
             "addresses": [{"type": "InternalIP", "address": NODE_ADDRESS}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": PORT}},
         }
         self.client.patch("v1", "nodes", f"{NODE}/status", {"status": status}).accepted()
         # Until the controllers have seen that it is ready, it counts as not ready.

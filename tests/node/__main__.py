@@ -1,0 +1,28 @@
+"""``python -m tests.node`` builds what the tests on a node need, so that no test has to wait for it."""
+
+import sys
+
+from tests.controlplane import build
+from tests.deploy.helm import VERSIONS, Helm
+from tests.go_program import BinariesMissingError
+
+from . import images, programs, small_images
+
+
+def main() -> None:
+    """Print where everything is, or why there can be no node here, with which the tests then are skipped."""
+    reason = programs.why_not()
+    if reason:
+        sys.stdout.write(f"no node can be started here: {reason}\n")
+        return
+    try:
+        built = programs.find()
+        folders = (build.find().folder, built.kubernetes, built.runtime, Helm(VERSIONS[0]).program())
+        for place in (*folders, *small_images.all_images(), images.product_image()):
+            sys.stdout.write(f"{place}\n")
+    except BinariesMissingError as error:
+        sys.exit(f"error: {error}")
+
+
+if __name__ == "__main__":
+    main()

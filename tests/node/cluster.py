@@ -1,0 +1,191 @@
+"""A cluster of one node: control plane, kubelet, kube-proxy and containerd, in namespaces of their own."""
+
+import datetime as dt
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+from certs.ca import issue, make_ca
+from tests.controlplane.plane import ControlPlane
+from tests.controlplane.processes import Process
+
+from . import configuration
+from .namespaces import ADDRESS, PODS, Inside, Namespaces
+from .programs import Programs
+
+NODE: Final = "node-1"
+DOOR: Final = Path(__file__).parents[1] / "kubelet" / "door.py"
+GROUP: Final = "vgpu-node-"
+"""What the names of the run's control groups begin with."""
+
+DEVICE: Final = "nvidia.com/gpu"
+DEVICES: Final = 40
+COUNTED: Final = {"nvidia.com/gpumem": "1000000", "nvidia.com/gpucores": "4000"}
+"""What no device plugin serves: HAMi's scheduler counts it, and here any scheduler does, as capacity of the node."""
+
+API_NAMES: Final = ("127.0.0.1", "10.0.0.1", ADDRESS, "localhost", "kubernetes.default.svc")
+
+
+class Cluster(ControlPlane):
+    """A control plane and its node; the API server has the same address out of the namespaces as in them.
+
+    Attributes:
+        node: its parts by name: `containerd`, `kubelet`, `kube-proxy`, `device-plugin`.
+        allocations: what the device plugin was asked and has answered, a JSON object a line.
+    """
+
+    def __init__(self, programs: Programs, logs: Path) -> None:
+        """Start everything; the node is ready. At the end, what all have written is copied to a folder for logs."""
+        self._logs = logs
+        self.programs = programs
+        self.node: dict[str, Inside] = {}
+        self._inside: list[Inside] = []
+        # The paths of sockets have to be short, and the kernel has to let a file system lie over the folder.
+        self._root = Path(tempfile.mkdtemp(prefix=GROUP, dir="/var/tmp"))
+        self._root.chmod(0o755)
+        self.allocations = self._root / "allocations"
+        self._namespaces = Namespaces(self._root)
+        try:
+            _write_certificate(self._root / "apiserver")
+            super().__init__(programs.control_plane, self._root)
+            self.start_controller_manager()
+            self._start_node()
+        except BaseException:
+            self.__exit__()
+            raise
+
+    @property
+    def pid(self) -> int:
+        """Of the first process of the namespaces, as this machine counts."""
+        return self._namespaces.pid
+
+    @property
+    def files(self) -> Path:
+        """The node's file system."""
+        return Path(f"/proc/{self.pid}/root")
+
+    def load(self, archive: Path) -> None:
+        """Bring an image to the node."""
+        done = self._ctr("--namespace", "k8s.io", "images", "import", "--local", archive)
+        assert done.returncode == 0, done.stderr + done.stdout
+
+    def serve_devices(self) -> None:
+        """Start a device plugin, and give the node what HAMi's scheduler counts."""
+        sockets = "/var/lib/kubelet/device-plugins"
+        plugin = self.programs.kubernetes / "device-plugin"
+        command = [str(part) for part in (plugin, sockets, self.kubeconfig, NODE, DEVICE, DEVICES, self.allocations)]
+        self.node["device-plugin"] = self._start_inside("device-plugin", command)
+        self.client.patch("v1", "nodes", f"{NODE}/status", {"status": {"capacity": COUNTED}}).accepted()
+        self.wait_until(self.has_devices, "devices of the node")
+
+    def stop_node(self) -> None:
+        """Stop kubelet, then containerd; containers run on without them."""
+        for name in ("kubelet", "containerd"):
+            self._inside.remove(self.node[name])
+            self.node[name].stop()
+
+    def start_node(self) -> None:
+        """Start both again, and wait until the node is ready."""
+        before = self._registrations()
+        for name in ("containerd", "kubelet"):
+            self.node[name].start()
+            self._inside.append(self.node[name])
+            if name == "containerd":
+                self.wait_until(self._runtime_ready, "containerd ready")
+        self.wait_until(lambda: self._registrations() > before and self.has_devices(), "devices offered again", 120)
+        self.wait_until(self.ready, "node ready", 120)
+
+    def check(self) -> None:
+        """Fail with the end of its log if a component has ended."""
+        super().check()
+        for process in self._inside:
+            process.check()
+
+    def has_devices(self) -> bool:
+        """Whether the node offers all that pods may request."""
+        allocatable: dict[str, str] = self.client.get("v1", "nodes", NODE).accepted()["status"]["allocatable"]
+        return allocatable.get(DEVICE) == str(DEVICES) and set(COUNTED) <= allocatable.keys()
+
+    def ready(self) -> bool:
+        """Whether the node is ready, and takes pods."""
+        answer = self.client.get("v1", "nodes", NODE)
+        if answer.status != 200 or answer.body["spec"].get("taints"):
+            return False
+        conditions = answer.body["status"].get("conditions", [])
+        return any((each["type"], each["status"]) == ("Ready", "True") for each in conditions)
+
+    def __exit__(self, *_: object) -> None:
+        """Copy the logs, and end everything."""
+        for log in self._root.glob("*.log"):
+            shutil.copy(log, self._logs)
+        self.stop()
+        self._namespaces.close()
+
+    def _ctr(self, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
+        enter = ["nsenter", f"--target={self.pid}", "--mount", "--", str(self.programs.runtime / "ctr")]
+        command = [*enter, "--address", str(configuration.socket(self._root)), *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+
+    def _runtime_ready(self) -> bool:
+        return configuration.socket(self._root).exists() and self._ctr("version").returncode == 0
+
+    def _registrations(self) -> int:
+        return self.node["device-plugin"].log.read_text().count("registered")
+
+    def _start_node(self) -> None:
+        root, kubernetes, runtime = self._root, self.programs.kubernetes, self.programs.runtime
+        (root / "network").mkdir()
+        (root / "network" / "10-pods.conflist").write_text(configuration.network(PODS))
+        (root / "containerd.toml").write_text(configuration.containerd(root, runtime))
+        (root / "kubelet.json").write_text(configuration.kubelet(root, self._namespaces.name))
+        (root / "proxy.json").write_text(configuration.proxy(self.kubeconfig, PODS, NODE))
+        commands: dict[str, list[str | Path]] = {
+            "containerd": [runtime / "containerd", "--config", root / "containerd.toml"],
+            "kube-proxy": [kubernetes / "kube-proxy", "--config", root / "proxy.json"],
+            "kubelet": [
+                kubernetes / "kubelet",
+                *("--config", root / "kubelet.json", "--kubeconfig", self.kubeconfig),
+                *("--hostname-override", NODE, "--node-ip", ADDRESS, "--node-labels", "gpu=on"),
+            ],
+        }
+        for name, command in commands.items():
+            self.node[name] = self._start_inside(name, command)
+            if name == "containerd":
+                self.wait_until(self._runtime_ready, "containerd ready")
+        self.wait_until(self.ready, "node ready", 120)
+
+    def _start_inside(self, name: str, command: Sequence[str | Path]) -> Inside:
+        process = self._namespaces.start(name, command)
+        self._inside.append(process)
+        return process
+
+    def _run(self, component: str, *arguments: str) -> None:
+        if component == "kube-apiserver":
+            [port] = [each.partition("=")[2] for each in arguments if each.startswith("--secure-port=")]
+            door = [sys.executable, "-I", "-S", str(DOOR), port, str(self._namespaces.pid)]
+            self._processes.append(self._running.enter_context(Process(door, self.folder / "door.log")))
+            arguments = (
+                *arguments,
+                "--bind-address=0.0.0.0",
+                f"--advertise-address={ADDRESS}",
+                "--endpoint-reconciler-type=lease",
+                "--kubelet-preferred-address-types=InternalIP",
+            )
+        self._start_inside(component, [self.binaries.path(component), *arguments])
+
+
+def _write_certificate(folder: Path) -> None:
+    """Where an API server looks for its certificate before it makes one, which would not be for all of its addresses."""
+    now = dt.datetime.now(dt.UTC)
+    ca = make_ca("test", now)
+    pair = issue(ca, API_NAMES, now)
+    folder.mkdir()
+    (folder / "apiserver.crt").write_bytes(pair.certificate_pem + ca.certificate_pem)
+    descriptor = os.open(folder / "apiserver.key", os.O_WRONLY | os.O_CREAT, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(pair.key_pem)

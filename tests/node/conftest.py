@@ -1,0 +1,84 @@
+"""The one node of a test run, and the product installed on it."""
+
+from collections.abc import Iterator
+from typing import TypeAlias
+
+import pytest
+
+from tests.deploy.charts import Chart, chart
+from tests.deploy.load import delete_pods
+from tests.deploy.releases import OPTED_IN, TEAM, ReleaseOn, namespace
+from tests.go_program import BinariesMissingError
+from webhook.mapping.load import load_policy
+
+from . import images, programs, small_images
+from .cluster import Cluster
+from .pods import Pods
+
+REPOSITORY, _, TAG = images.PRODUCT_IMAGE.rpartition(":")
+IMAGE = ("--set", f"image.repository={REPOSITORY},image.tag={TAG}")
+LIBRARY = ("--set", f"shim.installer.image.repository={small_images.LIBRARY},shim.installer.image.tag=v1")
+
+
+Release: TypeAlias = ReleaseOn[Cluster]
+
+
+@pytest.fixture(scope="session")
+def cluster(pytestconfig: pytest.Config, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A cluster of one node that has the product's image and those of the tests."""
+    reason = programs.why_not()
+    if reason:
+        pytest.skip(f"no node can be started here: {reason}")
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    # Building takes minutes, and whoever waits wants to see that it goes on.
+    with capture.global_and_fixture_disabled():
+        try:
+            built = programs.find()
+            archives = [*small_images.all_images(), images.product_image()]
+        except BinariesMissingError as error:
+            pytest.fail(str(error), pytrace=False)
+    started = Cluster(built, tmp_path_factory.mktemp("node"))
+    try:
+        for archive in archives:
+            started.load(archive)
+        started.start_scheduler(place for vendor in load_policy().vendors.values() if (place := vendor.place.scheduler))
+        started.serve_devices()
+        yield started
+    finally:
+        started.__exit__()
+
+
+@pytest.fixture(scope="session")
+def helm(pytestconfig: pytest.Config) -> Chart:
+    """The chart, by Helm 3."""
+    capture = pytestconfig.pluginmanager.getplugin("capturemanager")
+    with capture.global_and_fixture_disabled():
+        return chart()
+
+
+@pytest.fixture(scope="session")
+def any_release(helm: Chart, cluster: Cluster) -> Release:
+    """The one release of the cluster, in whatever state tests have left it; and a namespace that has opted in."""
+    namespace(cluster, TEAM, OPTED_IN)
+    return ReleaseOn(helm, cluster, (*IMAGE, *LIBRARY))
+
+
+@pytest.fixture
+def release(any_release: Release) -> Release:
+    """The release, installed with the chart's defaults and the images' names, well and registered."""
+    any_release.ensure()
+    any_release.serving(TEAM)
+    return any_release
+
+
+@pytest.fixture(scope="session")
+def all_pods(cluster: Cluster) -> Pods:
+    """Pods of the namespace that has opted in."""
+    return Pods(cluster, TEAM)
+
+
+@pytest.fixture
+def pods(all_pods: Pods) -> Iterator[Pods]:
+    """The same for one test: at its end they go."""
+    yield all_pods
+    delete_pods(all_pods.cluster)

@@ -1,0 +1,78 @@
+"""Pods that run in the tests' cluster, and what their containers have printed."""
+
+import itertools
+import json
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.controlplane.client import Object
+
+from .cluster import Cluster
+from .small_images import GPU
+
+ENDED = ("Succeeded", "Failed")
+
+
+@dataclass(frozen=True, slots=True)
+class Pods:
+    """Pods of one namespace."""
+
+    cluster: Cluster
+    namespace: str
+    numbers: "itertools.count[int]" = field(default_factory=itertools.count)
+
+    def create(self, *containers: Object, annotations: Object | None = None, **spec: Any) -> Object:
+        """Create a pod and return it as it is stored; a container without a name or an image gets one."""
+        named = [{"name": f"c{number}", "image": GPU, **each} for number, each in enumerate(containers)]
+        body = {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": f"pod-{next(self.numbers)}", "annotations": annotations or {}},
+            "spec": {"restartPolicy": "Never", "terminationGracePeriodSeconds": 0, "containers": named, **spec},
+        }
+        return self.cluster.client.create(body, self.namespace).accepted()
+
+    def get(self, pod: Object) -> Object:
+        """Return it as it is now."""
+        return self.cluster.client.get("v1", "pods", pod["metadata"]["name"], self.namespace).accepted()
+
+    def phase(self, pod: Object, *phases: str) -> Object:
+        """Wait until it has one of these phases, and return it."""
+
+        def reached() -> Object | None:
+            found = self.get(pod)
+            return found if found["status"].get("phase") in phases else None
+
+        try:
+            return self.cluster.wait_until(reached, f"{pod['metadata']['name']} {phases}", 120)
+        except TimeoutError as error:
+            raise AssertionError(f"{error}: {json.dumps(self.get(pod)['status'], indent=1)}") from error
+
+    def finish(self, pod: Object) -> Object:
+        """Wait until it has succeeded."""
+        ended = self.phase(pod, *ENDED)
+        assert ended["status"]["phase"] == "Succeeded", (ended["status"], self.log(pod))
+        return ended
+
+    def log(self, pod: Object, container: str = "c0") -> str:
+        """What a container has printed, as the kubelet hands it out."""
+        path = f"/api/v1/namespaces/{self.namespace}/pods/{pod['metadata']['name']}/log"
+        body = self.cluster.client.call("GET", path, query={"container": container}).body
+        return str(body["text"]) if "text" in body else json.dumps(body)
+
+    def printed(self, pod: Object, container: str = "c0") -> list[Any]:
+        """Each line of that, which has to be JSON."""
+        return [json.loads(line) for line in self.log(pod, container).splitlines()]
+
+    def delete(self, pod: Object) -> None:
+        """Delete it, and wait until it is gone."""
+        name = pod["metadata"]["name"]
+        self.cluster.client.delete("v1", "pods", name, self.namespace)
+        self.cluster.wait_until(
+            lambda: self.cluster.client.get("v1", "pods", name, self.namespace).status == 404, f"{name} gone"
+        )
+
+
+def share(*, memory: int = 3000, **more: Any) -> Object:
+    """A container with a share of one GPU in the target's own keys, memory in MiB."""
+    return {"resources": {"limits": {"nvidia.com/gpu": "1", "nvidia.com/gpumem": str(memory)}}, **more}

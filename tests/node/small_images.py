@@ -1,0 +1,116 @@
+"""Images of the tests: a pod's sandbox, a program that uses a GPU, enforcing libraries. Built from C and this machine's shell.
+
+All are `FROM scratch`: no container registry is needed, and each has a few megabytes.
+"""
+
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from tests.go_program import BinariesMissingError
+
+from .configuration import PAUSE
+from .images import built
+
+SOURCE = Path(__file__).with_name("containers")
+TOOLS = (
+    *("sh", "cat", "chmod", "cmp", "cp", "env", "find", "ln", "ls", "mkdir", "mv", "readlink", "rm", "sleep", "sync"),
+    *("touch", "true", "uname"),
+)
+"""What scripts in these images call."""
+
+GPU = "localhost/gpu:test"
+GPU_WITH_PATHS = "localhost/gpu-with-paths:test"
+"""The same, with environment of its own in the image."""
+
+IMAGE_PATHS = {"LD_LIBRARY_PATH": "/opt/own", "LD_PRELOAD": "/opt/own/libown.so"}
+LIBRARY = "localhost/library"
+LIBRARY_PATH = "/k8s-vgpu/lib/nvidia"
+VERSIONS = ("v1", "v2")
+
+
+def all_images() -> list[Path]:
+    """Return the archives of all of them."""
+    with tempfile.TemporaryDirectory(prefix="vgpu-webhook-images.") as folder:
+        return [
+            _image(Path(folder) / "pause", PAUSE, _pause, "/pause"),
+            _image(Path(folder) / "gpu", GPU, _program, "/program"),
+            _image(Path(folder) / "paths", GPU_WITH_PATHS, _program_and_own, "/program", **IMAGE_PATHS),
+            *(
+                _image(Path(folder) / version, f"{LIBRARY}:{version}", partial(_library, version), "/bin/true")
+                for version in VERSIONS
+            ),
+        ]
+
+
+def compile_library(version: str, target: Path) -> None:
+    """Build an enforcing library of a version."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _cc("-shared", "-fPIC", f'-DVERSION="{version}"', SOURCE / "library.c", "-o", target)
+
+
+def _pause(root: Path) -> None:
+    root.mkdir()
+    _cc("-static", SOURCE / "pause.c", "-o", root / "pause")
+
+
+def _program(root: Path) -> None:
+    _tools(root)
+    libraries = root / "usr" / "lib"
+    libraries.mkdir(parents=True, exist_ok=True)
+    _cc("-shared", "-fPIC", "-Wl,-soname,libcuda.so.1", SOURCE / "driver.c", "-o", libraries / "libcuda.so.1")
+    _cc(SOURCE / "program.c", libraries / "libcuda.so.1", "-ldl", "-o", root / "program")
+
+
+def _program_and_own(root: Path) -> None:
+    _program(root)
+    own = root / "opt" / "own"
+    own.mkdir(parents=True)
+    _cc("-shared", "-fPIC", "-x", "c", "/dev/null", "-o", own / "libown.so")
+
+
+def _library(version: str, root: Path) -> None:
+    _tools(root)
+    compile_library(version, root / LIBRARY_PATH.lstrip("/") / f"libvgpu.so.{version}")
+
+
+def _image(folder: Path, name: str, make: Callable[[Path], None], entry: str, **environment: str) -> Path:
+    folder.mkdir()
+    make(folder / "root")
+    variables = (f"ENV {key}={value}" for key, value in environment.items())
+    lines = ["FROM scratch", "COPY root/ /", *variables, f'ENTRYPOINT ["{entry}"]', ""]
+    (folder / "Containerfile").write_text("\n".join(lines))
+    return built(folder, name)
+
+
+def _tools(root: Path) -> None:
+    root.mkdir()
+    for tool in TOOLS:
+        _take(tool, root)
+    (root / "tmp").mkdir()
+    (root / "tmp").chmod(0o1777)
+    (root / "etc").mkdir()
+
+
+def _take(tool: str, root: Path) -> None:
+    """Copy a program of this machine with the libraries that it needs."""
+    path = shutil.which(tool)
+    if path is None:
+        raise BinariesMissingError(f"no {tool} on this machine")
+    listed = subprocess.run(["ldd", path], capture_output=True, text=True, check=True).stdout
+    for each in (path, *re.findall(r"(/\S+) \(0x", listed)):
+        target = root / ("bin/" + tool if each == path else each.lstrip("/"))
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            shutil.copy(Path(each).resolve(), target)
+
+
+def _cc(*arguments: str | Path) -> None:
+    command = ["cc", "-O1", "-Wall", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BinariesMissingError(f"{' '.join(command)} failed:\n{done.stderr}")

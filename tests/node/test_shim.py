@@ -1,0 +1,107 @@
+"""The shim in real containers: the loader's variables as they arrive, from wherever a pod may have them."""
+
+from typing import Any
+
+import pytest
+
+from tests.controlplane.client import Object
+
+from .conftest import Release
+from .pods import Pods, share
+from .small_images import GPU_WITH_PATHS, IMAGE_PATHS
+
+pytestmark = pytest.mark.node
+
+FOLDER = "/usr/local/vgpu-shim"
+LIBRARY = f"{FOLDER}/libvgpu.so"
+IMAGE_DEFAULT = "/usr/local/nvidia/lib:/usr/local/nvidia/lib64"
+SETTINGS = {"LD_LIBRARY_PATH": "/from/configmap"}
+
+
+@pytest.fixture(autouse=True)
+def settings(release: Release) -> None:
+    """A ConfigMap that pods may refer to."""
+    body = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": SETTINGS}
+    release.plane.client.create(body, "team")
+
+
+def seen(pods: Pods, container: Object, **spec: Any) -> Object:
+    """Run a container with a share of 3000 MiB, and return what it has printed."""
+    pod = pods.create(container, **spec)
+    pods.finish(pod)
+    printed: Object = pods.printed(pod)[-1]
+    assert (printed["memory"], printed["library"]) == (3000, "library v1")
+    assert printed["LD_PRELOAD"].split(":")[0] == LIBRARY
+    assert printed["LD_LIBRARY_PATH"].split(":")[0] == FOLDER
+    return printed
+
+
+def test_own_values_follow_ours(pods: Pods) -> None:
+    """The user's folders and libraries are there behind ours."""
+    env = [{"name": "LD_LIBRARY_PATH", "value": "/mine"}, {"name": "LD_PRELOAD", "value": "/opt/own/libown.so"}]
+    printed = seen(pods, share(image=GPU_WITH_PATHS, env=env))
+    assert printed["LD_LIBRARY_PATH"] == f"{FOLDER}:/mine"
+    assert printed["LD_PRELOAD"] == f"{LIBRARY}:/opt/own/libown.so"
+
+
+def test_value_from_a_reference_is_kept(pods: Pods) -> None:
+    """The kubelet resolves it, and it is behind ours."""
+    value_from = {"configMapKeyRef": {"name": "settings", "key": "LD_LIBRARY_PATH"}}
+    printed = seen(pods, share(env=[{"name": "LD_LIBRARY_PATH", "valueFrom": value_from}]))
+    # The same folder, written so that an empty value is none.
+    assert printed["LD_LIBRARY_PATH"].split(":")[1] == "//from/configmap/."
+
+
+def test_whole_configmap_as_environment(pods: Pods) -> None:
+    """An entry of `env` precedes what `envFrom` brings: the library is loaded whatever the ConfigMap says."""
+    seen(pods, share(envFrom=[{"configMapRef": {"name": "settings"}}]))
+
+
+def test_environment_of_the_image_gives_way(pods: Pods) -> None:
+    """A pod's variable replaces the image's: the status says what is assumed to have been there."""
+    printed = seen(pods, share(image=GPU_WITH_PATHS))
+    assert printed["LD_LIBRARY_PATH"] == f"{FOLDER}:{IMAGE_DEFAULT}"
+    assert IMAGE_PATHS["LD_PRELOAD"] not in printed["LD_PRELOAD"]
+
+
+def test_without_a_share_the_image_keeps_its_own(pods: Pods) -> None:
+    """Nothing is changed where there is nothing to enforce."""
+    pod = pods.create({"image": GPU_WITH_PATHS})
+    pods.finish(pod)
+    [printed] = pods.printed(pod)
+    assert {key: printed[key] for key in IMAGE_PATHS} == IMAGE_PATHS
+    assert printed["library"] == ""
+
+
+def test_read_only_root_and_another_user(pods: Pods) -> None:
+    """All that the library needs to read is readable, and where it writes is writable, for any user."""
+    context = {"readOnlyRootFilesystem": True, "runAsUser": 65534, "allowPrivilegeEscalation": False}
+    script = "touch /tmp/vgpulock/lock /tmp/vgpu-cache/cache && exec /program"
+    seen(pods, share(command=["/bin/sh", "-c", script], securityContext={**context, "capabilities": {"drop": ["ALL"]}}))
+
+
+def test_init_container_sidecar_and_container(pods: Pods) -> None:
+    """Each kind of container has its own limit."""
+    first = {"name": "first", "image": "localhost/gpu:test", **share(memory=1000)}
+    beside = {"name": "beside", "image": "localhost/gpu:test", **share(memory=2000)}
+    beside |= {"restartPolicy": "Always", "args": ["hold"]}
+    pod = pods.create(share(), initContainers=[first, beside])
+    pods.finish(pod)
+    memory = [pods.printed(pod, name)[0]["memory"] for name in ("first", "beside", "c0")]
+    assert memory == [1000, 2000, 3000]
+
+
+def test_children_of_a_shell_script(pods: Pods) -> None:
+    """What a script starts is limited too, also in the background and behind a pipe."""
+    script = "/program & wait; /program | cat; (cd / && ./program)"
+    pod = pods.create(share(command=["/bin/sh", "-c", script]))
+    pods.finish(pod)
+    assert [each["memory"] for each in pods.printed(pod)] == [3000] * 3
+
+
+def test_emptied_environment_escapes(pods: Pods) -> None:
+    """The library is no boundary: a child without the variables is not limited. The page on threats says so."""
+    pod = pods.create(share(command=["/bin/sh", "-c", "env -i /program"]))
+    pods.finish(pod)
+    [printed] = pods.printed(pod)
+    assert printed["memory"] == 81920
