@@ -158,7 +158,7 @@ def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPat
     rejected = [verdict for verdict in found.verdicts if not verdict.accepted]
     assert [each.config_map.name for each in rejected] == [each.name for each in many[-len(rejected) :]]
     assert 100 < len(rejected) < 500
-    assert all("letters of a match condition, more than" in each.problems[0].message for each in rejected)
+    assert all("characters of a match condition, more than" in each.problems[0].message for each in rejected)
     assert all(each.problems[0].line for each in rejected)
     assert compiled < 10
     fine_size = max(len(condition["expression"]) for condition in conditions(matched_names_of(found.policy)))

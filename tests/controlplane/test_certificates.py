@@ -231,7 +231,7 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
     configuration = site.plane.client.get(GROUP, KIND, NAME).accepted()
     site.plane.client.delete("v1", "secrets", SECRET, OWN)
     with site.replica("--registration", "static", ready=False) as replica:
-        site.plane.wait_until(lambda: replica.has_told("does not hold it yet"), "told", 30)
+        site.plane.wait_until(lambda: replica.has_told("does not contain that CA yet"), "told", 30)
         stored = site.kept
         assert stored is not None
         assert not replica.ready()

@@ -52,7 +52,9 @@ def test_mappings_are_named_like_vendors(helm: Chart, vendor: str, mode: str) ->
     """The name becomes a part of a ConfigMap's: those that are listed for the plugin, too."""
     mappings = {} if mode == "plugin" else {"mappings": {vendor: {"extends": "nvidia"}}}
     values = {**mappings, "shim": {"mode": mode, "vendors": [vendor]}}
-    assert re.search(r"mappings: .* is no name of a vendor: write at most 63 lower-case letters", refusal(helm, values))
+    assert re.search(
+        r"mappings: .* is not a name of a vendor: write at most 63 lower-case letters", refusal(helm, values)
+    )
 
 
 NETWORKS = {

@@ -106,5 +106,5 @@ def test_renamed_back_on_the_way(renamed: Release) -> None:
 def test_other_selector_is_refused(renamed: Release) -> None:
     """Of the same Deployment: Kubernetes refuses it in the middle of an upgrade."""
     options = ("--set", "nameOverride=shares", "--set", "fullnameOverride=vgpu-webhook")
-    with pytest.raises(HelmError, match=r"the Deployment vgpu-webhook selects other pods .*take nameOverride back"):
+    with pytest.raises(HelmError, match=r"the Deployment vgpu-webhook selects other pods .*restore nameOverride"):
         renamed.run("upgrade", "--reset-then-reuse-values", *options)
