@@ -13,7 +13,7 @@ from tests.fuzz.generate import Case
 from tests.fuzz.hidden import hidden_findings
 from tests.fuzz.own_keys import own_key_findings
 from tests.fuzz.properties import plain_findings
-from tests.fuzz.sampled import sampled_findings
+from tests.fuzz.sampled import contradiction_findings, sampled_findings
 from tests.fuzz.trial import Finding, RaisedError, Trial
 
 
@@ -56,7 +56,7 @@ def judge(case: Case, *, closely: bool = False) -> tuple[str, list[Finding]]:
         if not any(finding.rule.startswith("2 ") for finding in findings):
             findings += [*amount_findings(trial), *enforcement_findings(trial), *claim_findings(trial)]
             findings += [*hidden_findings(trial), *own_key_findings(trial)]
-            findings += sampled_findings(trial) if closely else []
+            findings += sampled_findings(trial) if closely else contradiction_findings(trial)
     except msgspec.DecodeError:
         return "undecodable", []
     except RaisedError as error:

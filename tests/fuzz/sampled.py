@@ -52,6 +52,13 @@ def sampled_findings(trial: Trial) -> Iterator[Finding]:
     yield from _explained(trial)
 
 
+def contradiction_findings(trial: Trial) -> Iterator[Finding]:
+    """What is wrong with a denial by which the engine contradicts itself: without defaults the pod might be in order."""
+    denial = trial.decision.denial
+    if denial is not None and denial.reason is Reason.READ_BACK_DIFFERS:
+        yield from _without_defaults(trial)
+
+
 def _decided(trial: Trial, pod: Json) -> Decision:
     return called(decide, decode_pod(encode(pod)), trial.context, trial.policy)
 

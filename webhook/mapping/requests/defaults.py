@@ -121,7 +121,8 @@ def _completion(
         if spelled is None:
             return None
         reading = replace(spelled, filled={**applied, **spelled.filled}, added={**added, **spelled.added})
-        return replace(reading, specified=specified, request=_by_value(reading.request, applied))
+        written = reading.spelled or reading.request
+        return replace(reading, specified=specified, request=_by_value(reading.request, applied), spelled=written)
     request = _by_value(reading.request, applied)
     return replace(reading, specified=specified, request=request, filled={**applied, **reading.filled})
 
