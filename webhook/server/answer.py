@@ -47,6 +47,8 @@ class Answer(web.StreamResponse):
         date, length = _date(int(time.time())), len(self._text)
         head = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: %d\r\nDate: %b\r\n%b\r\n"
         await request.writer.write(head % (JSON.encode(), length, date, close) + self._text)
+        # A client that sends requests and reads no responses must not fill the memory with them.
+        await request.writer.drain()
 
     async def write_eof(self, data: bytes = b"") -> None:
         """Do nothing: `prepare` has written everything."""
