@@ -12,7 +12,7 @@ from webhook.server.http_error import JSON
 class Answer(web.StreamResponse):
     """A response 200 whose whole body is known.
 
-    aiohttp builds headers as a multidict, for handlers that add some, and encodes them: a fifth of a review's time. The
+    aiohttp builds headers as a multidict, for handlers that add some, and encodes them: an eighth of a review's time. The
     version, status, ``Date``, length and end of the connection are as RFC 9112 §§3-9 and RFC 9110 §6.6.1 require them.
     """
 
