@@ -57,8 +57,8 @@ def required() -> None:
     """
     if shutil.which("buildah") is None:
         raise ReleaseError(
-            "buildah is not installed, and a release without its image is none: install it (tests/node/install.sh does on "
-            "Debian and Ubuntu), or run `make release-parts` for everything else"
+            "buildah is not installed, and builds the image of a release: install it (tests/node/install.sh does on Debian "
+            "and Ubuntu), or run `make release-parts` for everything else"
         )
 
 
