@@ -63,7 +63,7 @@ def required() -> None:
 
 
 def options_of(environment: Mapping[str, str]) -> list[str]:
-    """Return the options that whoever releases wants besides: PYTHON_IMAGE, PLATFORM and BUILD_FLAGS."""
+    """Return further options of buildah, from the variables PYTHON_IMAGE, PLATFORM and BUILD_FLAGS."""
     options = shlex.split(environment.get("BUILD_FLAGS", ""))
     if environment.get("PYTHON_IMAGE"):
         options += ["--build-arg", f"PYTHON={environment['PYTHON_IMAGE']}"]
