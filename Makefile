@@ -82,9 +82,9 @@ docs: $(INSTALLED) ## generate the pages that are made from the code
 manifests: $(INSTALLED) ## generate the plain manifests from the chart
 	$(BIN)/python -m deploy.generate "$$($(BIN)/python -m tests.deploy.helm)"
 
-# PYTHON_IMAGE, PLATFORM, BUILD_FLAGS and IMAGE_REPOSITORY reach it as environment variables: docs/releasing.md.
+# TAG, PYTHON_IMAGE, PLATFORM, BUILD_FLAGS and IMAGE_REPOSITORY reach it as environment variables: docs/releasing.md.
 release: $(INSTALLED) ## build dist/ from the last commit: packages, chart, image, what they contain, notes, checksums
-	$(BIN)/python -m deploy.release $(if $(TAG),--tag $(TAG))
+	$(BIN)/python -m deploy.release $${TAG:+--tag "$$TAG"}
 
 release-parts: $(INSTALLED) ## the same without the image, for machines without buildah
 	$(BIN)/python -m deploy.release parts

@@ -1,5 +1,6 @@
 """The workflows: what they run is what a person runs, and nobody else can change it."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -58,8 +59,51 @@ def test_release_is_made_by_targets() -> None:
         step.get("run", "") for job in jobs(ROOT / ".github/workflows/release.yml").values() for step in job["steps"]
     ]
     targets = {target for command in commands for target in re.findall(r"^make ([a-z-]+)", command)}
-    assert {"release", "release-image", "release-checksums"} == targets
+    assert {"test-fast", "release", "release-image", "release-checksums"} == targets
     assert targets <= set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+
+
+def test_release_has_a_version_and_is_of_main() -> None:
+    """Nothing is built before the tag and its commit are checked, and the tests pass."""
+    release = jobs(ROOT / ".github/workflows/release.yml")
+    commands = [step.get("run", "") for step in release["check"]["steps"]]
+    assert "git merge-base --is-ancestor HEAD origin/main" in commands
+    first = [name for name, job in release.items() if "needs" not in job]
+    assert first == ["check"]
+    for tag, accepted in {
+        "v1.2.3": True,
+        "v1.2.3-rc.1": True,
+        "1.2.3": False,
+        "v1.2": False,
+        "v1.2.3;id": False,
+    }.items():
+        environment = {**os.environ, "GITHUB_REF_NAME": tag}
+        done = subprocess.run(["bash", "-ec", commands[0]], env=environment, stdout=subprocess.DEVNULL, check=False)
+        assert (done.returncode == 0) is accepted, tag
+
+
+def test_tag_is_passed_on_unread(tmp_path: Path) -> None:
+    """A tag with quotes and commands is one argument, and nothing in it is run; without a tag there is no argument."""
+    python = tmp_path / "python"
+    python.write_text("#!/bin/sh\nprintf '<%s>' \"$@\"\n")
+    python.chmod(0o755)
+    (tmp_path / "installed").touch()
+    command = ["make", "--silent", "release", f"BIN={tmp_path}", f"INSTALLED={tmp_path / 'installed'}"]
+    environment = {name: value for name, value in os.environ.items() if name != "TAG" and not name.startswith("MAKE")}
+    assert subprocess.check_output(command, cwd=ROOT, env=environment, text=True) == "<-m><deploy.release>"
+    tag = f"v1\"'; touch {tmp_path}/a; $(shell touch {tmp_path}/b) `touch {tmp_path}/c`"
+    printed = subprocess.check_output(command, cwd=ROOT, env={**environment, "TAG": tag}, text=True)
+    assert printed == f"<-m><deploy.release><--tag><{tag}>"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["installed", "python"]
+
+
+def test_one_approval_publishes_a_release() -> None:
+    """Only the first job that publishes has the environment: an approval is asked for once."""
+    release = jobs(ROOT / ".github/workflows/release.yml")
+    assert [name for name, job in release.items() if "environment" in job] == ["packages"]
+    assert release["packages"]["needs"] == "build"
+    assert "packages" in release["registry"]["needs"]
+    assert release["github"]["needs"] == "registry"
 
 
 def test_workflows_are_not_checked_without_go(tmp_path: Path) -> None:

@@ -5,6 +5,9 @@ import importlib
 import pkgutil
 import sys
 
+LAZY = ("kubernetes.client", "kubernetes.aio.client")
+"""Packages that import a module when an attribute is used, so that a missing one would be found at run time only."""
+
 
 def main(packages: list[str]) -> None:
     """Import them; what is missing is an ImportError that names it."""
@@ -24,12 +27,20 @@ def _import_names(tree: ast.AST) -> None:
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
+                _reject_lazy(alias.name if alias.asname else alias.name.partition(".")[0])
                 importlib.import_module(alias.name)
         elif isinstance(node, ast.ImportFrom) and node.module:
             module = importlib.import_module(node.module)
             for alias in node.names:
+                _reject_lazy(f"{node.module}.{alias.name}")
                 if not hasattr(module, alias.name):
                     importlib.import_module(f"{node.module}.{alias.name}")
+
+
+def _reject_lazy(name: str) -> None:
+    for lazy in LAZY:
+        if f"{lazy}.".startswith(f"{name}.") or name in (f"{lazy}.models", f"{lazy}.api"):
+            raise ImportError(f"{name} is imported as a whole: import the names that are used, from {lazy}")
 
 
 if __name__ == "__main__":

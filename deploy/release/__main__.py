@@ -50,7 +50,7 @@ def main(arguments: list[str]) -> None:
         shutil.copytree(dist, wanted.dist)
     _say(f"{wanted.dist} has version {source.version} of commit {source.revision[:12]}")
     if wanted.part == "parts":
-        _say("it lacks the image, and is no whole release")
+        _say("the release is incomplete: it has no image")
 
 
 def write_checksums(dist: Path) -> None:

@@ -57,13 +57,13 @@ def required() -> None:
     """
     if shutil.which("buildah") is None:
         raise ReleaseError(
-            "buildah is not installed, and a release without its image is none: install it (tests/node/install.sh does on "
-            "Debian and Ubuntu), or run `make release-parts` for everything else"
+            "buildah is not installed, and builds the image of a release: install it (tests/node/install.sh does on Debian "
+            "and Ubuntu), or run `make release-parts` for everything else"
         )
 
 
 def options_of(environment: Mapping[str, str]) -> list[str]:
-    """Return the options that whoever releases wants besides: PYTHON_IMAGE, PLATFORM and BUILD_FLAGS."""
+    """Return further options of buildah, from the variables PYTHON_IMAGE, PLATFORM and BUILD_FLAGS."""
     options = shlex.split(environment.get("BUILD_FLAGS", ""))
     if environment.get("PYTHON_IMAGE"):
         options += ["--build-arg", f"PYTHON={environment['PYTHON_IMAGE']}"]

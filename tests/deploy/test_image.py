@@ -16,6 +16,8 @@ from pathlib import Path
 
 import pytest
 
+from webhook import __version__
+
 from .charts import ROOT
 
 IMAGE = ROOT / "deploy" / "image"
@@ -92,6 +94,26 @@ def test_imports_inside_functions_are_tried(tmp_path: Path) -> None:
     command = [sys.executable, str(IMAGE / "imports.py"), "late"]
     done = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
     assert "No module named 'json.missing'" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "import kubernetes",
+        "import kubernetes.client",
+        "import kubernetes.aio.config",
+        "from kubernetes import client",
+        "from kubernetes.aio import client as c",
+        "from kubernetes.aio.client import models",
+    ],
+)
+def test_generated_clients_are_imported_by_name(statement: str, tmp_path: Path) -> None:
+    """An attribute of a client would be missing only when it is used, so the check rejects the import."""
+    (tmp_path / "late").mkdir()
+    (tmp_path / "late" / "__init__.py").write_text(f"def use():\n    {statement}\n")
+    command = [sys.executable, str(IMAGE / "imports.py"), "late"]
+    done = subprocess.run(command, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=False)
+    assert "is imported as a whole: import the names that are used" in done.stderr
 
 
 def size(folder: Path) -> int:
@@ -196,6 +218,6 @@ def check_installed(script: Path, prefix: Path, home: Path) -> None:
     """The last step: run by a user who owns nothing of it, it starts and writes nothing."""
     if os.geteuid() != 0:
         return  # it refuses an owner who could write there
-    assert "0.1.0" in run(
+    assert __version__ in run(
         [script, prefix], home, user=65533, SOURCE_DATE_EPOCH="1700000000", PYTHONDONTWRITEBYTECODE="1"
     )

@@ -18,16 +18,27 @@ CGROUPS = Path("/sys/fs/cgroup")
 NAMESPACES = ("--net", "--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "--mount-proc")
 PATIENCE = 20.0
 """Seconds for the kernel to end what was killed; until then its control groups are busy."""
+NEEDED = frozenset({"cpu", "memory", "pids"})
+"""The controllers without which a kubelet or runc does not start."""
 
 
 def hierarchies() -> list[Path]:
-    """Return where a control group has to be made: in each hierarchy of version 1, or in the one of version 2."""
+    """Return where a control group has to be made: in each hierarchy of version 1, or in the one of version 2.
+
+    In version 2 this enables every controller for the groups below the root, where possible, and leaves it enabled.
+    """
     if (CGROUPS / "cgroup.controllers").exists():
         for controller in (CGROUPS / "cgroup.controllers").read_text().split():
             with contextlib.suppress(OSError):
                 (CGROUPS / "cgroup.subtree_control").write_text(f"+{controller}")
         return [CGROUPS]
     return sorted({path.resolve() for path in CGROUPS.iterdir() if path.is_dir() and (path / "tasks").exists()})
+
+
+def missing_controllers(group: Path) -> frozenset[str]:
+    """Return the needed controllers that a group of version 2 lacks; in version 1 each has a hierarchy of its own."""
+    file = group / "cgroup.controllers"
+    return NEEDED - set(file.read_text().split()) if file.exists() else frozenset()
 
 
 def remove(group: Path) -> bool:

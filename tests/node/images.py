@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from deploy.release import ReleaseError, image
+from deploy.release import ReleaseError, archives, image
 from tests.cache import cached, say
 from tests.go_program import BinariesMissingError
 
@@ -37,7 +37,8 @@ def product_image() -> Path:
     """Return the archive of the product's image, built now unless this machine has built it from the same files."""
     base = base_image()
     inputs = [CONTAINERFILE, ROOT / ".containerignore", *context_files()]
-    digest = _digest(ROOT, [*inputs, Path(__file__), Path(image.__file__)], base.parent.name)
+    builders = [Path(file) for file in (__file__, image.__file__, archives.__file__)]
+    digest = _digest(ROOT, [*inputs, *builders], base.parent.name)
     # A hundred megabytes for each state of the sources.
     return cached("product-image", digest, lambda folder: _build_product(base, folder / ARCHIVE), days=1) / ARCHIVE
 

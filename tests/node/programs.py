@@ -12,7 +12,7 @@ from tests.controlplane import build
 from tests.go_program import BinariesMissingError, GoProgram
 
 from . import images
-from .guard import hierarchies
+from .guard import hierarchies, missing_controllers
 
 SOURCE = Path(__file__).parent
 COMMANDS = ("runc", "iptables", "conntrack", "ip", "nsenter", "unshare", "cc")
@@ -101,7 +101,10 @@ def _why_no_groups() -> str | None:
         for folder in hierarchies():
             group = folder / f"vgpu-node-probe-{os.getpid()}"
             group.mkdir()
+            missing = missing_controllers(group)
             group.rmdir()
+            if missing:
+                return f"no control groups for it: {', '.join(sorted(missing))} cannot be enabled below {folder}"
     except OSError as error:
         return f"no control groups for it: {error}"
     return None

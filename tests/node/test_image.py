@@ -4,6 +4,7 @@ import json
 import subprocess
 import tarfile
 import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,8 @@ def run(bundle: Path, archive: Path, *arguments: str, text: str = "") -> str:
         "linux": {"namespaces": [{"type": name} for name in ("pid", "mount", "ipc", "network")]},
     }
     (bundle / "config.json").write_text(json.dumps(spec))
-    command = ["runc", "--root", str(bundle / "state"), "run", "--bundle", str(bundle), f"check-{len(arguments)}"]
+    name = f"vgpu-webhook-{uuid.uuid4().hex}"  # of the control group, too
+    command = ["runc", "--root", str(bundle / "state"), "run", "--bundle", str(bundle), name]
     done = subprocess.run(command, capture_output=True, text=True, check=False, input=text, timeout=120)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

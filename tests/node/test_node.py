@@ -11,6 +11,7 @@ import pytest
 from tests.controlplane.client import wait_until
 
 from . import programs
+from .guard import CGROUPS
 
 pytestmark = pytest.mark.node
 
@@ -38,15 +39,16 @@ if sys.argv[1] == "crash":
 
 def left(folder: Path) -> list[str]:
     """What there is of a node: control groups, mounts, processes, files."""
-    groups = [str(each) for each in Path("/sys/fs/cgroup").glob(f"*/{folder.name}")]
+    # In version 2 a control group is in the root, in version 1 in the folder of each hierarchy.
+    groups = [str(each) for each in (CGROUPS / folder.name, *CGROUPS.glob(f"*/{folder.name}")) if each.exists()]
     mounts = [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if str(folder) in line]
     processes = []
     for each in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            line = each.read_text()
+            line, group = each.read_text(), (each.parent / "cgroup").read_text()
         except OSError:
             continue
-        if str(folder) in line or f"/{folder.name}/" in (each.parent / "cgroup").read_text():
+        if str(folder) in line or f"/{folder.name}/" in group:
             processes.append(line.replace("\0", " "))
     files = [str(folder)] if folder.exists() else []
     return groups + mounts + processes + files

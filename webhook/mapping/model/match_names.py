@@ -1,7 +1,7 @@
 """The names of a vendor by which match conditions send a pod to the webhook, and the rules that keep ordinary pods away.
 
 The API server sends a pod to the webhook if the pod carries one of these names, and rejects the pod while the webhook is
-down. So a document must not match names that pods without a GPU carry, nor list so many names that the API server refuses
+down. So a document must not match names that pods without a GPU carry, nor list so many names that the API server rejects
 the conditions.
 """
 
