@@ -3,6 +3,7 @@
 import pytest
 import yaml
 
+import webhook
 from deploy.generate import CHART
 
 from .charts import NAMESPACE, RELEASE, Chart, HelmError, one, pod_of
@@ -44,6 +45,38 @@ def test_what_is_no_text_and_no_whole_number_is_refused(helm: Chart, tag: str) -
         image(helm, f"image: {{tag: {tag}}}")
 
 
+@pytest.mark.parametrize("values", ["image: {tag: null}", "image: {tag: ''}", "{}"])
+def test_no_tag_is_the_charts_version(helm: Chart, helm4: Chart, values: str) -> None:
+    """A null is what removes a value of an earlier file."""
+    for chart in (helm, helm4):
+        assert image(chart, values) == webhook.__version__
+
+
+@pytest.mark.parametrize("tag, problem", [("20261122123456789", "maximum"), ("-1", "minimum")])
+def test_numbers_that_helm_changes_are_refused(helm: Chart, helm4: Chart, tag: str, problem: str) -> None:
+    """Of 17 digits Helm rounds the last ones: it would be another image. Quoted they are a text."""
+    for chart in (helm, helm4):
+        with pytest.raises(HelmError, match=rf"/image/tag': {problem}"):
+            image(chart, f"image: {{tag: {tag}}}")
+        assert image(chart, f"image: {{tag: '{tag}'}}") == tag
+
+
+def test_image_of_the_installer_is_required_where_there_is_one(helm: Chart, helm4: Chart) -> None:
+    """Nobody has to name an image that no pod has."""
+    nameless = {"image": {"repository": ""}}
+    for chart in (helm, helm4):
+        for shim in ({"mode": "plugin", "installer": nameless}, {"installer": {"enabled": False, **nameless}}):
+            assert not [each for each in chart.render({"shim": shim}) if each["kind"] == "DaemonSet"]
+        with pytest.raises(HelmError, match=r"shim\.installer\.image\.repository is empty"):
+            chart.render({"shim": {"installer": nameless}})
+
+
+def test_chart_is_true_when_it_is_published() -> None:
+    """A release sets the repository in values.yaml alone: no other file may say that there is no image."""
+    for file in CHART.rglob("*"):
+        assert file.is_dir() or "published yet" not in file.read_text(), file
+
+
 def test_tag_of_the_installer_can_be_a_number(helm: Chart, helm4: Chart) -> None:
     """It is the version of the library, too."""
     for chart in (helm, helm4):
@@ -54,7 +87,7 @@ def test_tag_of_the_installer_can_be_a_number(helm: Chart, helm4: Chart) -> None
 
 
 def test_image_has_to_be_named(helm: Chart, helm4: Chart) -> None:
-    """No image is published: one sentence says what to do, before anything is created."""
+    """The chart has no image by default: one sentence says what to do, before anything is created."""
     for chart in (helm, helm4):
         with pytest.raises(HelmError) as refused:
             chart.run("template", RELEASE, str(CHART), "--namespace", NAMESPACE, "--kube-version", chart.kubernetes)

@@ -11,6 +11,9 @@ from .charts import NAMESPACE, RELEASE, REQUIRED, Chart
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
 
 
+NO_SIZE = "without a size means what the mapping specifies there, because no size is filled in"
+
+
 def notes(helm4: Chart, values: Object) -> str:
     """What is printed for some values, on one line. Helm 3 has to ask a cluster for that: test_release.py."""
     options = ["--namespace", NAMESPACE, "--dry-run=client", *REQUIRED, "--values", "-"]
@@ -35,6 +38,21 @@ def test_audit_comes_first(helm4: Chart) -> None:
         (
             {"settings": {"owners": {"nvidia.com/gpu": "whole"}}},
             "nvidia.com/gpu: 1 stays a whole GPU there (settings.owners).",
+        ),
+        ({"mappings": {"nvidia": {"defaults": None}}}, f"{NO_SIZE} (mappings.nvidia.defaults.memory). docs"),
+        (
+            {"mappings": {"nvidia": {"defaults": {"memory": None}}}},
+            f"{NO_SIZE} (mappings.nvidia.defaults.memory). docs",
+        ),
+        ({"mappings": {"nvidia": {"defaults": {}}}}, "it is a share with 5000Mi of memory"),
+        ({"mappings": {"nvidia": {"defaults": {"cores": 10}}}}, "it is a share with 5000Mi of memory"),
+        (
+            {"mappings": {"nvidia": {"inactive": True}}},
+            "inactive (mappings.nvidia.inactive): nvidia.com/gpu is not read",
+        ),
+        (
+            {"mappings": {"nvidia": {"inactive": True}}, "settings": {"owners": {"nvidia.com/gpu": "nvidia"}}},
+            "it is a share with 5000Mi of memory",
         ),
         ({"settings": {"owners": {"nvidia.com/gpu": "kai"}}}, "nvidia.com/gpu: 1 is read as a request of kai there"),
     ],

@@ -8,12 +8,12 @@
 {{- include "vgpu-webhook.checkShim" . -}}
 {{- end -}}
 
-{{/* A name that nobody serves would be found out by the kubelet only, and pods would wait. */}}
+{{/* Without a name, or with a wrong one, only the kubelet would report the mistake, and pods would wait. */}}
 {{- define "vgpu-webhook.checkImage" -}}
 {{- if not .Values.image.repository -}}
-{{- fail "image.repository is not set: no image is published yet, so build it as docs/install.md#the-image says, push it to a registry of yours, and write --set image.repository=registry.example/vgpu-webhook" -}}
+{{- fail "image.repository is not set: build the image as docs/install.md#the-image says, push it to a registry of yours, and write --set image.repository=registry.example/vgpu-webhook" -}}
 {{- end -}}
-{{- if not .Values.shim.installer.image.repository -}}
+{{- if and (eq .Values.shim.mode "inject") .Values.shim.installer.enabled (not .Values.shim.installer.image.repository) -}}
 {{- fail "shim.installer.image.repository is empty: write the repository of an image with the library, such as docker.io/projecthami/hami" -}}
 {{- end -}}
 {{- end -}}

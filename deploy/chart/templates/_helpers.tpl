@@ -75,9 +75,9 @@ helm.sh/chart: {{ printf "%s-%s" $top.Chart.Name $top.Chart.Version | replace "+
 {{- end -}}
 {{- end -}}
 
-{{/* The tag of an image: a number of a file of values is a float64, which Go prints as 2.0261122e+07. */}}
+{{/* The tag of an image, empty if it is null: a number of a file of values is a float64, which Go prints as 2.0261122e+07. */}}
 {{- define "vgpu-webhook.tag" -}}
-{{- if kindIs "float64" .tag }}{{ printf "%.0f" .tag }}{{ else }}{{ .tag }}{{ end -}}
+{{- if kindIs "float64" .tag }}{{ printf "%.0f" .tag }}{{ else if not (kindIs "invalid" .tag) }}{{ .tag }}{{ end -}}
 {{- end -}}
 
 {{/* The Secret that is mounted, unless the webhook maintains its own. */}}

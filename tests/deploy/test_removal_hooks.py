@@ -1,0 +1,116 @@
+"""The hooks of the removal, rendered with a cluster: for which values, and with which rights."""
+
+from collections.abc import Iterator
+
+import pytest
+import yaml
+
+from tests.controlplane.client import Object
+from tests.controlplane.plane import ControlPlane
+
+from .charts import RELEASE, REQUIRED, STATIC, Chart, HelmError
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+
+BOTH = ["ClusterRoleBinding", "MutatingWebhookConfiguration"]
+NAMESPACE = "gpu-removal"
+INSTALLER = "installer"
+REMOVER = "remover"
+RBAC = "rbac.authorization.k8s.io"
+
+
+@pytest.fixture(scope="module")
+def plane(control_plane: ControlPlane) -> Iterator[ControlPlane]:
+    """A control plane with two users.
+
+    The installer may read what an installation reads, and of ClusterRoles the release's alone; the remover has every right
+    but for webhook configurations.
+    """
+    rules = [
+        {"apiGroups": ["", "apps", "networking.k8s.io", "policy"], "resources": ["*"], "verbs": ["get"]},
+        {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"], "verbs": ["get"]},
+        {"apiGroups": [RBAC], "resources": ["roles", "rolebindings"], "verbs": ["get"]},
+        {
+            "apiGroups": [RBAC],
+            "resources": ["clusterroles", "clusterrolebindings"],
+            "resourceNames": [RELEASE],
+            "verbs": ["get"],
+        },
+    ]
+    grant(control_plane, INSTALLER, rules)
+    groups = ["", "apps", "networking.k8s.io", "policy", RBAC]
+    grant(control_plane, REMOVER, [{"apiGroups": groups, "resources": ["*"], "verbs": ["*"]}])
+    yield control_plane
+    for name in (INSTALLER, REMOVER):
+        for resource in ("clusterrolebindings", "clusterroles"):
+            control_plane.client.delete(f"{RBAC}/v1", resource, name).accepted()
+
+
+def grant(plane: ControlPlane, user: str, rules: list[Object]) -> None:
+    """Let a user do something everywhere."""
+    role = {"apiVersion": f"{RBAC}/v1", "kind": "ClusterRole", "metadata": {"name": user}, "rules": rules}
+    binding = {
+        "apiVersion": f"{RBAC}/v1",
+        "kind": "ClusterRoleBinding",
+        "metadata": {"name": user},
+        "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": user},
+        "subjects": [{"apiGroup": RBAC, "kind": "User", "name": user}],
+    }
+    for each in (role, binding):
+        plane.client.create(each).accepted()
+
+
+def hooks(chart: Chart, plane: ControlPlane, values: Object) -> list[str]:
+    """Return the kinds of the hooks that run before the removal, as the user renders them before the first installation."""
+    values = {"image": {"repository": "vgpu-webhook"}, "shim": {"mode": "plugin"}, **values}
+    user = ["--kubeconfig", str(plane.kubeconfig), "--kube-as-user", INSTALLER]
+    options = ["--namespace", "not-created", "--dry-run=server", *user, "--values", "-"]
+    printed = chart.run("template", RELEASE, str(chart.folder), *options, text=yaml.safe_dump(values))
+    objects = [each for each in yaml.safe_load_all(printed) if each is not None]
+    return sorted(
+        each["kind"]
+        for each in objects
+        if (each["metadata"].get("annotations") or {}).get("helm.sh/hook") == "pre-delete"
+    )
+
+
+@pytest.mark.parametrize(
+    "values, kinds",
+    [
+        ({}, BOTH),
+        ({"registration": {"mode": "static", "manifest": STATIC}}, BOTH),
+        ({"rbac": {"create": False}, "registration": {"mode": "static", "manifest": STATIC}}, BOTH[1:]),
+        # Replicas with rights that are not the chart's would write the configuration again, while the Service goes.
+        ({"rbac": {"create": False}}, []),
+        ({"registration": {"mode": "static"}}, []),
+        ({"registration": {"mode": "off"}}, []),
+    ],
+)
+def test_hooks_are_rendered_with_the_rights_of_an_installer(
+    helm: Chart, helm4: Chart, plane: ControlPlane, values: Object, kinds: list[str]
+) -> None:
+    """Both empty objects, the configuration alone, or none: whoever may read namespaces gets them, others' roles unread."""
+    for chart in (helm, helm4):
+        assert hooks(chart, plane, values) == kinds
+
+
+def test_removal_without_the_rights_can_be_taken_back(helm: Chart, helm4: Chart, plane: ControlPlane) -> None:
+    """Nothing but the binding is changed when a hook is forbidden, and the documented rollback restores it."""
+    where = ["--namespace", NAMESPACE, "--kubeconfig", str(plane.kubeconfig)]
+
+    def subjects() -> Object | None:
+        found = plane.client.get(f"{RBAC}/v1", "clusterrolebindings", RELEASE)
+        return found.body.get("subjects") if found.status == 200 else None
+
+    for chart in (helm, helm4):
+        chart.run("install", RELEASE, str(chart.folder), "--create-namespace", *REQUIRED, *where)
+        bound = subjects()
+        assert bound
+        with pytest.raises(HelmError, match="mutatingwebhookconfigurations"):
+            chart.run("uninstall", RELEASE, *where, "--kube-as-user", REMOVER)
+        assert not subjects()
+        plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).accepted()
+        chart.run("rollback", RELEASE, "1", *where)
+        assert subjects() == bound
+        chart.run("uninstall", RELEASE, *where)
+        assert plane.client.get("apps/v1", "deployments", RELEASE, NAMESPACE).status == 404
