@@ -25,6 +25,7 @@ CA = make_ca("company", dt.datetime.now(dt.UTC))
 def absent(any_release: Release) -> Iterator[Release]:
     """The release where it is not installed; it is removed again at the end."""
     any_release.remove()
+    any_release.plane.wait_until(lambda: not any_release.replicas(), "replicas gone", 120)
     if any_release.plane.client.get("v1", "namespaces", NAMESPACE).status == 404:
         body = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}}
         any_release.plane.create_namespace(body)
@@ -60,6 +61,12 @@ def served(cluster: Cluster) -> bytes:
     return done.stdout.strip().encode()
 
 
+def wait_served(release: Release, pair: Pair) -> None:
+    """Wait until a certificate is served; a kubelet takes a minute or two to bring a changed Secret to its volumes."""
+    wanted = pair.certificate_pem.strip()
+    release.plane.wait_until(lambda: served(release.plane) == wanted, "certificate served", 300)
+
+
 def treated(release: Release) -> None:
     """Wait until it is rolled out, and pods are treated."""
     release.settled()
@@ -72,9 +79,7 @@ def renewed(release: Release, name: str, names: list[str]) -> None:
     again = issued(names)
     release.plane.client.patch("v1", "secrets", name, {"data": secret(name, again)["data"]}, NAMESPACE).accepted()
     before = release.ready()
-    release.plane.wait_until(
-        lambda: served(release.plane) == again.certificate_pem.strip(), "the renewed certificate is served", 240
-    )
+    wait_served(release, again)
     assert sorted(release.ready()) == sorted(before)
     treated(release)
 
@@ -93,7 +98,7 @@ def test_from_a_secret(absent: Release) -> None:
     options = ("--set", "certificates.mode=secret,certificates.secretName=our-certificate")
     absent.run("install", *absent.options, *options)
     treated(absent)
-    assert served(absent.plane) == pair.certificate_pem.strip()
+    wait_served(absent, pair)
     renewed(absent, "our-certificate", names)
 
 
@@ -133,5 +138,5 @@ def test_from_cert_manager(absent: Release, cert_manager: None) -> None:
     pair = issued(wanted["dnsNames"])
     client.create(secret(wanted["secretName"], pair), NAMESPACE).accepted()
     treated(absent)
-    assert served(absent.plane) == pair.certificate_pem.strip()
+    wait_served(absent, pair)
     renewed(absent, wanted["secretName"], wanted["dnsNames"])

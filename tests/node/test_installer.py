@@ -124,6 +124,7 @@ def test_device_plugin_that_brings_one_is_reported(release: Release) -> None:
 def test_restricted_namespace_with_the_installer_elsewhere(any_release: Release) -> None:
     """Pod Security *restricted* admits all of the release but the installer, which lives in another namespace."""
     any_release.remove()
+    any_release.plane.wait_until(lambda: not any_release.replicas(), "replicas gone", 120)
     client = any_release.plane.client
     label = {"pod-security.kubernetes.io/enforce": "restricted"}
     client.patch("v1", "namespaces", NAMESPACE, {"metadata": {"labels": label}}).accepted()
