@@ -57,7 +57,7 @@ def test_helm_4_renders_the_same(helm: Chart, helm4: Chart, name: str) -> None:
 
 @pytest.mark.parametrize("name", VALUES)
 def test_nothing_is_rendered_for_the_removal(helm: Chart, name: str) -> None:
-    """Whoever applies what is rendered must not apply the empty objects of the removal: only Helm applies them to a cluster."""
+    """What is rendered without a cluster has no empty objects of the removal: only Helm itself may apply those."""
     hooks = [
         (each["metadata"].get("annotations") or {}).get("helm.sh/hook", "test") for each in helm.render(VALUES[name])
     ]
