@@ -1,8 +1,11 @@
 """A cluster of one node: control plane, kubelet, kube-proxy and containerd, in namespaces of their own."""
 
+import contextlib
 import datetime as dt
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +22,7 @@ from .namespaces import ADDRESS, PODS, Inside, Namespaces
 from .programs import Programs
 
 NODE: Final = "node-1"
-DOOR: Final = Path(__file__).parents[1] / "kubelet" / "door.py"
+DOOR: Final = Path(__file__).with_name("door.py")
 GROUP: Final = "vgpu-node-"
 """What the names of the run's control groups begin with."""
 
@@ -27,6 +30,14 @@ DEVICE: Final = "nvidia.com/gpu"
 DEVICES: Final = 40
 COUNTED: Final = {"nvidia.com/gpumem": "1000000", "nvidia.com/gpucores": "4000"}
 """What no device plugin serves: HAMi's scheduler counts it, and here any scheduler does, as capacity of the node."""
+
+AUDIT: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
+}
+"""What pods request is written down; what the node and the tests do is not: they are administrators."""
 
 API_NAMES: Final = ("127.0.0.1", "10.0.0.1", ADDRESS, "localhost", "kubernetes.default.svc")
 
@@ -37,6 +48,7 @@ class Cluster(ControlPlane):
     Attributes:
         node: its parts by name: `containerd`, `kubelet`, `kube-proxy`, `device-plugin`.
         allocations: what the device plugin was asked and has answered, a JSON object a line.
+        audit_log: what service accounts have requested of the API server, a JSON object a line.
     """
 
     def __init__(self, programs: Programs, logs: Path) -> None:
@@ -49,9 +61,11 @@ class Cluster(ControlPlane):
         self._root = Path(tempfile.mkdtemp(prefix=GROUP, dir="/var/tmp"))
         self._root.chmod(0o755)
         self.allocations = self._root / "allocations"
+        self.audit_log = self._root / "audit.log"
         self._namespaces = Namespaces(self._root)
         try:
             _write_certificate(self._root / "apiserver")
+            (self._root / "audit.json").write_text(json.dumps(AUDIT))
             super().__init__(programs.control_plane, self._root)
             self.start_controller_manager()
             self._start_node()
@@ -89,8 +103,18 @@ class Cluster(ControlPlane):
             self._inside.remove(self.node[name])
             self.node[name].stop()
 
+    def cut_power(self) -> None:
+        """Stop the node, and end all that runs in its containers at once."""
+        self.stop_node()
+        self.wait_until(lambda: not self._kill_containers(), "containers ended")
+
+    @property
+    def has_power(self) -> bool:
+        """Whether the node has not been stopped."""
+        return self.node["kubelet"] in self._inside
+
     def start_node(self) -> None:
-        """Start both again, and wait until the node is ready."""
+        """Start kubelet and containerd again, and wait until the node is ready."""
         before = self._registrations()
         for name in ("containerd", "kubelet"):
             self.node[name].start()
@@ -125,6 +149,16 @@ class Cluster(ControlPlane):
             shutil.copy(log, self._logs)
         self.stop()
         self._namespaces.close()
+
+    def _kill_containers(self) -> int:
+        """Kill the processes of all containers; return how many there were."""
+        found = 0
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"/{self._namespaces.name}/kubepods/" in (process / "cgroup").read_text():
+                    found += 1
+                    os.kill(int(process.name), signal.SIGKILL)
+        return found
 
     def _ctr(self, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
         enter = ["nsenter", f"--target={self.pid}", "--mount", "--", str(self.programs.runtime / "ctr")]
@@ -175,6 +209,8 @@ class Cluster(ControlPlane):
                 f"--advertise-address={ADDRESS}",
                 "--endpoint-reconciler-type=lease",
                 "--kubelet-preferred-address-types=InternalIP",
+                f"--audit-policy-file={self._root / 'audit.json'}",
+                f"--audit-log-path={self.audit_log}",
             )
         self._start_inside(component, [self.binaries.path(component), *arguments])
 
