@@ -31,6 +31,12 @@ DEVICES: Final = 40
 COUNTED: Final = {"nvidia.com/gpumem": "1000000", "nvidia.com/gpucores": "4000"}
 """What no device plugin serves: HAMi's scheduler counts it, and here any scheduler does, as capacity of the node."""
 
+STARTED: Final = "containerd successfully booted"
+"""What containerd writes when a kubelet can use it. Others get answers earlier, while it still looks at old containers."""
+
+OFFERED: Final = "registered"
+"""What the device plugin writes when a kubelet knows it."""
+
 AUDIT: Final = {
     "apiVersion": "audit.k8s.io/v1",
     "kind": "Policy",
@@ -115,13 +121,14 @@ class Cluster(ControlPlane):
 
     def start_node(self) -> None:
         """Start kubelet and containerd again, and wait until the node is ready."""
-        before = self._registrations()
+        offers, starts = self._logged("device-plugin", OFFERED), self._logged("containerd", STARTED)
         for name in ("containerd", "kubelet"):
             self.node[name].start()
             self._inside.append(self.node[name])
             if name == "containerd":
-                self.wait_until(self._runtime_ready, "containerd ready")
-        self.wait_until(lambda: self._registrations() > before and self.has_devices(), "devices offered again", 120)
+                self.wait_until(lambda: self._logged("containerd", STARTED) > starts, "containerd ready", 120)
+        self.wait_until(lambda: self._logged("device-plugin", OFFERED) > offers, "devices offered again", 120)
+        self.wait_until(self.has_devices, "devices of the node", 120)
         self.wait_until(self.ready, "node ready", 120)
 
     def check(self) -> None:
@@ -165,11 +172,9 @@ class Cluster(ControlPlane):
         command = [*enter, "--address", str(configuration.socket(self._root)), *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
-    def _runtime_ready(self) -> bool:
-        return configuration.socket(self._root).exists() and self._ctr("version").returncode == 0
-
-    def _registrations(self) -> int:
-        return self.node["device-plugin"].log.read_text().count("registered")
+    def _logged(self, name: str, text: str) -> int:
+        """How often a part of the node has written something."""
+        return self.node[name].log.read_text(errors="replace").count(text)
 
     def _start_node(self) -> None:
         root, kubernetes, runtime = self._root, self.programs.kubernetes, self.programs.runtime
@@ -190,7 +195,7 @@ class Cluster(ControlPlane):
         for name, command in commands.items():
             self.node[name] = self._start_inside(name, command)
             if name == "containerd":
-                self.wait_until(self._runtime_ready, "containerd ready")
+                self.wait_until(lambda: self._logged("containerd", STARTED), "containerd ready")
         self.wait_until(self.ready, "node ready", 120)
 
     def _start_inside(self, name: str, command: Sequence[str | Path]) -> Inside:
