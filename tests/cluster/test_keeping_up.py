@@ -21,6 +21,7 @@ from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import MAX_DATA, Accepted, LastGood, Record, within_limit
 from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, LivePolicy
 from webhook.cluster.configuration.mappings import invalid_in
+from webhook.cluster.configuration.verdict import PolicyFaults
 from webhook.mapping.model.policy import Policy
 
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
@@ -275,9 +276,11 @@ async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> 
         monkeypatch.setattr(live, "policy_of", lambda *_: json.loads("["))
         follower.live._changed({"acme"})  # noqa: SLF001
         await until(lambda: "policy_not_compiled" in follower.told)
+        assert follower.live.faults == PolicyFaults(not_compiled=True)
         monkeypatch.undo()
         follower.live._changed({"acme"})  # noqa: SLF001
         await until(lambda: follower.live.compilations == 2)
+        assert follower.live.faults == PolicyFaults()
     assert len(follower.policies) == 1
     assert follower.notices == [f"{LAST_GOOD_NAME} PolicyNotCompiled: {NOT_COMPILED}"]
 
@@ -296,9 +299,11 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
         await until(lambda: follower.live.compilations == 2)
         assert [policy.vendors["acme"].document.about for policy in follower.policies] == ["one"]
         assert follower.told.count("last_good_invalid") == 1
+        assert follower.live.faults == PolicyFaults(invalid=1)
         assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
         follower.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 3)
+        assert follower.live.faults == PolicyFaults()
     assert follower.policies[-1].vendors["acme"].document.about == "two"
     assert follower.told.count("last_good_invalid") == 1
 
@@ -319,4 +324,5 @@ async def test_what_is_not_kept_is_reported() -> None:
         api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MAX_DATA // 2)))
     async with following(api) as follower:
         await until(lambda: "last_good_full" in follower.told)
+        assert follower.live.faults == PolicyFaults(left_out=1)
     assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {RECORD_FULL}: b"]

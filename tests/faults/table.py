@@ -249,19 +249,34 @@ FAULTS: Final = (
     Fault(
         "the last good documents are corrupted",
         in_objects.last_good_corrupted,
-        Told(log=("last_good_invalid",), events=("LastGoodInvalid",)),
+        Told(
+            log=("last_good_invalid",),
+            events=("LastGoodInvalid",),
+            metrics=("vgpu_webhook_last_good_invalid",),
+            alerts=("VgpuWebhookLastGoodInvalid",),
+        ),
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "1 MB of garbage instead of the last good documents",
         in_objects.last_good_huge,
-        Told(log=("last_good_invalid",), events=("LastGoodInvalid",)),
+        Told(
+            log=("last_good_invalid",),
+            events=("LastGoodInvalid",),
+            metrics=("vgpu_webhook_last_good_invalid",),
+            alerts=("VgpuWebhookLastGoodInvalid",),
+        ),
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "more last good documents than fit the record",
         in_objects.last_good_full,
-        Told(log=("last_good_full",), events=("LastGoodFull",)),
+        Told(
+            log=("last_good_full",),
+            events=("LastGoodFull",),
+            metrics=("vgpu_webhook_last_good_left_out",),
+            alerts=("VgpuWebhookLastGoodFull",),
+        ),
     ),
     Fault(
         "the webhook's namespace is deleted and created again",
