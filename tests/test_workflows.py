@@ -106,7 +106,7 @@ def test_one_approval_publishes_a_release() -> None:
 
 
 def test_package_index_comes_last() -> None:
-    """A version of the package index cannot be replaced: it is uploaded once image and chart are in the registry, and signed."""
+    """What it has cannot be replaced: it is uploaded once image and chart are in the registry, and signed."""
     steps = jobs(ROOT / ".github/workflows/release.yml")["publish"]["steps"]
     texts = [f"{step.get('uses', '')} {step.get('run', '')}" for step in steps]
     (index,) = [number for number, text in enumerate(texts) if "pypi-publish" in text]

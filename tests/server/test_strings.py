@@ -28,7 +28,7 @@ async def test_what_is_no_namespace_is_not_looked_for(namespace: str, *, of_the_
         answer = await call(server, request(body))
     assert answer.status == 400
     assert len(answer.body) < 500
-    assert namespaces.asked == []
+    assert namespaces.lookups == []
 
 
 @pytest.mark.parametrize("namespace", ["a", "0", "a-b", "a" * 63, "kube-system"])

@@ -140,12 +140,15 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     regular, init = spec.get("containers") or [], spec.get("initContainers") or []
-    listed = [(each, None) for each in init] + [(one, at) for at, one in enumerate(regular)]
+    listed = [(each, None) for each in init] + [(container, at) for at, container in enumerate(regular)]
     found = [_found(container, cluster) for container, _ in listed]
     names = {container.get("name", "") for container, _ in listed}
     by_annotation = dict(_annotated(annotations, [each.get("name", "") for each in regular])) if annotations else {}
     if not by_annotation.keys() <= names:
-        return [Read(one.get("name", ""), at is None, "", unsure="a container that is not there") for one, at in listed]
+        return [
+            Read(container.get("name", ""), at is None, "", unsure="a container that is not there")
+            for container, at in listed
+        ]
     askers: dict[str, int] = {}
     for (container, _), vendors in zip(listed, found, strict=True):
         for vendor in {*vendors, *by_annotation.get(container.get("name", ""), ())}:

@@ -138,6 +138,7 @@ def _marks(document: schema.Mapping) -> Iterator[str]:
 
 
 def _variables_in_marks(document: schema.Mapping) -> set[str]:
+    """Return the variables in names other than those of keys."""
     names = (*_marks(document), *document.hints, *(document.match.keys or ()))
     return {variable for name in names for variable in Template(name).variables}
 
