@@ -267,7 +267,7 @@ async def test_another_ca_put_into_the_store() -> None:
 
 
 async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
-    """`reconcile` raises it; `run` reports it and tries again."""
+    """`reconcile` raises it; the serving certificate stays, and does not count as current."""
     world = World()
     replica = Replica(world)
     await replica.reconcile()
@@ -280,7 +280,7 @@ async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
 
 
 async def test_nothing_kills_the_keeper() -> None:
-    """Each failure is reported once, without its text if that may be confidential; work continues when it is over."""
+    """An unexpected error is reported once, without its text, which may be confidential; work continues when it is over."""
     world = World()
     replica = Replica(world)
     replica.look()
@@ -325,7 +325,7 @@ async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
 
 
 async def test_replicas_whose_clocks_are_far_apart_do_not_write_forever() -> None:
-    """Each finds the other's serving certificate invalid; it is reported, and what is served stays valid by the own clock."""
+    """Each finds the other's serving certificate invalid: the error says so; the right clock's one is valid."""
     world, ahead = World(), World()
     ahead.store = world.store
     ahead.at = 200 * 86400.0
@@ -339,8 +339,7 @@ async def test_replicas_whose_clocks_are_far_apart_do_not_write_forever() -> Non
                 replica.reports.append(Report(ReportKind.STORE, str(error)))
     assert world.store.writes <= 130
     assert any("compare the clocks of all replicas" in notice.message for notice in (*ours.reports, *theirs.reports))
-    now = NOW
-    assert ours.leaf.not_valid_before_utc <= now <= ours.leaf.not_valid_after_utc
+    assert ours.leaf.not_valid_before_utc <= NOW <= ours.leaf.not_valid_after_utc
 
 
 async def test_asking_an_empty_store() -> None:

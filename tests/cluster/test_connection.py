@@ -170,7 +170,7 @@ async def test_lines_that_do_not_end_well() -> None:
 
 
 async def test_a_watch_that_is_refused() -> None:
-    """A watch that is forbidden raises before the first line, with the server's message."""
+    """A watch that the server rejects raises before the first line, with the server's message."""
 
     async def handler(request: web.Request) -> web.Response:
         return web.json_response({"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}, status=410)

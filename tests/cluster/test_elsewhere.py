@@ -54,7 +54,7 @@ def test_not_without_a_digest() -> None:
 
 
 def test_where_the_registration_cannot_be_read() -> None:
-    """Another version wrote it: a pod that would not have come by our own is another system's."""
+    """Another version wrote it: it may know the key of a pod that our own match conditions would not send."""
     observed = Observed(Version("9"), "f" * 12)
     assert elsewhere("acme.com/gpu", observed=observed)
     assert not elsewhere("nvidia.com/gpu", "acme.com/gpu", observed=observed)

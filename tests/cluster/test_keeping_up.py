@@ -97,7 +97,7 @@ async def test_a_record_that_cannot_be_read() -> None:
 
 
 def test_more_than_fits() -> None:
-    """The settings and the smallest documents are stored; marks are dropped before documents."""
+    """The settings come first, then the smallest documents; the limit counts bytes."""
     half = "x" * (MAX_DATA // 2)
     found = within_limit({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
@@ -213,7 +213,7 @@ def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 async def test_a_record_that_nobody_may_read() -> None:
-    """It is reported once, and the policy comes all the same; so do documents that are written later."""
+    """It is reported once, and so is that it cannot be written; the policy comes all the same."""
     api = FakeApi()
     api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
     api.before = lambda method, path: Answer(403, b'{"message": "no"}') if path == RECORD or method == "POST" else None

@@ -265,7 +265,7 @@ def test_probes_run_once_for_each_document(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_fifty_mappings_take_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A fifth of a second of a quiet machine, with all of them read again; probes of unseen documents come on top."""
+    """Less than a second (a fifth on a quiet machine), with all of them read; probes of unseen documents come on top."""
     monkeypatch.setattr(draft, "probe", lambda vendor, largest: [])
     whole = [mapping(f"m{number}", big(f"v{number}"), number) for number in range(50)]
     assert min(timed(lambda: outcome(*whole)) for _ in range(3)) < 1

@@ -207,7 +207,7 @@ async def test_what_was_known_stays() -> None:
 
 
 async def test_not_synced_before_the_first_list() -> None:
-    """Without a whole list nothing is held, and no reader notices."""
+    """Without a whole list nothing is held, although the server has answered."""
     async with running(
         [UnreachableError("refused"), refusal(403, "Forbidden"), page(5, thing("a", 1), more="n")]
     ) as scene:
@@ -217,7 +217,7 @@ async def test_not_synced_before_the_first_list() -> None:
 
 
 async def test_silence_is_no_trouble_yet() -> None:
-    """A watch from which nothing came is opened again without a key; that nobody is there is reported when it is so."""
+    """A watch from which nothing came is opened again with a line of level debug; that nobody answers is a warning."""
     refused = UnreachableError("refused")
     async with running([page(5)], [[SilenceError("silent")], [SilenceError("silent")], refused]) as scene:
         assert scene.logged == ["watch_silent", "watch_silent", "watch_failed"]

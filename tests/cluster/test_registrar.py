@@ -298,7 +298,7 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
 
 
 async def test_a_lost_race_is_thought_over(api: Keeping, clock: Clock) -> None:
-    """Somebody else wrote between reading and writing: what is written then is made from the current value now."""
+    """Somebody else wrote between reading and writing: the next write is made from the current object."""
     replica = Replica(api, clock)
     await replica.look()
     term = {"key": "late", "operator": "DoesNotExist"}
@@ -573,7 +573,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
 
 
 async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
-    """Without a webhook configuration, the right to read one is not needed."""
+    """In the mode `off` nothing is requested, so the right to read a webhook configuration is not needed."""
     replica = Replica(api, clock, mode=Mode.OFF)
     await replica.look()
     assert api.calls == []

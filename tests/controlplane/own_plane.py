@@ -92,7 +92,7 @@ class Relay:
         self._delivered.set()
 
     def hush(self) -> None:
-        """Swallow everything from now on, without a key to either side."""
+        """Swallow everything from now on, without telling either side."""
         self._delivered.clear()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

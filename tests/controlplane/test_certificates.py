@@ -158,7 +158,7 @@ def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
 
 
 def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
-    """Leaf and CA are renewed on demand, damage and deletion repaired, while pods are still processed."""
+    """Serving certificate and CA are renewed on request, damage and deletion repaired, while pods are still processed."""
     plane = site.plane
     with site.replica() as first, site.replica() as other:
         plane.wait_until(site.treated, "treated", 20)

@@ -218,7 +218,7 @@ async def test_device_classes(version: str | None) -> None:
 
 
 async def test_device_classes_that_may_not_be_read() -> None:
-    """A refusal is reported; only what is not served means that there are none."""
+    """That they may not be read does not mean that there are none."""
     assert isinstance((await collect_facts(reading({}), "gpu", NOW)).device_classes, Missing)
 
 

@@ -493,7 +493,7 @@ def unit_text(key: Key) -> str:
 
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_builtin_vendors_are_documented(name: str) -> None:
-    """The tables have each key of a built-in vendor with its unit, and where it runs; its sources are reported."""
+    """The tables have each key of a built-in vendor with its unit, and where it runs; behavior.md has what it guards."""
     vendor = load_policy().vendors[name]
     lines = TEXTS["docs/keys.md"].splitlines()
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
