@@ -156,10 +156,17 @@ def core_limit(got: Amounts) -> str | None:
 
 def _paths(before: Json, values: dict[str, str | None]) -> Iterator[Finding]:
     path = values.get("LD_LIBRARY_PATH")
-    # Where a later one of the name was removed, an earlier one of the author's counts.
-    own = {entry.get("value") for entry in before.get("env") or [] if entry["name"] == "LD_LIBRARY_PATH"}
-    if path is not None and path not in {effective(before).get("LD_LIBRARY_PATH"), *own} and not all(path.split(":")):
+    if path is not None and path not in own_search_paths(before) and not all(path.split(":")):
         yield Finding("6 no search path through the current directory", f"LD_LIBRARY_PATH={path}")
+
+
+def own_search_paths(container: Json) -> set[str | None]:
+    """Every search path that the author wrote: where a later one is removed, an earlier one counts."""
+    env = container.get("env") or []
+    ends = [end for end, entry in enumerate(env, 1) if entry["name"] == "LD_LIBRARY_PATH"]
+    expanded = [effective({**container, "env": env[:end]})["LD_LIBRARY_PATH"] for end in ends]
+    # Written as it is where what it refers to is removed.
+    return {*expanded, *[env[end - 1].get("value") or "" for end in ends]}
 
 
 class Held(NamedTuple):
