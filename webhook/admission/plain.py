@@ -39,12 +39,12 @@ class Remembered(NamedTuple):
     Attributes:
         decision: on each of them, if its namespace enforces.
         marks: what is in undecoded volumes or mounts that could meet a shim.
-        looked_at: the containers whose variables count: whether it is an init container, its position, and the variables.
+        watched_containers: each whose variables count: whether it is an init container, its position, and the variables.
     """
 
     decision: Decision
     marks: tuple[bytes, ...]
-    looked_at: tuple[tuple[bool, int, WatchedVariables], ...]
+    watched_containers: tuple[tuple[bool, int, WatchedVariables], ...]
 
     def serves(self, pod: Pod) -> bool:
         """Return whether a pod with the same facts is plain."""
@@ -52,7 +52,7 @@ class Remembered(NamedTuple):
         if spec.node_name is not None:
             return False
         containers, init_containers = spec.containers, spec.init_containers or []
-        for init, position, watched in self.looked_at:
+        for init, position, watched in self.watched_containers:
             if watched.among((init_containers if init else containers)[position].env):
                 return False
         return not _any_mark(self.marks, pod)
@@ -92,11 +92,11 @@ def remember(facts: bytes, plan: Plan, resolution: Resolution, decision: Decisio
     """Remember the decision on a pod that requests devices, if the pod is plain."""
     concerned = [(allocation.slot, vendor) for allocation in plan.allocations for vendor in allocation.vendors]
     concerned += plan.left_alone
-    looked_at = {
+    watched_containers = {
         (slot.path, vendor.name): (slot.kind == "initContainers", slot.position, plan.policy.watched_by(vendor))
         for slot, vendor in concerned
     }
-    known = Remembered(decision, resolution.marks, tuple(looked_at.values()))
+    known = Remembered(decision, resolution.marks, tuple(watched_containers.values()))
     if known.serves(plan.pod):
         plan.policy.memo.keep(facts, known, len(facts) + known.size)
 
