@@ -11,7 +11,7 @@ import pytest
 
 from tests.fuzz import trial
 from tests.fuzz.__main__ import fuzz, run_batch
-from tests.fuzz.enforcement import own_search_paths
+from tests.fuzz.enforcement import own_search_paths, refers_twice
 from tests.fuzz.generate import Case, case_of
 from tests.fuzz.judge import judge, shown
 from tests.fuzz.misspelled import misspelled_in
@@ -131,6 +131,13 @@ def test_own_search_path_is_no_finding() -> None:
     env = [{"name": name, "value": value} for name, value in (("E", "/e"), ("LD_LIBRARY_PATH", "$(E):"))]
     unset, elsewhere = {"name": "LD_LIBRARY_PATH"}, {"name": "LD_LIBRARY_PATH", "valueFrom": {"fieldRef": {}}}
     assert own_search_paths({"env": [*env, unset, elsewhere]}) == {"/e:", "$(E):", "", None}
+
+
+def test_search_path_that_refers_twice_is_no_finding() -> None:
+    """What a variable holds that refers to others is not checked by the webhook either; any other reference is."""
+    env = [{"name": "A", "value": ":"}, {"name": "E", "value": "$(A):/c"}]
+    assert refers_twice({"env": [*env, {"name": "LD_LIBRARY_PATH", "value": "/a:$(E)"}]})
+    assert not refers_twice({"env": [*env, {"name": "LD_LIBRARY_PATH", "value": "/a:$(A)"}]})
 
 
 def test_unreported_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
