@@ -132,7 +132,8 @@ def _denied(trial: Trial) -> Iterator[Finding]:
     denial = trial.decision.denial
     assert denial is not None
     if denial.reason.code in READING and all(read.left for read in trial.before if read.vendor):
-        vendor = next(read.vendor or "" for read in trial.before if read.vendor)
+        requests = [read for read in trial.before if read.vendor]
+        vendor = next((read for read in requests if read.name == denial.container), requests[0]).vendor or ""
         if denial.reason.code != "VGW321" or target_of(trial, vendor) == vendor:
             yield Finding("who is left alone is not denied", denial.text, vendor)
         return
