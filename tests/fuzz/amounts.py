@@ -237,7 +237,7 @@ def possible(trial: Trial, vendor: str, meaning: Meaning) -> list[Amounts]:
     """What the container may get: each default that holds is filled in or passed over; what is specified stays."""
     choices = [
         [None, *((dimension, default) for default in defaults_of(trial, vendor, dimension))]
-        for dimension in sorted(meaning.unsaid)
+        for dimension in sorted(meaning.unset)
     ]
     found = []
     for chosen in product(*choices):
