@@ -20,7 +20,12 @@ from webhook.pod import Pod, decode_pod
 ROOT = Path(__file__).parents[2]
 PODS = sorted((ROOT / "examples" / "pods").glob("*.yaml"))
 FOLDERS = sorted(CASES.iterdir())
-GIVEN = ("-f", str(ROOT / "examples" / "namespaces.yaml"), "--mappings", str(ROOT / "examples" / "mappings"))
+EXAMPLES_IN_FORCE = (
+    "-f",
+    str(ROOT / "examples" / "namespaces.yaml"),
+    "--mappings",
+    str(ROOT / "examples" / "mappings"),
+)
 DENIED = """\
 apiVersion: v1
 kind: Pod
@@ -56,7 +61,7 @@ def pods_of(output: str) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("file", PODS, ids=lambda file: file.stem)
 def test_examples(run: Run, golden: Callable[[str, str], None], file: Path) -> None:
     """Every example as a person reads it; denied ones exit with 2."""
-    result = run("explain", *GIVEN, "-f", str(file))
+    result = run("explain", *EXAMPLES_IN_FORCE, "-f", str(file))
     assert result.stderr == ""
     assert result.exit_code == (2 if ": denied, " in result.stdout else 0)
     golden(f"explain/{file.stem}.txt", result.stdout)
@@ -111,7 +116,7 @@ def account_of(container: Any) -> dict[str, Any]:
     if container.allocation != container.request:
         entry["allocation"] = amounts_of(container.allocation)
     filled = {each.dimension: each.origin for each in container.meaning if each.origin in {"namespace", "mapping"}}
-    written = {word.key: word.value for word in container.written}
+    written = {key_value.key: key_value.value for key_value in container.written}
     if filled:
         entry["defaults"] = filled
     if container.target != container.vendor:

@@ -118,7 +118,7 @@ async def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
             await api.request("GET", "/api")
 
 
-def says(*chunks: bytes | float, end: bool = True) -> Handler:
+def sending(*chunks: bytes | float, end: bool = True) -> Handler:
     """Make a watch that says chunks, with pauses, and ends or goes silent."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
@@ -152,25 +152,25 @@ async def fail_while_reading(api: Connection) -> None:
 async def test_lines() -> None:
     """Lines come whole, however long, and end with the watch."""
     large = b"x" * 5_000_000
-    async with served(says(b'{"a"', 0.01, b": 1}\n{}\n", large, b"\n")) as api:
+    async with served(sending(b'{"a"', 0.01, b": 1}\n{}\n", large, b"\n")) as api:
         assert await read(api) == [b'{"a": 1}', b"{}", large]
 
 
 async def test_lines_that_do_not_end_well() -> None:
     """Half a line, silence and a watch that continues forever are all reported."""
-    async with served(says(b"{}\n{")) as api:
+    async with served(sending(b"{}\n{")) as api:
         with pytest.raises(UnreachableError, match="ended within a line"):
             await read(api)
-    async with served(says(b"{}\n", end=False)) as api:
+    async with served(sending(b"{}\n", end=False)) as api:
         with pytest.raises(SilenceError, match=r"nothing received in 0\.1 s"):
             await read(api, silence=0.1)
-    async with served(says(*(b"{}\n", 0.05) * 40)) as api:
+    async with served(sending(*(b"{}\n", 0.05) * 40)) as api:
         with pytest.raises(SilenceError, match=r"not ended after 0\.3 s"):
             await read(api, seconds=0.3, silence=1)
 
 
 async def test_a_watch_that_is_refused() -> None:
-    """A watch that is forbidden raises before the first line, with the server's message."""
+    """A watch that the server rejects raises before the first line, with the server's message."""
 
     async def handler(request: web.Request) -> web.Response:
         return web.json_response({"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}, status=410)
@@ -186,7 +186,7 @@ async def test_a_reader_may_leave() -> None:
 
     async def handler(request: web.Request) -> web.StreamResponse:
         try:
-            return await says(b"{}\n", end=False)(request)
+            return await sending(b"{}\n", end=False)(request)
         finally:
             gone.set()
 
@@ -215,7 +215,7 @@ async def test_credentials_are_read_again_when_refused() -> None:
         if token != valid:
             return web.Response(status=401)
         if "watch" in request.query:
-            return await says(b"{}\n", 0.4, b"{}\n")(request)
+            return await sending(b"{}\n", 0.4, b"{}\n")(request)
         return web.Response(body=b"{}")
 
     async with served(handler, lambda: next(tokens)) as api:

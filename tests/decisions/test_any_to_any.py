@@ -217,8 +217,8 @@ def check_stored(pod: Json, stored: Json, requested: Request, policy: Policy) ->
     assert at_least(got.cores, requested.cores)
     container = next(container for container in stored["spec"]["containers"] if container["name"] == before.name)
     resources = container.get("resources") or {}
-    limits, asks = resources.get("limits") or {}, resources.get("requests") or {}
-    assert limits == asks
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    assert limits == requests
     assert all(isinstance(parse_quantity(text), int) for text in limits.values())
     left = {key_value.key for key_value in before.all_key_values.values()} - {
         key_value.key for key_value in after.all_key_values.values()

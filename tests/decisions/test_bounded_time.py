@@ -112,7 +112,7 @@ def _check_told(decision: Decision, size: int) -> None:
 
 
 def test_deep_nesting_is_no_crash() -> None:
-    """Deeper than the decoder goes is reported as such, not as a crash."""
+    """Deeper than the decoder goes raises an error that can be handled."""
     body = json.dumps(pod(container(future="here"))).encode().replace(b'"here"', b"[" * 100_000 + b"]" * 100_000)
     with pytest.raises(RecursionError):
         decide(decode_pod(body), Context(OPTED_IN), POLICY)

@@ -90,13 +90,13 @@ def test_case(folder: Path, *, update_golden: bool) -> None:
     decision = decided(pod, folder)
     stored = json.dumps(apply_strictly(pod, decision.patch)).replace(policy_in(folder).digest, DIGEST)
     expected = None if decision.denial is not None else json.loads(stored)
-    golden, told = folder / "expected.yaml", folder / "report.txt"
+    golden, expected_report = folder / "expected.yaml", folder / "report.txt"
     if update_golden:
-        told.write_text(report(decision))
+        expected_report.write_text(report(decision))
         golden.unlink(missing_ok=True)
         if expected is not None:
             golden.write_text(dumped(expected))
-    assert report(decision) == told.read_text()
+    assert report(decision) == expected_report.read_text()
     assert expected == (yaml.safe_load(golden.read_text()) if golden.exists() else None)
 
 

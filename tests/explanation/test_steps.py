@@ -11,7 +11,7 @@ import yaml
 
 from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for
 from tests.decisions.test_cases import CASES, context_in, policy_in
-from tests.decisions.test_keys import CASES as WORDS
+from tests.decisions.test_keys import CASES as KEY_CASES
 from tests.decisions.test_keys import pod_of
 from tests.depth import few_or_all, partners
 from webhook.admission import Context, Decision, decide
@@ -84,7 +84,7 @@ def test_steps_of_a_case(folder: Any) -> None:
 
 def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Policy]]:
     """What the vendor's pages say, on order for so many targets."""
-    for each in WORDS:
+    for each in KEY_CASES:
         name, case = cast("tuple[str, Json]", each.values)
         if name != vendor:
             continue

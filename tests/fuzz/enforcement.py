@@ -78,10 +78,10 @@ def _expanded(text: str, known: dict[str, str | None], *, unknown: bool) -> str 
         if match[0] == "$$":
             return "$"
         name = match[1]
-        there = known.get(name)
-        if (name in known and there is None) or (name not in known and unknown):
+        level = known.get(name)
+        if (name in known and level is None) or (name not in known and unknown):
             open_ = True
-        return match[0] if there is None else there
+        return match[0] if level is None else level
 
     expanded = REFERENCE.sub(value, text)
     return None if open_ else expanded

@@ -15,7 +15,7 @@ import pytest
 import yaml
 
 from tests.decisions.test_any_to_any import CONTEXT, POLICY, STANDBY, TARGET, VENDORS, policy_for
-from tests.decisions.test_keys import WORDS, pod_of
+from tests.decisions.test_keys import KEYS, pod_of
 from tests.depth import few_or_all, partners
 from tests.strict_patch import apply_strictly
 from webhook.admission import decide
@@ -71,7 +71,7 @@ class Ours:
     def webhooks(self, vendor: str) -> dict[str, StandIn]:
         """The stand-ins of a vendor's system; annotations of NvFractions are read in that mode only."""
         found = stand_ins(self.policy.vendors[vendor].place.scheduler)
-        return {name: one for name, one in found.items() if vendor != "nvfractions" or "NvFractions" in name}
+        return {name: stand_in for name, stand_in in found.items() if vendor != "nvfractions" or "NvFractions" in name}
 
 
 def excepting(policy: Policy) -> Policy:
@@ -83,7 +83,7 @@ def excepting(policy: Policy) -> Policy:
 def native_pods(vendor: str) -> Iterator[tuple[Json, Ours]]:
     """The pods of the vendor's own examples, each with ours as the cluster configures it."""
     plain = Ours(excepting(policy_for(vendor)))
-    for case in yaml.safe_load((WORDS / f"{vendor}.yaml").read_text()):
+    for case in yaml.safe_load((KEYS / f"{vendor}.yaml").read_text()):
         changes = json.dumps({"extends": vendor, **case["with"]}) if "with" in case else ""
         if ELSEWHERE.isdisjoint(case.get("limits", {})):
             yield pod_of(case), Ours(excepting(policy_for(vendor, changes))) if changes else plain
