@@ -40,6 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--requests-per-pair", type=int, default=5, help="requests for each ordered pair of vendors")
 
 
+def pytest_configure() -> None:
+    """Look for cycles of garbage rarely: tests make few, and by default the search takes a part of every test's time."""
+    gc.set_threshold(50_000, 20, 50)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""

@@ -11,6 +11,7 @@ from tests.decisions.test_any_to_any import (
     CONFIGURED,
     DOCUMENTS,
     REASONS,
+    STANDBY,
     VENDORS,
     check_least,
     check_stored,
@@ -41,9 +42,13 @@ forms:
 """
 
 
-@cache
 def policy_with_cards(source: str) -> Policy:
     """As the policy without, and a target that says memory in percent only."""
+    return _policy_with_cards(source if source in STANDBY else "")
+
+
+@cache
+def _policy_with_cards(source: str) -> Policy:
     settings = policy_for(source).settings.model_dump(by_alias=True, exclude_defaults=True)
     settings |= {"cards": {name: f"{size // 1024**2}Mi" for name, size in CARDS.items()}, "cardLabels": [LABEL]}
     documents = [*DOCUMENTS, *parse(CONFIGURED, "configured"), *parse(PARTS, "parts")]

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from tests.decisions.test_any_to_any import CONTEXT, POLICY, STANDBY, TARGET, VENDORS, policy_for
 from tests.decisions.test_keys import WORDS, pod_of
 from tests.depth import few_or_all, partners
 from tests.strict_patch import apply_strictly
+from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.finding import Finding
 from webhook.mapping.model.memo import Memo
@@ -83,7 +83,7 @@ def excepting(policy: Policy) -> Policy:
 def native_pods(vendor: str) -> Iterator[tuple[Json, Ours]]:
     """The pods of the vendor's own examples, each with ours as the cluster configures it."""
     plain = Ours(excepting(policy_for(vendor)))
-    for case in yaml.safe_load((WORDS / f"{vendor}.yaml").read_text()):
+    for case in load_yaml((WORDS / f"{vendor}.yaml").read_text()):
         changes = json.dumps({"extends": vendor, **case["with"]}) if "with" in case else ""
         if ELSEWHERE.isdisjoint(case.get("limits", {})):
             yield pod_of(case), Ours(excepting(policy_for(vendor, changes))) if changes else plain
