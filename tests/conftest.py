@@ -41,8 +41,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure() -> None:
-    """Look for cycles of garbage rarely: tests make few, and by default the search takes a part of every test's time."""
-    gc.set_threshold(50_000, 20, 50)
+    """Search all objects for garbage rarely: what is young is where tests leave it."""
+    gc.set_threshold(700, 10, 100)
 
 
 @pytest.hookimpl(tryfirst=True)
