@@ -46,11 +46,12 @@ def warm_program(folder: Path) -> Iterator[Path]:
         listening.bind(str(address))
         listening.listen()
         command = [sys.executable, "-X", "utf8", "-m", "tests.project.warm", str(listening.fileno())]
-        server = subprocess.Popen(command, cwd=Path(__file__).parents[2], pass_fds=[listening.fileno()])
+        root = Path(__file__).parents[2]
+        server = subprocess.Popen(command, cwd=root, pass_fds=[listening.fileno()], start_new_session=True)
     try:
         yield folder
     finally:
-        server.kill()
+        os.killpg(server.pid, signal.SIGKILL)
         server.wait()
 
 
