@@ -118,8 +118,8 @@ async def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
             await api.request("GET", "/api")
 
 
-def sending(*chunks: bytes | float, end: bool = True) -> Handler:
-    """Make a watch that says chunks, with pauses, and ends or goes silent."""
+def sending(*chunks: bytes | float | asyncio.Event, end: bool = True) -> Handler:
+    """Make a watch that sends chunks, with pauses or waits for events, and ends or goes silent."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -127,6 +127,8 @@ def sending(*chunks: bytes | float, end: bool = True) -> Handler:
         for chunk in chunks:
             if isinstance(chunk, float):
                 await asyncio.sleep(chunk)
+            elif isinstance(chunk, asyncio.Event):
+                await chunk.wait()
             else:
                 await response.write(chunk)
         if not end:
@@ -182,9 +184,10 @@ async def test_a_watch_that_is_refused() -> None:
 
 async def test_a_reader_may_leave() -> None:
     """A reader that leaves, fails or is cancelled leaves nothing behind, and its own errors are its own."""
-    gone = asyncio.Event()
+    reached, gone = asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.Request) -> web.StreamResponse:
+        reached.set()
         try:
             return await sending(b"{}\n", end=False)(request)
         finally:
@@ -194,9 +197,10 @@ async def test_a_reader_may_leave() -> None:
         with pytest.raises(TimeoutError, match="mine"):
             await fail_while_reading(api)
         await asyncio.wait_for(gone.wait(), 5)
+        reached.clear()
         gone.clear()
         task = asyncio.create_task(read(api))
-        await asyncio.sleep(0.05)
+        await reached.wait()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -208,6 +212,7 @@ async def test_credentials_are_read_again_when_refused() -> None:
     tokens = iter(["old", "new"])
     calls: list[str] = []
     valid = "old"
+    watched, replaced = asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.Request) -> web.StreamResponse:
         token = request.headers["Authorization"]
@@ -215,15 +220,17 @@ async def test_credentials_are_read_again_when_refused() -> None:
         if token != valid:
             return web.Response(status=401)
         if "watch" in request.query:
-            return await sending(b"{}\n", 0.4, b"{}\n")(request)
+            watched.set()
+            return await sending(b"{}\n", replaced, b"{}\n")(request)
         return web.Response(body=b"{}")
 
     async with served(handler, lambda: next(tokens)) as api:
         watch = asyncio.create_task(read(api))
-        await asyncio.sleep(0.1)
+        await watched.wait()
         valid = "new"
         answers = await asyncio.gather(*(api.request("GET", "/api") for _ in range(5)))
         assert {answer.status for answer in answers} == {200}
+        replaced.set()
         assert await watch == [b"{}", b"{}"]
         assert calls.count("new") == 5
         # There is no third token: were credentials read again so soon, that would show.

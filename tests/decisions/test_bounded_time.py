@@ -62,9 +62,11 @@ def counted(work: Callable[[], Decision]) -> tuple[int, Decision]:
 
     def profile(_frame: object, event: str, function: Any) -> None:
         nonlocal count
-        if event in {"call", "c_call"}:
+        if event == "call":
             count += 1
-            if event == "c_call" and function.__name__ in WALKS and isinstance(function.__self__, str | bytes | list):
+        elif event == "c_call":
+            count += 1
+            if function.__name__ in WALKS and isinstance(function.__self__, str | bytes | list):
                 count += len(function.__self__) // 64
 
     sys.setprofile(profile)

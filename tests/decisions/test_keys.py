@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
+from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.pod import decode_pod
 
@@ -23,7 +23,7 @@ KEYS = Path(__file__).parents[1] / "keys"
 REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
     (file.stem, number, case)
     for file in sorted(KEYS.iterdir())
-    for number, case in enumerate(yaml.safe_load(file.read_text()), start=1)
+    for number, case in enumerate(load_yaml(file.read_text()), start=1)
 ]
 """The vendor, the number in its file, and the case."""
 CASES = [
@@ -88,7 +88,7 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_every_vendor_has_cases(vendor: str) -> None:
     """Six where there are sizes, two where there are none, a refusal, and a trap."""
-    cases = yaml.safe_load((KEYS / f"{vendor}.yaml").read_text())
+    cases = load_yaml((KEYS / f"{vendor}.yaml").read_text())
     read = [case for case in cases if "refused" not in case]
     refused = [case for case in cases if any(re.fullmatch(r"VGW\d+", str(value)) for value in case.values())]
     assert len(read) >= (2 if vendor in WHOLE_CARDS else 6)

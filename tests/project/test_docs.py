@@ -25,7 +25,9 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import repeat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, get_args
 
 import click
@@ -36,6 +38,7 @@ import yaml
 
 from certs.serving import Serving
 from tests.cluster.fake_api import FakeApi
+from tests.project.warm import warm_program
 from webhook.cli import main
 from webhook.cli.manifests.documents import documents_of
 from webhook.cluster.configuration.verdict import Kind
@@ -171,7 +174,7 @@ def code_of(page: str) -> list[str]:
     return [block.text for block in BLOCKS if block.page == page and block.language in {"console", "sh"}]
 
 
-def run_page(page: str, folder: Path) -> list[Ran]:
+def run_page(page: str, folder: Path, programs: Path) -> list[Ran]:
     """Run all commands of a page in one shell; ports are replaced by free ones, and back in what is printed."""
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for block in YAML:
@@ -184,8 +187,8 @@ def run_page(page: str, folder: Path) -> list[Ran]:
     with free_ports() as ports:
         for shown, free in ports.items():
             script = script.replace(f":{shown}", f":{free}")
-    bin_folder = Path(sys.executable).parent
-    environment = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "HOME": str(folder), "LANG": "C.UTF-8"}
+    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
     shell = subprocess.Popen(
         ["bash", "-c", script],
         cwd=folder,
@@ -238,8 +241,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Ran]]:
     """What the commands of every page did; pages run beside each other."""
     pages = [page for page in COMMANDS if "curl" not in str(COMMANDS[page]) or shutil.which("curl")]
     folders = [tmp_path_factory.mktemp("page") for _ in pages]
-    with ThreadPoolExecutor() as pool:
-        return dict(zip(pages, pool.map(run_page, pages, folders), strict=True))
+    # The address of a socket has to be short: not in pytest's folder.
+    with TemporaryDirectory() as scratch, warm_program(Path(scratch)) as programs, ThreadPoolExecutor() as pool:
+        return dict(zip(pages, pool.map(run_page, pages, folders, repeat(programs)), strict=True))
 
 
 @pytest.mark.parametrize("page", COMMANDS)
