@@ -65,7 +65,7 @@ async def crowd(kind: str, count: int, server: Server, tls: ssl.SSLContext) -> N
         "half a body": request(b"{" * 1000, length=100_000),
     }[kind]
     context = None if kind in {"silent", "half a handshake"} else tls
-    there: list[Opened] = []
+    connections: list[Opened] = []
     room = asyncio.Semaphore(AT_ONCE)
     failed = 0
 
@@ -79,24 +79,24 @@ async def crowd(kind: str, count: int, server: Server, tls: ssl.SSLContext) -> N
             try:
                 opened = await connect(context)
                 opened[1].write(begun)
-                there.append(opened)
+                connections.append(opened)
             except OSError:
                 failed += 1
 
     async def fresh() -> Opened:
         opened = await connect()
-        there.append(opened)
+        connections.append(opened)
         return opened
 
-    kept: list[Opened] = []
+    reused: list[Opened] = []
 
     async def same() -> Opened:
-        if not kept or kept[0][0].at_eof() or kept[0][1].is_closing():
-            kept[:] = [await connect()]
-        return kept[0]
+        if not reused or reused[0][0].at_eof() or reused[0][1].is_closing():
+            reused[:] = [await connect()]
+        return reused[0]
 
     clients = [Honest(), Honest()]
-    calls = [asyncio.create_task(one.call(how)) for one, how in zip(clients, (fresh, same), strict=True)]
+    calls = [asyncio.create_task(client.call(how)) for client, how in zip(clients, (fresh, same), strict=True)]
     started, cpu = time.monotonic(), server.cpu
     await asyncio.gather(*(knock() for _ in range(count)))
     knocked = time.monotonic() - started
@@ -108,7 +108,7 @@ async def crowd(kind: str, count: int, server: Server, tls: ssl.SSLContext) -> N
     await asyncio.gather(*calls, return_exceptions=True)
     print(f"{kind}: {count} in {knocked:.1f} s ({server.cpu - cpu:.1f} s of the server's CPU), {failed} turned away")
     print(f"  resident {most:.0f} MiB; new connections: {clients[0]}; a kept one: {clients[1]}", flush=True)
-    for _, writer in [*there, *kept]:
+    for _, writer in [*connections, *reused]:
         writer.transport.abort()
     await asyncio.sleep(1)
 

@@ -40,6 +40,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--requests-per-pair", type=int, default=5, help="requests for each ordered pair of vendors")
 
 
+def pytest_configure() -> None:
+    """Search all objects for garbage rarely: what is young is where tests leave it."""
+    gc.set_threshold(700, 10, 100)
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Begin with what takes longest."""

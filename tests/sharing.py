@@ -3,7 +3,7 @@
 The groups of pytest-xdist 3.8 (`xdist_group`) are lost beside pytest 9.2, which no longer reads what xdist writes them to.
 """
 
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
@@ -20,6 +20,16 @@ class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
         path = nodeid.partition("::")[0]
         folder, _, _ = path.rpartition("/")
         return path if folder in _CLUSTERS or path in _WHOLE else nodeid
+
+    def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
+        """Forget what is complete: all that was ever assigned would be counted again after each of thousands of tests."""
+        nodeid = self.registered_collections[node][item_index]
+        scope = self._split_scope(nodeid)
+        tests = self.assigned_work[node][scope]
+        tests[nodeid] = True
+        if all(tests.values()):
+            del self.assigned_work[node][scope]
+        self._reschedule(node)
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:

@@ -107,7 +107,7 @@ def test_maps_are_made_where_there_is_none(present: Any) -> None:
 
 
 def test_nothing_to_do_is_no_operation() -> None:
-    """The current content already is not written again; the stamp comes only with something else."""
+    """What is there already is not written again; the stamp comes only with something else."""
     pod = {"metadata": {"labels": {"a": "1"}}, "spec": {"containers": [{"name": "c"}]}}
     edits = PodEdits(decode_pod(json.dumps(pod).encode()))
     edits.labels.values.update({"a": "1", "b": None})

@@ -98,12 +98,21 @@ def test_tag_is_passed_on_unread(tmp_path: Path) -> None:
 
 
 def test_one_approval_publishes_a_release() -> None:
-    """Only the first job that publishes has the environment: an approval is asked for once."""
+    """Only the job that publishes has the environment, so one approval is required; only the release follows it."""
     release = jobs(ROOT / ".github/workflows/release.yml")
-    assert [name for name, job in release.items() if "environment" in job] == ["packages"]
-    assert release["packages"]["needs"] == "build"
-    assert "packages" in release["registry"]["needs"]
-    assert release["github"]["needs"] == "registry"
+    assert [name for name, job in release.items() if "environment" in job] == ["publish"]
+    assert set(release["publish"]["needs"]) == {"base", "build"}
+    assert [name for name, job in release.items() if "publish" in job.get("needs", ())] == ["github"]
+
+
+def test_package_index_comes_last() -> None:
+    """What it has cannot be replaced: it is uploaded once image and chart are in the registry, and signed."""
+    steps = jobs(ROOT / ".github/workflows/release.yml")["publish"]["steps"]
+    texts = [f"{step.get('uses', '')} {step.get('run', '')}" for step in steps]
+    (index,) = [number for number, text in enumerate(texts) if "pypi-publish" in text]
+    assert index == len(texts) - 1
+    for earlier in ("buildah manifest push", "helm push", "cosign sign", "actions/attest@"):
+        assert any(earlier in text for text in texts[:index]), earlier
 
 
 def test_workflows_are_not_checked_without_go(tmp_path: Path) -> None:

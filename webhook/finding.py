@@ -1,6 +1,5 @@
 """Findings about a pod: a reason with its details, as a warning or as a denial."""
 
-from functools import cached_property
 from typing import Final
 
 import msgspec
@@ -33,7 +32,7 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     difference: str = ""
 
 
-class Finding(msgspec.Struct, frozen=True, dict=True):
+class Finding(msgspec.Struct, frozen=True):
     """A warning, a change or a denial.
 
     Attributes:
@@ -52,7 +51,7 @@ class Finding(msgspec.Struct, frozen=True, dict=True):
     value: str | None = None
     step: Step | None = None
 
-    @cached_property
+    @property
     def text(self) -> str:
         """The code and the sentence, on one line, at most `MAX_WARNING` characters."""
         text = f"{self.reason.code}: {self.sentence}"

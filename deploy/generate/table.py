@@ -88,7 +88,7 @@ def _described(text: str) -> dict[tuple[str, ...], str]:
         elif comment is not None and line.lstrip().startswith("# "):
             comment += f" {line.strip().removeprefix('# ')}"
         elif key := _KEY.match(line):
-            path = [one for one in path if one[0] < len(key[1])] + [(len(key[1]), key[2])]
+            path = [part for part in path if part[0] < len(key[1])] + [(len(key[1]), key[2])]
             if comment is not None:
                 described[tuple(name for _, name in path)] = comment
             comment = None

@@ -37,8 +37,15 @@ def build(
     """
     scratch = f"localhost/{archive.name.lower()}"
     arguments = {"SOURCE_DATE_EPOCH": str(time), **(labels or {})}
-    given = [text for key, value in arguments.items() for text in ("--build-arg", f"{key}={value}")]
-    build_options = ["--quiet", "--timestamp", str(time), "--file", str(context / "deploy" / "Containerfile"), *given]
+    build_arguments = [text for key, value in arguments.items() for text in ("--build-arg", f"{key}={value}")]
+    build_options = [
+        "--quiet",
+        "--timestamp",
+        str(time),
+        "--file",
+        str(context / "deploy" / "Containerfile"),
+        *build_arguments,
+    ]
     _buildah(["build", *build_options, *options, "--tag", scratch, str(context)], environment)
     try:
         # An archive that is there would get a second image.

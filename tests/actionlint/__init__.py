@@ -20,11 +20,13 @@ def actionlint() -> Path:
     Raises:
         BinariesMissingError: it is not there, and cannot be built.
     """
-    given = os.environ.get("ACTIONLINT")
-    if given:
-        if not Path(given).is_file():
-            raise BinariesMissingError(f"ACTIONLINT is {given}, which is no file: unset it to have actionlint built")
-        return Path(given)
+    configured = os.environ.get("ACTIONLINT")
+    if configured:
+        if not Path(configured).is_file():
+            raise BinariesMissingError(
+                f"ACTIONLINT is {configured}, which is no file: unset it to have actionlint built"
+            )
+        return Path(configured)
     package = "github.com/rhysd/actionlint/cmd/actionlint"
     program = GoProgram("actionlint", Path(__file__).parent, ("go.mod", "go.sum"), package, "-s -w", WITHOUT_GO)
     return program.folder() / program.name

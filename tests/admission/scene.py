@@ -134,8 +134,8 @@ def run_once(step: Step, sent: Mapping[str, Any], scene: Scene) -> Outcome:
     """Runs a step on a pod and applies its patch by the reference implementation."""
     view = decode_pod(json.dumps(sent).encode())
     places = slots(view)
-    held = [(place, one) for place, one in zip(places, scene.held, strict=True) if one is not None]
-    vendors = {v.name: v for _, one in held for v in (one.vendor, one.source or one.vendor)}
+    allocated = [(place, held) for place, held in zip(places, scene.held, strict=True) if held is not None]
+    vendors = {v.name: v for _, held in allocated for v in (held.vendor, held.source or held.vendor)}
     work = Plan(
         view,
         Context(scene.namespace, scene.security, scene.user),
@@ -145,14 +145,14 @@ def run_once(step: Step, sent: Mapping[str, Any], scene: Scene) -> Outcome:
         tuple(
             Allocation(
                 place,
-                one.source or one.vendor,
-                one.vendor,
-                one.vendor,
-                one.request,
-                one.form,
-                share=not one.request.whole,
+                held.source or held.vendor,
+                held.vendor,
+                held.vendor,
+                held.request,
+                held.form,
+                share=not held.request.whole,
             )
-            for place, one in held
+            for place, held in allocated
         ),
     )
     step(work)

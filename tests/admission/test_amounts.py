@@ -156,7 +156,7 @@ VKE = {"vke.volcengine.com/mgpu-memory": "4096", "vke.volcengine.com/mgpu-core":
     ids=["share", "memory", "whole"],
 )
 def test_zero_in_a_list_contradicts_the_rest(limits: Json, target: str | None, count: str) -> None:
-    """A container whose entry is 0 requests nothing, and so cannot ask for a part of something."""
+    """A container whose entry is 0 requests nothing, and so cannot request a part of a device."""
     annotations = {COUNTS: count, **({} if target is None else {TARGET: target})}
     decision = decided(asking(limits, annotations))
     assert decision.reason is Reason.ZERO_DEVICES

@@ -22,7 +22,7 @@ OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 
 def pod(*resources: dict[str, Any], **spec: Any) -> dict[str, Any]:
     """A pod with a container of each of these resources."""
-    containers = [{"name": f"c{number}", "resources": one} for number, one in enumerate(resources)]
+    containers = [{"name": f"c{number}", "resources": requirements} for number, requirements in enumerate(resources)]
     return {"metadata": {"name": "p"}, "spec": {"containers": containers, **spec}}
 
 

@@ -95,7 +95,9 @@ def test_mode_of_a_pod(labels: dict[str, str], mode: Mode, reported: list[Reason
 @given(
     st.text("abcdefghij0123456789", min_size=1, max_size=10), st.text("abcdefghij0123456789", min_size=1, max_size=10)
 )
-def test_a_new_template_is_the_same_workload(one: str, other: str) -> None:
+def test_a_new_template_is_the_same_workload(digest_before: str, digest_after: str) -> None:
     """A roll-out of a Deployment makes a ReplicaSet with another hash, not another decision."""
-    first, second = (workload(made_by("ReplicaSet", f"train-{digest}"), "team") for digest in (one, other))
+    first, second = (
+        workload(made_by("ReplicaSet", f"train-{digest}"), "team") for digest in (digest_before, digest_after)
+    )
     assert bucket(first) == bucket(second)

@@ -54,8 +54,8 @@ def test_scheduler_nobody_chose_is_replaced(
 ) -> None:
     """An absent, default or source's scheduler becomes the target's; one warning names both where that is another."""
     spec = {} if current is None else {"schedulerName": current}
-    one = needing(source, "source", schedulers=["other-of-one"] if source == "one" else [])
-    held = Held(one) if source == target else Held(needing(target, "target"), source=one)
+    source_vendor = needing(source, "source", schedulers=["other-of-one"] if source == "one" else [])
+    held = Held(source_vendor) if source == target else Held(needing(target, "target"), source=source_vendor)
     outcome = placed(pod(**spec), held)
     assert outcome.spec.get("schedulerName") == after
     before = current or "default-scheduler"
@@ -68,8 +68,8 @@ def test_scheduler_nobody_chose_is_replaced(
 
 def test_one_warning_for_the_scheduler_of_a_pod() -> None:
     """However many of its containers need it."""
-    one = needing("one")
-    outcome = placed(pod({"name": "a"}, {"name": "b"}), Held(one), Held(one))
+    vendor = needing("one")
+    outcome = placed(pod({"name": "a"}, {"name": "b"}), Held(vendor), Held(vendor))
     assert outcome.reasons == [Reason.SCHEDULER_SET]
 
 

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +14,7 @@ from tests.decisions.test_cases import CASES, context_in, policy_in
 from tests.generators.pods import pods
 from tests.generators.policies import contexts
 from tests.mapping.vendors import policy
+from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.admission.context import PodSecurityLevel
 from webhook.labels import KEYS
@@ -215,7 +215,7 @@ def test_what_a_scheduler_may_write_is_not_remembered_for_a_user() -> None:
 def test_variables_that_the_copy_guards_are_looked_for() -> None:
     """A request that stands in two vendors' keys is guarded by both, whatever was remembered of its template."""
     folder = CASES / "guard-of-a-copy"
-    guarded = yaml.safe_load((folder / "pod.yaml").read_text())
+    guarded = load_yaml((folder / "pod.yaml").read_text())
     harmless = copy.deepcopy(guarded)
     container(harmless)["env"] = [{"name": "A", "value": "b"}]
     in_force = policy_in(folder)
@@ -297,7 +297,7 @@ hints: [h.example.com/hint]
 
 def keys_of_documents() -> list[str]:
     """Whatever in the built-in documents, and in READING, could be a key of a pod, and our own keys."""
-    documents = [*(document.data for document in builtin().values()), yaml.safe_load(READING)]
+    documents = [*(document.data for document in builtin().values()), load_yaml(READING)]
     texts = {text for data in documents for text in texts_of(data)}
     filled = (re.sub(r"\{[^{}]*\}", "a", text).replace("*", "a") for text in texts)
     return sorted({key for key in filled if re.fullmatch(r"[A-Za-z0-9._/-]{1,80}", key)} | {key.name for key in KEYS})

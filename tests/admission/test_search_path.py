@@ -158,13 +158,13 @@ def lists_of(values: st.SearchStrategy[str]) -> st.SearchStrategy[list[dict[str,
     st.tuples(lists_of(KNOWN), st.fixed_dictionaries(dict.fromkeys(KEYS, UNKNOWN)))
     | st.tuples(lists_of(UNKNOWN), st.dictionaries(st.sampled_from(KEYS), UNKNOWN))
 )
-def test_no_container_searches_the_current_directory(given_: tuple[list[dict[str, Any]], dict[str, str]]) -> None:
+def test_no_container_searches_the_current_directory(variables: tuple[list[dict[str, Any]], dict[str, str]]) -> None:
     """Whatever is known, not known, missing, defined twice, later or escaped, and wherever it stands in an element.
 
     Not closed, and so not here: an empty element inside a value that is not known (such as an earlier one, where an
     optional key is missing), or where two such values meet.
     """
-    entries, sources = given_
+    entries, sources = variables
     for container, env_from in (({}, {}), (FROM, sources)):
         made = injected(entries, **container).container()["env"]
         found = environment(made, sources, env_from)[PATH]

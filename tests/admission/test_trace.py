@@ -5,10 +5,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-import yaml
 from msgspec import structs
 
 from tests.decisions.test_cases import CASES, context_in, policy_in
+from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.admission.trace import trace
 from webhook.labels import MODE
@@ -20,7 +20,7 @@ FOLDERS = [pytest.param(folder, id=folder.name) for folder in sorted(CASES.iterd
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_trace_has_the_decision(folder: Path) -> None:
     """In each mode the trace holds what `decide` returns, and what it would return if the namespace enforced."""
-    pod = decode_pod(json.dumps(yaml.safe_load((folder / "pod.yaml").read_text())).encode())
+    pod = decode_pod(json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode())
     context, policy = context_in(folder), policy_in(folder)
     labels = {key: value for key, value in context.namespace.labels.items() if key != MODE}
     enforcing = structs.replace(context, namespace=replace(context.namespace, labels=labels))

@@ -32,7 +32,7 @@ def share(**more: Any) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("mode, count", [("enforce", 1), ("warn", 1), ("audit", 0)])
-def test_pod_without_words_is_warned_about_unless_observed(mode: str, count: int) -> None:
+def test_pod_without_keys_is_warned_about_except_in_audit(mode: str, count: int) -> None:
     """A misplaced key on a pod that requests nothing is reported, and in a namespace of mode audit nobody is warned."""
     sent = pod({"name": "a"})
     sent["metadata"]["labels"] = {"nvidia.com/gpumem": "1"}

@@ -85,10 +85,10 @@ async def test_lost_while_the_bundle_holds_what_nobody_can_serve() -> None:
 @pytest.mark.parametrize("lost", [(CA_KEY, CERTIFICATE, KEY), (CA_KEY, KEY), (CA_KEY, CERTIFICATE)])
 async def test_keys_that_are_lost_for_all(lost: tuple[str, ...]) -> None:
     """The CA stays trusted, but nobody can serve under it."""
-    there = world(used(), [OLD], [OLD])
-    assert there.store.files is not None
-    there.store.files = {name: b"garbage" if name in lost else text for name, text in there.store.files.items()}
-    assert await seconds([Replica(there), Replica(there)]) == [CLAIM_TIME, CLAIM_TIME]
+    damaged = world(used(), [OLD], [OLD])
+    assert damaged.store.files is not None
+    damaged.store.files = {name: b"garbage" if name in lost else text for name, text in damaged.store.files.items()}
+    assert await seconds([Replica(damaged), Replica(damaged)]) == [CLAIM_TIME, CLAIM_TIME]
 
 
 async def test_lost_while_another_replica_serves() -> None:
@@ -154,5 +154,5 @@ async def test_a_report_says_that_no_caller_trusts_it() -> None:
     await replica.reconcile()
     await replica.keeper.reconcile()
     assert replica.kinds == [ReportKind.UNTRUSTED, ReportKind.SERVED]
-    assert "caBundle does not contain" in replica.told[0].message
-    assert replica.told[0].failure
+    assert "caBundle does not contain" in replica.reports[0].message
+    assert replica.reports[0].failure

@@ -24,8 +24,8 @@ class File:
         self.path = folder / "clients.pem"
         self.path.write_bytes(FIRST)
         self.serving = Serving(FIRST)
-        self.told: list[Report] = []
-        self.clients = ClientCAs(self.path, self.serving, report=self.told.append, poll=0.01)
+        self.reports: list[Report] = []
+        self.clients = ClientCAs(self.path, self.serving, report=self.reports.append, poll=0.01)
 
     async def looks(self, times: int = 2) -> None:
         """Look so many times."""
@@ -42,7 +42,7 @@ def file(tmp_path: Path) -> File:
 async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
     """A half-written file is not used, and an unchanged one is not reported."""
     await file.looks()
-    assert file.told == []
+    assert file.reports == []
     file.path.write_bytes(FIRST + SECOND)
     await file.looks(1)
     file.path.write_bytes(SECOND)
@@ -50,7 +50,7 @@ async def test_what_stays_the_same_for_two_looks_counts(file: File) -> None:
     assert file.serving.client_cas == FIRST
     await file.looks(1)
     assert file.serving.client_cas == SECOND
-    assert [notice.kind for notice in file.told] == [ReportKind.CLIENTS]
+    assert [notice.kind for notice in file.reports] == [ReportKind.CLIENTS]
 
 
 @pytest.mark.parametrize("content", [b"", b"garbage", None])
@@ -67,16 +67,16 @@ async def test_what_is_no_ca_changes_nothing(file: File, content: bytes | None) 
     running = asyncio.create_task(file.clients.run())
     try:
         async with asyncio.timeout(60):
-            while not file.told:  # noqa: ASYNC110  (there is no event)
+            while not file.reports:  # noqa: ASYNC110  (there is no event)
                 await asyncio.sleep(0.01)
-            assert file.told[0].kind is (ReportKind.STORE if content is None else ReportKind.INVALID)
+            assert file.reports[0].kind is (ReportKind.STORE if content is None else ReportKind.INVALID)
             file.path.write_bytes(FIRST)
-            while len(file.told) < 2:  # noqa: ASYNC110
+            while len(file.reports) < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
     finally:
         running.cancel()
         await asyncio.gather(running, return_exceptions=True)
-    assert [notice.kind for notice in file.told[1:]] == [ReportKind.RECOVERED]
+    assert [notice.kind for notice in file.reports[1:]] == [ReportKind.RECOVERED]
 
 
 async def test_without_client_cas_none_can_be_added(file: File) -> None:

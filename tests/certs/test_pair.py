@@ -11,9 +11,9 @@ from certs.pair import Pair, decode_pair
 from certs.problem import CertificateError, UnusablePairError
 
 NOW = dt.datetime(2030, 5, 17, 12, tzinfo=dt.UTC)
-ONE = make_ca("one", NOW)
+CERTIFICATE = make_ca("one", NOW)
 OTHER = make_ca("other", NOW)
-ENCRYPTED = ONE.key.private_bytes(
+ENCRYPTED = CERTIFICATE.key.private_bytes(
     serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.BestAvailableEncryption(b"word")
 )
 RSA = rsa.generate_private_key(65537, 2048).private_bytes(
@@ -23,21 +23,21 @@ RSA = rsa.generate_private_key(65537, 2048).private_bytes(
 
 def test_round_trip() -> None:
     """A pair survives its PEM form."""
-    read = decode_pair(ONE.certificate_pem, ONE.key_pem, what="the serving certificate")
-    assert read.certificate == ONE.certificate
-    assert read.key_pem == ONE.key_pem
+    read = decode_pair(CERTIFICATE.certificate_pem, CERTIFICATE.key_pem, what="the serving certificate")
+    assert read.certificate == CERTIFICATE.certificate
+    assert read.key_pem == CERTIFICATE.key_pem
 
 
 @pytest.mark.parametrize(
     "certificate, key, why",
     [
-        (b"", ONE.key_pem, "a certificate that is not valid PEM"),
-        (ONE.certificate_pem[:200], ONE.key_pem, "a certificate that is not valid PEM"),
-        (ONE.certificate_pem, b"", "a key that is not valid PEM"),
-        (ONE.certificate_pem, ONE.key_pem[:100], "a key that is not valid PEM"),
-        (ONE.certificate_pem, ENCRYPTED, "an encrypted key"),
-        (ONE.certificate_pem, RSA, "not on an elliptic curve"),
-        (ONE.certificate_pem, OTHER.key_pem, "belongs to another certificate"),
+        (b"", CERTIFICATE.key_pem, "a certificate that is not valid PEM"),
+        (CERTIFICATE.certificate_pem[:200], CERTIFICATE.key_pem, "a certificate that is not valid PEM"),
+        (CERTIFICATE.certificate_pem, b"", "a key that is not valid PEM"),
+        (CERTIFICATE.certificate_pem, CERTIFICATE.key_pem[:100], "a key that is not valid PEM"),
+        (CERTIFICATE.certificate_pem, ENCRYPTED, "an encrypted key"),
+        (CERTIFICATE.certificate_pem, RSA, "not on an elliptic curve"),
+        (CERTIFICATE.certificate_pem, OTHER.key_pem, "belongs to another certificate"),
     ],
     ids=["none", "cut", "no key", "cut key", "encrypted", "RSA", "another's key"],
 )
@@ -53,5 +53,5 @@ def test_unusable(certificate: bytes, key: bytes, why: str) -> None:
 @pytest.mark.parametrize("hours, valid", [(-1, False), (0, True), (24 * 3652 + 1, False)])
 def test_valid_at(hours: int, *, valid: bool) -> None:
     """A pair is valid between its dates."""
-    pair: Pair = ONE
+    pair: Pair = CERTIFICATE
     assert pair.valid_at(NOW + dt.timedelta(hours=hours)) is valid

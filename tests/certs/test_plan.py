@@ -72,11 +72,11 @@ def test_serving_certificate_is_renewed_under_its_ca(names: tuple[str, ...], day
 def test_replicas_that_want_different_names_agree() -> None:
     """During an update the old release and the new one each add what they want, once; the next renewal forgets."""
     old, new = replace(RULES, names=("old",)), replace(RULES, names=("new",))
-    one = after(after(None, 0, old).state, 1, new)
-    assert one.made == (Made.SERVING_CERTIFICATE,)
-    assert after(one.state, 1, old).made == ()
-    assert after(one.state, 1, new).made == ()
-    renewed = after(one.state, 62, new).state.serving_pair
+    widened = after(after(None, 0, old).state, 1, new)
+    assert widened.made == (Made.SERVING_CERTIFICATE,)
+    assert after(widened.state, 1, old).made == ()
+    assert after(widened.state, 1, new).made == ()
+    renewed = after(widened.state, 62, new).state.serving_pair
     assert renewed is not None
     assert names_of(renewed.certificate) == ["new"]
 

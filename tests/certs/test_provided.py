@@ -34,7 +34,7 @@ class Mount:
         self.path = path
         self.trust = trust
         self.serving = Serving()
-        self.told: list[Report] = []
+        self.reports: list[Report] = []
         self.published: list[bytes] = []
         self._generation = 0
         self.outside = ProvidedPair(
@@ -43,7 +43,7 @@ class Mount:
             NAMES,
             trust=None if trust is None else self._trust,
             publish=self.published.append,
-            report=self.told.append,
+            report=self.reports.append,
         )
 
     def _trust(self) -> Trust:
@@ -95,7 +95,7 @@ async def test_rsa_chain_with_an_intermediate(tmp_path: Path) -> None:
     assert mount.serving.certificate == x509.load_pem_x509_certificate(leaf[0])
     assert mount.published[-1] == COMPANY.certificate_pem
     assert mount.outside.ca == COMPANY.certificate
-    assert [notice.kind for notice in mount.told] == [ReportKind.SERVED]
+    assert [notice.kind for notice in mount.reports] == [ReportKind.SERVED]
     assert await mount.outside.is_current()
 
 
@@ -114,9 +114,9 @@ async def test_a_change_is_noticed(tmp_path: Path) -> None:
             await until(partial(mount.serves, leaf))
         served = mount.serving.certificate
         mount.mount(files((ours(ca)[0], ours(ca)[1]), ca))
-        await until(lambda: mount.told[-1].kind is ReportKind.INVALID)
+        await until(lambda: mount.reports[-1].kind is ReportKind.INVALID)
         assert (
-            mount.told[-1].message
+            mount.reports[-1].message
             == "not served: the serving certificate has a key that belongs to another certificate"
         )
         assert mount.serving.certificate == served
@@ -169,12 +169,12 @@ async def test_a_new_ca_waits_until_it_is_trusted(tmp_path: Path) -> None:
     mount.mount(files(ours(new), new))
     await mount.outside.reconcile()
     assert mount.serving.certificate == first
-    assert mount.told[-1].kind is ReportKind.WAITING
+    assert mount.reports[-1].kind is ReportKind.WAITING
     assert set(x509.load_pem_x509_certificates(mount.published[-1])) == {old.certificate, new.certificate}
     mount.sees(old, new)
     await mount.outside.reconcile()
     assert mount.serving.certificate != first
-    assert mount.told[-1].ca
+    assert mount.reports[-1].ca
     assert mount.published[-1] == new.certificate_pem
 
 

@@ -8,7 +8,7 @@ from certs.reporter import Reporter, failure
 def test_reported_once_until_it_changes_or_is_over() -> None:
     """The end of a failure is reported once; the end of other states is not."""
     reports: list[Report] = []
-    telling = Reporter(reports.append)
+    reporter = Reporter(reports.append)
 
     def news() -> list[str]:
         lines = [f"{notice.kind.value}: {notice.message}" for notice in reports]
@@ -16,27 +16,27 @@ def test_reported_once_until_it_changes_or_is_over() -> None:
         return lines
 
     for message in ("a", "a", "b"):
-        telling.report_once(ReportKind.STORE, message)
-    telling.report_once(ReportKind.WAITING, "c")
+        reporter.report_once(ReportKind.STORE, message)
+    reporter.report_once(ReportKind.WAITING, "c")
     assert news() == ["store: a", "store: b", "waiting: c"]
-    telling.resolve(lasting={ReportKind.WAITING})
-    telling.resolve()
+    reporter.resolve(lasting={ReportKind.WAITING})
+    reporter.resolve()
     assert news() == ["recovered: the certificates are renewed again"]
-    telling.report_once(ReportKind.WAITING, "c")
-    telling.forget(ReportKind.WAITING)
-    telling.report_once(ReportKind.WAITING, "c")
+    reporter.report_once(ReportKind.WAITING, "c")
+    reporter.forget(ReportKind.WAITING)
+    reporter.report_once(ReportKind.WAITING, "c")
     assert news() == ["waiting: c"] * 2
 
 
 def test_one_thing_at_a_time() -> None:
     """If one replaces the other, each is reported every time."""
     reports: list[Report] = []
-    telling = Reporter(reports.append)
+    reporter = Reporter(reports.append)
     for message in ("a", "a"):
-        telling.only(ReportKind.STORE, message)
-    telling.only(ReportKind.WAITING, "b")
-    telling.resolve()
-    telling.only(ReportKind.STORE, "a")
+        reporter.only(ReportKind.STORE, message)
+    reporter.only(ReportKind.WAITING, "b")
+    reporter.resolve()
+    reporter.only(ReportKind.STORE, "a")
     assert [notice.message for notice in reports] == ["a", "b", "a"]
 
 

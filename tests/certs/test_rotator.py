@@ -62,7 +62,7 @@ class Replica:
 
     def __init__(self, world: World, rules: Rules = RULES, *, publishes: bool = True) -> None:
         self.world = world
-        self.told: list[Report] = []
+        self.reports: list[Report] = []
         self.published: frozenset[bytes] = frozenset()
         self.serving = Serving()
         self.trust = Trust(SETTLE)
@@ -73,7 +73,7 @@ class Replica:
             rules,
             trust=lambda: self.trust,
             publish=self._publish,
-            report=self.told.append,
+            report=self.reports.append,
             clocks=world.clocks(),
         )
 
@@ -101,7 +101,7 @@ class Replica:
     @property
     def kinds(self) -> list[ReportKind]:
         """What was reported, without its keys."""
-        return [notice.kind for notice in self.told]
+        return [notice.kind for notice in self.reports]
 
     @property
     def leaf(self) -> x509.Certificate:
@@ -133,7 +133,7 @@ async def test_nothing_is_served_before_anybody_has_looked() -> None:
     await replica.keeper.reconcile()
     assert replica.serving.certificate is None
     assert replica.published
-    assert "until the webhook configuration has been read" in replica.told[-1].message
+    assert "until the webhook configuration has been read" in replica.reports[-1].message
 
 
 async def test_ten_at_once_end_with_one_ca() -> None:
@@ -141,9 +141,9 @@ async def test_ten_at_once_end_with_one_ca() -> None:
     world = World()
     replicas = [Replica(world) for _ in range(10)]
     await asyncio.gather(*(replica.reconcile() for replica in replicas))
-    [one] = stored(world).cas
+    [ca] = stored(world).cas
     assert {replica.leaf for replica in replicas} == {replicas[0].leaf}
-    assert signed_by(replicas[0].leaf, one)
+    assert signed_by(replicas[0].leaf, ca)
     assert world.store.writes == 1
 
 
@@ -159,7 +159,7 @@ async def test_a_serving_certificate_is_renewed_and_served_at_once() -> None:
         await replica.reconcile()
     assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != first
-    assert not replicas[0].told[-1].ca
+    assert not replicas[0].reports[-1].ca
 
 
 async def test_a_requested_ca_is_served_after_the_settle_time() -> None:
@@ -183,7 +183,7 @@ async def test_a_requested_ca_is_served_after_the_settle_time() -> None:
         await replica.reconcile()
     assert {replica.leaf for replica in replicas} == {stored(world).serving_pair.certificate}  # type: ignore[union-attr]
     assert replicas[0].leaf != old
-    assert replicas[0].told[-1].ca
+    assert replicas[0].reports[-1].ca
     assert len(replicas[1].published) == 2
     world.at = 91 * 86400.0
     for replica in replicas:
@@ -209,7 +209,7 @@ async def test_a_registration_that_others_keep_and_do_not_change() -> None:
     late.world.at = 1e6
     await late.reconcile()
     assert late.serving.certificate is None
-    assert "does not contain that CA yet" in late.told[-1].message
+    assert "does not contain that CA yet" in late.reports[-1].message
 
 
 async def test_a_store_that_was_emptied_is_filled_from_memory() -> None:
@@ -236,7 +236,7 @@ async def test_a_damaged_store_is_repaired_from_memory(name: str) -> None:
     assert world.store.files == before
     assert replica.leaf == leaf
     assert ReportKind.INVALID in replica.kinds
-    assert all("PRIVATE" not in notice.message for notice in replica.told)
+    assert all("PRIVATE" not in notice.message for notice in replica.reports)
 
 
 async def test_a_damaged_serving_certificate_without_memory_is_replaced() -> None:
@@ -267,7 +267,7 @@ async def test_another_ca_put_into_the_store() -> None:
 
 
 async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
-    """`reconcile` raises it; `run` reports it and tries again."""
+    """`reconcile` raises it; the serving certificate stays, and does not count as current."""
     world = World()
     replica = Replica(world)
     await replica.reconcile()
@@ -280,7 +280,7 @@ async def test_trouble_with_the_store_changes_nothing_that_is_served() -> None:
 
 
 async def test_nothing_kills_the_keeper() -> None:
-    """Each failure is reported once, without its text if that may be confidential; work continues when it is over."""
+    """An unexpected error is reported once, without its text, which may be confidential; work continues when it is over."""
     world = World()
     replica = Replica(world)
     replica.look()
@@ -293,7 +293,7 @@ async def test_nothing_kills_the_keeper() -> None:
     assert ReportKind.RECOVERED in replica.kinds
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert all("s3cr3t" not in notice.message for notice in replica.told)
+    assert all("s3cr3t" not in notice.message for notice in replica.reports)
     assert replica.kinds.count(ReportKind.BUG) == 1
 
 
@@ -325,22 +325,21 @@ async def test_a_ca_that_cannot_be_used_stops_the_start() -> None:
 
 
 async def test_replicas_whose_clocks_are_far_apart_do_not_write_forever() -> None:
-    """Each finds the other's serving certificate invalid; it is reported, and what is served stays valid by the own clock."""
+    """Each finds the other's serving certificate invalid: the error says so; the right clock's one is valid."""
     world, ahead = World(), World()
     ahead.store = world.store
     ahead.at = 200 * 86400.0
-    one, other = Replica(world), Replica(ahead)
+    ours, theirs = Replica(world), Replica(ahead)
     for _ in range(200):
-        for replica in (one, other):
+        for replica in (ours, theirs):
             try:
                 await replica.keeper.reconcile()
                 replica.look()
             except (StoreError, UnusablePairError) as error:
-                replica.told.append(Report(ReportKind.STORE, str(error)))
+                replica.reports.append(Report(ReportKind.STORE, str(error)))
     assert world.store.writes <= 130
-    assert any("compare the clocks of all replicas" in notice.message for notice in (*one.told, *other.told))
-    now = NOW
-    assert one.leaf.not_valid_before_utc <= now <= one.leaf.not_valid_after_utc
+    assert any("compare the clocks of all replicas" in notice.message for notice in (*ours.reports, *theirs.reports))
+    assert ours.leaf.not_valid_before_utc <= NOW <= ours.leaf.not_valid_after_utc
 
 
 async def test_asking_an_empty_store() -> None:
@@ -363,16 +362,16 @@ async def test_sure_only_of_what_was_read_last() -> None:
 
 def test_memory_fills_what_is_missing_and_nothing_else() -> None:
     """What others have changed since stays."""
-    one, other = state(), state()
-    assert completed(None, one) == one
-    assert completed(one, None) == one
-    assert completed(other, one) == other
-    assert one.ca is not None
-    certificate = one.ca.certificate
-    keyless = State(None, retired=(Retired(certificate, NOW),), serving_pair=one.serving_pair)
-    assert completed(keyless, one) == one
+    remembered, other = state(), state()
+    assert completed(None, remembered) == remembered
+    assert completed(remembered, None) == remembered
+    assert completed(other, remembered) == other
+    assert remembered.ca is not None
+    certificate = remembered.ca.certificate
+    keyless = State(None, retired=(Retired(certificate, NOW),), serving_pair=remembered.serving_pair)
+    assert completed(keyless, remembered) == remembered
     moved = State(other.ca, serving_pair=None)
-    assert completed(moved, one) == moved
+    assert completed(moved, remembered) == moved
 
 
 async def until(probe: Callable[[], bool]) -> None:
@@ -469,7 +468,7 @@ class Simulation:
                     assert any(signed_by(leaf, each) for each in trusted), f"uncovered at {self.world.at}"
 
 
-def asks(requested: RotationRequest) -> Callable[[Simulation], None]:
+def requests(requested: RotationRequest) -> Callable[[Simulation], None]:
     """A rotation is requested."""
 
     def event(simulation: Simulation) -> None:
@@ -505,7 +504,7 @@ def restarts(number: int) -> Callable[[Simulation], None]:
 
 
 EVENTS = st.one_of(
-    st.sampled_from([asks(RotationRequest.SERVING_CERTIFICATE), asks(RotationRequest.CA), empties, damages]),
+    st.sampled_from([requests(RotationRequest.SERVING_CERTIFICATE), requests(RotationRequest.CA), empties, damages]),
     st.integers(0, 2).map(restarts),
 )
 
@@ -524,7 +523,7 @@ async def test_no_client_gets_a_certificate_that_it_does_not_trust(
     Only where the store is emptied while no replica remembers what it held, nobody can serve under a CA that is trusted.
     """
     simulation = Simulation(Delays(tuple(keepers), tuple(servers)))
-    await simulation.run(6000, [(900.0, asks(RotationRequest.CA)), *events])
+    await simulation.run(6000, [(900.0, requests(RotationRequest.CA)), *events])
     assert all(replica.serving.certificate is not None for replica in simulation.replicas)
 
 

@@ -246,7 +246,7 @@ def test_certificates_of_others_are_left_to_them(  # noqa: PLR0917  (pytest pass
     assert result.exit_code == 1
     assert result.stderr.startswith("error: the Deployment gpu/shares ")
     assert message in result.stderr
-    assert {method for method, _, _ in cluster.asked} == {"GET"}
+    assert {method for method, _, _ in cluster.requests} == {"GET"}
     assert message in run("certs", "show", "--release-namespace", "gpu").stdout
 
 

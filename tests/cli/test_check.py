@@ -46,6 +46,27 @@ def written(tmp_path: Path, **files: str) -> list[str]:
     return paths
 
 
+@pytest.mark.parametrize(
+    "variables, problem",
+    [
+        ("card: {write: a10_24g}", "baidu has no variable called 'card' (known are model)"),
+        ("card: {values: [a10_24g]}", "has no effect: no key contains {card} (add it to a key, or remove it)"),
+    ],
+)
+def test_a_variable_that_a_mapping_does_not_have(run: Run, tmp_path: Path, variables: str, problem: str) -> None:
+    """In a plain document and in a ConfigMap it is an error with its line: for instance the variable's name in 0.1.0."""
+    document = f"extends: baidu\nvariables: {{{variables}}}\n"
+    in_map = CONFIG_MAP.replace(
+        "extends: nvidia\n    defaults: {memory: 8000Mi}", f"extends: baidu\n    variables: {{{variables}}}"
+    )
+    for text, line in ((f"{MAPPING}{document}", 4), (in_map, 12)):
+        (file,) = written(tmp_path, own_yaml=text)
+        result = run("check", file)
+        assert result.exit_code == 1
+        assert f"error: {file}:{line}: " in result.stderr
+        assert f"variables.card: {problem}\n" in result.stderr
+
+
 def test_in_order(run: Run, tmp_path: Path) -> None:
     """Plain documents, ConfigMaps, and objects that are nothing to us."""
     service = "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec: {a: yes}\n"

@@ -10,6 +10,7 @@ import yaml
 
 from tests.cli.conftest import Run
 from tests.decisions.test_cases import CASES, context_in, policy_in
+from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.cli.output.explained_pods import Explanation, ObjectExplained, PodPart, as_text
 from webhook.cli.output.layout import WIDTH
@@ -20,7 +21,12 @@ from webhook.pod import Pod, decode_pod
 ROOT = Path(__file__).parents[2]
 PODS = sorted((ROOT / "examples" / "pods").glob("*.yaml"))
 FOLDERS = sorted(CASES.iterdir())
-GIVEN = ("-f", str(ROOT / "examples" / "namespaces.yaml"), "--mappings", str(ROOT / "examples" / "mappings"))
+EXAMPLES_IN_FORCE = (
+    "-f",
+    str(ROOT / "examples" / "namespaces.yaml"),
+    "--mappings",
+    str(ROOT / "examples" / "mappings"),
+)
 DENIED = """\
 apiVersion: v1
 kind: Pod
@@ -38,7 +44,7 @@ spec:
 
 def pod_in(folder: Path) -> Pod:
     """The pod of a case."""
-    return decode_pod(json.dumps(yaml.safe_load((folder / "pod.yaml").read_text())).encode())
+    return decode_pod(json.dumps(load_yaml((folder / "pod.yaml").read_text())).encode())
 
 
 def explained(folder: Path) -> PodExplained:
@@ -56,7 +62,7 @@ def pods_of(output: str) -> Iterator[dict[str, Any]]:
 @pytest.mark.parametrize("file", PODS, ids=lambda file: file.stem)
 def test_examples(run: Run, golden: Callable[[str, str], None], file: Path) -> None:
     """Every example as a person reads it; denied ones exit with 2."""
-    result = run("explain", *GIVEN, "-f", str(file))
+    result = run("explain", *EXAMPLES_IN_FORCE, "-f", str(file))
     assert result.stderr == ""
     assert result.exit_code == (2 if ": denied, " in result.stdout else 0)
     golden(f"explain/{file.stem}.txt", result.stdout)
@@ -111,7 +117,7 @@ def account_of(container: Any) -> dict[str, Any]:
     if container.allocation != container.request:
         entry["allocation"] = amounts_of(container.allocation)
     filled = {each.dimension: each.origin for each in container.meaning if each.origin in {"namespace", "mapping"}}
-    written = {word.key: word.value for word in container.written}
+    written = {key_value.key: key_value.value for key_value in container.written}
     if filled:
         entry["defaults"] = filled
     if container.target != container.vendor:
@@ -130,7 +136,7 @@ def test_corrections_are_not_refused() -> None:
         printed = explained(folder)
         if printed.denial is None or printed.denial.correction is None or printed.denial.correction.remove:
             continue
-        manifest = yaml.safe_load((folder / "pod.yaml").read_text())
+        manifest = load_yaml((folder / "pod.yaml").read_text())
         merge(manifest, printed.denial.correction.manifest)
         decision = decide(decode_pod(json.dumps(manifest).encode()), context_in(folder), policy_in(folder))
         assert decision.denial is None, folder.name
@@ -186,7 +192,7 @@ def test_refused_with_a_snippet(run: Run) -> None:
     result = run("explain", "-f", "-", stdin=DENIED)
     assert result.exit_code == 2
     _, _, snippet = result.stdout.partition("with it the pod is not denied:\n")
-    assert yaml.safe_load(snippet) == {
+    assert load_yaml(snippet) == {
         "spec": {"containers": [{"name": "main", "resources": {"limits": {"aliyun.com/gpu-mem": 9}}}]}
     }
     assert "not divisible by 3: write 6 or 9" in " ".join(result.stdout.split())
@@ -376,7 +382,7 @@ def test_what_was_probably_meant(run: Run, limits: dict[str, object], instead: d
     containers = [{"name": "main", "resources": {"limits": limits}}]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": {"containers": containers}}
     text = run("explain", "-f", "-", stdin=yaml.safe_dump(pod)).stdout
-    snippet = yaml.safe_load(text.partition("is not denied:\n")[2])
+    snippet = load_yaml(text.partition("is not denied:\n")[2])
     assert snippet["spec"]["containers"][0]["resources"]["limits"] == instead
 
 

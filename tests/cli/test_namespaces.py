@@ -8,7 +8,7 @@ from webhook.cli.failure import Failure
 from webhook.cli.manifests.namespaces import load_namespaces
 from webhook.labels import INJECT
 
-ONE = """\
+ONE_NAMESPACE = """\
 apiVersion: v1
 kind: Namespace
 metadata:
@@ -38,7 +38,7 @@ def test_unknown_namespace_counts_as_opted_in() -> None:
 
 def test_file_of_namespaces(tmp_path: Path) -> None:
     """A described namespace is what its document says; other kinds are passed over."""
-    (tmp_path / "all.yaml").write_text(f"{ONE}---\n{POD}---\n{TWO}")
+    (tmp_path / "all.yaml").write_text(f"{ONE_NAMESPACE}---\n{POD}---\n{TWO}")
     namespaces = load_namespaces(tmp_path / "all.yaml", INJECT)
     assert namespaces.lookup("one").annotations == {"vgpu-webhook.io/target": "acme"}
     assert namespaces.lookup("one").labels["vgpu-webhook.io/inject"] == "enabled"
@@ -47,7 +47,7 @@ def test_file_of_namespaces(tmp_path: Path) -> None:
 
 def test_folder_of_namespaces(tmp_path: Path) -> None:
     """A folder's YAML and JSON files are read, also what kubectl prints for several."""
-    (tmp_path / "a.yaml").write_text(ONE)
+    (tmp_path / "a.yaml").write_text(ONE_NAMESPACE)
     (tmp_path / "b.json").write_text(LIST)
     (tmp_path / "notes.txt").write_text("not: [read")
     namespaces = load_namespaces(tmp_path, INJECT)

@@ -23,10 +23,10 @@ from webhook.reasons import Reason
 class Decider:
     """Sets an annotation and a label of every pod; denies pods whose first container is called ``bad``."""
 
-    asked: list[tuple[Pod, Context]] = field(default_factory=list)
+    calls: list[tuple[Pod, Context]] = field(default_factory=list)
 
     def __call__(self, pod: Pod, context: Context) -> Decision:
-        self.asked.append((pod, context))
+        self.calls.append((pod, context))
         if pod.spec.containers[0].name == "bad":
             return Decision(allowed=False, reason=Reason.TOO_LARGE, denial=Finding(Reason.TOO_LARGE, "too large"))
         edits = PodEdits(pod)
@@ -74,7 +74,7 @@ def test_metadata_that_is_not_there(metadata: str, after: dict[str, Any] | None,
     (document,) = outcome.documents
     expected = after or {"annotations": {"vgpu-webhook.io/target": "x", "a/b": "2"}, "labels": {"l": "1"}}
     assert document["metadata"] == expected
-    annotations = decider.asked[0][0].metadata.annotations or {}
+    annotations = decider.calls[0][0].metadata.annotations or {}
     assert annotations.get("vgpu-webhook.io/target") == (target or (None if after else "x"))
 
 
@@ -109,7 +109,7 @@ def test_templates_are_treated_as_their_pods(kind: str, version: str, path: str,
     outcome, decider = treated(
         json.dumps({"apiVersion": version, "kind": kind, "metadata": {"name": "demo", "namespace": "team"}, **spec})
     )
-    pod, context = decider.asked[0]
+    pod, context = decider.calls[0]
     assert (pod.metadata.name, pod.metadata.generate_name) == (None, f"{kept_owner[1]}-")
     assert pod.metadata.owner_references is not None
     assert [(owner.kind, owner.name, owner.controller) for owner in pod.metadata.owner_references] == [
@@ -155,7 +155,7 @@ def test_namespaces() -> None:
         metadata: {name: default, labels: {e: f}}
         """
     )
-    space = decider.asked[0][1].namespace
+    space = decider.calls[0][1].namespace
     assert (space.name, space.labels, space.annotations) == ("team", {"a": "b"}, {"c": "d"})
     assert [document["kind"] for document in outcome.documents] == ["Pod", "List"]
     assert outcome.documents[1]["items"] == []
@@ -169,8 +169,8 @@ def test_the_namespace_of_a_pod(written: str | None, option: str | None, name: s
     metadata = "{}" if written is None else f'{{namespace: "{written}"}}'
     text = f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\nspec: {{containers: [{{name: c}}]}}\n"
     outcome, decider = treated(text, SimulateOptions(namespace=option))
-    context = decider.asked[0][1]
-    assert context.namespace.name == decider.asked[0][0].metadata.namespace == name
+    context = decider.calls[0][1]
+    assert context.namespace.name == decider.calls[0][0].metadata.namespace == name
     assert context.namespace.labels == {"vgpu-webhook.io/inject": "enabled"}
     assert context.pod_security_default == "privileged"
     assert outcome.documents[0]["metadata"].get("namespace") == written
@@ -218,7 +218,7 @@ def test_other_kinds_with_templates() -> None:
     """They pass unchanged with a note about the option; with the option, all are changed or none."""
     outcome, decider = treated(RAY)
     assert outcome.documents == [outcome.objects[0].before]
-    assert decider.asked == []
+    assert decider.calls == []
     (note,) = outcome.objects[0].notes
     assert note.startswith("contains pod templates that were not processed; to process them: ")
     assert note.endswith(": --template-path spec.head.template --template-path spec.workers.*.template")

@@ -42,7 +42,7 @@ def outcome(
     return policy_of(config_maps, last_good or {}, memo or DocumentCache())
 
 
-def told(outcome: PolicyOutcome) -> dict[str, str]:
+def rejections(outcome: PolicyOutcome) -> dict[str, str]:
     """The rejected ConfigMaps, each with its first problem and what is in force instead."""
     return {
         verdict.config_map.name: f"{verdict.problems[0]} → {verdict.instead}"
@@ -53,4 +53,4 @@ def told(outcome: PolicyOutcome) -> dict[str, str]:
 
 def abouts(outcome: PolicyOutcome) -> dict[str, str | None]:
     """The vendors in force that say something about themselves."""
-    return {name: one.document.about for name, one in outcome.policy.vendors.items() if one.document.about}
+    return {name: active.document.about for name, active in outcome.policy.vendors.items() if active.document.about}

@@ -16,7 +16,7 @@ PLACE: Final = "place"
 """The namespace of the objects that are kept."""
 
 
-class Asked(NamedTuple):
+class Request(NamedTuple):
     """One request, or one watch."""
 
     method: str
@@ -54,7 +54,7 @@ class FakeApi:
         *,
         otherwise: int = 404,
     ) -> None:
-        self.asked: list[Asked] = []
+        self.requests: list[Request] = []
         self.objects: dict[str, dict[str, Any]] = {}
         self.before: Callable[[str, str], Answer | None] = lambda method, path: None
         self.over = asyncio.Event()
@@ -82,20 +82,20 @@ class FakeApi:
     ) -> Answer:
         """The scripted answer, or what an API server answers."""
         await asyncio.sleep(0)
-        self.asked.append(Asked(method, path, dict(query or {})))
+        self.requests.append(Request(method, path, dict(query or {})))
         answer = self.before(method, path)
         if answer is not None:
             return answer
         if path in self.answers:
-            return await self._given(method, path, (query or {}).get("continue", "0"))
-        return self._kept(method, path, query, body)
+            return await self._scripted(method, path, (query or {}).get("continue", "0"))
+        return self._stored(method, path, query, body)
 
     @asynccontextmanager
     async def lines(
         self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
     ) -> AsyncIterator[AsyncIterator[bytes]]:
         """Play the next watch."""
-        self.asked.append(Asked("WATCH", path, dict(query)))
+        self.requests.append(Request("WATCH", path, dict(query)))
         script = self._watches.popleft() if self._watches else []
         if isinstance(script, Exception):
             raise script
@@ -108,7 +108,7 @@ class FakeApi:
     async def close(self) -> None:
         """There is no connection."""
 
-    async def _given(self, method: str, path: str, page: str) -> Answer:
+    async def _scripted(self, method: str, path: str, page: str) -> Answer:
         answer = self.answers[path]
         if isinstance(answer, deque):
             if not answer:
@@ -126,7 +126,7 @@ class FakeApi:
             return _answer(200, {"metadata": {"resourceVersion": "1", **more}, "items": answer[at : at + 1]})
         return _answer(201 if method == "POST" else 200, answer)
 
-    def _kept(self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None) -> Answer:
+    def _stored(self, method: str, path: str, query: Mapping[str, str] | None, body: bytes | None) -> Answer:
         written = json.loads(body or b"{}")
         stored = self.objects.get(path)
         if method == "POST" and self._otherwise == 404:
@@ -146,10 +146,10 @@ class FakeApi:
     def _listed(self, path: str, query: Mapping[str, str]) -> Answer:
         label, _, name = query.get("labelSelector", ""), *query.get("fieldSelector", "").rpartition("=")[1:]
         items = [
-            one
-            for key, one in self.objects.items()
+            item
+            for key, item in self.objects.items()
             if key.startswith(f"{path}/")
-            and (one["metadata"]["name"] == name or (label and "labels" in one["metadata"] and not name))
+            and (item["metadata"]["name"] == name or (label and "labels" in item["metadata"] and not name))
         ]
         return _answer(200, {"metadata": {"resourceVersion": str(self._version)}, "items": items})
 

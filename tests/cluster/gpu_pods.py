@@ -50,13 +50,13 @@ def ordinary_pods() -> list[Pod]:
 def requesting_pods(policy: Policy) -> Iterator[ContainerRequest]:
     """A pod for each spelling of each key, in each place where it can stand; by default names only, no sensible numbers."""
     for vendor in policy.vendors.values():
-        for word in vendor.keys.values():
-            for key in spellings(vendor, word):
-                title = f"{vendor.name} {word.place} {key}"
-                if word.place != "resource":
+        for vendor_key in vendor.keys.values():
+            for key in spellings(vendor, vendor_key):
+                title = f"{vendor.name} {vendor_key.place} {key}"
+                if vendor_key.place != "resource":
                     carried = {key: "1"}
                     yield ContainerRequest(
-                        title, pod(labels=carried) if word.place == "label" else pod(annotations=carried)
+                        title, pod(labels=carried) if vendor_key.place == "label" else pod(annotations=carried)
                     )
                     continue
                 yield ContainerRequest(f"{title} in limits", pod(limits={key: "1"}, requests={key: "1"}))

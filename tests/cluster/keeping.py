@@ -10,7 +10,7 @@ from webhook.cluster.client.api import Answer
 from webhook.cluster.client.owner import CLUSTER_ROLES
 from webhook.cluster.registration.desired import COLLECTION, NAME
 
-ONE = f"{COLLECTION}/{NAME}"
+CONFIGURATION = f"{COLLECTION}/{NAME}"
 ROLE = f"{CLUSTER_ROLES}/release"
 
 
@@ -33,11 +33,11 @@ class Keeping(FakeApi):
     @property
     def stored(self) -> dict[str, Any] | None:
         """The stored webhook configuration; None if there is none."""
-        return self.objects.get(ONE)
+        return self.objects.get(CONFIGURATION)
 
     @stored.setter
     def stored(self, registration: dict[str, Any] | None) -> None:
-        self._keep(ONE, registration)
+        self._keep(CONFIGURATION, registration)
 
     @property
     def role(self) -> str | None:
@@ -59,13 +59,13 @@ class Keeping(FakeApi):
         changed = copy.deepcopy(self.stored)
         assert changed is not None
         change(changed)
-        self.put(ONE, changed)
+        self.put(CONFIGURATION, changed)
         self.wrote.set()
 
     @property
     def calls(self) -> list[str]:
         """Methods and paths, in order."""
-        return [f"{method} {path}" for method, path, _ in self.asked]
+        return [f"{method} {path}" for method, path, _ in self.requests]
 
     async def request(self, method: str, path: str, **more: Any) -> Answer:
         """Answer as an API server does, and record what was written."""
@@ -76,7 +76,12 @@ class Keeping(FakeApi):
         return answer
 
     def _before(self, method: str, path: str) -> Answer | None:
-        assert (method, path) in {("GET", ONE), ("GET", ROLE), ("PUT", ONE), ("PATCH", ONE)}
+        assert (method, path) in {
+            ("GET", CONFIGURATION),
+            ("GET", ROLE),
+            ("PUT", CONFIGURATION),
+            ("PATCH", CONFIGURATION),
+        }
         if isinstance(self.trouble, Exception):
             raise self.trouble
         if self.trouble is None and method != "GET":

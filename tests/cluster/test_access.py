@@ -219,7 +219,7 @@ async def test_every_way_to_say_who_we_are(tmp_path: Path, authority: Pair) -> N
 
 
 async def test_a_server_that_nobody_vouches_for(tmp_path: Path, authority: Pair) -> None:
-    """A certificate of another CA, or for another name, is nobody's answer; a name may be reported."""
+    """A certificate of another CA, or for another name, is nobody's answer; `tls-server-name` sets another name."""
     stranger = make_ca("stranger", NOW)
     (tmp_path / "ca.crt").write_bytes(stranger.certificate_pem)
     async with served(authority, tmp_path) as (port, came, _):

@@ -118,8 +118,8 @@ async def test_an_answer_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
             await api.request("GET", "/api")
 
 
-def says(*chunks: bytes | float, end: bool = True) -> Handler:
-    """Make a watch that says chunks, with pauses, and ends or goes silent."""
+def sending(*chunks: bytes | float | asyncio.Event, end: bool = True) -> Handler:
+    """Make a watch that sends chunks, with pauses or waits for events, and ends or goes silent."""
 
     async def handler(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
@@ -127,6 +127,8 @@ def says(*chunks: bytes | float, end: bool = True) -> Handler:
         for chunk in chunks:
             if isinstance(chunk, float):
                 await asyncio.sleep(chunk)
+            elif isinstance(chunk, asyncio.Event):
+                await chunk.wait()
             else:
                 await response.write(chunk)
         if not end:
@@ -152,25 +154,25 @@ async def fail_while_reading(api: Connection) -> None:
 async def test_lines() -> None:
     """Lines come whole, however long, and end with the watch."""
     large = b"x" * 5_000_000
-    async with served(says(b'{"a"', 0.01, b": 1}\n{}\n", large, b"\n")) as api:
+    async with served(sending(b'{"a"', 0.01, b": 1}\n{}\n", large, b"\n")) as api:
         assert await read(api) == [b'{"a": 1}', b"{}", large]
 
 
 async def test_lines_that_do_not_end_well() -> None:
     """Half a line, silence and a watch that continues forever are all reported."""
-    async with served(says(b"{}\n{")) as api:
+    async with served(sending(b"{}\n{")) as api:
         with pytest.raises(UnreachableError, match="ended within a line"):
             await read(api)
-    async with served(says(b"{}\n", end=False)) as api:
+    async with served(sending(b"{}\n", end=False)) as api:
         with pytest.raises(SilenceError, match=r"nothing received in 0\.1 s"):
             await read(api, silence=0.1)
-    async with served(says(*(b"{}\n", 0.05) * 40)) as api:
+    async with served(sending(*(b"{}\n", 0.05) * 40)) as api:
         with pytest.raises(SilenceError, match=r"not ended after 0\.3 s"):
             await read(api, seconds=0.3, silence=1)
 
 
 async def test_a_watch_that_is_refused() -> None:
-    """A watch that is forbidden raises before the first line, with the server's message."""
+    """A watch that the server rejects raises before the first line, with the server's message."""
 
     async def handler(request: web.Request) -> web.Response:
         return web.json_response({"kind": "Status", "code": 410, "reason": "Expired", "message": "old"}, status=410)
@@ -182,11 +184,12 @@ async def test_a_watch_that_is_refused() -> None:
 
 async def test_a_reader_may_leave() -> None:
     """A reader that leaves, fails or is cancelled leaves nothing behind, and its own errors are its own."""
-    gone = asyncio.Event()
+    reached, gone = asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.Request) -> web.StreamResponse:
+        reached.set()
         try:
-            return await says(b"{}\n", end=False)(request)
+            return await sending(b"{}\n", end=False)(request)
         finally:
             gone.set()
 
@@ -194,9 +197,10 @@ async def test_a_reader_may_leave() -> None:
         with pytest.raises(TimeoutError, match="mine"):
             await fail_while_reading(api)
         await asyncio.wait_for(gone.wait(), 5)
+        reached.clear()
         gone.clear()
         task = asyncio.create_task(read(api))
-        await asyncio.sleep(0.05)
+        await reached.wait()
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await task
@@ -208,6 +212,7 @@ async def test_credentials_are_read_again_when_refused() -> None:
     tokens = iter(["old", "new"])
     calls: list[str] = []
     valid = "old"
+    watched, replaced = asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.Request) -> web.StreamResponse:
         token = request.headers["Authorization"]
@@ -215,15 +220,17 @@ async def test_credentials_are_read_again_when_refused() -> None:
         if token != valid:
             return web.Response(status=401)
         if "watch" in request.query:
-            return await says(b"{}\n", 0.4, b"{}\n")(request)
+            watched.set()
+            return await sending(b"{}\n", replaced, b"{}\n")(request)
         return web.Response(body=b"{}")
 
     async with served(handler, lambda: next(tokens)) as api:
         watch = asyncio.create_task(read(api))
-        await asyncio.sleep(0.1)
+        await watched.wait()
         valid = "new"
         answers = await asyncio.gather(*(api.request("GET", "/api") for _ in range(5)))
         assert {answer.status for answer in answers} == {200}
+        replaced.set()
         assert await watch == [b"{}", b"{}"]
         assert calls.count("new") == 5
         # There is no third token: were credentials read again so soon, that would show.

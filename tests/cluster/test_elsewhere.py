@@ -16,10 +16,10 @@ AHEAD = policy(
     ACME + "known: [acme.com/other]\n", "extends: nvidia\nkeys: {more: {resource: nvidia.com/gpumore, is: other}}\n"
 )
 SITE = Site("https://gpu.example/mutate")
-THERE = read_observed(registration(desired_from(AHEAD), SITE, version="0.1.0"))
+OBSERVED = read_observed(registration(desired_from(AHEAD), SITE, version="0.1.0"))
 
 
-def elsewhere(*resources: str, keys: tuple[str, ...] = (), observed: Observed | None = THERE) -> bool:
+def elsewhere(*resources: str, keys: tuple[str, ...] = (), observed: Observed | None = OBSERVED) -> bool:
     """Whether a replica behind has to leave such a pod to another one."""
     return known_to_peers(resources, keys, BEHIND, matched_names_of(BEHIND), observed)
 
@@ -44,7 +44,7 @@ def test_unknown_keys_are_left_to_others(resources: tuple[str, ...], keys: tuple
 
 def test_not_under_the_own_digest() -> None:
     """A webhook configuration with the digest of this replica is not that of a newer replica."""
-    assert not elsewhere("acme.com/gpu", observed=replace(THERE, digest=BEHIND.digest))
+    assert not elsewhere("acme.com/gpu", observed=replace(OBSERVED, digest=BEHIND.digest))
 
 
 def test_not_without_a_digest() -> None:
@@ -54,7 +54,7 @@ def test_not_without_a_digest() -> None:
 
 
 def test_where_the_registration_cannot_be_read() -> None:
-    """Another version wrote it: a pod that would not have come by our own is another system's."""
+    """Another version wrote it: it may know the key of a pod that our own match conditions would not send."""
     observed = Observed(Version("9"), "f" * 12)
     assert elsewhere("acme.com/gpu", observed=observed)
     assert not elsewhere("nvidia.com/gpu", "acme.com/gpu", observed=observed)

@@ -143,7 +143,7 @@ def test_a_bug_that_settings_bring_out(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.deep
 def test_more_documents_than_match_conditions_hold(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The oldest are in force, and what was accepted before; the others are reported with the number, in bounded time."""
+    """The oldest are in force, and what was accepted before; few compilations find the others."""
     monkeypatch.setattr(draft, "probe", lambda made, largest: [])
     many = [mapping(f"m{number:04}", vendor(f"v{number:04}"), number) for number in range(1300)]
     compiled = 0

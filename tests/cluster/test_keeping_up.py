@@ -14,13 +14,13 @@ from tests.cluster.config_maps import LABELS, vendor
 from tests.cluster.fake_api import PLACE, FakeApi
 from webhook.cluster.client.api import Answer, StatusError, UnreachableError
 from webhook.cluster.client.events import MAX_MESSAGE, Events, Subject, shortened
-from webhook.cluster.configuration import live
-from webhook.cluster.configuration import reporter as telling
+from webhook.cluster.configuration import live, reporter
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_NAME
 from webhook.cluster.configuration.documents import DocumentCache
 from webhook.cluster.configuration.last_good import MAX_DATA, Accepted, LastGood, Record, within_limit
 from webhook.cluster.configuration.live import INVALID_RECORD, NOT_COMPILED, RECORD_FULL, LivePolicy
 from webhook.cluster.configuration.mappings import invalid_in
+from webhook.cluster.configuration.verdict import PolicyFaults
 from webhook.mapping.model.policy import Policy
 
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
@@ -29,12 +29,12 @@ EVENTS = f"/api/v1/namespaces/{PLACE}/events"
 SUBJECT = Subject("v1", "ConfigMap", PLACE, "acme", "uid", "1")
 
 
-def asked(api: FakeApi, what: str) -> int:
+def request_count(api: FakeApi, what: str) -> int:
     """How often something was requested."""
-    return sum(request.what == what for request in api.asked)
+    return sum(request.what == what for request in api.requests)
 
 
-def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
+def entries(ours: dict[str, str], others: dict[str, str] | None = None, marks: str = "") -> Accepted:
     """Entries to store."""
     return Accepted(ours, others or {}, frozenset(marks.split()))
 
@@ -42,9 +42,9 @@ def kept(ours: dict[str, str], others: dict[str, str] | None = None, marks: str 
 async def test_written_once_by_all() -> None:
     """Two replicas that have accepted the same write it once; a third finds it, with the marks of probes."""
     api = FakeApi()
-    ours = kept({"b": "2", "a": "1"}, marks="m n")
+    ours = entries({"b": "2", "a": "1"}, marks="m n")
     first, second = [await LastGood(api, PLACE).write(ours) for _ in range(2)]
-    assert [request.what for request in api.asked] == [
+    assert [request.what for request in api.requests] == [
         f"{method} {LAST_GOOD_NAME}" for method in ("GET", "PATCH", "PUT", "GET")
     ]
     assert api.objects[RECORD]["data"] == {"a": "1", "b": "2", "_passed": "m\nn"}
@@ -57,7 +57,7 @@ async def test_written_once_by_all() -> None:
 async def test_nothing_is_written_where_nothing_is_accepted() -> None:
     """No empty ConfigMap."""
     api = FakeApi()
-    await LastGood(api, PLACE).write(kept({}))
+    await LastGood(api, PLACE).write(entries({}))
     assert api.objects == {}
 
 
@@ -65,9 +65,9 @@ async def test_what_is_kept_counts_more_of_what_is_bad_here() -> None:
     """Another hand came first: its text stays where ours is only remembered; what is gone is dropped."""
     api = FakeApi()
     follower, two = LastGood(api, PLACE), LastGood(api, PLACE)
-    await follower.write(kept({"bad": "old", "gone": "x"}))
-    await two.write(kept({"bad": "new", "gone": "x"}))
-    record = await follower.write(kept({"good": "1"}, {"bad": "old"}))
+    await follower.write(entries({"bad": "old", "gone": "x"}))
+    await two.write(entries({"bad": "new", "gone": "x"}))
+    record = await follower.write(entries({"good": "1"}, {"bad": "old"}))
     assert record.texts == api.objects[RECORD]["data"] == {"bad": "new", "good": "1"}
 
 
@@ -75,9 +75,9 @@ async def test_a_record_that_was_deleted_is_written_again() -> None:
     """A PUT finds nothing, and an apply makes it again."""
     api = FakeApi()
     last_good = LastGood(api, PLACE)
-    await last_good.write(kept({"a": "1"}))
+    await last_good.write(entries({"a": "1"}))
     del api.objects[RECORD]
-    assert (await last_good.write(kept({"a": "2"}))).texts == {"a": "2"}
+    assert (await last_good.write(entries({"a": "2"}))).texts == {"a": "2"}
 
 
 async def test_others_that_write_all_the_time() -> None:
@@ -85,7 +85,7 @@ async def test_others_that_write_all_the_time() -> None:
     api = FakeApi()
     api.before = lambda method, path: Answer(409, b"{}") if method == "PUT" else None
     with pytest.raises(StatusError, match="other replicas changed"):
-        await LastGood(api, PLACE).write(kept({"a": "1"}))
+        await LastGood(api, PLACE).write(entries({"a": "1"}))
 
 
 async def test_a_record_that_cannot_be_read() -> None:
@@ -97,7 +97,7 @@ async def test_a_record_that_cannot_be_read() -> None:
 
 
 def test_more_than_fits() -> None:
-    """The settings and the smallest documents are stored; marks are dropped before documents."""
+    """The settings come first, then the smallest documents; the limit counts bytes."""
     half = "x" * (MAX_DATA // 2)
     found = within_limit({"a": half, "b": half, "c": "small", SETTINGS_NAME: half[1000:]})
     assert list(found) == [SETTINGS_NAME, "c", "a"]
@@ -107,7 +107,7 @@ def test_more_than_fits() -> None:
 async def test_marks_go_in_where_there_is_room() -> None:
     """They only save time."""
     api = FakeApi()
-    await LastGood(api, PLACE).write(kept({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
+    await LastGood(api, PLACE).write(entries({"a": "x" * (MAX_DATA - 10)}, marks="0123456789"))
     assert list(api.objects[RECORD]["data"]) == ["a"]
 
 
@@ -162,11 +162,9 @@ class Following:
     """A live policy on a storing API, and its reports."""
 
     def __init__(self, api: FakeApi) -> None:
-        self.key_values = CapturingLogger()
+        self.logger = CapturingLogger()
         self.policies: list[Policy] = []
-        log = structlog.wrap_logger(
-            self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
-        )
+        log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
         self.notices: list[str] = []
         self.live = LivePolicy(
             api,
@@ -177,8 +175,8 @@ class Following:
         )
 
     @property
-    def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.key_values.calls]
+    def logged(self) -> list[str]:
+        return [call.kwargs["event"] for call in self.logger.calls]
 
 
 @asynccontextmanager
@@ -210,20 +208,20 @@ def config_map(name: str, text: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def _patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses are short."""
-    for module in (live, telling):
+    for module in (live, reporter):
         monkeypatch.setattr(module, "RETRY_PAUSES", (0.01, 60.0))
 
 
 async def test_a_record_that_nobody_may_read() -> None:
-    """It is reported once, and the policy comes all the same; so do documents that are written later."""
+    """It is reported once, and so is that it cannot be written; the policy comes all the same."""
     api = FakeApi()
     api.put(f"{MAPS}/acme", config_map("acme", vendor("acme", about="one")))
     api.before = lambda method, path: Answer(403, b'{"message": "no"}') if path == RECORD or method == "POST" else None
     async with following(api) as follower:
         await until(follower.live.ready.is_set)
         assert follower.policies[-1].vendors["acme"].document.about == "one"
-        await until(lambda: "last_good_not_written" in follower.told)
-    assert follower.told.count("last_good_not_read") == 1
+        await until(lambda: "last_good_not_written" in follower.logged)
+    assert follower.logged.count("last_good_not_read") == 1
 
 
 async def test_an_api_server_that_is_away_for_a_while() -> None:
@@ -239,7 +237,7 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
 
     api.before = before
     async with following(api) as follower:
-        await until(lambda: "last_good_not_read" in follower.told)
+        await until(lambda: "last_good_not_read" in follower.logged)
         assert not follower.live.ready.is_set()
         assert follower.live.lines() == ["policy: none yet"]
         away = False
@@ -249,7 +247,7 @@ async def test_an_api_server_that_is_away_for_a_while() -> None:
         await asyncio.sleep(0.05)
         away = False
         await until(lambda: any(path.startswith(EVENTS) for path in api.objects))
-    assert "mapping_rejected" in follower.told
+    assert "mapping_rejected" in follower.logged
 
 
 async def test_events_that_nobody_may_write() -> None:
@@ -259,10 +257,10 @@ async def test_events_that_nobody_may_write() -> None:
         api.put(f"{MAPS}/{name}", config_map(name, "vendor: ["))
     api.before = lambda method, path: Answer(403, b"{}") if path == EVENTS else None
     async with following(api) as follower:
-        await until(lambda: asked(api, "POST events") == 3)
+        await until(lambda: request_count(api, "POST events") == 3)
         await asyncio.sleep(0.05)
-    assert follower.told.count("event_not_written") == 1
-    assert asked(api, "POST events") == 3
+    assert follower.logged.count("event_not_written") == 1
+    assert request_count(api, "POST events") == 3
 
 
 async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -274,10 +272,12 @@ async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> 
         await until(follower.live.ready.is_set)
         monkeypatch.setattr(live, "policy_of", lambda *_: json.loads("["))
         follower.live._changed({"acme"})  # noqa: SLF001
-        await until(lambda: "policy_not_compiled" in follower.told)
+        await until(lambda: "policy_not_compiled" in follower.logged)
+        assert follower.live.faults == PolicyFaults(not_compiled=True)
         monkeypatch.undo()
         follower.live._changed({"acme"})  # noqa: SLF001
         await until(lambda: follower.live.compilations == 2)
+        assert follower.live.faults == PolicyFaults()
     assert len(follower.policies) == 1
     assert follower.notices == [f"{LAST_GOOD_NAME} PolicyNotCompiled: {NOT_COMPILED}"]
 
@@ -290,17 +290,19 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
     api.put(RECORD, {"metadata": {"name": LAST_GOOD_NAME}, "data": texts})
     async with following(api) as follower:
         # The marks of its probes are written; what was written is adopted then, in the place of what comes before.
-        await until(lambda: asked(api, f"PUT {LAST_GOOD_NAME}"))
+        await until(lambda: request_count(api, f"PUT {LAST_GOOD_NAME}"))
         await asyncio.sleep(0.05)
         follower.live._adopt(Record({"acme": "{{{"}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 2)
         assert [policy.vendors["acme"].document.about for policy in follower.policies] == ["one"]
-        assert follower.told.count("last_good_invalid") == 1
+        assert follower.logged.count("last_good_invalid") == 1
+        assert follower.live.faults == PolicyFaults(invalid=1)
         assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
         follower.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 3)
+        assert follower.live.faults == PolicyFaults()
     assert follower.policies[-1].vendors["acme"].document.about == "two"
-    assert follower.told.count("last_good_invalid") == 1
+    assert follower.logged.count("last_good_invalid") == 1
 
 
 def test_settings_in_the_record_are_looked_at_too() -> None:
@@ -318,5 +320,6 @@ async def test_what_is_not_kept_is_reported() -> None:
     for name in "ab":
         api.put(f"{MAPS}/{name}", config_map(name, vendor(name) + "#" * (MAX_DATA // 2)))
     async with following(api) as follower:
-        await until(lambda: "last_good_full" in follower.told)
+        await until(lambda: "last_good_full" in follower.logged)
+        assert follower.live.faults == PolicyFaults(left_out=1)
     assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodFull: {RECORD_FULL}: b"]

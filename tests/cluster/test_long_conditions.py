@@ -63,10 +63,10 @@ def test_a_refusal_is_reported_with_its_reason() -> None:
     body = f'{{"kind": "Status", "code": 422, "reason": "Invalid", "message": "{message}"}}'
     with pytest.raises(StatusError) as raised:
         Answer(422, body.encode()).accepted()
-    told = str(raised.value)
-    assert told.startswith("422 Invalid: xxx")
-    assert told.endswith("exceeds 100000 code points")
+    message = str(raised.value)
+    assert message.startswith("422 Invalid: xxx")
+    assert message.endswith("exceeds 100000 code points")
     assert len(raised.value.message) < 1100
-    assert shortened(f"the webhook configuration 00-vgpu-webhook cannot be updated: {told}", MAX_MESSAGE).endswith(
+    assert shortened(f"the webhook configuration 00-vgpu-webhook cannot be updated: {message}", MAX_MESSAGE).endswith(
         "code points"
     )

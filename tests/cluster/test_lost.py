@@ -22,14 +22,14 @@ class World:
     def __init__(self) -> None:
         self.api = FakeApi()
         self.now = 1000.0
-        self.told: list[list[str]] = []
+        self.reported: list[list[str]] = []
         self.present: list[ConfigMap] = []
         self.namespace("1")
         self.record("1")
         self.write(SETTINGS_NAME)
         self.write("acme")
         self.lost = VanishedConfigMaps(
-            self.api, PLACE, lambda names: self.told.append(list(names)), clock=lambda: self.now, delay=0.0
+            self.api, PLACE, lambda names: self.reported.append(list(names)), clock=lambda: self.now, delay=0.0
         )
 
     def namespace(self, uid: str | None, **metadata: Any) -> None:
@@ -76,7 +76,7 @@ async def test_an_act(world: World) -> None:
     assert await world.look() == {"acme"}
     world.remove("acme")
     assert await world.look() == set()
-    assert world.told == []
+    assert world.reported == []
 
 
 def ends(world: World) -> None:
@@ -115,7 +115,7 @@ async def test_a_loss(world: World, happens: Callable[[World], None]) -> None:
     for _ in range(3):
         assert await world.look() == {SETTINGS_NAME, "acme"}
         world.now += 100
-    assert world.told == [["acme", SETTINGS_NAME]]
+    assert world.reported == [["acme", SETTINGS_NAME]]
     held = {each.name: each for each in await world.lost.completed(list, ACCEPTED)}
     assert held["acme"].data == {"mapping.yaml": "vendor: acme"}, "not what was rejected"
     assert held["acme"].created == "created acme"
@@ -136,7 +136,7 @@ async def test_until_somebody_acts(world: World, happens: Callable[[World], None
     assert list(world.lost.names) == ["acme"]
     world.write("acme", "2")
     await world.look()
-    assert world.told[-1] == []
+    assert world.reported[-1] == []
     world.now += 100
     world.remove("acme")
     assert await world.look() == {SETTINGS_NAME}
@@ -168,8 +168,8 @@ async def test_a_record_that_was_deleted_alone(world: World) -> None:
 async def test_nobody_says_what_it_was(world: World, path: str) -> None:
     """A document that vanished stays in force until the API server answers."""
 
-    def away(_method: str, asked: str) -> None:
-        if asked == path:
+    def away(_method: str, requested: str) -> None:
+        if requested == path:
             raise UnreachableError("away")
 
     world.api.before = away
@@ -180,7 +180,7 @@ async def test_nobody_says_what_it_was(world: World, path: str) -> None:
     world.api.before = lambda _method, _path: None
     assert await world.look() == {SETTINGS_NAME}
     assert not world.lost.undecided
-    assert world.told[-1] == []
+    assert world.reported[-1] == []
 
 
 async def test_who_may_not_ask(world: World) -> None:
@@ -197,4 +197,4 @@ async def test_what_was_never_accepted_is_not_held(world: World) -> None:
     world.namespace(None)
     world.remove("bad")
     assert await world.look() == {SETTINGS_NAME, "acme"}
-    assert world.told == []
+    assert world.reported == []

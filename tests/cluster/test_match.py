@@ -46,12 +46,12 @@ def made(let_through: MatchedNames) -> Object:
 def with_words(text: str) -> Object:
     """The configuration for all names with another expression in its first webhook."""
     configuration = made(REACH)
-    (words,) = (
+    (gpu_keys,) = (
         matchCondition
         for matchCondition in configuration["webhooks"][0]["matchConditions"]
         if matchCondition["name"] == GPU_KEYS
     )
-    words["expression"] = text
+    gpu_keys["expression"] = text
     return configuration
 
 

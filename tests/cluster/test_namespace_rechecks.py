@@ -17,14 +17,14 @@ class Server:
 
     def __init__(self) -> None:
         self.labels: dict[str, str] = {}
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
         self.go = asyncio.Event()
         self.go.set()
         self.error: Exception | None = None
 
     async def get(self, name: str) -> NamespaceView:
         """What it says when it begins to answer, after as long as a test wants."""
-        self.asked.append(name)
+        self.lookups.append(name)
         labels = dict(self.labels)
         await self.go.wait()
         if self.error is not None:
@@ -80,7 +80,7 @@ async def test_an_answer_from_before_the_call_says_nothing(server: Server) -> No
     rechecks = NamespaceRechecks(server.get)
     server.go.clear()
     first = asyncio.create_task(rechecks.recheck("a", is_on))
-    while not server.asked:  # noqa: ASYNC110  (what is waited for has no event)
+    while not server.lookups:  # noqa: ASYNC110  (what is waited for has no event)
         await asyncio.sleep(0)
     server.labels = ON
     later = [asyncio.create_task(rechecks.recheck("a", is_on)) for _ in range(50)]
@@ -88,7 +88,7 @@ async def test_an_answer_from_before_the_call_says_nothing(server: Server) -> No
     server.go.set()
     assert (await first).labels == {}
     assert all(view.labels == ON for view in await asyncio.gather(*later))
-    assert server.asked == ["a", "a"]
+    assert server.lookups == ["a", "a"]
 
 
 async def test_who_goes_away_takes_nothing_from_the_others(server: Server) -> None:
@@ -100,7 +100,7 @@ async def test_who_goes_away_takes_nothing_from_the_others(server: Server) -> No
     first.cancel()
     server.go.set()
     assert (await second).labels == {}
-    assert len(server.asked) == 1
+    assert len(server.lookups) == 1
 
 
 async def test_few_questions_whoever_calls(server: Server, now: list[float]) -> None:
@@ -110,7 +110,7 @@ async def test_few_questions_whoever_calls(server: Server, now: list[float]) -> 
         await rechecks.recheck(f"n{number}", is_on)
     with pytest.raises(RecheckError, match="too many"):
         await rechecks.recheck("another", is_on)
-    assert len(server.asked) == MAX_PER_SECOND
+    assert len(server.lookups) == MAX_PER_SECOND
     for number in range(1000):
         now[0] += 1
         await rechecks.recheck(f"m{number}", is_on)

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-import yaml
 
 from tests.cluster.gpu_pods import Pod, keys_of, many_vendors, ordinary_pods, requesting_pods, resources_of
 from tests.decisions.test_cases import CASES, decided, policy_in
 from tests.mapping.vendors import ACME, policy
+from tests.yaml_text import load_yaml
 from webhook.cluster.registration.matched_names import MatchedNames, matched_names_of, names_set
 from webhook.mapping.load import load_policy
 from webhook.reasons import Reason
@@ -44,9 +44,9 @@ def test_whatever_is_decided_comes(folder: Path) -> None:
     outage, too.
     """
     if folder.name in {"misspelled-domain", "own-key-without-a-request"}:
-        assert not let_through(REACH, yaml.safe_load((folder / "pod.yaml").read_text()))
+        assert not let_through(REACH, load_yaml((folder / "pod.yaml").read_text()))
         return
-    pod = yaml.safe_load((folder / "pod.yaml").read_text())
+    pod = load_yaml((folder / "pod.yaml").read_text())
     decision = decided(pod, folder)
     if decision.patch or decision.denial is not None or decision.warnings or decision.reason is Reason.ALREADY_RIGHT:
         assert let_through(matched_names_of(policy_in(folder)), pod)

@@ -47,7 +47,7 @@ class Scene:
 
     def __init__(self, api: FakeApi, pace: WatchConfig) -> None:
         self.api = api
-        self.key_values = CapturingLogger()
+        self.logger = CapturingLogger()
         self.changes: list[set[str]] = []
         self.pauses: list[float] = []
         self.reflector = Reflector(
@@ -55,9 +55,7 @@ class Scene:
             LIST_PATH,
             Thing,
             lambda found: found.value,
-            structlog.wrap_logger(
-                self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
-            ),
+            structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)),
             changed=self._changed,
             query={"labelSelector": "a=b"},
             config=pace,
@@ -71,11 +69,11 @@ class Scene:
 
     @property
     def queries(self) -> list[dict[str, str]]:
-        return [query.query for query in self.api.asked]
+        return [query.query for query in self.api.requests]
 
     @property
-    def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.key_values.calls]
+    def logged(self) -> list[str]:
+        return [call.kwargs["event"] for call in self.logger.calls]
 
     def _changed(self, keys: Collection[str]) -> None:
         self.changes.append(set(keys))
@@ -154,7 +152,7 @@ async def test_end_in_good_order() -> None:
     async with running([page(5)], watches) as scene:
         assert [query.get("resourceVersion") for query in scene.queries] == [None, "5", "6", "70", "70"]
         assert len(scene.pauses) == 3
-        assert scene.told == []
+        assert scene.logged == []
 
 
 @pytest.mark.parametrize(
@@ -209,7 +207,7 @@ async def test_what_was_known_stays() -> None:
 
 
 async def test_not_synced_before_the_first_list() -> None:
-    """Without a whole list nothing is held, and no reader notices."""
+    """Without a whole list nothing is held, although the server has answered."""
     async with running(
         [UnreachableError("refused"), refusal(403, "Forbidden"), page(5, thing("a", 1), more="n")]
     ) as scene:
@@ -219,11 +217,11 @@ async def test_not_synced_before_the_first_list() -> None:
 
 
 async def test_silence_is_no_trouble_yet() -> None:
-    """A watch from which nothing came is opened again without a key; that nobody is there is reported when it is so."""
+    """A watch from which nothing came is opened again with a line of level debug; that nobody answers is a warning."""
     refused = UnreachableError("refused")
     async with running([page(5)], [[SilenceError("silent")], [SilenceError("silent")], refused]) as scene:
-        assert scene.told == ["watch_silent", "watch_silent", "watch_failed"]
-        assert [call.method_name for call in scene.key_values.calls] == ["debug", "debug", "warning"]
+        assert scene.logged == ["watch_silent", "watch_silent", "watch_failed"]
+        assert [call.method_name for call in scene.logger.calls] == ["debug", "debug", "warning"]
 
 
 async def test_an_empty_list_is_synced() -> None:
@@ -251,9 +249,9 @@ async def test_a_watch_that_held_ends_the_growth() -> None:
     slow = WatchConfig(settled=0.05)
     lists: list[Answer | Exception] = [*[UnreachableError("refused")] * 5, page(5)]
     async with running(lists, [], slow) as scene:
-        assert scene.told == ["watch_failed"]
+        assert scene.logged == ["watch_failed"]
         await asyncio.sleep(0.15)
-        assert scene.told == ["watch_failed", "watch_restored"]
+        assert scene.logged == ["watch_failed", "watch_restored"]
         assert scene.pauses[-1] == 3.2
 
 
@@ -276,8 +274,8 @@ async def test_trouble_is_reported_once_for_each_change() -> None:
         forbidden,
     ]
     async with running(lists) as scene:
-        assert scene.told == ["watch_forbidden", "watch_failed", "watch_forbidden"]
-        first = scene.key_values.calls[0]
+        assert scene.logged == ["watch_forbidden", "watch_failed", "watch_forbidden"]
+        first = scene.logger.calls[0]
         assert first.method_name == "error"
         assert first.kwargs == {"event": "watch_forbidden", "resource": LIST_PATH, "status": 403, "error": "no"}
 

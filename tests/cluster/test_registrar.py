@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.cluster.keeping import ONE, Keeping
+from tests.cluster.keeping import CONFIGURATION, Keeping
 from webhook.cluster.client.api import Answer, UnreachableError
 from webhook.cluster.registration.config import Mode, ReconcileConfig
 from webhook.cluster.registration.desired import ENFORCE, NAME, Desired, Service, Site, registration
@@ -42,10 +42,10 @@ class Replica:
     """A reconciler and its reports."""
 
     def __init__(self, api: Keeping, clock: Clock, want: Desired = OLD, **options: Any) -> None:
-        self.told: list[Report] = []
+        self.reports: list[Report] = []
         timing = ReconcileConfig(quiet=QUIET)
         self.registrar = Reconciler(
-            api, options.pop("site", SITE), want, self.told.append, timing=timing, clock=clock, **options
+            api, options.pop("site", SITE), want, self.reports.append, timing=timing, clock=clock, **options
         )
 
     async def look(self) -> float:
@@ -55,7 +55,7 @@ class Replica:
     @property
     def kinds(self) -> list[ReportKind]:
         """What was reported, without its keys."""
-        return [notice.kind for notice in self.told]
+        return [notice.kind for notice in self.reports]
 
 
 @pytest.fixture
@@ -89,7 +89,7 @@ async def test_it_is_created_and_then_left_alone(api: Keeping, clock: Clock) -> 
     assert api.stored is not None
     assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
     assert api.stored["metadata"]["annotations"][WRITTEN_BY].endswith(f" {OLD.digest}")
-    assert replica.told == [Report(ReportKind.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")]
+    assert replica.reports == [Report(ReportKind.WRITTEN, "the webhook configuration 00-vgpu-webhook was created")]
     assert 480 <= rest <= 600
 
 
@@ -108,8 +108,8 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
     await replica.look()
     assert api.stored is not None
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
-    assert replica.told[1].warning
-    assert replica.told[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
+    assert replica.reports[1].warning
+    assert replica.reports[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
     assert replica.registrar.repairs[Change.CREATED] == 1
 
 
@@ -158,7 +158,7 @@ async def test_changed_by_hand(api: Keeping, clock: Clock, damage: Callable[[dic
     assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
     assert api.stored["metadata"]["labels"] == {"team": "a"}
     assert standing(api) == OLD
-    assert replica.told[-1].message.endswith("was repaired")
+    assert replica.reports[-1].message.endswith("was repaired")
 
 
 async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> None:
@@ -171,8 +171,8 @@ async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> No
         await replica.look()
     assert api.writes == 1
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.FOREIGN]
-    assert not replica.told[-1].warning
-    assert "control-plane DoesNotExist" in replica.told[-1].message
+    assert not replica.reports[-1].warning
+    assert "control-plane DoesNotExist" in replica.reports[-1].message
     replica.registrar.adopt(NEW)
     await replica.look()
     assert api.stored is not None
@@ -195,7 +195,7 @@ async def test_widening_at_once_and_narrowing_after_quiet(api: Keeping, clock: C
     clock.now += 1
     await replica.look()
     assert standing(api) == NEW
-    assert replica.told[-1].message.endswith("was narrowed")
+    assert replica.reports[-1].message.endswith("was narrowed")
     assert api.writes == 3
 
 
@@ -230,7 +230,7 @@ async def test_a_replica_behind_does_not_take_keys_away(api: Keeping, clock: Clo
     assert standing(api) == NEW
     await behind.look()
     assert standing(api) == replace(NEW, matched_names=BOTH)
-    assert behind.told[-1].message.endswith("was widened")
+    assert behind.reports[-1].message.endswith("was widened")
 
 
 async def test_settings_of_the_newest_policy_stay(api: Keeping, clock: Clock) -> None:
@@ -287,8 +287,8 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
         clock.now += QUIET
     assert api.writes == 2
     assert older.kinds == [ReportKind.WRITTEN, ReportKind.NEWER]
-    assert older.told[-1].warning
-    assert "d.com/" in older.told[-1].message
+    assert older.reports[-1].warning
+    assert "d.com/" in older.reports[-1].message
     api.stored = None
     await older.look()
     await newer.look()
@@ -298,7 +298,7 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
 
 
 async def test_a_lost_race_is_thought_over(api: Keeping, clock: Clock) -> None:
-    """Somebody else wrote between reading and writing: what is written then is made from the current value now."""
+    """Somebody else wrote between reading and writing: the next write is made from the current object."""
     replica = Replica(api, clock)
     await replica.look()
     term = {"key": "late", "operator": "DoesNotExist"}
@@ -326,7 +326,7 @@ async def test_created_by_another_meanwhile(api: Keeping, clock: Clock) -> None:
     api.before_write = interfere
     replica = Replica(api, clock)
     await replica.look()
-    assert api.calls == [f"GET {ONE}", f"PATCH {ONE}", f"GET {ONE}"]
+    assert api.calls == [f"GET {CONFIGURATION}", f"PATCH {CONFIGURATION}", f"GET {CONFIGURATION}"]
 
 
 async def test_races_that_are_lost_again_and_again_end(api: Keeping, clock: Clock) -> None:
@@ -441,7 +441,7 @@ async def test_what_keeps_opted_in_namespaces_out_is_a_fault(
     assert api.stored is not None
     assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
     assert ReportKind.REPAIRED in replica.kinds
-    assert ENFORCE in next(report.message for report in replica.told if report.kind is ReportKind.REPAIRED)
+    assert ENFORCE in next(report.message for report in replica.reports if report.kind is ReportKind.REPAIRED)
     await static.look()
     assert static.registrar.as_desired
 
@@ -524,7 +524,7 @@ async def test_a_registration_that_went_with_its_release_stays_away(api: Keeping
     await replica.look()
     assert api.stored is None
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REMOVED]
-    assert not replica.told[-1].warning
+    assert not replica.reports[-1].warning
     api.role = "uid-2"
     await replica.look()
     assert replica.kinds[-1] is ReportKind.WRITTEN
@@ -539,18 +539,18 @@ async def test_trouble_is_reported_once_and_tried_again(api: Keeping, clock: Clo
     api.trouble = Answer(403, body)
     rests = [await replica.look() for _ in range(12)]
     assert replica.kinds == [ReportKind.FAILED]
-    assert "403 Forbidden: may not" in replica.told[0].message
+    assert "403 Forbidden: may not" in replica.reports[0].message
     assert 0.5 <= rests[0] <= 2
     assert 30 <= rests[-1] <= 60
     api.trouble = UnreachableError("nobody there")
     await replica.look()
-    assert "nobody there" in replica.told[-1].message
+    assert "nobody there" in replica.reports[-1].message
     api.trouble = None
     await replica.look()
     assert replica.kinds == [ReportKind.FAILED, ReportKind.FAILED, ReportKind.WRITTEN]
     api.trouble = Answer(200, b"<html>")
     await replica.look()
-    assert "not a JSON object" in replica.told[-1].message
+    assert "not a JSON object" in replica.reports[-1].message
 
 
 async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
@@ -558,7 +558,7 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     replica = Replica(api, clock, mode=Mode.STATIC)
     await replica.look()
     await replica.look()
-    assert [notice.message for notice in replica.told] == [
+    assert [notice.message for notice in replica.reports] == [
         "the webhook configuration 00-vgpu-webhook is maintained by hand, and there is none"
     ]
     api.stored = registration(OLD, SITE)
@@ -566,14 +566,14 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     assert replica.kinds == [ReportKind.LACKING]
     replica.registrar.adopt(NEW)
     await replica.look()
-    assert "does not let pods through for c.com/, c.com/y" in replica.told[-1].message
-    assert ENFORCE in replica.told[-1].message
+    assert "does not let pods through for c.com/, c.com/y" in replica.reports[-1].message
+    assert ENFORCE in replica.reports[-1].message
     assert api.writes == 0
     assert replica.registrar.registered is None
 
 
 async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
-    """Without a webhook configuration, the right to read one is not needed."""
+    """In the mode `off` nothing is requested, so the right to read a webhook configuration is not needed."""
     replica = Replica(api, clock, mode=Mode.OFF)
     await replica.look()
     assert api.calls == []
@@ -659,7 +659,7 @@ async def test_a_new_ca_is_added_at_once_and_the_old_one_goes_after_quiet(api: K
     clock.now += 1
     await replica.look()
     assert bundles(api) == [B, B]
-    assert replica.told[-1].message.endswith("was narrowed")
+    assert replica.reports[-1].message.endswith("was narrowed")
 
 
 async def test_replicas_that_learn_a_moment_apart_take_nothing_out(api: Keeping, clock: Clock) -> None:

@@ -75,10 +75,10 @@ def test_what_both_webhooks_have() -> None:
 @pytest.mark.trap(number=32)
 def test_where_they_differ() -> None:
     """Namespaces that enforce wait for an answer, those with mode warn or audit do not."""
-    enforce, tell = made()["webhooks"]
+    enforce, audit = made()["webhooks"]
     assert (enforce["name"], enforce["failurePolicy"]) == (ENFORCE, "Fail")
-    assert (tell["name"], tell["failurePolicy"]) == (AUDIT, "Ignore")
-    for webhook, operator in ((enforce, "NotIn"), (tell, "In")):
+    assert (audit["name"], audit["failurePolicy"]) == (AUDIT, "Ignore")
+    for webhook, operator in ((enforce, "NotIn"), (audit, "In")):
         assert webhook["namespaceSelector"]["matchExpressions"] == [
             {"key": "vgpu-webhook.io/inject", "operator": "In", "values": ["enabled"]},
             {
@@ -88,7 +88,7 @@ def test_where_they_differ() -> None:
             },
             {"key": "vgpu-webhook.io/mode", "operator": operator, "values": ["audit", "warn"]},
         ]
-    assert {key: value for key, value in enforce.items() if tell[key] != value}.keys() == {
+    assert {key: value for key, value in enforce.items() if audit[key] != value}.keys() == {
         *("name", "failurePolicy", "namespaceSelector")
     }
 
@@ -228,18 +228,18 @@ def test_versions() -> None:
     assert not Version("1.0.0") < Version("1.0")
 
 
-def told(configuration: dict[str, Any] | None, want: Desired = WANT, site: Site = SITE) -> list[str]:
+def faults(configuration: dict[str, Any] | None, want: Desired = WANT, site: Site = SITE) -> list[str]:
     """What `differences` says, as text."""
     return [str(difference) for difference in differences(configuration, want, site, [])]
 
 
 def test_no_differences() -> None:
     """Ours is complete, and so is one that lets every pod through."""
-    assert told(made()) == []
+    assert faults(made()) == []
     everything = copy.deepcopy(made())
     for webhook in everything["webhooks"]:
         del webhook["matchConditions"]
-    assert told(everything) == []
+    assert faults(everything) == []
 
 
 def test_differences_that_keep_pods_out() -> None:
@@ -247,11 +247,11 @@ def test_differences_that_keep_pods_out() -> None:
     text = "vendor: acme\nfamily: acme\nkeys: {gpu: {resource: acme.com/gpu, is: devices}}\n"
     more = desired_from(policy(text + "forms: [{name: card, memory: all, cores: 100}]\n"))
     missing = "does not let pods through for acme.com/, acme.com/gpu"
-    assert told(made(), more) == [f"{ENFORCE} {missing}", f"{AUDIT} {missing}"]
-    assert told(None) == ["there is none"]
-    assert told({**made(), "webhooks": []}) == [f"{ENFORCE} is missing", f"{AUDIT} is missing"]
+    assert faults(made(), more) == [f"{ENFORCE} {missing}", f"{AUDIT} {missing}"]
+    assert faults(None) == ["there is none"]
+    assert faults({**made(), "webhooks": []}) == [f"{ENFORCE} is missing", f"{AUDIT} is missing"]
     other = damaged(clientConfig={"url": "https://x/y"}, matchConditions=[{"name": "mine", "expression": "true"}])
-    assert [fault.partition(" ")[2] for fault in told(other)] == [
+    assert [fault.partition(" ")[2] for fault in faults(other)] == [
         "calls https://x/y, not gpu/webhook:443/mutate",
         "has a caBundle that does not contain this webhook's CA",
         "has a foreign match condition, mine",

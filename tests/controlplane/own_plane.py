@@ -77,8 +77,8 @@ class Relay:
         self._tasks: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
         self._open = True
-        self._heard = asyncio.Event()
-        self._heard.set()
+        self._delivered = asyncio.Event()
+        self._delivered.set()
 
     def cut(self) -> None:
         """Reset what is connected, and whoever comes."""
@@ -89,11 +89,11 @@ class Relay:
     def mend(self) -> None:
         """Let everybody through again."""
         self._open = True
-        self._heard.set()
+        self._delivered.set()
 
     def hush(self) -> None:
-        """Swallow everything from now on, without a key to either side."""
-        self._heard.clear()
+        """Swallow everything from now on, without telling either side."""
+        self._delivered.clear()
 
     async def connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Carry one connection both ways."""
@@ -125,7 +125,7 @@ class Relay:
     async def _carry(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         with contextlib.suppress(OSError):
             while chunk := await reader.read(65536):
-                await self._heard.wait()
+                await self._delivered.wait()
                 writer.write(chunk)
                 await writer.drain()
 

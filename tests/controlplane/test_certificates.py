@@ -57,7 +57,7 @@ class Site:
             assert "PRIVATE" not in log.read_text()
 
     @property
-    def kept(self) -> State | None:
+    def stored_state(self) -> State | None:
         """What the Secret holds."""
         answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
         data = answer.body.get("data") or {} if answer.status == 200 else {}
@@ -158,11 +158,11 @@ def site(places: ControlPlane, tmp_path: Path) -> Iterator[Site]:
 
 
 def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
-    """Leaf and CA are renewed on demand, damage and deletion repaired, while pods are still processed."""
+    """Serving certificate and CA are renewed on request, damage and deletion repaired, while pods are still processed."""
     plane = site.plane
     with site.replica() as first, site.replica() as other:
         plane.wait_until(site.treated, "treated", 20)
-        stored = site.kept
+        stored = site.stored_state
         assert stored is not None
         assert stored.ca is not None
         assert stored.serving_pair is not None
@@ -180,7 +180,7 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         both = 'vgpu_webhook_certificate_rotations_total{kind="ca"}'
         plane.wait_until(lambda: first.metric(both) == other.metric(both) == 1, "under the new CA", 20)
         assert site.treated()
-        new = site.kept
+        new = site.stored_state
         assert new is not None
         assert new.ca is not None
         assert new.ca.certificate != stored.ca.certificate
@@ -189,13 +189,15 @@ def test_kept_in_a_secret_renewed_and_repaired(site: Site) -> None:
         before = site.served()
         site.change(tls_crt=b"garbage")
         plane.wait_until(lambda: (first.has_told('"invalid"') and other.has_told('"invalid"')) or None, "told", 10)
-        plane.wait_until(lambda: (found := site.kept) is not None and found.serving_pair is not None, "repaired", 10)
+        plane.wait_until(
+            lambda: (found := site.stored_state) is not None and found.serving_pair is not None, "repaired", 10
+        )
         assert site.served() == before
         assert site.treated()
 
         plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
-        plane.wait_until(lambda: site.kept, "written again", 10)
-        again = site.kept
+        plane.wait_until(lambda: site.stored_state, "written again", 10)
+        again = site.stored_state
         assert again is not None
         assert again.cas == new.cas
         assert site.served() == before
@@ -211,7 +213,7 @@ def test_processes_that_start_together(site: Site, count: int) -> None:
     with ExitStack() as stack:
         replicas = [stack.enter_context(site.replica(ready=False)) for _ in range(count)]
         site.plane.wait_until(lambda: all(replica.ready() for replica in replicas), "all ready", 180)
-        stored = site.kept
+        stored = site.stored_state
         assert stored is not None
         assert stored.ca is not None
         assert stored.serving_pair is not None
@@ -232,7 +234,7 @@ def test_static_registration_that_does_not_hold_the_ca(site: Site) -> None:
     site.plane.client.delete("v1", "secrets", SECRET, OWN)
     with site.replica("--registration", "static", ready=False) as replica:
         site.plane.wait_until(lambda: replica.has_told("does not contain that CA yet"), "told", 30)
-        stored = site.kept
+        stored = site.stored_state
         assert stored is not None
         assert not replica.ready()
         for webhook in configuration["webhooks"]:
@@ -250,7 +252,7 @@ def test_cert_manager_fills_the_bundle_in(site: Site) -> None:
         configuration = plane.client.get(GROUP, KIND, NAME).accepted()
         assert configuration["metadata"]["annotations"]["cert-manager.io/inject-ca-from"] == "gpu/webhook"
         assert all(not webhook["clientConfig"].get("caBundle") for webhook in configuration["webhooks"])
-        stored = site.kept
+        stored = site.stored_state
         assert stored is not None
         for webhook in configuration["webhooks"]:
             webhook["clientConfig"]["caBundle"] = base64.b64encode(stored.bundle_pem).decode()

@@ -14,7 +14,7 @@ CLAIM = {"claims": [{"name": "gpu", "request": "one"}]}
 CLASS = {"limits": {"deviceclass.resource.kubernetes.io/gpu.example": "1"}}
 
 
-def given(*containers: dict[str, Any], claims: bool = True) -> Example:
+def claiming(*containers: dict[str, Any], claims: bool = True) -> Example:
     """A pod with containers of these resources, and a claim to which they can refer."""
     spec: dict[str, Any] = {
         "containers": [
@@ -32,7 +32,7 @@ def given(*containers: dict[str, Any], claims: bool = True) -> Example:
 def test_beside_a_request_it_is_denied(cluster: Cluster, claimed: dict[str, Any]) -> None:
     """In one container; the message says what to write instead."""
     both = {"limits": {**SHARE["limits"], **claimed.get("limits", {})}, **({} if claimed is CLASS else claimed)}
-    answer = cluster.submit(given(both, claims=claimed is CLAIM))
+    answer = cluster.submit(claiming(both, claims=claimed is CLAIM))
     message = denial(answer)
     assert answer.status == 422
     assert "VGW324" in message
@@ -41,7 +41,7 @@ def test_beside_a_request_it_is_denied(cluster: Cluster, claimed: dict[str, Any]
 
 def test_in_another_container_it_is_stored_as_it_was_written(cluster: Cluster) -> None:
     """The other container gets its share; one warning speaks of the claim."""
-    answer = cluster.submit(given(SHARE, CLAIM))
+    answer = cluster.submit(claiming(SHARE, CLAIM))
     share, claim = answer.accepted()["spec"]["containers"]
     assert "LD_PRELOAD" in {variable["name"] for variable in share["env"]}
     assert claim["resources"] == CLAIM
@@ -53,7 +53,7 @@ def test_in_another_container_it_is_stored_as_it_was_written(cluster: Cluster) -
 @pytest.mark.parametrize("claimed", [CLAIM, CLASS], ids=["claim", "class"])
 def test_alone_it_is_none_of_ours(cluster: Cluster, claimed: dict[str, Any]) -> None:
     """Stored as where no webhook is: no default, no shim, no scheduler, nothing reported."""
-    pod = given(claimed, claims=claimed is CLAIM)
+    pod = claiming(claimed, claims=claimed is CLAIM)
     answer = cluster.submit(pod)
     assert comparable(answer.accepted()) == cluster.untreated(pod)
     assert not annotated(answer.body)

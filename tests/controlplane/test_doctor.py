@@ -271,9 +271,7 @@ def test_device_classes_and_shared_nodes(plane: ControlPlane, webhook: Process) 
     assert diagnosis.checks["sharing"]["details"][0].startswith("doctor-node: nvidia.com/gpu is timeslicing's there")
 
 
-def test_a_dead_webhook_then_an_emptied_bundle_then_no_registration(
-    plane: ControlPlane, lease: None, tmp_path: Path
-) -> None:
+def test_a_dead_webhook_then_no_webhook_configuration(plane: ControlPlane, lease: None, tmp_path: Path) -> None:
     """Each is reported where it shows, and by the dry run."""
     with serving(plane, tmp_path) as _:
         plane.wait_until(lambda: touched(plane), "called", 30)
@@ -333,7 +331,7 @@ def test_a_user_without_rights(plane: ControlPlane, webhook: Process, tmp_path: 
 
 
 def test_the_secret_of_the_certificates(plane: ControlPlane, webhook: Process, tmp_path: Path) -> None:
-    """A CA in it that the webhook configuration does not trust is reported; an invalid private key changes nothing."""
+    """With a CA that the webhook configuration trusts all is well; an invalid private key changes nothing."""
     encoded = base64.b64encode((tmp_path / "state" / "ca.crt").read_bytes()).decode()
     nonsense = base64.b64encode(b"\xff").decode()
     metadata = {"name": "vgpu-webhook-certificates", "namespace": OWN}

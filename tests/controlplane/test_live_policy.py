@@ -13,7 +13,7 @@ import structlog
 from click.testing import CliRunner
 from structlog.testing import CapturingLogger
 
-from tests.cluster.config_maps import told, vendor
+from tests.cluster.config_maps import rejections, vendor
 from webhook.cluster.client.api import Api
 from webhook.cluster.client.connect import connect
 from webhook.cluster.configuration.config_maps import LAST_GOOD_NAME, MAPPING_KEY, SETTINGS_KEY, SETTINGS_NAME
@@ -60,7 +60,7 @@ class Place:
         """Delete a ConfigMap."""
         self.plane.client.delete("v1", "configmaps", name, self.name).accepted()
 
-    def kept(self) -> dict[str, str]:
+    def recorded(self) -> dict[str, str]:
         """The texts of the record."""
         answer = self.plane.client.get("v1", "configmaps", LAST_GOOD_NAME, self.name)
         if answer.status == 404:
@@ -79,12 +79,10 @@ class Replica:
     """A running live policy, and its reports."""
 
     def __init__(self, api: Api, namespace: str) -> None:
-        self.key_values = CapturingLogger()
+        self.logger = CapturingLogger()
         self.policies: list[Policy] = []
         self.verdicts: list[dict[str, bool]] = []
-        log = structlog.wrap_logger(
-            self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
-        )
+        log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
         self.live = LivePolicy(
             api,
             namespace,
@@ -101,18 +99,18 @@ class Replica:
         found = self.policies[-1].vendors.get("acme")
         return found.document.about if found is not None else None
 
-    def says(self, about: str) -> Callable[[], bool]:
+    def describes(self, about: str) -> Callable[[], bool]:
         """Whether acme says that about itself."""
         return lambda: bool(self.policies) and self.about == about
 
     @property
-    def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.key_values.calls]
+    def logged(self) -> list[str]:
+        return [call.kwargs["event"] for call in self.logger.calls]
 
     @property
     def rejected(self) -> set[str]:
         assert self.live.outcome is not None
-        return set(told(self.live.outcome))
+        return set(rejections(self.live.outcome))
 
 
 @asynccontextmanager
@@ -162,21 +160,21 @@ async def test_follows(place: Place) -> None:
     """What is created, changed and deleted is in force soon after; so are the settings."""
     async with replica(place) as first:
         assert first.policies[0].digest == load_policy().digest
-        assert await do(place.kept) == {}
+        assert await do(place.recorded) == {}
         await do(place.write, "acme", vendor("acme", about="one"))
         await until(lambda: first.about == "one", "created")
         await do(place.write, "acme", vendor("acme", about="two"))
         await until(lambda: first.about == "two", "changed")
         await do(place.write, SETTINGS_NAME, "timeoutSeconds: 7\n", SETTINGS_KEY)
         await until(lambda: first.policies[-1].settings.timeout_seconds == 7, "settings")
-        await until(lambda: set(place.kept()) == {"acme", SETTINGS_NAME}, "kept")
+        await until(lambda: set(place.recorded()) == {"acme", SETTINGS_NAME}, "kept")
         assert first.verdicts[-1] == {SETTINGS_NAME: True, "acme": True}
         await do(place.remove, "acme")
         await do(place.remove, SETTINGS_NAME)
         await until(lambda: first.policies[-1].digest == load_policy().digest, "deleted")
-        await until(lambda: not place.kept(), "no longer kept")
+        await until(lambda: not place.recorded(), "no longer kept")
         assert first.live.lines() == [f"policy: {load_policy().digest}, {len(builtin())} vendors"]
-        assert "mapping_rejected" not in first.told
+        assert "mapping_rejected" not in first.logged
 
 
 async def test_rejected_and_repaired(place: Place) -> None:
@@ -198,14 +196,14 @@ async def test_rejected_and_repaired(place: Place) -> None:
             "In force: its last good version. "
             "configmap/acme/mapping.yaml:9: kesy: unknown key 'kesy' (did you mean `keys`?)"
         )
-        assert (await do(place.kept))["acme"] == vendor("acme", about="one")
+        assert (await do(place.recorded))["acme"] == vendor("acme", about="one")
         await do(place.write, "acme", vendor("acme", about="two"))
         await until(lambda: first.about == "two", "repaired")
         await until(
             lambda: place.events("acme") == [("Normal", "MappingAccepted", 1), ("Warning", "MappingRejected", 1)],
             "event",
         )
-        assert [event for event in first.told if event != "policy"] == ["mapping_rejected", "mapping_accepted"]
+        assert [event for event in first.logged if event != "policy"] == ["mapping_rejected", "mapping_accepted"]
 
 
 async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
@@ -213,7 +211,7 @@ async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
     async with replica(place) as first, replica(place) as two:
         await do(place.write, "acme", vendor("acme", about="one"))
         await until(lambda: first.about == two.about == "one", "created")
-        await until(place.kept, "kept")
+        await until(place.recorded, "kept")
         await do(place.write, "acme", BAD)
         await until(lambda: first.rejected and two.rejected, "rejected")
         await until(lambda: place.events("acme"), "event")
@@ -230,18 +228,18 @@ async def test_last_good_across_restarts_and_replicas(place: Place) -> None:
 
 async def test_good_and_bad_a_hundred_times(place: Place) -> None:
     """Only the two good policies are ever in force, and in the end the one that is written."""
-    async with replica(place) as one:
+    async with replica(place) as follower:
         texts = [vendor("acme", about="one"), BAD, vendor("acme", about="two"), "vendor: ["]
         await do(place.write, "acme", texts[0])
-        await until(lambda: one.about == "one", "the first")
-        first = len(one.policies) - 1
+        await until(lambda: follower.about == "one", "the first")
+        first = len(follower.policies) - 1
         for number in range(1, 101):
             await do(place.write, "acme", texts[number % 4])
             await asyncio.sleep(0.03 * (number % 5))
         await do(place.write, "acme", vendor("acme", about="two"))
-        await until(lambda: one.about == "two" and not one.rejected, "the last")
-        assert {found.vendors["acme"].document.about for found in one.policies[first:]} == {"one", "two"}
-        await until(lambda: place.kept() == {"acme": vendor("acme", about="two")}, "kept")
+        await until(lambda: follower.about == "two" and not follower.rejected, "the last")
+        assert {found.vendors["acme"].document.about for found in follower.policies[first:]} == {"one", "two"}
+        await until(lambda: place.recorded() == {"acme": vendor("acme", about="two")}, "kept")
 
 
 async def test_a_burst_compiles_once(place: Place) -> None:
@@ -261,7 +259,7 @@ async def test_written_while_starting(place: Place) -> None:
         async with replica(place, ready=False) as first:
             await asyncio.sleep(number * 0.005)
             await do(place.write, "acme", vendor("acme", about=f"start {number}"))
-            await until(first.says(f"start {number}"), "in force")
+            await until(first.describes(f"start {number}"), "in force")
 
 
 @pytest.mark.parametrize("years", [10, -10])
@@ -270,16 +268,16 @@ async def test_the_clock_jumps(place: Place, monkeypatch: pytest.MonkeyPatch, ye
     now = time.time
     async with replica(place) as first:
         await do(place.write, "acme", vendor("acme", about="before"))
-        await until(first.says("before"), "in force")
-        compiled, reported = first.live.compilations, len(first.told)
+        await until(first.describes("before"), "in force")
+        compiled, reported = first.live.compilations, len(first.logged)
         monkeypatch.setattr(time, "time", lambda: now() + years * 365.25 * 86400)
         await asyncio.sleep(0.5)
-        assert (first.live.compilations, len(first.told)) == (compiled, reported)
+        assert (first.live.compilations, len(first.logged)) == (compiled, reported)
         await do(place.write, "acme", vendor("acme", about="after"))
-        await until(first.says("after"), "in force in spite of the clock")
+        await until(first.describes("after"), "in force in spite of the clock")
         monkeypatch.setattr(time, "time", now)
         await do(place.write, "acme", vendor("acme", about="back"))
-        await until(first.says("back"), "in force after the clock was put right")
+        await until(first.describes("back"), "in force after the clock was put right")
         assert max(age for reflector in first.live.sources.reflectors if (age := reflector.age) is not None) < 60
 
 
@@ -287,24 +285,24 @@ async def test_a_deleted_record_comes_back(place: Place) -> None:
     """A deleted record of last good documents is written again, and reported."""
     async with replica(place) as first:
         await do(place.write, "acme", vendor("acme", about="one"))
-        await until(place.kept, "kept")
+        await until(place.recorded, "kept")
         await do(place.remove, LAST_GOOD_NAME)
-        await until(lambda: place.kept() == {"acme": vendor("acme", about="one")}, "kept again")
+        await until(lambda: place.recorded() == {"acme": vendor("acme", about="one")}, "kept again")
         assert first.about == "one"
-        assert "last_good_restored" in first.told
+        assert "last_good_restored" in first.logged
 
 
 async def test_replicas_come_to_the_same(place: Place) -> None:
     """Two replicas that have seen different good versions both use the stored one."""
     async with replica(place) as first:
         await do(place.write, "acme", vendor("acme", about="one"))
-        await until(place.kept, "kept")
+        await until(place.recorded, "kept")
         await do(place.write, "acme", BAD)
         await until(lambda: first.rejected, "rejected")
         record = {"data": {"acme": vendor("acme", about="seen by another")}}
         await do(place.plane.client.patch, "v1", "configmaps", LAST_GOOD_NAME, record, place.name)
         await until(lambda: first.about == "seen by another", "adopted")
-        assert (await do(place.kept))["acme"] == vendor("acme", about="seen by another")
+        assert (await do(place.recorded))["acme"] == vendor("acme", about="seen by another")
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(1000, marks=pytest.mark.deep)])
@@ -330,7 +328,7 @@ async def test_as_many_as_anybody_has(place: Place, count: int) -> None:
         assert sorted(gaps)[int(len(gaps) * 0.99)] < 1
         await do(place.write, "m7", vendor("v7", about="changed"))
         await until(lambda: first.policies[-1].vendors["v7"].document.about == "changed", "one changed")
-        await until(lambda: len(place.kept()) == count, "kept")
+        await until(lambda: len(place.recorded()) == count, "kept")
     place.remove("m8")
     async with replica(place) as first:
         assert len(first.policies[-1].vendors) == len(builtin()) + count - 1
@@ -344,7 +342,7 @@ async def test_from_apply_to_force(place: Place) -> None:
             about = f"version {number}"
             await do(place.write, "acme", vendor("acme", about=about))
             began = time.monotonic()
-            await until(first.says(about), "in force")
+            await until(first.describes(about), "in force")
             took.append(time.monotonic() - began)
         assert sorted(took)[10] < 2
 

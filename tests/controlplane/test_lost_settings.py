@@ -61,12 +61,12 @@ async def test_what_was_in_force_stays(controllers: ControlPlane, loss: object) 
     fill(place)
     async with replica(place) as first, replica(place) as other:
         await until(lambda: timeout(first) == timeout(other) == TIMEOUT, "settings in force")
-        await until(lambda: SETTINGS_NAME in place.kept(), "kept")
+        await until(lambda: SETTINGS_NAME in place.recorded(), "kept")
         before = first.policies[-1].digest
         await do(loss, place)
-        await until(lambda: "config_maps_lost" in first.told and "config_maps_lost" in other.told, "told", 30)
+        await until(lambda: "config_maps_lost" in first.logged and "config_maps_lost" in other.logged, "told", 30)
         await until(lambda: "ConfigMapsLost" in events(place), "an Event", 90)
-        await until(lambda: SETTINGS_NAME in place.kept(), "kept again", 90)
+        await until(lambda: SETTINGS_NAME in place.recorded(), "kept again", 90)
         await asyncio.sleep(2)
         for each in (first, other):
             assert {policy.digest for policy in each.policies[-1:]} == {before}
@@ -78,13 +78,13 @@ async def test_what_was_in_force_stays(controllers: ControlPlane, loss: object) 
         await until(lambda: timeout(first) == timeout(other) == 9, "new settings")
         assert list(first.live.lost) == ["acme"]
         await do(place.write, "acme", vendor("acme", about="two"))
-        await until(lambda: first.says("two")() and other.says("two")(), "a new mapping")
+        await until(lambda: first.describes("two")() and other.describes("two")(), "a new mapping")
         assert not first.live.lost
         await asyncio.sleep(11)
         await do(place.remove, SETTINGS_NAME)
         default = load_policy().settings.timeout_seconds
         await until(lambda: timeout(first) == timeout(other) == default, "an act", 30)
-        assert first.says("two")()
+        assert first.describes("two")()
 
 
 async def test_deleted_by_name(controllers: ControlPlane) -> None:
@@ -92,10 +92,10 @@ async def test_deleted_by_name(controllers: ControlPlane) -> None:
     place = Place(controllers)
     fill(place)
     async with replica(place) as first:
-        await until(lambda: timeout(first) == TIMEOUT and first.says("one")(), "in force")
-        await until(lambda: SETTINGS_NAME in place.kept(), "kept")
+        await until(lambda: timeout(first) == TIMEOUT and first.describes("one")(), "in force")
+        await until(lambda: SETTINGS_NAME in place.recorded(), "kept")
         await do(place.remove, "acme")
         await until(lambda: first.about is None, "gone", 20)
         await do(place.remove, SETTINGS_NAME)
         await until(lambda: timeout(first) == load_policy().settings.timeout_seconds, "default", 20)
-        assert "config_maps_lost" not in first.told
+        assert "config_maps_lost" not in first.logged

@@ -58,17 +58,17 @@ def garbage(site: Site) -> None:
     site.change(ca_crt=b"garbage", ca_key=b"garbage", tls_crt=b"garbage", tls_key=b"garbage")
 
 
-def kept(_site: Site) -> None:
+def unchanged(_site: Site) -> None:
     """Nothing happens to it."""
 
 
 @pytest.mark.parametrize(
     "damage, bundles, seconds",
     [
-        (kept, (None, None), 8),
-        pytest.param(kept, ("", None), 8, marks=pytest.mark.deep),
-        pytest.param(kept, (STRANGER, STRANGER), 8, marks=pytest.mark.deep),
-        pytest.param(kept, (base64.b64encode(b"garbage").decode(),) * 2, 8, marks=pytest.mark.deep),
+        (unchanged, (None, None), 8),
+        pytest.param(unchanged, ("", None), 8, marks=pytest.mark.deep),
+        pytest.param(unchanged, (STRANGER, STRANGER), 8, marks=pytest.mark.deep),
+        pytest.param(unchanged, (base64.b64encode(b"garbage").decode(),) * 2, 8, marks=pytest.mark.deep),
         pytest.param(lost, (None, None), 8, marks=pytest.mark.deep),
         (lost, (STRANGER, None), 20),
         pytest.param(lost, None, 20, marks=pytest.mark.deep),

@@ -59,11 +59,9 @@ class Follower:
     """A running reflector of ConfigMaps, and its reports."""
 
     def __init__(self, api: Api, pace: WatchConfig) -> None:
-        self.key_values = CapturingLogger()
+        self.logger = CapturingLogger()
         self.changes: list[set[str]] = []
-        log = structlog.wrap_logger(
-            self.key_values, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0)
-        )
+        log = structlog.wrap_logger(self.logger, processors=[], wrapper_class=structlog.make_filtering_bound_logger(0))
         self.reflector = Reflector(
             api,
             MAPS,
@@ -80,8 +78,8 @@ class Follower:
         return {key.removeprefix(f"{PLACE}/"): value for key, value in self.reflector.objects.items()}
 
     @property
-    def told(self) -> list[str]:
-        return [call.kwargs["event"] for call in self.key_values.calls]
+    def logged(self) -> list[str]:
+        return [call.kwargs["event"] for call in self.logger.calls]
 
     def _changed(self, keys: Collection[str]) -> None:
         self.changes.append(set(keys))
@@ -153,7 +151,7 @@ async def test_follows(plane: OwnPlane) -> None:
         await asyncio.to_thread(plane.client.patch, "v1", "configmaps", "new", label, PLACE)
         await asyncio.to_thread(remove, plane, "before")
         await until(lambda: not follower.held, "removals")
-        assert follower.told == []
+        assert follower.logged == []
     remove(plane, "new")
 
 
@@ -185,17 +183,17 @@ async def test_the_api_server_restarts(plane: OwnPlane) -> None:
     async with following(plane.kubeconfig) as follower:
         await until(lambda: len(follower.held) == 2, "what was there")
         await asyncio.to_thread(plane.stop_api_server)
-        await until(lambda: follower.told == ["watch_failed"], "trouble is told")
+        await until(lambda: follower.logged == ["watch_failed"], "trouble is told")
         await asyncio.sleep(2)
         assert follower.held == {"stays": "1", "goes": "1"}
         assert follower.reflector.synced.is_set()
-        assert follower.told == ["watch_failed"]
+        assert follower.logged == ["watch_failed"]
         plane.start_api_server()
         await asyncio.to_thread(plane.wait_ready)
         await asyncio.to_thread(write, plane, "stays", "2")
         await asyncio.to_thread(remove, plane, "goes")
         await until(lambda: follower.held == {"stays": "2"}, "changes come again")
-        await until(lambda: follower.told[-1] == "watch_restored", "the end of trouble is told")
+        await until(lambda: follower.logged[-1] == "watch_restored", "the end of trouble is told")
     remove(plane, "stays")
 
 
@@ -212,7 +210,7 @@ async def test_history_is_compacted(plane: OwnPlane, tmp_path: Path) -> None:
         assert follower.held == {"stays": "1", "goes": "1"}
         relay.mend()
         await until(lambda: follower.held == {"stays": "1", "comes": "1"}, "a new list")
-        assert "watch_expired" in follower.told
+        assert "watch_expired" in follower.logged
     remove(plane, "stays", "comes")
 
 
@@ -238,7 +236,7 @@ async def test_a_connection_goes_silent(plane: OwnPlane, tmp_path: Path) -> None
         await until(lambda: follower.held == {"stays": "1"}, "what the watch told")
         relay.hush()
         await asyncio.to_thread(write, plane, "stays", "2")
-        await until(lambda: "watch_silent" in follower.told, "silence is noticed")
+        await until(lambda: "watch_silent" in follower.logged, "silence is noticed")
         assert follower.held == {"stays": "1"}
         _mend(relay)
         await until(lambda: follower.held == {"stays": "2"}, "changes come again")
@@ -292,23 +290,23 @@ async def test_permission_is_taken_away_and_given_back(plane: OwnPlane, tmp_path
         relayed(plane) as relay,
         following(kubeconfig(plane, tmp_path / "account", token, relay.port)) as follower,
     ):
-        await until(lambda: "watch_forbidden" in follower.told, "refused without permission")
+        await until(lambda: "watch_forbidden" in follower.logged, "refused without permission")
         assert not follower.reflector.synced.is_set()
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "1"}, "permitted")
-        await until(lambda: follower.told[-1] == "watch_restored", "told")
+        await until(lambda: follower.logged[-1] == "watch_restored", "told")
         await asyncio.to_thread(forbid, plane, "reader")
         # An open watch is not asked for permission again.
         _mend(relay)
-        await until(lambda: follower.told[-1] == "watch_forbidden", "refused again")
+        await until(lambda: follower.logged[-1] == "watch_forbidden", "refused again")
         await asyncio.to_thread(write, plane, "stays", "2")
         await asyncio.sleep(2)
         assert follower.held == {"stays": "1"}
         await asyncio.to_thread(permit, plane, "reader")
         await until(lambda: follower.held == {"stays": "2"}, "permitted again")
-        await until(lambda: follower.told[-1] == "watch_restored", "told again")
-        assert follower.told.count("watch_forbidden") == 2
-        refused = next(call for call in follower.key_values.calls if call.kwargs["event"] == "watch_forbidden")
+        await until(lambda: follower.logged[-1] == "watch_restored", "told again")
+        assert follower.logged.count("watch_forbidden") == 2
+        refused = next(call for call in follower.logger.calls if call.kwargs["event"] == "watch_forbidden")
         assert refused.kwargs["status"] == 403
         assert "cannot list resource" in refused.kwargs["error"]
     remove(plane, "stays")

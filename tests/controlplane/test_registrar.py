@@ -43,7 +43,7 @@ class Replica:
     """A running reconciler, and its reports."""
 
     registrar: Reconciler
-    told: list[Report]
+    reports: list[Report]
 
 
 class Cluster:
@@ -175,7 +175,7 @@ async def test_a_foreign_selector_term_stays(api: Api, cluster: Cluster) -> None
     async with running(api, OLD) as first, running(api, OLD) as other:
         await until(cluster.found, "created")
         await asyncio.to_thread(cluster.change, add)
-        await until(lambda: ReportKind.FOREIGN in {notice.kind for notice in (*first.told, *other.told)}, "told")
+        await until(lambda: ReportKind.FOREIGN in {notice.kind for notice in (*first.reports, *other.reports)}, "told")
         changed = await asyncio.to_thread(cluster.found)
         await asyncio.sleep(0.5)
         assert await asyncio.to_thread(cluster.found) == changed
@@ -197,8 +197,8 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
         other.registrar.adopt(NEW)
         await until(lambda: cluster.read().desired == NEW, "narrowed", QUIET + NOTICED)
         # What is written is seen a moment before its writer hears of it.
-        await until(lambda: len([*first.told, *other.told]) == 3, "told")
-    assert {notice.kind for notice in (*first.told, *other.told)} == {ReportKind.WRITTEN}
+        await until(lambda: len([*first.reports, *other.reports]) == 3, "told")
+    assert {notice.kind for notice in (*first.reports, *other.reports)} == {ReportKind.WRITTEN}
 
 
 async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) -> None:
@@ -221,7 +221,7 @@ async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) 
         for number in range(10):
             await asyncio.to_thread(cluster.change, loosen)
             await until(right, f"repaired, {number}")
-        kinds = [notice.kind for notice in replica.told]
+        kinds = [notice.kind for notice in replica.reports]
     assert kinds.count(ReportKind.CONTESTED) >= 1
     assert kinds.index(ReportKind.REPAIRED) == 1
     assert sum(replica.registrar.repairs.values()) >= 50
@@ -229,7 +229,7 @@ async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) 
 
 def reported(replica: Replica) -> list[str]:
     """What was reported of repairs."""
-    return [notice.message for notice in replica.told if notice.kind is ReportKind.REPAIRED]
+    return [notice.message for notice in replica.reports if notice.kind is ReportKind.REPAIRED]
 
 
 async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: Cluster) -> None:
@@ -254,7 +254,7 @@ async def test_a_selector_and_a_forged_note_keep_nobody_out(api: Api, cluster: C
         await until(right, "created")
         for change in (narrow, narrow_by_condition, label):
             await asyncio.to_thread(cluster.change, change)
-            await until(right, f"repaired: {[str(report) for report in replica.told]}")
+            await until(right, f"repaired: {[str(report) for report in replica.reports]}")
         # What is written is seen a moment before its writer hears of it.
         await until(lambda: len(reported(replica)) == 3, "reported")
         messages = reported(replica)
@@ -289,10 +289,10 @@ async def test_it_goes_with_its_release(api: Api, cluster: Cluster, controllers:
 async def test_static_reports_what_is_missing(api: Api, cluster: Cluster, control_plane: ControlPlane) -> None:
     """A static webhook configuration is compared at every change, and never written."""
     async with running(api, OLD, mode=Mode.STATIC) as replica:
-        await until(lambda: [notice.message for notice in replica.told], "told that there is none")
+        await until(lambda: [notice.message for notice in replica.reports], "told that there is none")
         stored = registration(replace(OLD, matched_names=names_set(keys=["x"])), SITE)
         await asyncio.to_thread(control_plane.client.create, stored)
-        await until(lambda: "does not let pods through for" in replica.told[-1].message, "told what is missing")
+        await until(lambda: "does not let pods through for" in replica.reports[-1].message, "told what is missing")
         found = await asyncio.to_thread(cluster.found)
     assert found is not None
     assert found["webhooks"] == stored["webhooks"]

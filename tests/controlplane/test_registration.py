@@ -34,8 +34,8 @@ OWN_LABEL = "registration.example/inject"
 """Other tests have the usual one for webhooks of their own."""
 
 DEAD = "https://127.0.0.1:1/mutate"
-WORDS = {"nvidia.com/gpu": "1"}
-GPU_POD = pod(limits=WORDS, requests=WORDS)
+GPU_RESOURCES = {"nvidia.com/gpu": "1"}
+GPU_POD = pod(limits=GPU_RESOURCES, requests=GPU_RESOURCES)
 LONG = 40
 CPU_POD = pod(limits={"cpu": "1"})
 CONFIGURATIONS = "mutatingwebhookconfigurations"

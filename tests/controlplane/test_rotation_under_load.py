@@ -74,7 +74,7 @@ class Place:
             serve_command(self.plane, self.port, *options), self.folder / f"replica-{next(self.numbers)}.log"
         )
 
-    def kept(self) -> State | None:
+    def stored_state(self) -> State | None:
         """What the Secret holds, if it can be used whole."""
         answer = self.plane.client.get("v1", "secrets", SECRET, OWN)
         data = answer.body.get("data") or {} if answer.status == 200 else {}
@@ -239,7 +239,7 @@ def test_nobody_notices(place: Place) -> None:
                     spoil(place)
                 if number == DELETED:
                     place.plane.client.delete("v1", "secrets", SECRET, OWN).accepted()
-                    wait(lambda: place.kept() is not None, "the Secret is back")
+                    wait(lambda: place.stored_state() is not None, "the Secret is back")
             check_shown(place, authorities := len(ROTATED))
         seconds = time.monotonic() - began
         log.info(
@@ -262,7 +262,7 @@ def test_nobody_notices(place: Place) -> None:
 
 def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     """Ask as a person would; wait until a certificate under the new CA is seen and the old one is still trusted."""
-    before, old = len(seen.authorities), place.kept()
+    before, old = len(seen.authorities), place.stored_state()
     assert old is not None
     assert old.ca is not None
     command = [*PROGRAM, "certs", "rotate", "--ca", "--release-namespace", OWN]
@@ -271,7 +271,7 @@ def rotate_authority(place: Place, cluster: Cluster, seen: Seen) -> None:
     )
     assert "requested a new CA" in done.stdout
     wait(lambda: len(seen.authorities) > before, "a serving certificate under a new CA", 60)
-    stored = place.kept()
+    stored = place.stored_state()
     assert stored is not None
     assert old.ca.certificate in stored.cas
     assert all(old.ca.certificate_pem.strip() in bundle for bundle in place.bundles())
@@ -298,7 +298,7 @@ def spoil(place: Place) -> None:
     )
     data = {"data": {"tls.key": base64.b64encode(key).decode()}}
     place.plane.client.patch("v1", "secrets", SECRET, data, OWN).accepted()
-    wait(lambda: place.kept() is not None, "the serving certificate is repaired")
+    wait(lambda: place.stored_state() is not None, "the serving certificate is repaired")
     logs = "".join(log.read_text() for log in place.folder.glob("replica-*.log"))
     assert re.search(r"the serving certificate has a key that belongs to another certificate", logs)
     assert "PRIVATE KEY" not in logs

@@ -114,7 +114,7 @@ class Replica:
     def __init__(self, api: Api) -> None:
         self.store = store(api)
         self.serving = Serving()
-        self.told: list[Report] = []
+        self.reports: list[Report] = []
         self.trust = Trust(0).observed(None, 0)
         self.keeper = Rotator(
             self.store,
@@ -122,7 +122,7 @@ class Replica:
             Rules("test", ["webhook.gpu.svc"]),
             trust=lambda: self.trust,
             publish=lambda _: None,
-            report=self.told.append,
+            report=self.reports.append,
         )
 
     @contextlib.asynccontextmanager
@@ -167,13 +167,13 @@ async def test_the_role_is_enough_and_no_more(api: Api, secret: Secret) -> None:
 
 async def test_who_read_an_older_version_writes_nothing(api: Api, secret: Secret) -> None:
     """Neither on a Secret that is there, nor on one that another hand has created, filled or deleted meanwhile."""
-    one, other = store(api), store(api)
-    nothing, same = await one.read(), await other.read()
-    assert await one.write({"ca.crt": b"a"}, nothing.version)
+    first_store, other = store(api), store(api)
+    nothing, same = await first_store.read(), await other.read()
+    assert await first_store.write({"ca.crt": b"a"}, nothing.version)
     assert not await other.write({"ca.crt": b"b"}, same.version)
-    first = await one.read()
+    first = await first_store.read()
     assert (await other.read()).version == first.version
-    assert await one.write({"ca.crt": b"c"}, first.version)
+    assert await first_store.write({"ca.crt": b"c"}, first.version)
     assert not await other.write({"ca.crt": b"d"}, first.version)
     latest = await other.read()
     await asyncio.to_thread(secret.delete)
@@ -224,4 +224,4 @@ async def test_deleted_and_requested(api: Api, secret: Secret) -> None:
         while {replica.serving.certificate for replica in replicas} & {first}:  # noqa: ASYNC110  (there is no event)
             await asyncio.sleep(0.02)
         assert replicas[0].serving.certificate == replicas[1].serving.certificate
-        assert len({one for replica in replicas if (one := replica.keeper.ca) is not None}) == 1
+        assert len({ca for replica in replicas if (ca := replica.keeper.ca) is not None}) == 1

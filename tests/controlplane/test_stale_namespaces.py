@@ -86,7 +86,7 @@ def test_each_pod_of_who_has_just_opted_in_is_treated(behind: Behind) -> None:
 
 
 def test_a_label_taken_away_again(behind: Behind) -> None:
-    """Once the watch has caught up, namespaces are no longer requested one by one."""
+    """Once the watch has caught up, no call is stale any more."""
     name = PLACES[-1]
     behind.opt_in(name)
     behind.plane.wait_until(lambda: called(behind, name), "treated", 20)

@@ -101,7 +101,7 @@ class Denied:
     example: str
     code: str
     status: int
-    says: tuple[str, ...]
+    warnings: tuple[str, ...]
 
 
 DENIED = [
@@ -162,7 +162,7 @@ def test_denied(cluster: Cluster, row: Denied) -> None:
     message = denial(answer)
     assert row.code in message
     assert answer.status == row.status
-    for pattern in row.says:
+    for pattern in row.warnings:
         assert re.search(pattern, message), message
 
 

@@ -64,7 +64,6 @@ STANDBY = {
 """Vendors that are inactive unless they own this name."""
 
 
-@cache
 def policy_for(vendor: str = "", changes: str = "") -> Policy:
     """Everything configured that can be a source or a target, and the vendor in force that would are inactive.
 
@@ -72,8 +71,11 @@ def policy_for(vendor: str = "", changes: str = "") -> Policy:
         vendor: who has to be in force.
         changes: a document in place of the one that configures the same vendor.
     """
-    if vendor and vendor not in STANDBY:
-        return policy_for("", changes)
+    return _policy_for(vendor if vendor in STANDBY else "", changes)
+
+
+@cache
+def _policy_for(vendor: str, changes: str) -> Policy:
     settings = f"owners: {{{STANDBY[vendor]}: {vendor}}}\n" if vendor else "{}\n"
     own = parse(changes, "changes")
     changed = {document.data["extends"] for document in own}
@@ -217,8 +219,8 @@ def check_stored(pod: Json, stored: Json, requested: Request, policy: Policy) ->
     assert at_least(got.cores, requested.cores)
     container = next(container for container in stored["spec"]["containers"] if container["name"] == before.name)
     resources = container.get("resources") or {}
-    limits, asks = resources.get("limits") or {}, resources.get("requests") or {}
-    assert limits == asks
+    limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
+    assert limits == requests
     assert all(isinstance(parse_quantity(text), int) for text in limits.values())
     left = {key_value.key for key_value in before.all_key_values.values()} - {
         key_value.key for key_value in after.all_key_values.values()

@@ -17,6 +17,7 @@ import pytest
 import yaml
 
 from tests.strict_patch import apply_strictly
+from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.mapping.load import load_policy
 from webhook.mapping.model.policy import Policy
@@ -57,7 +58,7 @@ def context_in(folder: Path) -> Context:
     path = folder / "namespace.yaml"
     namespace = OPTED_IN
     if path.exists():
-        metadata = yaml.safe_load(path.read_text())["metadata"]
+        metadata = load_yaml(path.read_text())["metadata"]
         namespace = Namespace(metadata["name"], metadata.get("labels", {}), metadata.get("annotations", {}))
     return Context(namespace, pod_security_default="privileged")
 
@@ -86,24 +87,24 @@ def dumped(pod: Any) -> str:
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_case(folder: Path, *, update_golden: bool) -> None:
     """The pod is stored as expected, with exactly these keys."""
-    pod = yaml.safe_load((folder / "pod.yaml").read_text())
+    pod = load_yaml((folder / "pod.yaml").read_text())
     decision = decided(pod, folder)
     stored = json.dumps(apply_strictly(pod, decision.patch)).replace(policy_in(folder).digest, DIGEST)
     expected = None if decision.denial is not None else json.loads(stored)
-    golden, told = folder / "expected.yaml", folder / "report.txt"
+    golden, expected_report = folder / "expected.yaml", folder / "report.txt"
     if update_golden:
-        told.write_text(report(decision))
+        expected_report.write_text(report(decision))
         golden.unlink(missing_ok=True)
         if expected is not None:
             golden.write_text(dumped(expected))
-    assert report(decision) == told.read_text()
-    assert expected == (yaml.safe_load(golden.read_text()) if golden.exists() else None)
+    assert report(decision) == expected_report.read_text()
+    assert expected == (load_yaml(golden.read_text()) if golden.exists() else None)
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
 def test_case_holds_what_always_holds(folder: Path) -> None:
     """The patch applies for any reader, a second pass changes nothing, and limits and requests agree."""
-    pod = yaml.safe_load((folder / "pod.yaml").read_text())
+    pod = load_yaml((folder / "pod.yaml").read_text())
     decision = decided(pod, folder)
     stored = apply_strictly(pod, decision.patch)
     assert stored == jsonpatch.apply_patch(pod, json.loads(json.dumps(decision.patch)))

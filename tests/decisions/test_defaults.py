@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from tests.decisions.test_any_to_any import TARGET, VENDORS, policy_for, request_in
 from tests.generators.policies import defaults
-from tests.generators.requests import Json, asked
+from tests.generators.requests import Json, drawn_pods
 from tests.strict_patch import apply_strictly
 from webhook.admission import Context, Decision, Namespace, decide
 from webhook.finding import Denied
@@ -65,7 +65,7 @@ def shown(value: Any) -> Any:
 def test_what_is_specified_stays(source: str, data: st.DataObject) -> None:
     """A pod that is accepted without defaults has the same specified dimensions with them, and nothing else is filled."""
     policy = policy_for(source)
-    pod = data.draw(asked(policy.vendors[source]))
+    pod = data.draw(drawn_pods(policy.vendors[source]))
     target = data.draw(st.one_of(st.none(), st.sampled_from(VENDORS)))
     if target is not None:
         pod["metadata"]["annotations"][TARGET] = target
@@ -113,7 +113,7 @@ def test_second_pass_of_two_containers(source: str, data: st.DataObject) -> None
     """Property 1 for two containers, of one vendor or of two: labels and annotations hold for both of them."""
     policy = policy_for(source)
     beside = data.draw(st.one_of(st.just(source), st.sampled_from(VENDORS)))
-    pod = data.draw(asked(policy.vendors[source], policy.vendors[beside]))
+    pod = data.draw(drawn_pods(policy.vendors[source], policy.vendors[beside]))
     target = data.draw(st.one_of(st.none(), st.sampled_from(VENDORS)))
     if target is not None:
         pod["metadata"]["annotations"][TARGET] = target
@@ -202,7 +202,7 @@ def test_passed_over_for_one_container_only() -> None:
     pod = pod_with({"nvidia.com/gpucores": "66"}, {"nvidia.com/gpucores": "100"}, target="iluvatar")
     decision = decided(pod, policy, annotations)
     assert decision.denial is None
-    assert {name: one["defaults"] for name, one in decision.status["containers"].items()} == {
+    assert {name: container["defaults"] for name, container in decision.status["containers"].items()} == {
         "c0": {"devices": "mapping", "memory": "namespace"},
         "c1": {"devices": "namespace"},
     }
@@ -220,7 +220,7 @@ def test_passed_over_where_the_pod_can_carry_one_value() -> None:
     decision = decided(pod, policy, annotations)
     assert decision.denial is None
     containers = decision.status["containers"]
-    assert {name: one["request"]["devices"] for name, one in containers.items()} == {"c0": 1, "c1": 1}
+    assert {name: container["request"]["devices"] for name, container in containers.items()} == {"c0": 1, "c1": 1}
     assert containers["c0"]["defaults"] == {"memory": "namespace"}
     (reported,) = (finding for finding in decision.warnings if finding.reason is Reason.DEFAULT_NOT_APPLIED)
     assert (reported.container, reported.field) == ("c1", f"{PREFIX}devices")

@@ -1,7 +1,7 @@
 """What vendors' public documentation says that their keys mean, number by number: one file for each vendor in `tests/keys`.
 
 A case is a line: where the number is from (`source`), what stands in the pod (`limits`, `labels`, `annotations`,
-`nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left as it stands), or the code
+`nodeSelector`), and what it `means` (devices x memory cores of each; `nothing`: it is left unchanged), or the code
 with which it is `refused`; `with` is what the cluster configures (a document that extends the vendor's). A key that is a
 vendor's name says what is written there, or the code with which that is refused. `trap` is the number of a known trap
 (see docs/traps.md).
@@ -13,17 +13,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for, translated
+from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.pod import decode_pod
 
-WORDS = Path(__file__).parents[1] / "keys"
+KEYS = Path(__file__).parents[1] / "keys"
 REQUESTS: list[tuple[str, int, dict[str, Any]]] = [
     (file.stem, number, case)
-    for file in sorted(WORDS.iterdir())
-    for number, case in enumerate(yaml.safe_load(file.read_text()), start=1)
+    for file in sorted(KEYS.iterdir())
+    for number, case in enumerate(load_yaml(file.read_text()), start=1)
 ]
 """The vendor, the number in its file, and the case."""
 CASES = [
@@ -88,7 +88,7 @@ def test_keys(vendor: str, case: dict[str, Any]) -> None:
 @pytest.mark.parametrize("vendor", VENDORS)
 def test_every_vendor_has_cases(vendor: str) -> None:
     """Six where there are sizes, two where there are none, a refusal, and a trap."""
-    cases = yaml.safe_load((WORDS / f"{vendor}.yaml").read_text())
+    cases = load_yaml((KEYS / f"{vendor}.yaml").read_text())
     read = [case for case in cases if "refused" not in case]
     refused = [case for case in cases if any(re.fullmatch(r"VGW\d+", str(value)) for value in case.values())]
     assert len(read) >= (2 if vendor in WHOLE_CARDS else 6)

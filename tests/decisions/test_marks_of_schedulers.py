@@ -108,7 +108,7 @@ def test_marks_are_removed(marks: Marks) -> None:
 
 @pytest.mark.parametrize("vendor, key, source", WRITTEN_AT_ADMISSION)
 def test_what_the_vendors_admission_writes_stays(vendor: str, key: str, source: str) -> None:
-    """It may are there before our second pass, and would be missed."""
+    """It may be there before our second pass, and would be missed."""
     assert source
     sent = sent_with(vendor, (key,))
     decision = decided(sent, policy())

@@ -110,7 +110,7 @@ def test_never_less_than_requested(admitted: Admitted) -> None:
             assert before == after
             continue
         assert got is not None
-        filled = {dimension for dimension in requested.unsaid if fillable(admitted, requested.vendor, dimension)}
+        filled = {dimension for dimension in requested.unset if fillable(admitted, requested.vendor, dimension)}
         wanted = requested.amounts({dimension: getattr(got, dimension) for dimension in filled})
         assert wanted is not None
         assert got.devices == wanted.devices

@@ -104,11 +104,14 @@ def test_every_kind_of_placement(conflict: str, most: int) -> None:
     )
     context = Context(Namespace("team", OPTED_IN), pod_security_default="privileged")
     allowed = 0
-    for source, target in itertools.product(["nvidia", "vcuda", "nano-gpu", "volcano", "vgpu-manager"], VENDORS):
-        for pod, scheduler in itertools.product(
-            pods_of(source, policy, min(most, 12)), [None, "hami-scheduler", "of-the-user"]
+    forged = marks(policy)
+    for source in ("nvidia", "vcuda", "nano-gpu", "volcano", "vgpu-manager"):
+        for target, pod, scheduler in itertools.product(
+            [source, *partners(source, VENDORS, 3 * most)],
+            pods_of(source, policy, min(most, 12)),
+            [None, "hami-scheduler", "of-the-user"],
         ):
-            allowed += assert_at_rest(with_target(pod, target, scheduler, marks(policy)), context, policy)
+            allowed += assert_at_rest(with_target(pod, target, scheduler, forged), context, policy)
     assert allowed > 50
 
 

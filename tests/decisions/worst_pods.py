@@ -302,20 +302,20 @@ SETTINGS: Final = {"nodeName": "affinity", "cards": {"A": "40Gi", "B": "80Gi"}}
 def named_for_each(policy: Policy, containers: int) -> Iterator[tuple[str, Grow]]:
     """For each vendor with keys in labels or annotations: all its keys for so many containers."""
     for vendor in policy.in_force:
-        words = [key for key in vendor.keys.values() if key.place != "resource"]
-        if not words:
+        carried_keys = [key for key in vendor.keys.values() if key.place != "resource"]
+        if not carried_keys:
             continue
 
-        def grow(size: int, vendor: Any = vendor, words: Any = words) -> Members:
+        def grow(size: int, vendor: Any = vendor, carried_keys: Any = carried_keys) -> Members:
             labels: dict[str, str] = {}
             annotations: dict[str, str] = {}
-            for key in words:
+            for key in carried_keys:
                 value = ",".join(["1"] * containers) if key.listed else "1"
                 value = ",".join(f"c{number}" for number in range(containers)) if key.kind == "container" else value
                 for template in key.spellings:
                     names = [f"c{number}" for number in range(containers if template.variables else 1)]
-                    there = {template.render({"container": name}) or "": value for name in names}
-                    (labels if key.place == "label" else annotations).update(there)
+                    carried = {template.render({"container": name}) or "": value for name in names}
+                    (labels if key.place == "label" else annotations).update(carried)
             resources = {
                 key.spellings[0].text: "1"
                 for key in vendor.keys.values()

@@ -105,7 +105,7 @@ def but(**changes: Any) -> Facts:
     return replace(HEALTHY, **changes)
 
 
-def told(facts: Facts, name: str) -> Result:
+def result_of(facts: Facts, name: str) -> Result:
     """What one check says."""
     return next(check for check in CHECKS if check.name == name).judge(facts)
 

@@ -27,8 +27,8 @@ from tests.doctor.scene import (
     outcome,
     pod,
     registered,
+    result_of,
     space,
-    told,
 )
 from webhook.admission.context import Namespace
 from webhook.cluster.configuration.documents import DocumentCache
@@ -289,7 +289,7 @@ CASES: list[tuple[str, Level, str, Facts]] = [
 )
 def test_ends(name: str, level: Level, text: str, facts: Facts) -> None:
     """The level, and the keys that say why; what is not well has a hint."""
-    result = told(facts, name)
+    result = result_of(facts, name)
     assert (result.level, text in result.message) == (level, True), result
     assert bool(result.hint) is (level is not OK)
 
@@ -318,7 +318,7 @@ def test_healthy() -> None:
 def test_notes_are_one_line_for_each_namespace() -> None:
     """With the number of pods for each code."""
     both = but(namespaces=[space("team"), space("none")], pods={"team": [noted("a"), noted("b")], "none": []})
-    assert told(both, "notes").details == (
+    assert result_of(both, "notes").details == (
         "team: VGW601 (image's library path assumed) in 2 pods, VGW602 (left to the device plugin) in 2 pods",
     )
 
@@ -384,40 +384,40 @@ def test_something_is_installed(changes: dict[str, Any]) -> None:
 
 def test_untouched_names_few() -> None:
     """A few pods are named, the others counted."""
-    result = told(but(pods={"team": [pod(f"missed-{number:02}", GPU) for number in range(12)]}), "untouched")
+    result = result_of(but(pods={"team": [pod(f"missed-{number:02}", GPU) for number in range(12)]}), "untouched")
     assert result.details == (*(f"team/missed-{number:02}" for number in range(10)), "and 2 more")
 
 
 def test_reach_names_what_is_lacking() -> None:
     """A key of the policy that the webhook configuration does not let through is named."""
-    result = told(but(outcome=MORE), "match-conditions")
+    result = result_of(but(outcome=MORE), "match-conditions")
     assert result.level is ERROR
     assert any("acme" in detail for detail in result.details)
 
 
 def test_nodes_that_share_under_another_name_are_reported_with_what_to_set() -> None:
     """Which nodes, in whose meaning, and the sentence of the mapping."""
-    result = told(but(nodes=[SHARED, replace(SHARED, name="n2")]), "sharing")
+    result = result_of(but(nodes=[SHARED, replace(SHARED, name="n2")]), "sharing")
     assert result.details == ("n1, n2: nvidia.com/gpu is timeslicing's there, and read as nvidia's",)
     assert "renameByDefault: true" in result.hint
 
 
 def test_who_serves_a_name_and_which_pods_have_both() -> None:
     """The class, the vendor and the nodes of the device plugin; the pods beside it."""
-    result = told(but(device_classes=[DeviceClass("a", "nvidia.com/gpu")], pods={"team": [CLAIMING]}), "claims")
+    result = result_of(but(device_classes=[DeviceClass("a", "nvidia.com/gpu")], pods={"team": [CLAIMING]}), "claims")
     assert result.details == (
         "a serves nvidia.com/gpu, which is read as a key of nvidia; 1 of 2 nodes have it from a device plugin",
         "team/claiming: container main: nvidia.com/gpu and the claim deviceclass.resource.kubernetes.io/gpu.example",
     )
-    many = told(but(pods={"team": [CLAIMING] * 12}), "claims")
+    many = result_of(but(pods={"team": [CLAIMING] * 12}), "claims")
     assert many.details[-1] == "and 2 more"
 
 
 def test_what_to_do_about_variables_of_others() -> None:
     """The hint can be put into the settings as it is; each place is named."""
-    result = told(but(choices=[DISABLED, replace(DISABLED, source="configmap hami/other")]), "variables")
+    result = result_of(but(choices=[DISABLED, replace(DISABLED, source="configmap hami/other")]), "variables")
     assert "guardExceptions: {GPU_CORE_UTILIZATION_POLICY: [disable]}" in result.hint
     assert [line.partition(":")[0] for line in result.details] == ["configmap hami/device", "configmap hami/other"]
     guarded = Trial("team", "x: 1", 403, f'admission webhook "{ENFORCE}" denied the request: VGW605: env X')
-    assert "guardExceptions" in told(but(trial=guarded), "dry-run").hint
-    assert "guardExceptions" not in told(but(trial=Trial("team", "x: 1", 403, DENIED)), "dry-run").hint
+    assert "guardExceptions" in result_of(but(trial=guarded), "dry-run").hint
+    assert "guardExceptions" not in result_of(but(trial=Trial("team", "x: 1", 403, DENIED)), "dry-run").hint

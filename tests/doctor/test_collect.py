@@ -37,7 +37,7 @@ async def test_without_any_right() -> None:
     ):
         assert isinstance(missing, Missing)
         assert missing.why.startswith("no /")
-    assert {method for method, _, _ in api.asked} == {"GET"}
+    assert {method for method, _, _ in api.requests} == {"GET"}
 
 
 @pytest.mark.parametrize(
@@ -49,7 +49,7 @@ async def test_the_server(answer: object, more: str) -> None:
     facts = await collect_facts(api, "gpu", NOW)
     assert isinstance(facts.server, Missing)
     assert facts.reachable is (more == "all")
-    assert (len(api.asked) == 1) is (more == "nothing")
+    assert (len(api.requests) == 1) is (more == "nothing")
 
 
 async def test_the_dry_run_and_pages() -> None:
@@ -66,7 +66,7 @@ async def test_the_dry_run_and_pages() -> None:
     pods = facts.pods["team"]
     assert not isinstance(pods, Missing)
     assert [pod.metadata.name for pod in pods] == ["running"]
-    created = [(path, query) for method, path, query in api.asked if method == "POST"]
+    created = [(path, query) for method, path, query in api.requests if method == "POST"]
     assert created == [("/api/v1/namespaces/team/pods", {"dryRun": "All"})]
     api.answers["/api/v1/namespaces/team/pods"] = made
     trial = (await collect_facts(api, "gpu", NOW)).trial
@@ -90,7 +90,7 @@ async def test_a_service_without_ready_endpoints() -> None:
     facts = await collect_facts(api, "gpu", NOW)
     assert facts.backend == Backend(0, 1)
     assert isinstance(facts.shown, Missing)
-    queries = {path: query for _, path, query in api.asked}
+    queries = {path: query for _, path, query in api.requests}
     assert queries[slices]["labelSelector"] == "kubernetes.io/service-name=vgpu-webhook"
     del api.answers[below]
     assert isinstance((await collect_facts(api, "gpu", NOW)).backend, Missing)
@@ -181,7 +181,7 @@ async def test_schedulers_that_pods_wait_for() -> None:
     api = reading({"/api/v1/nodes": [], "/api/v1/pods": pods, "/apis/coordination.k8s.io/v1/leases": []})
     facts = await collect_facts(api, "gpu", NOW)
     assert (facts.awaited, list(facts.schedulers)) == (["volcano"], ["volcano"])
-    queries = [query["fieldSelector"] for _, path, query in api.asked if path == "/api/v1/pods"]
+    queries = [query["fieldSelector"] for _, path, query in api.requests if path == "/api/v1/pods"]
     assert set(queries) == {"spec.nodeName=", "spec.schedulerName=volcano"}
     assert isinstance((await collect_facts(reading({}), "gpu", NOW)).awaited, Missing)
 
@@ -194,8 +194,8 @@ async def test_an_empty_cluster() -> None:
     facts = await collect_facts(api, "gpu", NOW)
     assert facts.nothing_installed
     assert facts.deployed is False
-    assert {method for method, _, _ in api.asked} == {"GET"}
-    assert not any(path == "/api/v1/pods" for _, path, _ in api.asked)
+    assert {method for method, _, _ in api.requests} == {"GET"}
+    assert not any(path == "/api/v1/pods" for _, path, _ in api.requests)
     api.answers[deployments] = [{"metadata": {"name": "vgpu-webhook"}}]
     api.answers["/api/v1/namespaces"] = [{"metadata": {"name": "gpu"}}]
     facts = await collect_facts(api, "gpu", NOW)
@@ -218,7 +218,7 @@ async def test_device_classes(version: str | None) -> None:
 
 
 async def test_device_classes_that_may_not_be_read() -> None:
-    """A refusal is reported; only what is not served means that there are none."""
+    """That they may not be read does not mean that there are none."""
     assert isinstance((await collect_facts(reading({}), "gpu", NOW)).device_classes, Missing)
 
 
@@ -260,5 +260,5 @@ async def test_what_another_system_writes(data: dict[str, str] | None, found: li
     assert not isinstance(chosen, Missing)
     assert [choice.value for choice in chosen] == found
     assert {choice.source for choice in chosen} <= {"configmap hami/hami-scheduler-device"}
-    queries = [query for _, path, query in api.asked if path == "/api/v1/configmaps"]
+    queries = [query for _, path, query in api.requests if path == "/api/v1/configmaps"]
     assert {query["labelSelector"] for query in queries} == {"app.kubernetes.io/component=hami-scheduler"}

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from typing import Any, cast
 
 import pytest
-import yaml
 
 from tests.decisions.test_any_to_any import CONTEXT, TARGET, VENDORS, policy_for
 from tests.decisions.test_cases import CASES, context_in, policy_in
-from tests.decisions.test_keys import CASES as WORDS
+from tests.decisions.test_keys import CASES as KEY_CASES
 from tests.decisions.test_keys import pod_of
 from tests.depth import few_or_all, partners
+from tests.yaml_text import load_yaml
 from webhook.admission import Context, Decision, decide
 from webhook.explanation.model import PodExplained, Rounding
 from webhook.explanation.pods import explain
@@ -78,13 +78,13 @@ FIRM = [folder for folder in sorted(CASES.iterdir()) if not {"warn", "audit"} & 
 @pytest.mark.parametrize("folder", FIRM, ids=lambda folder: folder.name)
 def test_steps_of_a_case(folder: Any) -> None:
     """The cases of decisions."""
-    pod = yaml.safe_load((folder / "pod.yaml").read_text())
+    pod = load_yaml((folder / "pod.yaml").read_text())
     assert_steps_are_the_decisions(pod, context_in(folder), policy_in(folder))
 
 
 def words_of(vendor: str, most: int = sys.maxsize) -> Iterator[tuple[Json, Policy]]:
     """What the vendor's pages say, on order for so many targets."""
-    for each in WORDS:
+    for each in KEY_CASES:
         name, case = cast("tuple[str, Json]", each.values)
         if name != vendor:
             continue

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class Signs:
     """Who hears of a fault; each is looked for while it lasts.
 
     Attributes:
@@ -49,7 +49,7 @@ class Fault:
 
     name: str
     happens: "Callable[[Scene], AbstractContextManager[None]]"
-    told: Told
+    signs: Signs
     before: "Callable[[Scene], AbstractContextManager[None]]" = lambda _: nullcontext()
     lasts: float = 3.0
     denied: str = ""

@@ -30,11 +30,11 @@ def settings_and_controllers(scene: Scene) -> Iterator[None]:
     """There are settings to lose, and somebody who ends namespaces; settings are written again by a person."""
     settings = {"settings.yaml": "timeoutSeconds: 7\n"}
 
-    def kept() -> bool:
+    def recorded() -> bool:
         return SETTINGS in scene.client.get("v1", "configmaps", LAST_GOOD, OWN).body.get("data", {})
 
     scene.config_map(SETTINGS, settings)
-    scene.plane.wait_until(kept, "the settings are kept", 60)
+    scene.plane.wait_until(recorded, "the settings are kept", 60)
     scene.plane.start_controller_manager()
     yield
     scene.plane.stop_component("kube-controller-manager")

@@ -2,6 +2,7 @@
 
 import json
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -136,12 +137,15 @@ def long_conditions(scene: Scene) -> Iterator[None]:
 def in_force_by_record(scene: Scene) -> Iterator[None]:
     """A document that was good, and is spoilt: it is in force by the record of the last good ones alone."""
 
-    def kept() -> bool:
-        return "spoilt" in scene.client.get("v1", "configmaps", LAST_GOOD, OWN).body.get("data", {})
+    def recorded() -> bool:
+        data = scene.client.get("v1", "configmaps", LAST_GOOD, OWN).body.get("data", {})
+        return bool(data.get("spoilt") == json.dumps(document))
 
-    scene.mapping("spoilt", mapping("spoilt"))
-    scene.plane.wait_until(kept, "the document is kept", 60)
-    scene.mapping("spoilt", {**mapping("spoilt"), "kesy": {}})
+    # Another text each time: what an earlier fault left in the record is written again only where documents change.
+    document = {**mapping("spoilt"), "about": f"at {time.monotonic_ns()}"}
+    scene.mapping("spoilt", document)
+    scene.plane.wait_until(recorded, "the document is kept", 60)
+    scene.mapping("spoilt", {**document, "kesy": {}})
     scene.plane.wait_until(lambda: scene.rejected("spoilt"), "the document is rejected", 60)
     yield
     scene.delete_config_map("spoilt")

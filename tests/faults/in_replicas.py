@@ -34,7 +34,7 @@ IDLE = 200
 
 @contextmanager
 def one_killed(scene: Scene) -> Iterator[None]:
-    """One ends without a key, and is started again."""
+    """One ends without notice, and is started again."""
     scene.kill(0)
     yield
     scene.restart(0)
@@ -42,7 +42,7 @@ def one_killed(scene: Scene) -> Iterator[None]:
 
 @contextmanager
 def all_killed(scene: Scene) -> Iterator[None]:
-    """All end without a key, and are started again."""
+    """All end without notice, and are started again."""
     scene.kill(0, 1)
     yield
     scene.restart(0, 1)

@@ -34,7 +34,7 @@ def page() -> str:
 
 
 def _row(fault: Fault) -> str:
-    signs = fault.told
+    signs = fault.signs
     channels = {
         "log": signs.log,
         "Event": signs.events,

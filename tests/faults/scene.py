@@ -97,7 +97,7 @@ class Scene:
         return self.folder / "kubeconfig"
 
     def kill(self, *numbers: int) -> None:
-        """End replicas without a key."""
+        """End replicas without notice."""
         for number in numbers:
             os.killpg(self.replicas[number].process.pid, signal.SIGKILL)
             self.replicas[number].process.stop()

@@ -67,8 +67,8 @@ class Ways:
             self.port = server.sockets[0].getsockname()[1]
             opened.set()
             while not over.is_set():
-                asked = await asyncio.gather(*(asyncio.to_thread(_is_ready, plain) for _, plain in self.backs))
-                self._ready = [port for (port, _), ready in zip(self.backs, asked, strict=True) if ready]
+                answers = await asyncio.gather(*(asyncio.to_thread(_is_ready, plain) for _, plain in self.backs))
+                self._ready = [port for (port, _), ready in zip(self.backs, answers, strict=True) if ready]
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(over.wait(), INTERVAL)
             server.close()

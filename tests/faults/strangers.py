@@ -30,7 +30,7 @@ def send(opened: http.client.HTTPSConnection, review: bytes) -> None:
 
 @contextmanager
 def idle(replica: Replica, count: int) -> Iterator[None]:
-    """Hold TLS connections open without a key."""
+    """Hold TLS connections open without sending anything."""
     held: list[http.client.HTTPSConnection] = []
 
     def connect(_: int) -> None:

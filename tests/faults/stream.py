@@ -45,7 +45,7 @@ class Stream:
     client: Client
     namespace: str
     fates: list[tuple[float, Fate]] = field(default_factory=list)
-    key_values: str = ""
+    last_message: str = ""
     _numbers: "itertools.count[int]" = field(default_factory=itertools.count)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -53,7 +53,7 @@ class Stream:
     def running(self) -> Iterator[None]:
         """Create pods until the end of the block."""
         self.fates.clear()
-        self.key_values = ""
+        self.last_message = ""
         with beside(self._run, CLIENTS):
             yield
 
@@ -83,7 +83,7 @@ class Stream:
             with self._lock:
                 self.fates.append((began, fate))
                 if fate is not Fate.TREATED:
-                    self.key_values = message[:300]
+                    self.last_message = message[:300]
 
 
 def _fate(answer: Answer) -> Fate:

@@ -3,32 +3,32 @@
 from typing import Final
 
 from . import in_cluster, in_installation, in_objects, in_replicas
-from .fault import Fault, Told
+from .fault import Fault, Signs
 
 AWAY: Final = "until a replica answers"
 NOTICED: Final = "calls in flight, and until the Service excludes the replica"
 STARTING: Final = "until replicas have started"
 OTHERS: Final = "between a change and its repair, because the webhook is not called"
 
-REPAIRED: Final = Told(
+REPAIRED: Final = Signs(
     log=("registration",),
     events=("RegistrationRepaired",),
     metrics=("vgpu_webhook_configuration_repairs_total",),
     alerts=("VgpuWebhookConfigurationChanged",),
 )
-RESTORED: Final = Told(
+RESTORED: Final = Signs(
     log=("certificates",),
     events=("CertificateRestored",),
     metrics=("vgpu_webhook_certificate_failures_total",),
     alerts=("VgpuWebhookCertificateFailures",),
 )
-UNTRUSTED: Final = Told(
+UNTRUSTED: Final = Signs(
     log=("certificates",),
     events=("CertificateUntrusted",),
     metrics=("apiserver_admission_webhook_rejection_count",),
     alerts=("VgpuWebhookFailClosed",),
 )
-REJECTED: Final = Told(
+REJECTED: Final = Signs(
     log=("mapping_rejected",),
     events=("MappingRejected",),
     metrics=("vgpu_webhook_config_map_accepted",),
@@ -40,7 +40,7 @@ FAULTS: Final = (
     Fault(
         "the API server is stopped",
         in_cluster.api_server_stopped,
-        Told(
+        Signs(
             log=("watch_failed",),
             metrics=("vgpu_webhook_watch_age_seconds",),
             alerts=("VgpuWebhookWatchStale",),
@@ -51,7 +51,7 @@ FAULTS: Final = (
     Fault(
         "etcd is stopped",
         in_cluster.store_stopped,
-        Told(
+        Signs(
             metrics=("vgpu_webhook_watch_age_seconds",),
             alerts=("VgpuWebhookWatchStale",),
         ),
@@ -60,13 +60,13 @@ FAULTS: Final = (
     Fault(
         "replicas cannot reach the API server",
         in_cluster.way_cut,
-        Told(metrics=("vgpu_webhook_watch_age_seconds",), alerts=("VgpuWebhookWatchStale",)),
+        Signs(metrics=("vgpu_webhook_watch_age_seconds",), alerts=("VgpuWebhookWatchStale",)),
         lasts=8,
     ),
     Fault(
         "a namespace opts in while watches deliver nothing",
         in_cluster.stale_label,
-        Told(
+        Signs(
             metrics=("vgpu_webhook_watch_age_seconds", "vgpu_webhook_namespace_rechecks_total"),
             alerts=("VgpuWebhookWatchStale",),
         ),
@@ -76,13 +76,13 @@ FAULTS: Final = (
     Fault(
         "one replica is killed",
         in_replicas.one_killed,
-        Told(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
+        Signs(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
         denied=NOTICED,
     ),
     Fault(
         "all replicas are killed",
         in_replicas.all_killed,
-        Told(
+        Signs(
             metrics=("apiserver_admission_webhook_rejection_count", "vgpu_webhook_ready"),
             alerts=("VgpuWebhookFailClosed", "VgpuWebhookNoReplica", "VgpuWebhookTooFewReplicas"),
             checks=("dry-run", "served"),
@@ -93,14 +93,14 @@ FAULTS: Final = (
     Fault(
         "one replica is suspended",
         in_replicas.one_suspended,
-        Told(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
+        Signs(metrics=("vgpu_webhook_ready",), alerts=("VgpuWebhookTooFewReplicas",)),
         denied=NOTICED,
         lasts=8,
     ),
     Fault(
         "all replicas are suspended",
         in_replicas.all_suspended,
-        Told(
+        Signs(
             metrics=("apiserver_admission_webhook_rejection_count", "vgpu_webhook_ready"),
             alerts=("VgpuWebhookFailClosed", "VgpuWebhookNoReplica", "VgpuWebhookTooFewReplicas"),
         ),
@@ -110,19 +110,19 @@ FAULTS: Final = (
     Fault(
         "200 idle connections to a replica that permits 64",
         in_replicas.idle_connections,
-        Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+        Signs(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
         before=in_replicas.few_connections,
     ),
     Fault(
         "a replica has few file descriptors, and 200 idle connections",
         in_replicas.idle_connections,
-        Told(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
+        Signs(metrics=("vgpu_webhook_connections_evicted_total",), alerts=("VgpuWebhookConnectionsEvicted",)),
         before=in_replicas.few_descriptors,
     ),
     Fault(
         "the disks of all replicas are full, their logs' too, and the Secret is deleted",
         in_installation.disks_full,
-        Told(
+        Signs(
             events=("CertificateRestored",),
             metrics=("vgpu_webhook_log_lines_lost_total", "vgpu_webhook_certificate_failures_total"),
             alerts=("VgpuWebhookLogLost", "VgpuWebhookCertificateFailures"),
@@ -131,7 +131,7 @@ FAULTS: Final = (
     Fault(
         "the disk of `--state-dir` is full, and the certificate there is lost",
         in_installation.state_folder_full,
-        Told(
+        Signs(
             log=("certificates",),
             metrics=("vgpu_webhook_certificate_failures_total",),
             alerts=("VgpuWebhookCertificateFailures",),
@@ -142,19 +142,19 @@ FAULTS: Final = (
     Fault(
         "a replica's clock is 70 days ahead",
         in_replicas.clock_ahead,
-        Told(log=("certificates",)),
+        Signs(log=("certificates",)),
         lasts=8,
         denied=NOTICED,
     ),
     Fault(
         "30 reviews with namespaces of 6.5 MB",
         in_replicas.huge_namespaces,
-        Told(metrics=("vgpu_webhook_http_errors_total",)),
+        Signs(metrics=("vgpu_webhook_http_errors_total",)),
     ),
     Fault(
         "a flood of reviews that are denied",
         in_replicas.denials,
-        Told(log=("denials_suppressed",), alerts=("VgpuWebhookDenials",)),
+        Signs(log=("denials_suppressed",), alerts=("VgpuWebhookDenials",)),
     ),
     Fault(
         "the Secret is deleted",
@@ -169,7 +169,7 @@ FAULTS: Final = (
     Fault(
         "the Secret is corrupted",
         in_objects.secret_corrupted,
-        Told(
+        Signs(
             log=("certificates",),
             events=("CertificateInvalid",),
             metrics=("vgpu_webhook_certificate_failures_total",),
@@ -199,7 +199,7 @@ FAULTS: Final = (
     Fault(
         "the webhook configuration is deleted every 0.8 s",
         in_objects.configuration_deleted,
-        Told(
+        Signs(
             log=("registration",),
             events=("RegistrationRepaired",),
             metrics=("vgpu_webhook_configuration_repairs_total", "vgpu_webhook_configuration_as_desired"),
@@ -243,30 +243,45 @@ FAULTS: Final = (
     Fault(
         "the last good documents are deleted",
         in_objects.last_good_deleted,
-        Told(log=("last_good_restored",)),
+        Signs(log=("last_good_restored",)),
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "the last good documents are corrupted",
         in_objects.last_good_corrupted,
-        Told(log=("last_good_invalid",), events=("LastGoodInvalid",)),
+        Signs(
+            log=("last_good_invalid",),
+            events=("LastGoodInvalid",),
+            metrics=("vgpu_webhook_last_good_invalid",),
+            alerts=("VgpuWebhookLastGoodInvalid",),
+        ),
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "1 MB of garbage instead of the last good documents",
         in_objects.last_good_huge,
-        Told(log=("last_good_invalid",), events=("LastGoodInvalid",)),
+        Signs(
+            log=("last_good_invalid",),
+            events=("LastGoodInvalid",),
+            metrics=("vgpu_webhook_last_good_invalid",),
+            alerts=("VgpuWebhookLastGoodInvalid",),
+        ),
         before=in_objects.in_force_by_record,
     ),
     Fault(
         "more last good documents than fit the record",
         in_objects.last_good_full,
-        Told(log=("last_good_full",), events=("LastGoodFull",)),
+        Signs(
+            log=("last_good_full",),
+            events=("LastGoodFull",),
+            metrics=("vgpu_webhook_last_good_left_out",),
+            alerts=("VgpuWebhookLastGoodFull",),
+        ),
     ),
     Fault(
         "the webhook's namespace is deleted and created again",
         in_installation.namespace_lost,
-        Told(
+        Signs(
             log=("config_maps_lost",),
             events=("ConfigMapsLost",),
             metrics=("vgpu_webhook_config_maps_lost",),
@@ -277,20 +292,20 @@ FAULTS: Final = (
     Fault(
         "a mapping is added while one replica has the previous version",
         in_objects.another_mapping,
-        Told(),
+        Signs(),
         before=in_installation.version_before,
         lasts=8,
         harmless=True,
     ),
-    Fault("a second installation", in_objects.second_installation, Told(log=("registration",)), lasts=8),
+    Fault("a second installation", in_objects.second_installation, Signs(log=("registration",)), lasts=8),
     Fault(
         "2,000 mappings, more than may be in force",
         in_cluster.many_mappings,
-        Told(
+        Signs(
             log=("mapping_rejected",),
             metrics=("vgpu_webhook_config_map_accepted",),
             alerts=("VgpuWebhookConfigMapRejected",),
         ),
     ),
-    Fault("5,000 namespaces", in_cluster.many_namespaces, Told(), harmless=True),
+    Fault("5,000 namespaces", in_cluster.many_namespaces, Signs(), harmless=True),
 )

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 
-from .fault import Fault, Told
+from .fault import Fault, Signs
 from .scene import OWN, Scene
 from .stream import Fate
 from .table import FAULTS
@@ -21,7 +21,7 @@ T = TypeVar("T")
 USUAL = {"one replica is killed", "caBundle is emptied"}
 """What the ordinary run makes happen: one fault of processes, one of objects; `make test-deep` all of them."""
 
-HEARD = 60.0
+REPORT_TIME = 60.0
 """Seconds for which is waited until somebody hears of it: Events are written, and log lines, a moment later."""
 
 
@@ -38,8 +38,8 @@ class Outcome:
 
     counts: Counter[Fate]
     recovered: float | None
-    told: Told
-    key_values: str
+    signs: Signs
+    last_message: str
 
 
 @pytest.mark.parametrize(
@@ -53,16 +53,16 @@ def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.Captur
     with fault.before(scene):
         outcome = happen(scene, alerts, fault)
     scene.clear()
-    counts, heard_on, recovered = outcome.counts, outcome.told, outcome.recovered
+    counts, observed, recovered = outcome.counts, outcome.signs, outcome.recovered
     numbers = ", ".join(f"{counts[fate]} {fate.value}" for fate in Fate)
     back = "never" if recovered is None else f"{recovered:.1f} s"
     with capsys.disabled():
-        print(f"\n{fault.name}: {numbers}, well after {back}\n    {heard_on}\n    {outcome.key_values}", flush=True)  # noqa: T201
-    assert heard_on or fault.harmless, "nobody was told"
-    assert not (fault.harmless and heard_on.alerts), "somebody was called, and nothing is wrong"
-    assert not missing(fault.told, heard_on)
+        print(f"\n{fault.name}: {numbers}, well after {back}\n    {observed}\n    {outcome.last_message}", flush=True)  # noqa: T201
+    assert observed or fault.harmless, "nobody was told"
+    assert not (fault.harmless and observed.alerts), "somebody was called, and nothing is wrong"
+    assert not missing(fault.signs, observed)
     assert fault.untreated or not counts[Fate.UNTREATED], "pods were created untreated"
-    assert fault.denied or not counts[Fate.DENIED], f"pods were denied: {outcome.key_values}"
+    assert fault.denied or not counts[Fate.DENIED], f"pods were denied: {outcome.last_message}"
     assert recovered is not None
     assert recovered <= fault.recovers
     assert counts[Fate.TREATED]
@@ -71,7 +71,7 @@ def test_fault(scene: Scene, alerts: Alerts, fault: Fault, capsys: pytest.Captur
 def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
     """Make it happen while pods are created, and look who hears of it."""
     logs, events = Logs.since_now(scene.folder), event_counts(scene.client, (OWN, "default"))
-    usual = checks(scene.check_command()) if fault.told.checks else {}
+    usual = checks(scene.check_command()) if fault.signs.checks else {}
     before = scene.scrape()
     stream = scene.stream
     with stream.running():
@@ -79,14 +79,14 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
         with fault.happens(scene):
             time.sleep(fault.lasts)
             during = scene.scrape()
-            found = checks(scene.check_command()).keys() - usual.keys() if fault.told.checks else set()
+            found = checks(scene.check_command()).keys() - usual.keys() if fault.signs.checks else set()
         over = time.monotonic()
         recovered = until(lambda: stream.recovered(over), fault.recovers + 60)
     during = {**during, **{series: value for series, value in scene.scrape().items() if "apiserver" in series}}
 
-    def heard() -> Told:
+    def observe() -> Signs:
         now = event_counts(scene.client, (OWN, "default"))
-        return Told(
+        return Signs(
             log=tuple(sorted(logs.events())),
             events=tuple(sorted({key[1] for key, count in now.items() if events.get(key) != count})),
             metrics=tuple(sorted(moved(before, during))),
@@ -95,14 +95,14 @@ def happen(scene: Scene, alerts: Alerts, fault: Fault) -> Outcome:
         )
 
     # In a tuple: that nobody is told is an answer, too, of which `until` would think that there is none yet.
-    enough = until(lambda: (heard_on,) if not missing(fault.told, heard_on := heard()) else None, HEARD)
-    return Outcome(stream.counts(), recovered, enough[0] if enough else heard(), stream.key_values)
+    enough = until(lambda: (observed,) if not missing(fault.signs, observed := observe()) else None, REPORT_TIME)
+    return Outcome(stream.counts(), recovered, enough[0] if enough else observe(), stream.last_message)
 
 
-def missing(promised: Told, heard_on: Told) -> dict[str, set[str]]:
+def missing(promised: Signs, observed: Signs) -> dict[str, set[str]]:
     """The channels on which a fault should have been reported, and was not."""
     channels = ("log", "events", "metrics", "alerts", "checks")
-    gaps = {channel: set(getattr(promised, channel)) - set(getattr(heard_on, channel)) for channel in channels}
+    gaps = {channel: set(getattr(promised, channel)) - set(getattr(observed, channel)) for channel in channels}
     return {channel: gap for channel, gap in gaps.items() if gap}
 
 

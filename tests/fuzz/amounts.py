@@ -82,7 +82,7 @@ def amount_findings(trial: Trial) -> Iterator[Finding]:
 
 def _together(trial: Trial) -> Iterator[Finding]:
     """TensorFusion gives all containers one request: it is never made of several, nor several of it."""
-    pairs = [(one.vendor, other.vendor) for one, other in zip(trial.before, trial.after, strict=True)]
+    pairs = [(before.vendor, after.vendor) for before, after in zip(trial.before, trial.after, strict=True)]
     for at, what in ((0, "one request for all became several"), (1, "several requests became one for all")):
         shared = [pair for pair in pairs if pair[at] == "tensor-fusion"]
         if len(shared) > 1 and any(pair[1 - at] not in {"tensor-fusion", None} for pair in shared):
@@ -105,7 +105,7 @@ def _each(trial: Trial) -> Iterator[Finding]:
 
 
 def _alone(trial: Trial, before: Read) -> Iterator[Finding]:
-    """Who is left as it stands is neither filled in nor translated, and gets no shim."""
+    """A container that is left unchanged is neither filled in nor translated, and gets no shim."""
     for was, stored in trial.containers():
         if was["name"] == before.name and was.get("resources") != stored.get("resources"):
             yield Finding("who is left alone stays as it stands", f"{before.name}: {stored.get('resources')}")
@@ -132,7 +132,8 @@ def _denied(trial: Trial) -> Iterator[Finding]:
     denial = trial.decision.denial
     assert denial is not None
     if denial.reason.code in READING and all(read.left for read in trial.before if read.vendor):
-        vendor = next(read.vendor or "" for read in trial.before if read.vendor)
+        requests = [read for read in trial.before if read.vendor]
+        vendor = next((read for read in requests if read.name == denial.container), requests[0]).vendor or ""
         if denial.reason.code != "VGW321" or target_of(trial, vendor) == vendor:
             yield Finding("who is left alone is not denied", denial.text, vendor)
         return
@@ -236,7 +237,7 @@ def possible(trial: Trial, vendor: str, meaning: Meaning) -> list[Amounts]:
     """What the container may get: each default that holds is filled in or passed over; what is specified stays."""
     choices = [
         [None, *((dimension, default) for default in defaults_of(trial, vendor, dimension))]
-        for dimension in sorted(meaning.unsaid)
+        for dimension in sorted(meaning.unset)
     ]
     found = []
     for chosen in product(*choices):

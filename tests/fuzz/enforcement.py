@@ -51,7 +51,7 @@ def enforcement_findings(trial: Trial) -> Iterator[Finding]:
             if not got.whole:
                 yield from _switched_off(trial, read.vendor or "")
         if before.get("env") != after.get("env"):
-            yield from _paths(before, values)
+            yield from _paths(before, after, values)
         added = LIBRARY in str(after.get("env")) and LIBRARY not in str(before.get("env"))
         yield from _shim(trial, after, values, Held(read.vendor or "", got, injected=added))
 
@@ -78,10 +78,10 @@ def _expanded(text: str, known: dict[str, str | None], *, unknown: bool) -> str 
         if match[0] == "$$":
             return "$"
         name = match[1]
-        there = known.get(name)
-        if (name in known and there is None) or (name not in known and unknown):
+        level = known.get(name)
+        if (name in known and level is None) or (name not in known and unknown):
             open_ = True
-        return match[0] if there is None else there
+        return match[0] if level is None else level
 
     expanded = REFERENCE.sub(value, text)
     return None if open_ else expanded
@@ -154,12 +154,27 @@ def core_limit(got: Amounts) -> str | None:
     return str(-(-got.cores[1] // 1)) if got.cores[0] == "percent" else None
 
 
-def _paths(before: Json, values: dict[str, str | None]) -> Iterator[Finding]:
+def _paths(before: Json, after: Json, values: dict[str, str | None]) -> Iterator[Finding]:
     path = values.get("LD_LIBRARY_PATH")
-    # Where a later one of the name was removed, an earlier one of the author's counts.
-    own = {entry.get("value") for entry in before.get("env") or [] if entry["name"] == "LD_LIBRARY_PATH"}
-    if path is not None and path not in {effective(before).get("LD_LIBRARY_PATH"), *own} and not all(path.split(":")):
-        yield Finding("6 no search path through the current directory", f"LD_LIBRARY_PATH={path}")
+    if path is None or path in own_search_paths(before) or all(path.split(":")) or refers_twice(after):
+        return
+    yield Finding("6 no search path through the current directory", f"LD_LIBRARY_PATH={path}")
+
+
+def refers_twice(container: Json) -> bool:
+    """Whether its search path refers to a variable that refers to others, which ``docs/threats.md`` says is not closed."""
+    texts = [(entry["name"], entry.get("value") or "") for entry in container.get("env") or []]
+    names = {name for own, text in texts if own == "LD_LIBRARY_PATH" for name in REFERENCE.findall(text)}
+    return any(name in names and "$(" in text for name, text in texts)
+
+
+def own_search_paths(container: Json) -> set[str | None]:
+    """Every search path that the author wrote: where a later one is removed, an earlier one counts."""
+    env = container.get("env") or []
+    ends = [end for end, entry in enumerate(env, 1) if entry["name"] == "LD_LIBRARY_PATH"]
+    expanded = [effective({**container, "env": env[:end]})["LD_LIBRARY_PATH"] for end in ends]
+    # Written as it is where what it refers to is removed.
+    return {*expanded, *[env[end - 1].get("value") or "" for end in ends]}
 
 
 class Held(NamedTuple):

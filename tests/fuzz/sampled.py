@@ -119,7 +119,7 @@ def _specified(trial: Trial, other: Trial) -> Iterator[Finding]:
         got, wanted = _amounts(with_defaults), _amounts(without)
         if got is None or wanted is None:
             continue
-        for dimension in {"devices", "memory", "cores"} - read.meaning.unsaid:
+        for dimension in {"devices", "memory", "cores"} - read.meaning.unset:
             if getattr(got, dimension) != getattr(wanted, dimension):
                 detail = f"{read.name}: {dimension} of {wanted} became {got}"
                 yield Finding("a default changes nothing that is specified", detail, read.vendor or "")

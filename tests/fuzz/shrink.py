@@ -10,7 +10,7 @@ from tests.fuzz.generate import Case
 from tests.fuzz.judge import judge
 from tests.fuzz.misspelled import PREFIX
 
-KEPT = frozenset({f"{PREFIX}inject"})
+NEVER_REMOVED = frozenset({f"{PREFIX}inject"})
 
 
 def shrunk(case: Case, rule: str, vendor: str) -> Case:
@@ -46,7 +46,7 @@ def _candidates(case: Case) -> Iterator[Case]:
             yield replace(case, setup=setup)
     if case.user:
         yield replace(case, user="")
-    for key in case.labels.keys() - KEPT:
+    for key in case.labels.keys() - NEVER_REMOVED:
         yield replace(case, labels={name: text for name, text in case.labels.items() if name != key})
     for key in case.annotations:
         yield replace(case, annotations={name: text for name, text in case.annotations.items() if name != key})

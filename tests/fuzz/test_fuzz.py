@@ -11,6 +11,7 @@ import pytest
 
 from tests.fuzz import trial
 from tests.fuzz.__main__ import fuzz, run_batch
+from tests.fuzz.enforcement import own_search_paths, refers_twice
 from tests.fuzz.generate import Case, case_of
 from tests.fuzz.judge import judge, shown
 from tests.fuzz.misspelled import misspelled_in
@@ -123,6 +124,20 @@ def test_mistake_is_found(mistake: Callable[[Operations], None], monkeypatch: py
     monkeypatch.setattr(trial, "decide", mistaken)
     rules = {rule for rule, _ in run_batch((SEED, 1, BROKEN)).findings}
     assert MISTAKES[mistake] in rules
+
+
+def test_own_search_path_is_no_finding() -> None:
+    """Removing the last `LD_LIBRARY_PATH` leaves the author's earlier ones, whatever they are."""
+    env = [{"name": name, "value": value} for name, value in (("E", "/e"), ("LD_LIBRARY_PATH", "$(E):"))]
+    unset, elsewhere = {"name": "LD_LIBRARY_PATH"}, {"name": "LD_LIBRARY_PATH", "valueFrom": {"fieldRef": {}}}
+    assert own_search_paths({"env": [*env, unset, elsewhere]}) == {"/e:", "$(E):", "", None}
+
+
+def test_search_path_that_refers_twice_is_no_finding() -> None:
+    """What a variable holds that refers to others is not checked by the webhook either; any other reference is."""
+    env = [{"name": "A", "value": ":"}, {"name": "E", "value": "$(A):/c"}]
+    assert refers_twice({"env": [*env, {"name": "LD_LIBRARY_PATH", "value": "/a:$(E)"}]})
+    assert not refers_twice({"env": [*env, {"name": "LD_LIBRARY_PATH", "value": "/a:$(A)"}]})
 
 
 def test_unreported_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,11 +100,11 @@ def _written(vendor: Vendor) -> list[Fraction]:
 
     def walk(node: Any, *, rule: bool) -> None:
         if isinstance(node, dict):
-            for key, one in node.items():
-                walk(one, rule=rule or key in _RULES)
+            for key, child in node.items():
+                walk(child, rule=rule or key in _RULES)
         elif isinstance(node, list):
-            for one in node:
-                walk(one, rule=rule)
+            for child in node:
+                walk(child, rule=rule)
         elif rule and isinstance(node, str | int) and not isinstance(node, bool):
             found.update(Fraction(text) for text in _NUMBER.findall(str(node)) if float(text) > 0)
 

@@ -15,7 +15,7 @@ ODD: list[str | int] = [
     *("", "abc", "1 ", "\uff11", "1e10000000", "9223372036854775808", "9" * 50, "1i", "0x10"),
     *(1, 0, -3, 2**63),
 ]
-WORDS = [
+KEY_NAMES = [
     *("nvidia.com/gpu", "nvidia.com/gpumem", "nvidia.com/gpumem-percentage", "nvidia.com/gpucores"),
     *("nvidia.com/priority", "iluvatar.ai/vgpu", "iluvatar.ai/vcuda-memory", "iluvatar.ai/vcuda-core"),
     *("iluvatar.ai/MR-V100-vgpu", "iluvatar.ai/MR-V100.vMem", "iluvatar.ai/BI-V150.vCore"),
@@ -104,7 +104,7 @@ def vcuda(draw: st.DrawFn) -> Side:
 
 
 CHAOS: st.SearchStrategy[Side] = st.dictionaries(
-    st.sampled_from([*WORDS, *STRANGERS]),
+    st.sampled_from([*KEY_NAMES, *STRANGERS]),
     st.one_of(st.sampled_from(["1", "2", "50"]), st.sampled_from(ODD)),
     max_size=4,
 )
@@ -198,7 +198,7 @@ def sound_pods(draw: st.DrawFn) -> Json:
     nothing: st.SearchStrategy[Side] = st.just({})
     sides = [side, *[st.one_of(side, nothing)] * (count - 1)]
     spec: Json = {
-        "containers": [draw(containers(f"c{n}", one, SOUND_VARIABLES)) for n, one in enumerate(sides)],
+        "containers": [draw(containers(f"c{n}", keys, SOUND_VARIABLES)) for n, keys in enumerate(sides)],
         **draw(futures()),
     }
     if draw(st.integers(0, 4)) == 0:

@@ -28,7 +28,7 @@ def requesting_pods(vendor: Vendor, random_: random.Random) -> Iterator[Json]:
 
 
 @st.composite
-def asked(draw: st.DrawFn, vendor: Vendor, beside: Vendor | None = None) -> Json:
+def drawn_pods(draw: st.DrawFn, vendor: Vendor, beside: Vendor | None = None) -> Json:
     """A pod in the vendor's keys, of which one may be missing; `beside` it another container, in that vendor's keys."""
     random_ = random.Random(draw(st.integers(0, 2**32)))
     pod = next(requesting_pods(vendor, random_))
@@ -103,28 +103,28 @@ def pod_of(vendor: Vendor, numbers: dict[str, Number | str], random_: random.Ran
     for name, variable in vendor.document.variables.items():
         listed = [*(variable.values if isinstance(variable.values, list) else []), *(variable.rows or {})]
         binding[name] = random_.choice(listed) if listed else PATTERNED[name]
-    if any("{" not in word.spellings[0].text for word in vendor.keys.values()) and random_.random() < 0.5:
+    if any("{" not in vendor_key.spellings[0].text for vendor_key in vendor.keys.values()) and random_.random() < 0.5:
         binding = {"container": "main"}
     idle: list[Json] = [{"name": "idle"}] if random_.random() < 0.3 else []
     regular: list[Json] = [*idle, {"name": "main"}] if random_.random() < 0.5 else [{"name": "main"}, *idle]
     side: dict[str, str] = {}
     labels, annotations = {"app": "a"}, {"team.example/a": "b"}
     for name, number in numbers.items():
-        word = vendor.keys[name]
-        text = _text(word, number)
-        key = spelling(word, binding)
-        if word.place == "resource":
+        vendor_key = vendor.keys[name]
+        text = _text(vendor_key, number)
+        key = spelling(vendor_key, binding)
+        if vendor_key.place == "resource":
             side[key] = text
-        elif word.place == "label":
+        elif vendor_key.place == "label":
             labels[key] = text
         else:
-            whole = ",".join(text if each["name"] == "main" else "0" for each in regular) if word.listed else text
+            whole = ",".join(text if each["name"] == "main" else "0" for each in regular) if vendor_key.listed else text
             annotations[key] = whole
-            if word.twin is not None and random_.random() < 0.5:
-                annotations[word.twin.render(binding) or ""] = text
-    asks = next((word for word in vendor.keys.values() if word.kind == "container"), None)
-    if asks is not None and len(regular) > 1:
-        annotations[asks.spellings[0].text] = "main"
+            if vendor_key.twin is not None and random_.random() < 0.5:
+                annotations[vendor_key.twin.render(binding) or ""] = text
+    container_key = next((vendor_key for vendor_key in vendor.keys.values() if vendor_key.kind == "container"), None)
+    if container_key is not None and len(regular) > 1:
+        annotations[container_key.spellings[0].text] = "main"
     for container in regular:
         if container["name"] == "main" and side:
             container["resources"] = {"limits": side, "requests": dict(side)}

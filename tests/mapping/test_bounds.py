@@ -39,9 +39,9 @@ def unbounded(node: Any, path: str = "") -> Iterator[str]:
         yield from (f"{path}: {key}" for key in sorted(lacks))
         if node.get("type") == "object" and "maxLength" not in node.get("propertyNames", {}):
             yield f"{path}: keys"
-    for key, one in node.items():
+    for key, child in node.items():
         if key not in {"default", "propertyNames", "enum", "required"}:
-            yield from unbounded(one, f"{path}.{key}")
+            yield from unbounded(child, f"{path}.{key}")
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_beyond(text: str, path: str, message: str) -> None:
 def test_a_twin_is_checked_like_a_key(twin: str) -> None:
     """Variables that are not there, or twice."""
     text = ACME.replace("resource: acme.com/gpu", f"label: acme.com/gpu, twin: '{twin}'")
-    (found,) = problems(text + "variables: {a: {values: '[a-z]'}}\n")
+    (found,) = problems(text + "variables: {a: {values: '[a-z]'}}\nhints: ['acme.com/{a}']\n")
     assert (found.path, found.line) == (("keys", "gpu", "twin"), 4)
 
 

@@ -42,7 +42,7 @@ SCHEMA: list[Mistake] = [
     ("forms:", "configMaps: a.b/c\nowned: ['a.b/*']\nforms:", 7, "configMaps", "among `owned`", ""),
     ("forms:", "variables: {m: {value: [a]}}\nforms:", 7, "variables.m.value", "unknown key", "did you mean `values`"),
 ]
-WORDS: list[Mistake] = [
+IN_KEYS: list[Mistake] = [
     ("resource: acme.com/gpu,", "", 4, "keys.gpu", "needs exactly one place", "write one of `resource`, `label`"),
     ("resource: acme.com/gpu", "resource: a.b/c, label: a.b/d", 4, "keys.gpu", "exactly one place", ""),
     ("resource: acme.com/gpu", "resource: []", 4, "keys.gpu.resource", "is an empty list", "one entry"),
@@ -194,7 +194,7 @@ def test_built_in_documents_pass_their_probes() -> None:
 
 
 @pytest.mark.parametrize(
-    "mistake", [*SCHEMA, *WORDS, *VARIABLES, *IN_FORMS, *BESIDE], ids=lambda each: f"{each[3]}: {each[4]}"
+    "mistake", [*SCHEMA, *IN_KEYS, *VARIABLES, *IN_FORMS, *BESIDE], ids=lambda each: f"{each[3]}: {each[4]}"
 )
 def test_mistake_is_reported_with_its_place(mistake: Mistake) -> None:
     """The problem names the line and the path, and where there is one, what to write instead."""

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.mapping.vendors import ACME, LARGEST, said, vendor
+from tests.mapping.vendors import ACME, LARGEST, key_values, vendor
 from webhook.finding import Denied
 from webhook.mapping.model.vendor import Default
 from webhook.mapping.requests.defaults import fewer
@@ -29,7 +29,7 @@ def filled(text: str, keys: dict[str, int], defaults: dict[Dimension, Any], *, h
     """What the keys mean with these defaults of a namespace."""
     acme = vendor(text)
     defaulted = {dimension: Default(value, "namespace") for dimension, value in defaults.items()}
-    return read(acme, said(acme, keys), defaulted, LARGEST, "main", home=home)
+    return read(acme, key_values(acme, keys), defaulted, LARGEST, "main", home=home)
 
 
 def test_ever_fewer() -> None:
@@ -94,8 +94,8 @@ def test_filled(
     assert set(reading.filled) == names
     assert set(reading.passed_over) == defaults.keys() - names - reading.specified
     if home:
-        words = vendor(text).keys
-        assert {dimension for name in reading.added for dimension in words[name].dimensions} == names
+        compiled_keys = vendor(text).keys
+        assert {dimension for name in reading.added for dimension in compiled_keys[name].dimensions} == names
 
 
 @pytest.mark.parametrize("home", [True, False])

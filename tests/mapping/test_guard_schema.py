@@ -115,7 +115,7 @@ def test_first_rule_that_catches_is_given() -> None:
 
 
 @pytest.mark.parametrize(
-    "rule, path, words",
+    "rule, path, message",
     [
         ({"env": "X"}, (), "exactly one"),
         ({"env": "X", "lifts": "truthy", "unless": []}, (), "exactly one"),
@@ -139,11 +139,11 @@ def test_first_rule_that_catches_is_given() -> None:
         ({"label": "a.io/x"}, (), "exactly one"),
     ],
 )
-def test_mistake_is_reported_with_its_place(rule: dict[str, Any], path: Path, words: str) -> None:
+def test_mistake_is_reported_with_its_place(rule: dict[str, Any], path: Path, message: str) -> None:
     """Every mistake is one problem; a rule may catch none of the values that the shim itself writes."""
     _, problems = compiled({"env": "FINE", "unless": []}, rule, with_shim=shim(SWITCH="True", COUNT="{devices}"))
     assert [problem.path for problem in problems] == [("guard", 1, *path)]
-    assert words in problems[0].message
+    assert message in problems[0].message
 
 
 @pytest.mark.parametrize(
@@ -229,7 +229,7 @@ def test_owned_key_is_never_a_hint() -> None:
 
 
 @pytest.mark.parametrize(
-    "keys, hints, path, words",
+    "keys, hints, path, message",
     [
         (["a", "a.io/{chap}"], (), ("owned", 1), "{chap} is not defined"),
         (["*"], (), ("owned", 0), "every key"),
@@ -239,12 +239,12 @@ def test_owned_key_is_never_a_hint() -> None:
     ],
 )
 def test_mistake_in_keys_is_reported_with_its_place(
-    keys: list[Any], hints: tuple[str, ...], path: Path, words: str
+    keys: list[Any], hints: tuple[str, ...], path: Path, message: str
 ) -> None:
     """Owned keys and hints are checked alike."""
     _, problems = owned(*keys, hints=hints)
     assert [problem.path for problem in problems] == [path]
-    assert words in problems[0].message
+    assert message in problems[0].message
 
 
 def test_pattern_of_a_variable_that_cannot_be_read_is_reported() -> None:

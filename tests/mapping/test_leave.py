@@ -42,7 +42,8 @@ POLICY = policy()
 def pod(*containers: dict[str, str], selector: dict[str, str] | None = None, target: str | None = None) -> Any:
     """A pod whose containers have these resources."""
     made = [
-        {"name": f"c{at}", "resources": {"limits": one, "requests": dict(one)}} for at, one in enumerate(containers)
+        {"name": f"c{at}", "resources": {"limits": limits, "requests": dict(limits)}}
+        for at, limits in enumerate(containers)
     ]
     notes = {} if target is None else {"vgpu-webhook.io/target": target}
     return {"metadata": {"name": "p", "annotations": notes}, "spec": {"nodeSelector": selector, "containers": made}}

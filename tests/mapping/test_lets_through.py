@@ -161,7 +161,7 @@ def test_room_for_all() -> None:
 
 
 def test_more_documents_than_conditions_hold() -> None:
-    """The last ones are reported, with the number."""
+    """The one that no longer fits is reported: the last."""
     texts = [f"{ACME}owned: {keys(300)}\n".replace("acme", f"acme{number}") for number in range(5)]
     policy(*texts[:3])
     assert {problem.source for problem in problems(*texts)} == {"4.yaml"}

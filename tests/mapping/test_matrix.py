@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 
 import msgspec
 import pytest
@@ -94,7 +95,13 @@ VENDORS = {name: vendor(f"vendor: {name}\nfamily: {name}{text}") for name, text 
 MATRIX = Matrix(replace(POLICY, vendors=VENDORS, largest_card=CARD))
 
 
-def every_request(source: Vendor) -> Iterator[tuple[str, Request]]:
+@cache
+def every_request(source: str) -> tuple[tuple[str, Request], ...]:
+    """Each request of a small document once; they are the same for every target."""
+    return tuple(dict.fromkeys(_every_request(VENDORS[source])))
+
+
+def _every_request(source: Vendor) -> Iterator[tuple[str, Request]]:
     """All that a pod can request in a small document's terms on up to four devices, with the form."""
     numbers: list[list[tuple[str, int, tuple[tuple[str, str], ...]] | None]] = []
     for key in source.keys.values():
@@ -138,7 +145,7 @@ def test_every_request_is_as_its_cell_says(source: str, target: str) -> None:
         return
     cell = MATRIX.cell(source, target)
     shown: set[object] = set()
-    for form, request in dict.fromkeys(every_request(VENDORS[source])):
+    for form, request in every_request(source):
         outcome, what = cell.of(form, request), became(VENDORS[target], request)
         assert outcome is what or (outcome is Rendering.ROUNDS and what is Rendering.EXACT), (form, request, cell)
         shown |= {(part, what) for part in cell.parts if part.holds(form, request)}

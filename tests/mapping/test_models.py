@@ -217,65 +217,6 @@ def test_a_model_is_never_taken_for_another(model: str, hint: str) -> None:
     assert (problem.message, problem.hint) == (f"no row knows the model {model!r}", hint)
 
 
-def test_a_misspelled_variable() -> None:
-    """It is reported as such, and not as one that has no rows by model."""
-    (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": {"model": "H100-80"}}}))
-    assert problem.path == ("variables", "profle")
-    assert (problem.message, problem.hint) == ("needs `values` or `rows`", "did you mean `profile`?")
-
-
-def test_a_misspelled_variable_that_is_used() -> None:
-    """Nothing is extended: the name in the key is the one that was meant."""
-    document = parse(SLICES, "")[0].data
-    found = problems(json.dumps({**document, "variables": {"sise": {"model": "one"}}}))
-    assert [problem.hint for problem in found] == ["add it under `variables`", "did you mean `size`?"]
-
-
-def test_a_variable_without_anything() -> None:
-    """One that resembles none is reported without a guess."""
-    (problem,) = problems(json.dumps({"extends": "mig", "variables": {"xyz": {"model": "H100-80"}}}))
-    assert (problem.message, problem.hint) == ("needs `values` or `rows`", None)
-
-
-def test_two_variables_for_every_device() -> None:
-    """Rows of one of them only would count: both are reported."""
-    rows = {"rows": {"x": {"memory": "1Gi", "cores": 10}}, "write": "x"}
-    found = problems(json.dumps({"extends": "mig-single", "variables": {"more": rows, "profile": {"write": "1g.5gb"}}}))
-    assert [(problem.path, problem.message, problem.hint) for problem in found] == [
-        (
-            ("variables", name),
-            f"is in no key, so its row is the size of every device; so are the rows of {other}",
-            f"keep the rows of one of them, or add `{{{name}}}` to a key",
-        )
-        for name, other in (("profile", "more"), ("more", "profile"))
-    ]
-
-
-def test_a_misspelled_variable_with_rows() -> None:
-    """Rows under it would never be read, for those of the variable in the key are."""
-    rows = {"rows": {"1g.5gb": {"memory": "1Gi"}}}
-    (problem,) = problems(json.dumps({"extends": "mig", "variables": {"profle": rows}}))
-    assert problem.path == ("variables", "profle")
-    assert "so are the rows of profile" in problem.message
-
-
-@pytest.mark.parametrize("values", [["a", "b"], "[a-z]"])
-def test_written_where_nothing_is_written(values: Any) -> None:
-    """A variable without rows that stands in no key changes nothing."""
-    (problem,) = problems(json.dumps({"extends": "nvidia", "variables": {"kind": {"values": values, "write": "a"}}}))
-    assert problem.path == ("variables", "kind", "write")
-    assert problem.message == "has no effect: no key contains {kind}"
-    assert problem.hint == "add it to a key, or remove the variable (with `extends`: `kind: null`)"
-
-
-def test_an_inherited_variable_that_is_no_longer_used() -> None:
-    """Where the key loses its variable part, the hint says how the variable goes, too."""
-    text = {"extends": "intel", "keys": {"gpus": {"resource": "gpu.example/any"}}}
-    (problem,) = problems(json.dumps(text))
-    assert problem.hint == "add it to a key, or remove the variable (with `extends`: `driver: null`)"
-    assert "driver" not in policy(json.dumps({**text, "variables": {"driver": None}})).vendors["intel"].variables
-
-
 @pytest.mark.parametrize(
     "old, new, path, message, hint",
     [

@@ -55,7 +55,7 @@ def test_refused(text: str, why: str) -> None:
     """With the reason, at the line of the document."""
     with pytest.raises(PatternError, match=why.replace(")", r"\)").replace("(", r"\(").replace("]", r"\]")):
         check(text)
-    document = ACME + "variables:\n  m:\n    " + f"values: '{text}'\n"
+    document = ACME.replace("acme.com/core", '"acme.com/{m}"') + "variables:\n  m:\n    " + f"values: '{text}'\n"
     (found,) = problems(document)
     assert (found.path, found.line) == (("variables", "m", "values"), 11)
 

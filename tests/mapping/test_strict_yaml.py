@@ -197,7 +197,7 @@ def test_built_in_documents_mean_the_same_to_a_plain_parser() -> None:
 def as_text(value: Any) -> Any:
     """The same with decimals as they are written."""
     if isinstance(value, dict):
-        return {key: as_text(one) for key, one in value.items()}
+        return {key: as_text(item) for key, item in value.items()}
     if isinstance(value, list):
         return [as_text(each) for each in value]
     return str(value) if isinstance(value, float) else value

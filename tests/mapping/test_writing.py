@@ -162,8 +162,8 @@ def test_what_is_written_is_read_back(target: str, request_: Request) -> None:
     # Several of one vendor's devices are whole cards: 100 is the least that can be said there.
     assert less_than_a_unit_more(request_.cores, got.cores, 100 if target == "iluvatar" else 5)
     again = written(vendor_, got)
-    assert {name: one.number for name, one in again.keys.items()} == {
-        name: one.number for name, one in found.keys.items()
+    assert {name: key_value.number for name, key_value in again.keys.items()} == {
+        name: key_value.number for name, key_value in found.keys.items()
     }
 
 

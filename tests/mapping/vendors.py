@@ -50,27 +50,27 @@ def problems(*texts: str, settings: str = "") -> list[Problem]:
     return list(caught.value.problems)
 
 
-def said(vendor: Vendor, keys: Mapping[str, str | int]) -> dict[str, KeyValue]:
+def key_values(vendor: Vendor, keys: Mapping[str, str | int]) -> dict[str, KeyValue]:
     """Words of a vendor by their keys, as one container carries them."""
     found: dict[str, KeyValue] = {}
     for key, value in keys.items():
-        word, binding = _word_of(vendor, key)
+        key_name, binding = _key_of(vendor, key)
         text = str(value)
-        number: Number = 0 if vendor.keys[word].kind == "text" else parse_quantity(text)
-        found[word] = KeyValue(word, key, number_text(number) if number else text, number, binding)
+        number: Number = 0 if vendor.keys[key_name].kind == "text" else parse_quantity(text)
+        found[key_name] = KeyValue(key_name, key, number_text(number) if number else text, number, binding)
     return found
 
 
-def _word_of(vendor: Vendor, key: str) -> tuple[str, tuple[tuple[str, str], ...]]:
-    for word in vendor.keys.values():
-        for template in word.spellings:
+def _key_of(vendor: Vendor, key: str) -> tuple[str, tuple[tuple[str, str], ...]]:
+    for vendor_key in vendor.keys.values():
+        for template in vendor_key.spellings:
             for name, binding in template.names(vendor.document.variables):
                 if name == key:
-                    return word.name, binding
+                    return vendor_key.name, binding
     raise KeyError(key)
 
 
 def reading(vendor: Vendor, keys: Mapping[str, str | int], defaults: Iterable[tuple[Dimension, Any]] = ()) -> Reading:
     """What keys mean in a container called ``main``."""
     filled = {dimension: Default(value, "namespace") for dimension, value in defaults}
-    return read(vendor, said(vendor, keys), filled, LARGEST, "main")
+    return read(vendor, key_values(vendor, keys), filled, LARGEST, "main")

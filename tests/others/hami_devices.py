@@ -59,22 +59,24 @@ def _paired(chip: str, container: Json) -> int:
     return count
 
 
-def _soft(container: Json, name: str, given: int) -> int:
+def _soft(container: Json, name: str, memory_of_device: int) -> int:
     memory = number(limits(container), f"{name}-memory")
-    return given if memory is None else memory
+    return memory_of_device if memory is None else memory
 
 
-def _hard(container: Json, name: str, count: int, card: tuple[int, int, tuple[int, ...]]) -> int:
-    given, capacity, templates = card
+def _hard(container: Json, name: str, count: int, device: tuple[int, int, tuple[int, ...]]) -> int:
+    memory_of_device, capacity, templates = device
     if (number({**requests(container), **limits(container)}, f"{name}-core") or 0) > 0:
         raise DeniedThereError(f"{name}-core is only supported in hami-core (soft split) mode")
     requested = number(limits(container), f"{name}-memory")
     if requested is None:
-        return given
-    memory = next((template for template in templates if requested <= template), given if requested <= capacity else 0)
+        return memory_of_device
+    memory = next(
+        (template for template in templates if requested <= template), memory_of_device if requested <= capacity else 0
+    )
     if memory <= 0:
         raise DeniedThereError(f"{name}-memory is invalid")
-    if count > 1 and memory != given:
+    if count > 1 and memory != memory_of_device:
         raise DeniedThereError("vNPU not supported for multiple devices")
     return memory
 

@@ -12,12 +12,12 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import pytest
-import yaml
 
 from tests.decisions.test_any_to_any import CONTEXT, POLICY, STANDBY, TARGET, VENDORS, policy_for
-from tests.decisions.test_keys import WORDS, pod_of
+from tests.decisions.test_keys import KEYS, pod_of
 from tests.depth import few_or_all, partners
 from tests.strict_patch import apply_strictly
+from tests.yaml_text import load_yaml
 from webhook.admission import decide
 from webhook.finding import Finding
 from webhook.mapping.model.memo import Memo
@@ -71,7 +71,7 @@ class Ours:
     def webhooks(self, vendor: str) -> dict[str, StandIn]:
         """The stand-ins of a vendor's system; annotations of NvFractions are read in that mode only."""
         found = stand_ins(self.policy.vendors[vendor].place.scheduler)
-        return {name: one for name, one in found.items() if vendor != "nvfractions" or "NvFractions" in name}
+        return {name: stand_in for name, stand_in in found.items() if vendor != "nvfractions" or "NvFractions" in name}
 
 
 def excepting(policy: Policy) -> Policy:
@@ -83,7 +83,7 @@ def excepting(policy: Policy) -> Policy:
 def native_pods(vendor: str) -> Iterator[tuple[Json, Ours]]:
     """The pods of the vendor's own examples, each with ours as the cluster configures it."""
     plain = Ours(excepting(policy_for(vendor)))
-    for case in yaml.safe_load((WORDS / f"{vendor}.yaml").read_text()):
+    for case in load_yaml((KEYS / f"{vendor}.yaml").read_text()):
         changes = json.dumps({"extends": vendor, **case["with"]}) if "with" in case else ""
         if ELSEWHERE.isdisjoint(case.get("limits", {})):
             yield pod_of(case), Ours(excepting(policy_for(vendor, changes))) if changes else plain
@@ -243,12 +243,13 @@ def test_whole_card_by_hami(target: str) -> None:
     assert denials[0] == denials[1]
 
 
+@few_or_all
 @pytest.mark.parametrize("source", VENDORS)
-def test_bystander_hides_devices(source: str) -> None:
+def test_bystander_hides_devices(source: str, most: int) -> None:
     """HAMi's webhook with `overwriteEnv`, where it serves neither: what it hides is shown again, and reported after that."""
     hiding = partial(hami, configured=Configured(overwrite_env=True))
     for pod, ours in itertools.islice(native_pods(source), 4):
-        for target in targets_of(source, ours, len(VENDORS)):
+        for target in targets_of(source, ours, most):
             if target is None or {source, target} & PLAIN or ours(ordered(pod, target)).denial is not None:
                 continue
             beside = Beside(ours, source, target, {"H": hiding})

@@ -25,7 +25,9 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from http import HTTPStatus
+from itertools import repeat
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Final, get_args
 
 import click
@@ -36,6 +38,7 @@ import yaml
 
 from certs.serving import Serving
 from tests.cluster.fake_api import FakeApi
+from tests.project.warm import warm_program
 from webhook.cli import main
 from webhook.cli.manifests.documents import documents_of
 from webhook.cluster.configuration.verdict import Kind
@@ -171,7 +174,7 @@ def code_of(page: str) -> list[str]:
     return [block.text for block in BLOCKS if block.page == page and block.language in {"console", "sh"}]
 
 
-def run_page(page: str, folder: Path) -> list[Ran]:
+def run_page(page: str, folder: Path, programs: Path) -> list[Ran]:
     """Run all commands of a page in one shell; ports are replaced by free ones, and back in what is printed."""
     shutil.copytree(ROOT / "examples", folder / "examples", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     for block in YAML:
@@ -184,8 +187,8 @@ def run_page(page: str, folder: Path) -> list[Ran]:
     with free_ports() as ports:
         for shown, free in ports.items():
             script = script.replace(f":{shown}", f":{free}")
-    bin_folder = Path(sys.executable).parent
-    environment = {"PATH": f"{bin_folder}:{os.environ['PATH']}", "HOME": str(folder), "LANG": "C.UTF-8"}
+    path = f"{programs}:{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = {"PATH": path, "HOME": str(folder), "LANG": "C.UTF-8"}
     shell = subprocess.Popen(
         ["bash", "-c", script],
         cwd=folder,
@@ -238,8 +241,9 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, list[Ran]]:
     """What the commands of every page did; pages run beside each other."""
     pages = [page for page in COMMANDS if "curl" not in str(COMMANDS[page]) or shutil.which("curl")]
     folders = [tmp_path_factory.mktemp("page") for _ in pages]
-    with ThreadPoolExecutor() as pool:
-        return dict(zip(pages, pool.map(run_page, pages, folders), strict=True))
+    # The address of a socket has to be short: not in pytest's folder.
+    with TemporaryDirectory() as scratch, warm_program(Path(scratch)) as programs, ThreadPoolExecutor() as pool:
+        return dict(zip(pages, pool.map(run_page, pages, folders, repeat(programs)), strict=True))
 
 
 @pytest.mark.parametrize("page", COMMANDS)
@@ -350,8 +354,8 @@ def test_labels_and_annotations_are_those_of_the_code() -> None:
         r"^\| ([\w ]+) \| (label|annotation) `(vgpu-webhook\.io/[a-z-]+)` \|", TEXTS["docs/behavior.md"], re.MULTILINE
     )
     assert set(rows) == {(key.kind, key.place, key.name) for key in KEYS}
-    words = {name for word in load_policy().vendors["neutral"].keys.values() for name in _LABEL.findall(str(word))}
-    assert {name for text in TEXTS.values() for name in _LABEL.findall(text)} <= known | words
+    neutral = {name for key in load_policy().vendors["neutral"].keys.values() for name in _LABEL.findall(str(key))}
+    assert {name for text in TEXTS.values() for name in _LABEL.findall(text)} <= known | neutral
 
 
 def test_labels_are_spelled_once() -> None:
@@ -404,9 +408,9 @@ def uses(text: str) -> Iterator[tuple[str, list[str]]]:
 def test_commands_and_options_exist(page: str) -> None:
     """Every command and every option that a page names is one of the program's."""
     known = options()
-    for command, given in uses(TEXTS[page]):
+    for command, used in uses(TEXTS[page]):
         assert command in known
-        assert set(given) <= known[command], f"{page}: vgpu-webhook {command}"
+        assert set(used) <= known[command], f"{page}: vgpu-webhook {command}"
     every = set().union(*known.values())
     for span in spans_of(TEXTS[page]):
         if span.startswith("--"):
@@ -493,16 +497,16 @@ def unit_text(key: Key) -> str:
 
 @pytest.mark.parametrize("name", sorted(builtin()))
 def test_builtin_vendors_are_documented(name: str) -> None:
-    """The tables have each key of a built-in vendor with its unit, and where it runs; its sources are reported."""
+    """The tables have each key of a built-in vendor with its unit, and where it runs; behavior.md has what it guards."""
     vendor = load_policy().vendors[name]
     lines = TEXTS["docs/keys.md"].splitlines()
     assert f"**{name}**" in TEXTS["docs/vendors.md"]
-    for word in vendor.keys.values():
-        rows = [line for line in lines if line.startswith("|") and f"`{word.spellings[0].text}`" in line]
-        assert rows, word.name
-        assert all(any(f"`{spelling.text}`" in row for row in rows) for spelling in word.spellings)
-        if word.kind == "amount":
-            assert any(unit_text(word) in row and ("together" in row or not word.total) for row in rows), word.name
+    for key in vendor.keys.values():
+        rows = [line for line in lines if line.startswith("|") and f"`{key.spellings[0].text}`" in line]
+        assert rows, key.name
+        assert all(any(f"`{spelling.text}`" in row for row in rows) for spelling in key.spellings)
+        if key.kind == "amount":
+            assert any(unit_text(key) in row and ("together" in row or not key.total) for row in rows), key.name
     scheduler = "any" if vendor.place.scheduler is None else f"`{vendor.place.scheduler}`"
     assert any(line.startswith(f"| `{name}` |") and scheduler in line for line in lines)
     guarded = [key for rule in vendor.guard.rules for key in rule.names]

@@ -124,7 +124,7 @@ def vendor_names() -> set[str]:
     return names - {"whole", "vgpu-webhook.io"}
 
 
-def told(tree: ast.AST) -> Iterator[tuple[int, str]]:
+def sentences(tree: ast.AST) -> Iterator[tuple[int, str]]:
     """Give every identifier and string of a module with its line, but docstrings and help texts."""
     for node in ast.iter_child_nodes(tree):
         match node:
@@ -138,14 +138,14 @@ def told(tree: ast.AST) -> Iterator[tuple[int, str]]:
                 line = getattr(node, "lineno", 0)
                 fields = (value for name, value in ast.iter_fields(node) if name != "type_comment")
                 yield from ((line, value) for value in fields if isinstance(value, str))
-        yield from told(node)
+        yield from sentences(node)
 
 
 def naming(source: str, names: set[str]) -> list[tuple[int, str]]:
     """Give the lines of a module that name a vendor, with the text that does."""
     # An underscore separates keys here: `read_nvidia` names one.
     anywhere = re.compile(r"(?<![a-z0-9])(" + "|".join(map(re.escape, sorted(names))) + r")(?![a-z0-9])", re.IGNORECASE)
-    return [(line, text) for line, text in told(ast.parse(source)) if anywhere.search(text)]
+    return [(line, text) for line, text in sentences(ast.parse(source)) if anywhere.search(text)]
 
 
 def test_no_vendor_in_the_code() -> None:

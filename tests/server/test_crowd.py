@@ -135,7 +135,7 @@ async def test_who_is_being_answered_stays() -> None:
         busy = [await idle(server, stack) for _ in range(MOST)]
         for connection in busy:
             await connection.send(request(review()))
-        await until(lambda: len(namespaces.asked) == MOST)
+        await until(lambda: len(namespaces.lookups) == MOST)
         late = await no_handshake(server, stack)
         assert await late.closed(5)
         namespaces.known.set()

@@ -32,7 +32,7 @@ def engine(pod: Pod, context: Context, policy: Policy) -> Decision:
     return decide(pod, context, REAL)
 
 
-def asked(*requests: bytes) -> list[list[Answer]]:
+def answers_to(*requests: bytes) -> list[list[Answer]]:
     """Send each of the requests over a connection of its own, and give what came back; the server has to live on."""
 
     async def answers(server: Server, data: bytes) -> list[Answer]:
@@ -169,14 +169,14 @@ def test_mutated_reviews(mutations: list[tuple[random.Random, list[Any]]]) -> No
         for value in replacements:
             document = mutated(document, draw, value)
         requests.append(request(json.dumps(document).encode()))
-    check(asked(*requests))
+    check(answers_to(*requests))
 
 
 @FUZZ
 @given(st.lists(st.binary(max_size=300), min_size=1, max_size=10))
 def test_random_bodies(bodies: list[bytes]) -> None:
     """A body of any bytes is refused, or a review by chance."""
-    check(asked(*map(request, bodies)))
+    check(answers_to(*map(request, bodies)))
 
 
 @FUZZ
@@ -184,7 +184,7 @@ def test_random_bodies(bodies: list[bytes]) -> None:
 def test_damaged_reviews(damages: list[tuple[int, bytes]]) -> None:
     """A review with some of its bytes overwritten: bad UTF-8, broken escapes, numbers that are none."""
     body = review(obj=gpu_pod)
-    check(asked(*(request(body[:at] + junk + body[at + len(junk) :]) for at, junk in damages)))
+    check(answers_to(*(request(body[:at] + junk + body[at + len(junk) :]) for at, junk in damages)))
 
 
 @FUZZ
@@ -225,7 +225,7 @@ def test_damaged_reviews(damages: list[tuple[int, bytes]]) -> None:
 )
 def test_random_http(requests: list[bytes]) -> None:
     """Anything that resembles HTTP more or less is answered, or dropped in time."""
-    check(asked(*requests))
+    check(answers_to(*requests))
 
 
 def test_extremes() -> None:
@@ -250,6 +250,6 @@ def test_extremes() -> None:
         ),
     ]
     assert body not in shapes, "something is no longer in the body that is to be replaced"
-    found = asked(*(request(shape.encode()) for shape in shapes))
+    found = answers_to(*(request(shape.encode()) for shape in shapes))
     check(found)
     assert [len(answers) for answers in found] == [1] * len(shapes)

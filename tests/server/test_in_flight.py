@@ -16,7 +16,7 @@ class Waiting:
 
     def __init__(self) -> None:
         self.known = asyncio.Event()
-        self.asked: list[str] = []
+        self.lookups: list[str] = []
 
     def lookup(self, name: str) -> Namespace | None:
         """Nothing."""
@@ -24,7 +24,7 @@ class Waiting:
 
     async def fetch(self, name: str) -> Namespace:
         """Known when the test says so."""
-        self.asked.append(name)
+        self.lookups.append(name)
         await self.known.wait()
         return Namespace(name)
 
@@ -39,7 +39,7 @@ async def test_too_many_reviews() -> None:
         ):
             for connection in (first, two):
                 await connection.send(request(body))
-            await until(lambda: len(namespaces.asked) == 2)
+            await until(lambda: len(namespaces.lookups) == 2)
             assert b"vgpu_webhook_in_flight 2.0" in (await get(server, "/metrics")).body
             assert server.service.in_flight.bodies == 2 * len(body)
             answer = await call(server, request(body))

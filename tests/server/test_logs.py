@@ -38,7 +38,7 @@ async def test_denial_is_logged_at_info() -> None:
 
 
 async def test_other_reviews_are_logged_at_debug() -> None:
-    """A review that passes is logged at level debug."""
+    """A review that passes, and an HTTP error."""
     async with serving() as server:
         await call(server, request(review(dryRun=True)))
         await call(server, request(b"{"))
@@ -68,7 +68,7 @@ def test_level_decides() -> None:
 
 
 def test_a_line_that_cannot_be_written_is_counted() -> None:
-    """A full disk: whoever logs continues, at every level, and what is written again is whole."""
+    """A full disk: whoever logs continues, at every level, and each line counts."""
     before = Lines.lost
     with Path("/dev/full").open("wb", buffering=0) as file:
         log = make_logger("debug", file)

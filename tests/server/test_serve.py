@@ -91,7 +91,7 @@ def test_file_that_is_missing(tmp_path: Path) -> None:
 
 
 def test_mapping_with_a_mistake(tmp_path: Path) -> None:
-    """Every mistake is reported with its file."""
+    """It is reported with its file, and nothing is served."""
     (tmp_path / "acme.yaml").write_text("vendor: acme\nfamly: x\n")
     result = run("--standalone", "--state-dir", str(tmp_path / "state"), "--mappings", str(tmp_path))
     assert result.exit_code == 1

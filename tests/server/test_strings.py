@@ -20,7 +20,7 @@ LONG = "a" * 3_000_000
 )
 @pytest.mark.parametrize("of_the_pod", [True, False])
 async def test_what_is_no_namespace_is_not_looked_for(namespace: str, *, of_the_pod: bool) -> None:
-    """Nobody is requested it, in whatever place it stands."""
+    """It is denied without a lookup, in whatever place it stands."""
     namespaces = Waiting()
     obj = {"metadata": {"name": "p", "namespace": namespace}, "spec": {"containers": []}}
     body = review(obj, namespace="") if of_the_pod else review(namespace=namespace)
@@ -28,7 +28,7 @@ async def test_what_is_no_namespace_is_not_looked_for(namespace: str, *, of_the_
         answer = await call(server, request(body))
     assert answer.status == 400
     assert len(answer.body) < 500
-    assert namespaces.asked == []
+    assert namespaces.lookups == []
 
 
 @pytest.mark.parametrize("namespace", ["a", "0", "a-b", "a" * 63, "kube-system"])

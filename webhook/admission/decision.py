@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
 from webhook.finding import Finding
 from webhook.patch import Patch
 from webhook.reasons import Reason
+
+Outcome: TypeAlias = Literal["patched", "untouched", "denied"]
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -38,6 +40,13 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     status_json: str = ""
     audit: Mapping[str, str] = {}
     vendors: tuple[str, ...] = ()
+
+    @cached_property
+    def series(self) -> tuple[Outcome, str, str]:
+        """Outcome, reason and vendor, by which metrics count it: ``several`` vendors count as one, ``none`` as another."""
+        outcome: Outcome = "denied" if not self.allowed else "patched" if self.patch_json else "untouched"
+        vendor = "none" if not self.vendors else self.vendors[0] if len(self.vendors) == 1 else "several"
+        return outcome, self.reason.slug, vendor
 
     @cached_property
     def noted(self) -> tuple[str, ...]:

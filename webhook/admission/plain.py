@@ -30,7 +30,30 @@ MAX_KEYS: Final = 256
 MAX_FACTS: Final = 16 * 1024
 """The most bytes of facts. Honest pods have less; without a bound, a few others could fill the memory."""
 
+MAX_ENV: Final = 8 * 1024
+"""The most bytes of a container's variables that are remembered; longer ones are searched for every pod."""
+
 _encode: Final = msgspec.json.Encoder().encode
+
+
+class WatchedContainer(NamedTuple):
+    """A container of a plain pod whose variables count.
+
+    Attributes:
+        init: whether it is an init container.
+        position: its index in its list.
+        watched: the variables that no plain pod has.
+        env: the undecoded variables of the pod that was remembered, most often those of the next one, too; empty if too long.
+    """
+
+    init: bool
+    position: int
+    watched: WatchedVariables
+    env: bytes
+
+    def serves(self, env: bytes) -> bool:
+        """Return whether none of the undecoded variables is watched."""
+        return env == self.env or not self.watched.among(env)
 
 
 class Remembered(NamedTuple):
@@ -39,12 +62,12 @@ class Remembered(NamedTuple):
     Attributes:
         decision: on each of them, if its namespace enforces.
         marks: what is in undecoded volumes or mounts that could meet a shim.
-        looked_at: the containers whose variables count: whether it is an init container, its position, and the variables.
+        watched_containers: those whose variables count.
     """
 
     decision: Decision
     marks: tuple[bytes, ...]
-    looked_at: tuple[tuple[bool, int, WatchedVariables], ...]
+    watched_containers: tuple[WatchedContainer, ...]
 
     def serves(self, pod: Pod) -> bool:
         """Return whether a pod with the same facts is plain."""
@@ -52,8 +75,8 @@ class Remembered(NamedTuple):
         if spec.node_name is not None:
             return False
         containers, init_containers = spec.containers, spec.init_containers or []
-        for init, position, watched in self.looked_at:
-            if watched.among((init_containers if init else containers)[position].env):
+        for container in self.watched_containers:
+            if not container.serves(bytes((init_containers if container.init else containers)[container.position].env)):
                 return False
         return not _any_mark(self.marks, pod)
 
@@ -63,7 +86,8 @@ class Remembered(NamedTuple):
         decision = self.decision
         findings = (*decision.warnings, *decision.notes, *([] if decision.denial is None else [decision.denial]))
         texts = sum([1024 + 2 * len(finding.message) for finding in findings])
-        return 2048 + 3 * len(decision.patch_json) + 2 * len(decision.status_json) + texts
+        variables = sum([len(container.env) for container in self.watched_containers])
+        return 2048 + 3 * len(decision.patch_json) + 2 * len(decision.status_json) + texts + variables
 
 
 def concerns(pod: Pod, policy: Policy) -> bool:
@@ -92,13 +116,18 @@ def remember(facts: bytes, plan: Plan, resolution: Resolution, decision: Decisio
     """Remember the decision on a pod that requests devices, if the pod is plain."""
     concerned = [(allocation.slot, vendor) for allocation in plan.allocations for vendor in allocation.vendors]
     concerned += plan.left_alone
-    looked_at = {
-        (slot.path, vendor.name): (slot.kind == "initContainers", slot.position, plan.policy.watched_by(vendor))
-        for slot, vendor in concerned
-    }
-    known = Remembered(decision, resolution.marks, tuple(looked_at.values()))
+    watched = {(slot.path, vendor.name): (slot, plan.policy.watched_by(vendor)) for slot, vendor in concerned}
+    if any(variables.among(slot.container.env) for slot, variables in watched.values()):
+        return
+    known = Remembered(decision, resolution.marks, tuple([_watched_container(*each) for each in watched.values()]))
     if known.serves(plan.pod):
         plan.policy.memo.keep(facts, known, len(facts) + known.size)
+
+
+def _watched_container(slot: Slot, watched: WatchedVariables) -> WatchedContainer:
+    env = bytes(slot.container.env)
+    init = slot.kind == "initContainers"
+    return WatchedContainer(init, slot.position, watched, env if len(env) <= MAX_ENV else b"")
 
 
 def _any_mark(marks: tuple[bytes, ...], pod: Pod) -> bool:

@@ -158,7 +158,7 @@ def _listed_item(container: ContainerRequest, regular: list[str], name: str, tex
     """The item of a list by position among the pod's regular containers; init containers have none."""
     items = [item.strip() for item in text.split(",")]
     if len(items) != len(regular):
-        message = f"{name}: {text!r} lists {len(items)} values for {len(regular)} containers: write one for each"
+        message = f"{name}: {text!r} lists {len(items)} values: write one for each container, {len(regular)} in all"
         raise container.deny(Reason.BAD_COUNT, message)
     return None if container.keys.init else items[regular.index(container.name)]
 

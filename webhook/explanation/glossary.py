@@ -230,7 +230,7 @@ def _condition(vendor: Vendor, condition: Condition) -> str:
 
 def _verdict(vendor: Vendor, form: Form, where: str = "") -> str:
     """The text of a form that makes no request."""
-    does = "denied" if form.deny is not None else "left as it stands"
+    does = "denied" if form.deny is not None else "left unchanged"
     shown = {"value": "N", "below": "the next number below", "above": "the next number above"}
     shown |= {key.name: key.spellings[0].text for key in vendor.keys.values()}
     sentence = PLACEHOLDER.sub(lambda match: shown.get(match[1], match[0]), form.deny or form.leave or "")

@@ -9,7 +9,7 @@ from typing import Final
 from webhook.mapping.compile.mapping import draft_vendor
 from webhook.mapping.compile.probes import probe
 from webhook.mapping.document import schema
-from webhook.mapping.document.extends import EXTENDS, Merged, inherited_names, merge, resolve
+from webhook.mapping.document.extends import EXTENDS, Merged, inherited_names, merge, resolve, unknown_variables
 from webhook.mapping.document.problem import MappingError, Problem, problems_of
 from webhook.mapping.document.strict_yaml import Document, parse
 from webhook.mapping.document.validation import follows_from, placed, remainder, validated
@@ -63,9 +63,12 @@ def drafted(document: Document) -> Draft:
         with problems_of(document.source, document.lines.get((), 1)):
             merged = merge(document, builtin())
             inherited = inherited_names(merged, builtin())
-            vendor, problems = _draft_of(merged)
+            unknown = unknown_variables(merged, builtin())
+            vendor, further = _draft_of(merged)
     except MappingError as error:
         return Draft(None, error.problems)
+    unknown_paths = {problem.path for problem in unknown}
+    problems = (*unknown, *(problem for problem in further if problem.path not in unknown_paths))
     if vendor is None or inherited:
         return Draft(None, (*inherited, *problems))
     return Draft(Prepared(merged, vendor), problems)

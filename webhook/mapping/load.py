@@ -3,6 +3,7 @@
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -130,9 +131,8 @@ def combine(own: Mapping[str, Prepared], settings: Settings) -> Policy:
     Raises:
         MappingError: vendors contradict each other, or the settings (whose problems have the source `SETTINGS`).
     """
-    data: dict[str, Mapping[str, Any]] = {name: document.data for name, document in builtin().items()}
-    data |= {name: prepared.merged.data for name, prepared in own.items()}
-    return compile_policy(vendors_with(own), settings, digest_of(data, settings))
+    texts = {**_builtin_texts(), **{name: _text_of(prepared.merged.data) for name, prepared in own.items()}}
+    return compile_policy(vendors_with(own), settings, _digest_of(texts, settings))
 
 
 def _internal_error(error: Exception, own: Mapping[str, Prepared], settings: Document | None) -> Problem:
@@ -168,9 +168,27 @@ def settings_of(document: Document | None, target: str | None) -> Settings:
         return validated(Settings, data, document)
 
 
-def digest_of(documents: Mapping[str, Mapping[str, Any]], settings: Settings) -> str:
-    """Return 12 hex digits of the SHA-256 of the documents in force and the lists that they refer to, in any order."""
-    lists = {name: guard_list.model_dump(by_alias=True) for name, guard_list in guard_lists().items()}
+def _digest_of(mappings: Mapping[str, str], settings: Settings) -> str:
+    """Return 12 hex digits of the SHA-256 of the documents in force and the lists that they refer to, in any order.
+
+    Args:
+        mappings: the text of each document, by vendor.
+        settings: the settings in force.
+    """
     dumped = settings.model_dump(by_alias=True, exclude_defaults=True)
-    whole = {"mappings": documents, "lists": lists, "settings": dumped}
-    return hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()[:12]
+    whole = {"mappings": mappings, "lists": _text_of_lists(), "settings": dumped}
+    return hashlib.sha256(_text_of(whole).encode()).hexdigest()[:12]
+
+
+@cache
+def _builtin_texts() -> Mapping[str, str]:
+    return {name: _text_of(document.data) for name, document in builtin().items()}
+
+
+@cache
+def _text_of_lists() -> str:
+    return _text_of({name: guard_list.model_dump(by_alias=True) for name, guard_list in guard_lists().items()})
+
+
+def _text_of(data: Mapping[str, Any]) -> str:
+    return json.dumps(data, sort_keys=True)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, Metric
 
-from webhook.cluster.configuration.verdict import Verdict
+from webhook.cluster.configuration.verdict import PolicyFaults, Verdict
 from webhook.cluster.namespace_rechecks import NamespaceRechecks
 from webhook.cluster.registration.reconciler import Reconciler
 
@@ -20,8 +20,8 @@ def watch_metrics(ages: Iterable[tuple[str, float | None]]) -> Iterator[Metric]:
     yield age
 
 
-def policy_metrics(verdicts: Iterable[Verdict], lost: int) -> Iterator[Metric]:
-    """The ConfigMaps whose documents are in force, and the number of those that vanished."""
+def policy_metrics(verdicts: Iterable[Verdict], faults: PolicyFaults) -> Iterator[Metric]:
+    """The ConfigMaps whose documents are in force, and what is wrong beside them."""
     accepted = GaugeMetricFamily(
         "vgpu_webhook_config_map_accepted",
         "1 if the document in a ConfigMap is in force, 0 if it was rejected.",
@@ -33,7 +33,22 @@ def policy_metrics(verdicts: Iterable[Verdict], lost: int) -> Iterator[Metric]:
     yield GaugeMetricFamily(
         "vgpu_webhook_config_maps_lost",
         "ConfigMaps that vanished without a deletion; their last good documents stay in force.",
-        value=lost,
+        value=faults.lost,
+    )
+    yield GaugeMetricFamily(
+        "vgpu_webhook_policy_compiled",
+        "1 if the policy in force was compiled from the current ConfigMaps, 0 if a bug prevented that.",
+        value=float(not faults.not_compiled),
+    )
+    yield GaugeMetricFamily(
+        "vgpu_webhook_last_good_left_out",
+        "Documents in force for which the record of last good documents has no space.",
+        value=faults.left_out,
+    )
+    yield GaugeMetricFamily(
+        "vgpu_webhook_last_good_invalid",
+        "Invalid documents in the record of last good documents; the previous ones stay in force.",
+        value=faults.invalid,
     )
 
 

@@ -206,7 +206,7 @@ class InCluster:
     def metrics(self) -> Iterator[Metric]:
         """What is followed, for Prometheus."""
         yield from watch_metrics(self._ages())
-        yield from policy_metrics(self._verdicts, len(self._live.lost))
+        yield from policy_metrics(self._verdicts, self._live.faults)
         yield recheck_metric(self._rechecks)
         if not self._off:
             yield from registration_metrics(self._registrar)

@@ -10,11 +10,11 @@ from webhook.server.limits import InFlight, Limits, Reading
 from webhook.server.protocol import Protocol
 
 
-async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
-    """Read the whole body of a JSON request; it then counts among those in flight.
+def arrived_body(request: web.BaseRequest, limits: Limits) -> bytes | None:
+    """Return the body of a JSON request if all of it arrived together with the headers, as nearly always; otherwise None.
 
     Raises:
-        HttpError: not JSON (415), too large (413), too slow (408), incomplete (400), or too many bodies at once (503).
+        HttpError: not JSON (415), or too large (413).
     """
     headers = request.headers
     media_type = headers.get("Content-Type", "")
@@ -24,20 +24,22 @@ async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFligh
         # The API server never compresses, and a small compressed body may need much memory.
         raise HttpError(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "compressed bodies are not supported")
     content = request.content
-    if content.is_eof():
-        # Nearly always: the body arrived together with the headers.
-        body = content.read_nowait()
-        if len(body) > limits.body:
-            raise _too_large(limits)
-    else:
+    if not content.is_eof():
         if (request.content_length or 0) > limits.body:
             raise _too_large(limits)
-        body = await _read_slowly(request, limits, in_flight)
-    in_flight.bodies += len(body)
+        return None
+    body = content.read_nowait()
+    if len(body) > limits.body:
+        raise _too_large(limits)
     return body
 
 
-async def _read_slowly(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
+async def read_body(request: web.BaseRequest, limits: Limits, in_flight: InFlight) -> bytes:
+    """Read a body that arrives in parts.
+
+    Raises:
+        HttpError: too large (413), too slow (408), incomplete (400), or too many bodies at once (503).
+    """
     watch = request.protocol.watch if isinstance(request.protocol, Protocol) else None
     reading = Reading(asyncio.timeout(limits.body_time))
     in_flight.readings[reading] = None

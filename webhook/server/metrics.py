@@ -4,7 +4,7 @@ import bisect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypeAlias
+from typing import Final, TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.metrics_core import (
@@ -15,8 +15,6 @@ from prometheus_client.metrics_core import (
 )
 from prometheus_client.registry import Collector
 
-from webhook.admission.decision import Decision
-from webhook.reasons import Reason
 from webhook.server.limits import InFlight
 from webhook.server.logs import Lines
 from webhook.server.watchdog import Watchdog
@@ -27,8 +25,8 @@ SECONDS: Final = (0.00005, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 
 BYTES: Final = (2**10, 2**12, 2**13, 2**14, 2**15, 2**16, 2**18, 2**20, 2**22, 2**23)
 """A usual review has 4 to 64 KiB; the limit is below the last bound."""
 
-Outcome: TypeAlias = Literal["patched", "untouched", "denied", "failed"]
-"""The outcome of a review."""
+Series: TypeAlias = tuple[str, str, str]
+"""Outcome, reason and vendor of reviews that are counted together (`Decision.series`)."""
 
 
 @dataclass(slots=True)
@@ -50,13 +48,6 @@ class _Distribution:
         return HistogramMetricFamily(name, what, buckets=buckets, sum_value=self.total)
 
 
-@dataclass(slots=True)
-class _Count:
-    """A counter that is changed in place: looking a key up twice costs more, since enumerations hash in Python."""
-
-    reviews: int = 0
-
-
 class Metrics(Collector):
     """The metrics of one server, in a registry of their own.
 
@@ -66,7 +57,7 @@ class Metrics(Collector):
 
     def __init__(self, in_flight: InFlight) -> None:
         self._in_flight = in_flight
-        self._reviews: dict[tuple[Outcome, Reason, str], _Count] = {}
+        self._reviews: dict[Series, int] = {}
         self._notes: dict[str, int] = {}
         self._seconds = _Distribution(SECONDS)
         self._bytes = _Distribution(BYTES)
@@ -76,13 +67,9 @@ class Metrics(Collector):
         self._registry = CollectorRegistry()
         self._registry.register(self)
 
-    def review(self, outcome: Outcome, reason: Reason, vendor: str, *, seconds: float, size: int) -> None:
+    def review(self, series: Series, *, seconds: float, size: int) -> None:
         """Count one review."""
-        key = (outcome, reason, vendor)
-        count = self._reviews.get(key)
-        if count is None:
-            count = self._reviews[key] = _Count()
-        count.reviews += 1
+        self._reviews[series] = self._reviews.get(series, 0) + 1
         self._seconds.add(seconds)
         self._bytes.add(size)
 
@@ -114,8 +101,8 @@ class Metrics(Collector):
             "Reviews by outcome, reason (docs/codes.md) and the vendor of the request.",
             labels=("outcome", "reason", "vendor"),
         )
-        for (outcome, reason, vendor), count in self._reviews.items():
-            reviews.add_metric((outcome, reason.slug, vendor), count.reviews)
+        for series, count in self._reviews.items():
+            reviews.add_metric(series, count)
         yield reviews
         notes = CounterMetricFamily(
             "vgpu_webhook_notes", "Reviews with a note (docs/codes.md), by its reason.", labels=("reason",)
@@ -159,20 +146,6 @@ def connection_metrics(callers: Mapping[str, Watchdog]) -> Iterator[Metric]:
 def ready_metric(*, ready: bool) -> Iterator[Metric]:
     """Yield whether a server is ready, as ``/readyz`` reports: a process may run and answer nothing but 503."""
     yield GaugeMetricFamily("vgpu_webhook_ready", "1 if /readyz is 200, otherwise 0.", value=float(ready))
-
-
-def outcome_of(decision: Decision) -> Outcome:
-    """The outcome of a decision."""
-    if not decision.allowed:
-        return "denied"
-    return "patched" if decision.patch_json else "untouched"
-
-
-def vendor_label(vendors: tuple[str, ...]) -> str:
-    """The label for vendors: the vendor, ``several``, or ``none``."""
-    if len(vendors) == 1:
-        return vendors[0]
-    return "several" if vendors else "none"
 
 
 def log_metric() -> Iterator[Metric]:

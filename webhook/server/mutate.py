@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Any, Final, NamedTuple, Protocol, TypeAlias
+from typing import Any, Final, Protocol, TypeAlias
 
 from aiohttp import web
 from structlog.typing import FilteringBoundLogger
@@ -21,12 +21,12 @@ from webhook.reasons import Reason
 from webhook.response import encode_answer
 from webhook.review import UNDECODABLE, Review, ReviewError, decode_review, namespace_of
 from webhook.server.answer import Answer
-from webhook.server.body import read_body
+from webhook.server.body import arrived_body, read_body
 from webhook.server.http_error import RETRY_AFTER, HttpError, error_response
 from webhook.server.lifecycle import Lifecycle, Phase
 from webhook.server.limits import InFlight, Limits
 from webhook.server.logs import Denials, error_fields
-from webhook.server.metrics import Metrics, Outcome, outcome_of, vendor_label
+from webhook.server.metrics import Metrics
 
 Decide: TypeAlias = Callable[[Pod, Context, Policy], Decision]
 
@@ -85,16 +85,8 @@ class Peers(Protocol):
         ...
 
 
-class _Answer(NamedTuple):
-    outcome: Outcome
-    reason: Reason
-    vendors: tuple[str, ...]
-    body: bytes
-    notes: tuple[str, ...] = ()
-
-
 _NOT_A_POD: Final = untouched(Reason.NOT_A_POD_CREATION)
-_FAILED: Final = _Answer("failed", Reason.INTERNAL_ERROR, (), b"")
+_FAILED: Final = ("failed", Reason.INTERNAL_ERROR.slug, "none")
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,8 +113,11 @@ class Mutate:
         response: web.StreamResponse
         try:
             self._admit()
-            body = await read_body(request, self.limits, in_flight)
+            body = arrived_body(request, self.limits)
+            if body is None:
+                body = await read_body(request, self.limits, in_flight)
             size = len(body)
+            in_flight.bodies += size
             self._check_count()
             response = await self._review(body)
         except HttpError as error:
@@ -156,13 +151,14 @@ class Mutate:
         try:
             pod = review.pod
             if pod is None or not review.creates_pod:
-                answer = _Answer("untouched", Reason.NOT_A_POD_CREATION, (), encode_answer(review.uid, _NOT_A_POD))
+                decision = _NOT_A_POD
             else:
                 name = namespace_of(review)
                 namespace = self.namespaces.lookup(name) or await self.namespaces.fetch(name)
                 if self.peers is not None and self.peers.contradicts_call(namespace):
                     namespace = await self.peers.recheck(namespace)
-                answer = self._answer(review, pod, namespace)
+                decision = self._decide(review, pod, namespace)
+            answer = encode_answer(review.uid, decision)
         except ReviewError as error:
             raise HttpError(HTTPStatus.BAD_REQUEST, str(error)) from None
         except NotNowError as error:
@@ -171,27 +167,22 @@ class Mutate:
             # In a part that was not needed until now.
             raise HttpError(HTTPStatus.BAD_REQUEST, "a part of the pod cannot be decoded") from None
         except Exception as error:
-            self._count(_FAILED, started, len(body))
+            self.metrics.review(_FAILED, seconds=time.perf_counter() - started, size=len(body))
             raise self._bug(review, error) from error
-        self._count(answer, started, len(body))
-        return Answer(answer.body)
+        self.metrics.review(decision.series, seconds=time.perf_counter() - started, size=len(body))
+        if decision.noted:
+            self.metrics.noted(decision.noted)
+        return Answer(answer)
 
-    def _answer(self, review: Review, pod: Pod, namespace: Namespace) -> _Answer:
+    def _decide(self, review: Review, pod: Pod, namespace: Namespace) -> Decision:
         policy = self.current.policy
         if self.peers is not None and self.peers.behind(pod, namespace, policy):
             raise NotNowError("another replica knows keys of this pod that this one does not know yet")
         context = Context(namespace, self.pod_security_default, review.user_info.username)
         decision = self.decide(pod, context, policy)
-        body = encode_answer(review.uid, decision)
-        answer = _Answer(outcome_of(decision), decision.reason, decision.vendors, body, decision.noted)
-        self._log_review(review, pod, decision, answer.outcome)
-        return answer
-
-    def _count(self, answer: _Answer, started: float, size: int) -> None:
-        seconds = time.perf_counter() - started
-        self.metrics.review(answer.outcome, answer.reason, vendor_label(answer.vendors), seconds=seconds, size=size)
-        if answer.notes:
-            self.metrics.noted(answer.notes)
+        if not decision.allowed or self.log.is_enabled_for(_DEBUG):
+            self._log_review(review, pod, decision)
+        return decision
 
     def _bug(self, review: Review, error: Exception) -> HttpError:
         correlation = f"{review.uid[:MAX_LOGGED]}/{secrets.token_hex(4)}"
@@ -203,15 +194,13 @@ class Mutate:
             f"{reason.code}: an error of the webhook itself, nothing was decided; search its log for {correlation}",
         )
 
-    def _log_review(self, review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> None:
-        if outcome == "denied":
-            if not self.denials.passes():
-                return
+    def _log_review(self, review: Review, pod: Pod, decision: Decision) -> None:
+        if decision.allowed:
+            self.log.debug("review", **_fields(review, pod, decision))
+        elif self.denials.passes():
             denial = decision.denial
             where = {} if denial is None else {"container": _cut(denial.container), "field": _cut(denial.field)}
-            self.log.info("review", **_fields(review, pod, decision, outcome), **where)
-        elif self.log.is_enabled_for(_DEBUG):
-            self.log.debug("review", **_fields(review, pod, decision, outcome))
+            self.log.info("review", **_fields(review, pod, decision), **where)
 
 
 def _cut(text: str | None) -> str | None:
@@ -221,12 +210,12 @@ def _cut(text: str | None) -> str | None:
 _DEBUG: Final = 10
 
 
-def _fields(review: Review, pod: Pod, decision: Decision, outcome: Outcome) -> dict[str, Any]:
+def _fields(review: Review, pod: Pod, decision: Decision) -> dict[str, Any]:
     return {
         "uid": review.uid[:MAX_LOGGED],
         "namespace": (review.namespace or "")[:MAX_LOGGED],
         "pod": (pod.metadata.name or pod.metadata.generate_name or "")[:MAX_LOGGED],
-        "outcome": outcome,
+        "outcome": decision.series[0],
         "reason": decision.reason.slug,
         "code": decision.reason.code,
         "vendors": decision.vendors,

@@ -81,7 +81,7 @@ def dispatcher(routes: Routes, limits: Limits) -> Handler:
         try:
             if hdrs.EXPECT in request.headers:
                 await _meet_expectation(request)
-            response = await _route(request, routes)
+            response = await _handler(request, routes)(request)
             if not request.content.is_eof():
                 await _linger(request, response, limits)
         finally:
@@ -92,17 +92,22 @@ def dispatcher(routes: Routes, limits: Limits) -> Handler:
     return dispatch
 
 
-async def _route(request: web.BaseRequest, routes: Routes) -> web.StreamResponse:
+def _handler(request: web.BaseRequest, routes: Routes) -> Handler:
     # The path is decoded only if the raw one has no route.
     route = routes.get(request.raw_path.partition("?")[0]) or routes.get(request.path)
     if route is None:
-        return error_response(HttpError(HTTPStatus.NOT_FOUND, "not found"))
+        return _refusal(HttpError(HTTPStatus.NOT_FOUND, "not found"))
     method, handler = route
     if request.method != method:
-        return error_response(
-            HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is allowed", {hdrs.ALLOW: method})
-        )
-    return await handler(request)
+        return _refusal(HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is allowed", {hdrs.ALLOW: method}))
+    return handler
+
+
+def _refusal(error: HttpError) -> Handler:
+    async def refuse(_request: web.BaseRequest) -> web.Response:
+        return error_response(error)
+
+    return refuse
 
 
 async def _meet_expectation(request: web.BaseRequest) -> None:

@@ -2,6 +2,7 @@
 
 aiohttp has a timeout for idle connections only, and no bound on their number. So each connection has a `Watch` with one
 deadline, and periodic sweeps drop those that have missed it; a timer for each request would cost more than all of this.
+Time is counted in sweeps: no clock is read for a request, and while the process stands still nobody misses a deadline.
 At the maximum number of connections, a new one replaces the one that has kept the server waiting for the longest: a
 client with a request sends it at once.
 
@@ -13,24 +14,27 @@ together with the previous request counts as idle, so `keepalive` applies.
 
 import asyncio
 import math
+import sys
 from typing import Final
 
 from webhook.server.limits import Limits
 
 SWEEPS: Final = 10
-"""Sweeps within a deadline: a connection is dropped at most a tenth too late."""
+"""Sweeps within the shortest time limit: a connection is dropped at most a tenth of it too late, and never too early."""
+
+NEVER: Final = sys.maxsize
+"""The deadline of a connection that the server does not wait for."""
 
 
 class Watch:
     """The deadline of one connection, and its state."""
 
-    __slots__ = ("_answered", "_busy", "_deadline", "_header", "_loop", "_transport", "_watchdog", "handshake")
+    __slots__ = ("_answered", "_busy", "_deadline", "_header", "_transport", "_watchdog", "handshake")
 
     def __init__(self, watchdog: "Watchdog") -> None:
         self._watchdog = watchdog
-        self._loop = asyncio.get_running_loop()
         # With TLS, the handshake has its own time limit.
-        self._deadline = math.inf
+        self._deadline = NEVER
         self._transport: asyncio.Transport | None = None
         self._answered = self._busy = False
         self._header = 0
@@ -40,7 +44,7 @@ class Watch:
     def opened(self, transport: asyncio.Transport) -> None:
         """Note that the connection is open, and wait for a header."""
         self._transport = transport
-        self._deadline = self._loop.time() + self._watchdog.limits.header_time
+        self._deadline = self._watchdog.header_deadline
 
     @property
     def is_open(self) -> bool:
@@ -51,17 +55,21 @@ class Watch:
         """Note received bytes; on an idle connection, they begin a header."""
         if self._busy:
             return
-        if self._answered or self._deadline is math.inf:
+        watchdog = self._watchdog
+        if self._answered or self._deadline == NEVER:
             self._answered = False
-            self._deadline = self._loop.time() + self._watchdog.limits.header_time
+            self._deadline = watchdog.header_deadline
         self._header += size
-        self._watchdog.count_header(size)
+        watchdog.headers += size
+        if watchdog.headers > watchdog.limits.headers:
+            watchdog.evict_headers()
 
     def handling(self) -> None:
         """Note that a request's header is complete, and its handler runs."""
+        watchdog = self._watchdog
         self._busy, self._answered = True, False
-        self._deadline = self._loop.time() + self._watchdog.limits.request_time
-        self._watchdog.heed(self, waited_for=False)
+        self._deadline = watchdog.request_deadline
+        watchdog.waiting.pop(self, None)
         self.drop_header()
 
     def reading(self, *, waits: bool) -> None:
@@ -79,17 +87,17 @@ class Watch:
 
     def drop_header(self) -> None:
         """Release the memory that an incomplete header counted for."""
-        self._watchdog.count_header(-self._header)
+        self._watchdog.headers -= self._header
         self._header = 0
 
-    def sweep(self, now: float) -> None:
+    def sweep(self, sweeps: int) -> None:
         """Drop the connection if its deadline has passed."""
         if self._transport is None:
             return
         if self._answered and self._transport.get_write_buffer_size() == 0:
             self._answered = False
-            self._deadline = math.inf
-        elif now > self._deadline:
+            self._deadline = NEVER
+        elif sweeps >= self._deadline:
             self._transport.abort()
 
     def abort(self) -> None:
@@ -110,6 +118,10 @@ class Watchdog:
     Attributes:
         evicted: the number of connections closed in favor of new ones.
         failures: failed handshakes by reason.
+        waiting: the connections that the server waits for, the longest first.
+        headers: bytes in incomplete headers.
+        header_deadline: the sweep that drops a connection whose header begins now.
+        request_deadline: the same for a request whose handler begins now.
     """
 
     def __init__(self, limits: Limits, most: int) -> None:
@@ -117,10 +129,12 @@ class Watchdog:
         self.most = most
         self.evicted = 0
         self.failures: dict[str, int] = {}
+        self.waiting: dict[Watch, None] = {}
+        self.headers = 0
         self._watches: set[Watch] = set()
-        # Those that the server waits for; the longest first.
-        self._waiting: dict[Watch, None] = {}
-        self._headers = 0
+        self._sweeps = 0
+        self._pause = min(limits.header_time, limits.request_time) / SWEEPS
+        self._set_deadlines()
 
     def __len__(self) -> int:
         return len(self._watches)
@@ -131,12 +145,12 @@ class Watchdog:
             return None
         watch = Watch(self)
         self._watches.add(watch)
-        self._waiting[watch] = None
+        self.waiting[watch] = None
         return watch
 
     def evict_idle(self) -> bool:
         """Close the connection that has kept the server waiting for the longest; return whether there is one."""
-        longest = next(iter(self._waiting), None)
+        longest = next(iter(self.waiting), None)
         if longest is None:
             return False
         self.evicted += 1
@@ -144,22 +158,21 @@ class Watchdog:
         longest.abort()
         return True
 
+    def evict_headers(self) -> None:
+        """Close connections until incomplete headers are within the limit."""
+        while self.headers > self.limits.headers and self.evict_idle():
+            pass
+
     def heed(self, watch: Watch, *, waited_for: bool) -> None:
         """Note whether the server waits for a connection from now on."""
-        self._waiting.pop(watch, None)
+        self.waiting.pop(watch, None)
         if waited_for and watch in self._watches:
-            self._waiting[watch] = None
-
-    def count_header(self, size: int) -> None:
-        """Count more bytes (or fewer, if negative) in incomplete headers."""
-        self._headers += size
-        while self._headers > self.limits.headers and self.evict_idle():
-            pass
+            self.waiting[watch] = None
 
     def forget(self, watch: Watch) -> None:
         """Stop watching a connection that has ended, or is about to."""
         self._watches.discard(watch)
-        self._waiting.pop(watch, None)
+        self.waiting.pop(watch, None)
         watch.drop_header()
 
     def count_failure(self, why: str) -> None:
@@ -168,13 +181,18 @@ class Watchdog:
 
     async def run(self) -> None:
         """Sweep forever."""
-        loop = asyncio.get_running_loop()
-        pause = min(self.limits.header_time, self.limits.request_time) / SWEEPS
         while True:
-            await asyncio.sleep(pause)
-            now = loop.time()
+            await asyncio.sleep(self._pause)
+            self._sweeps += 1
+            self._set_deadlines()
             for watch in tuple(self._watches):
-                watch.sweep(now)
+                watch.sweep(self._sweeps)
+
+    def _set_deadlines(self) -> None:
+        # One sweep more, since part of the time to the next one is over.
+        limits, now = self.limits, self._sweeps + 1
+        self.header_deadline = now + math.ceil(limits.header_time / self._pause)
+        self.request_deadline = now + math.ceil(limits.request_time / self._pause)
 
     def abort(self) -> None:
         """Drop every connection."""

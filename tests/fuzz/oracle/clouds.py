@@ -159,13 +159,15 @@ def _vke_one(cores: int | None, mib: int | None, cards: int | None) -> Meaning:
 
 
 def _vke_count(keys: Keys) -> int | None:
-    """The entry of the container, by its position; None where the annotation is missing."""
+    """The entry of the container, by its position; None for an init container, or without the annotation."""
     text = keys.annotations.get("vke.volcengine.com/container-multiple-gpu")
-    if text is None or keys.position is None:
+    if text is None:
         return None
     entries = [entry.strip() for entry in text.split(",")]
     if len(entries) != keys.regular:
         raise Denied("one entry for each container")
+    if keys.position is None:
+        return None
     entry = entries[keys.position]
     if not entry.isdecimal():
         raise Denied(f"no count: {entry!r}")

@@ -39,7 +39,7 @@ class Keys:
         container, position: its name, and where it stands among the containers; None for an init container.
         regular: how many containers the pod has.
         node_selector: the pod's.
-        askers: how many containers ask in the same vendor's resources.
+        requesters: how many containers request in the same vendor's resources.
     """
 
     container: str
@@ -49,7 +49,7 @@ class Keys:
     annotations: Mapping[str, str]
     cluster: Cluster
     node_selector: Mapping[str, str] = field(default_factory=dict)
-    askers: int = 1
+    requesters: int = 1
     numbers: dict[str, int] = field(default_factory=dict)
     zeros: set[str] = field(default_factory=set)
     variant: str = ""
@@ -74,8 +74,8 @@ class Keys:
             return None
         if COUNT.fullmatch(text) is None:
             raise Denied(f"no count: {key}: {text!r}")
-        if self.askers > 1:
-            raise Denied(f"a count for one container: {key}, and {self.askers} ask")
+        if self.requesters > 1:
+            raise Denied(f"a count for one container: {key}, and {self.requesters} ask")
         return int(text)
 
 

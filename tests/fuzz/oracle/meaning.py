@@ -69,7 +69,7 @@ class Meaning:
     corrected: bool = False
 
     @property
-    def unsaid(self) -> frozenset[str]:
+    def unset(self) -> frozenset[str]:
         """The dimensions that the pod does not specify."""
         dimensions = {"devices": self.devices, "memory": self.memory, "cores": self.cores}
         return frozenset(name for name, amount in dimensions.items() if amount is None)

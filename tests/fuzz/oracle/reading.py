@@ -140,16 +140,19 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
     metadata, spec = pod.get("metadata") or {}, pod.get("spec") or {}
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     regular, init = spec.get("containers") or [], spec.get("initContainers") or []
-    listed = [(each, None) for each in init] + [(one, at) for at, one in enumerate(regular)]
+    listed = [(each, None) for each in init] + [(container, at) for at, container in enumerate(regular)]
     found = [_found(container, cluster) for container, _ in listed]
     names = {container.get("name", "") for container, _ in listed}
     by_annotation = dict(_annotated(annotations, [each.get("name", "") for each in regular])) if annotations else {}
     if not by_annotation.keys() <= names:
-        return [Read(one.get("name", ""), at is None, "", unsure="a container that is not there") for one, at in listed]
-    askers: dict[str, int] = {}
+        return [
+            Read(container.get("name", ""), at is None, "", unsure="a container that is not there")
+            for container, at in listed
+        ]
+    requesters: dict[str, int] = {}
     for (container, _), vendors in zip(listed, found, strict=True):
         for vendor in {*vendors, *by_annotation.get(container.get("name", ""), ())}:
-            askers[vendor] = askers.get(vendor, 0) + 1
+            requesters[vendor] = requesters.get(vendor, 0) + 1
     of_kai, of_copies = ({name for name, vendors_of in by_annotation.items() if each in vendors_of} for each in COPIES)
     elsewhere = bool(of_kai and of_copies) and of_kai != of_copies
     reads: list[Read] = []
@@ -172,7 +175,7 @@ def read_pod(pod: Json, cluster: Cluster) -> list[Read]:
             reads.append(Read(name, position is None, vendors_of[0], refused="two vendors", used=used))
             continue
         selector = spec.get("nodeSelector") or {}
-        keys = Keys(name, position, len(regular), labels, annotations, cluster, selector, askers[both[0]])
+        keys = Keys(name, position, len(regular), labels, annotations, cluster, selector, requesters[both[0]])
         read = _read(container, both[0], used, keys)
         reads.append(read if both != COPIES else copied(read, _read(container, both[1], used, keys)))
         if both[0] == "koordinator":

@@ -157,7 +157,7 @@ def kai(keys: Keys) -> Meaning:
     fraction, mib = notes.get("gpu-fraction"), notes.get("gpu-memory")
     if fraction is not None and mib is not None:
         raise Denied("both kinds of memory")
-    if keys.askers > 1:
+    if keys.requesters > 1:
         raise Denied("one container of a pod")
     if _more(notes):
         raise Unsure("a request below its limit")
@@ -192,7 +192,7 @@ def _more(notes: Mapping[str, str]) -> bool:
 def nvfractions(keys: Keys) -> Meaning:
     """KAI ``nvfractions`` (v0.18): bytes by keys that hold the container's name."""
     prefix = f"nvidia.com/container.{keys.container}.gpu-memory."
-    if keys.askers > 1:
+    if keys.requesters > 1:
         raise Denied("one container of a pod")
     limit, request = keys.annotations.get(f"{prefix}limit"), keys.annotations.get(f"{prefix}request")
     if limit is not None and request is not None and _bytes(limit) != _bytes(request):
@@ -215,7 +215,7 @@ def tensor_fusion(keys: Keys) -> Meaning:
     total = None if vram is None else _bytes(vram)
     if total == 0 or (total is None and compute is None):
         raise Unsure("no memory")
-    keys.askers = 1  # all of them get the same devices, and the count is of these
+    keys.requesters = 1  # all of them get the same devices, and the count is of these
     cards = keys.count_of(notes, "gpu-count")
     if cards is not None and cards > 128:
         raise Denied("1 to 128 devices")

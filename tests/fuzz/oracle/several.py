@@ -34,7 +34,7 @@ def checked_sums(reads: "list[Read]", summed: list[tuple[int, Keys]]) -> "list[R
     if any(reads[at].refused or reads[at].unsure for at, _ in summed):
         return reads
     summed = [(at, keys) for at, keys in summed if reads[at].meaning is not None]
-    known = [one.amounts() for at, _ in summed if (one := reads[at].meaning) is not None]
+    known = [meaning.amounts() for at, _ in summed if (meaning := reads[at].meaning) is not None]
     if len(known) < 2:
         return reads
     why = "summed requests that differ" if known.count(known[0]) < len(known) else None
@@ -49,4 +49,4 @@ def checked_sums(reads: "list[Read]", summed: list[tuple[int, Keys]]) -> "list[R
         except Denied as error:
             why = f"a sum that is no request: {error}"
     refused = {at for at, _ in summed} if why is not None else set()
-    return [replace(one, meaning=None, refused=why) if at in refused else one for at, one in enumerate(reads)]
+    return [replace(read, meaning=None, refused=why) if at in refused else read for at, read in enumerate(reads)]

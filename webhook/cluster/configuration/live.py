@@ -7,7 +7,7 @@ fail (Events, the record of the last good documents) are retried, and delay noth
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from structlog.typing import FilteringBoundLogger
@@ -24,7 +24,7 @@ from webhook.cluster.configuration.policies import PolicyOutcome, policy_of
 from webhook.cluster.configuration.reporter import RETRY_PAUSES, Reporter, is_temporary
 from webhook.cluster.configuration.sources import Sources
 from webhook.cluster.configuration.vanished import VanishedConfigMaps
-from webhook.cluster.configuration.verdict import Verdict
+from webhook.cluster.configuration.verdict import PolicyFaults, Verdict
 from webhook.mapping.model.policy import Policy
 
 RECHECK_PAUSE: Final = 5.0
@@ -108,6 +108,7 @@ class LivePolicy:
         self._debounce = debounce or Debounce()
         self._memo = DocumentCache()
         self._last_good: Mapping[str, str] = {}
+        self._faults = PolicyFaults()
         self._adopted = NOTHING
         self._changes = 0
         self._dirty = asyncio.Event()
@@ -128,6 +129,11 @@ class LivePolicy:
     def lost(self) -> Collection[str]:
         """The ConfigMaps that vanished without being deleted on purpose; they stay in force."""
         return self._lost.names
+
+    @property
+    def faults(self) -> PolicyFaults:
+        """What is wrong now beside the documents in ConfigMaps."""
+        return replace(self._faults, lost=len(self.lost))
 
     def lines(self) -> list[str]:
         """What is in force and what is not: a line for each ConfigMap and each problem."""
@@ -163,6 +169,7 @@ class LivePolicy:
     def _adopt(self, record: Record) -> None:
         """For documents that are not in force here, prefer the record to this replica's memory."""
         self._adopted = record
+        self._faults = replace(self._faults, invalid=0)  # until it is compiled
         if self.outcome is not None and any(
             record.texts.get(name, text) != text for name, text in self._to_store(self.outcome).others.items()
         ):
@@ -195,6 +202,7 @@ class LivePolicy:
                 outcome = await asyncio.to_thread(policy_of, present, self._last_good, self._memo)
             except Exception as error:  # noqa: BLE001  (the policy stays in force)
                 self._log.error("policy_not_compiled", error=type(error).__name__)
+                self._faults = replace(self._faults, not_compiled=True)
                 self._notice(self._record_subject, "PolicyNotCompiled", NOT_COMPILED)
                 continue
             self._activate(outcome)
@@ -202,6 +210,7 @@ class LivePolicy:
     def _report_invalid(self, names: Collection[str]) -> None:
         if not names:
             return
+        self._faults = replace(self._faults, invalid=len(names))
         self._log.warning("last_good_invalid", config_maps=sorted(names))
         self._notice(self._record_subject, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
 
@@ -217,6 +226,7 @@ class LivePolicy:
         before, self.outcome = self.outcome, outcome
         self.compilations += 1
         self._last_good = outcome.accepted
+        self._faults = replace(self._faults, not_compiled=False)
         if before is None or before.policy.digest != outcome.policy.digest:
             self._in_force(outcome.policy)
             rejected = sum(not verdict.accepted for verdict in outcome.verdicts)
@@ -240,6 +250,7 @@ class LivePolicy:
         accepted = self._to_store(self.outcome)
         record = await self._record.write(accepted)
         left_out = (accepted.ours.keys() | accepted.others.keys()) - record.texts.keys()
+        self._faults = replace(self._faults, left_out=len(left_out))
         if left_out:
             self._log.warning("last_good_full", left_out=len(left_out))
             self._notice(self._record_subject, "LastGoodFull", f"{RECORD_FULL}: {', '.join(sorted(left_out))}")

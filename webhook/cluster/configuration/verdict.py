@@ -1,4 +1,4 @@
-"""The verdict on each ConfigMap, for metrics, log lines, Events and the readiness page."""
+"""The verdict on each ConfigMap, and faults of the policy as a whole: for metrics, log lines, Events, the readiness page."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -45,3 +45,20 @@ class Verdict:
             return
         yield f"{self.name}: rejected; in force: {self.instead}"
         yield from (f"  {problem}" for problem in self.problems)
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyFaults:
+    """What is wrong beside the documents in ConfigMaps, for metrics.
+
+    Attributes:
+        lost: the number of ConfigMaps that vanished without a deletion.
+        left_out: the number of documents in force that the record of last good documents has no space for.
+        invalid: the number of documents in that record that are invalid, while a replica remembers a valid one.
+        not_compiled: a bug keeps changed ConfigMaps from being compiled.
+    """
+
+    lost: int = 0
+    left_out: int = 0
+    invalid: int = 0
+    not_compiled: bool = False

@@ -1,6 +1,6 @@
 """Document → vendor: compile a validated mapping into immutable values, or report its problems."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 from webhook.mapping.compile.forms import FormCompiler
@@ -58,7 +58,8 @@ def draft_vendor(
 def _vendor(document: schema.Mapping, source: str, overridden: frozenset[Path], problems: Problems) -> Vendor:
     keys = {name: compile_key(name, key, document.variables, problems) for name, key in document.keys.items()}
     used = {variable for key in keys.values() for variable in (*key.variables, key.picks)}
-    variables = compile_variables(document.variables, used, problems)
+    marks, inherited = _variables_in_marks(document), _inherited_variables(document, overridden)
+    variables = compile_variables(document.variables, used, marks, inherited, problems)
     _check_names(keys, problems)
     # Variables are parts of the patterns of names: with invalid ones, no pattern could be compiled.
     if not any(problem.path[:1] == ("variables",) for problem in problems.found):
@@ -130,6 +131,25 @@ def _vendor(document: schema.Mapping, source: str, overridden: frozenset[Path], 
     )
 
 
+def _marks(document: schema.Mapping) -> Iterator[str]:
+    """Yield the keys that the vendor's scheduler writes."""
+    for mark in document.owned:
+        yield mark if isinstance(mark, str) else mark.label
+
+
+def _variables_in_marks(document: schema.Mapping) -> set[str]:
+    """Return the variables in names other than those of keys."""
+    names = (*_marks(document), *document.hints, *(document.match.keys or ()))
+    return {variable for name in names for variable in Template(name).variables}
+
+
+def _inherited_variables(document: schema.Mapping, overridden: frozenset[Path]) -> set[str]:
+    """Return the variables of the document that this one extends, changed or not; none if it extends none."""
+    if not overridden or ("variables",) in overridden:
+        return set()
+    return {name for name in document.variables if ("variables", name) not in overridden}
+
+
 def _check_names(keys: Mapping[str, Key], problems: Problems) -> None:
     """Report names with two meanings."""
     seen: dict[tuple[str, str], str] = {}
@@ -159,11 +179,10 @@ def _check_count(keys: Mapping[str, Key], document: schema.Mapping, problems: Pr
         MappingError: they do.
     """
     too_many = Problems("")
-    marks = (mark if isinstance(mark, str) else mark.label for mark in document.owned)
     templates = [template for key in keys.values() for template in key.templates]
     for path, listed in (
         (("keys",), templates),
-        (("owned",), [*map(Template, marks)]),
+        (("owned",), [*map(Template, _marks(document))]),
         (("match", "keys"), [*map(Template, document.match.keys or ())]),
     ):
         count = sum(template.count(document.variables) for template in listed)

@@ -5,7 +5,8 @@ that no key can express are mistakes of the document, found before a pod meets t
 """
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final
 
 from webhook.finding import Denied
@@ -125,17 +126,25 @@ def combinations(vendor: Vendor) -> Iterator[dict[str, KeyValue]]:
 
 def _all_combinations(vendor: Vendor, most: int) -> Iterator[dict[str, KeyValue]]:
     """Yield combinations that meet the conditions of each form, then corners of all keys with all others."""
+
+    @cache
+    def key_value(name: str, value: Number | str, binding: Binding) -> KeyValue:
+        return _key_value(vendor.keys[name], value, binding)
+
     directed = [_directed(vendor, form) for form in vendor.forms]
     of_each = max(1, most // (4 * len(directed)))
     for binding in _bindings(vendor):
         for candidates in directed:
-            yield from _combined(vendor, candidates, binding, of_each)
+            yield from _combined(key_value, candidates, binding, of_each)
     corners = {key.name: _corners(vendor, key, None)[:MAX_NUMBERS] for key in vendor.keys.values()}
-    yield from _combined(vendor, corners, (), most)
+    yield from _combined(key_value, corners, (), most)
 
 
 def _combined(
-    vendor: Vendor, candidates: dict[str, list[Candidate]], binding: Binding, most: int
+    key_value: Callable[[str, Number | str, Binding], KeyValue],
+    candidates: dict[str, list[Candidate]],
+    binding: Binding,
+    most: int,
 ) -> Iterator[dict[str, KeyValue]]:
     """Yield combinations, spread evenly over all of them."""
     names = list(candidates)
@@ -151,7 +160,7 @@ def _combined(
             remaining, index = divmod(remaining, len(candidates[name]))
             value = candidates[name][index]
             if value is not None and value != 0:
-                key_values[name] = _key_value(vendor.keys[name], value, binding)
+                key_values[name] = key_value(name, value, binding)
         yield key_values
 
 

@@ -38,13 +38,19 @@ class _Range:
 
 
 def compile_variables(
-    variables: Mapping[str, schema.Variable], keys: Collection[str | None], problems: Problems
+    variables: Mapping[str, schema.Variable],
+    keys: Collection[str | None],
+    marks: Collection[str],
+    inherited: Collection[str],
+    problems: Problems,
 ) -> dict[str, NamePart]:
     """Compile the variable parts of names, with their rows.
 
     Args:
         variables: the variables of the document.
         keys: the variables in names of keys, and those whose row a key picks.
+        marks: the variables in names that only a scheduler writes, and in hints.
+        inherited: the variables of the document that this one extends.
         problems: collects problems.
     """
     known = {name for name, variable in variables.items() if not _empty(variable)} | {key for key in keys if key}
@@ -59,8 +65,10 @@ def compile_variables(
             )
         everywhere = variable.rows is not None and name not in keys
         compiled[name] = _variable(name, variable, problems, everywhere=everywhere)
-        if name not in keys:
-            _check_outside_keys(name, variable, variables, problems)
+        if name not in keys and variable.rows is None:
+            _check_effect(name, variable, problems, marked=name in marks, inherited=name in inherited)
+        elif name not in keys:
+            _check_row_of_all(name, variable, variables, problems)
     return compiled
 
 
@@ -73,17 +81,24 @@ def _suggestion(name: str, known: Collection[str]) -> str | None:
     return f"did you mean `{near[0]}`?" if near else None
 
 
-def _check_outside_keys(
+def _check_effect(name: str, variable: schema.Variable, problems: Problems, *, marked: bool, inherited: bool) -> None:
+    """Check a variable that is in no key and has no rows: nothing is written with it, and only marks are read with it.
+
+    A document may give the keys that it inherits other names, and so lose the use of an inherited variable.
+    """
+    path: Path = ("variables", name)
+    hint = f"add it to a key, or {f'write `{name}: null`' if inherited else 'remove it'}"
+    if variable.write is not None:
+        problems.add((*path, "write"), f"has no effect: no key contains {{{name}}}", hint)
+    elif not marked and not inherited:
+        problems.add(path, f"has no effect: no key contains {{{name}}}", hint)
+
+
+def _check_row_of_all(
     name: str, variable: schema.Variable, variables: Mapping[str, schema.Variable], problems: Problems
 ) -> None:
-    """Check a variable that is in no key: it defines the size of every device, and no other variable may, too."""
+    """Check a variable with rows that is in no key: it defines the size of every device, and no other variable may, too."""
     path: Path = ("variables", name)
-    if variable.rows is None:
-        if variable.write is not None:
-            message = f"has no effect: no key contains {{{name}}}"
-            hint = f"add it to a key, or remove the variable (with `extends`: `{name}: null`)"
-            problems.add((*path, "write"), message, hint)
-        return
     others = [other for other, definition in variables.items() if definition.rows is not None and other != name]
     if others:
         message = f"is in no key, so its row is the size of every device; so are the rows of {', '.join(others)}"

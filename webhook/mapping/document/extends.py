@@ -34,17 +34,18 @@ def resolve(document: Document, builtin: Mapping[str, Document]) -> Merged:
     """Merge a document over the built-in one that it extends.
 
     Raises:
-        MappingError: it extends an unknown document, or inherits resource names under another vendor name.
+        MappingError: it extends an unknown document, inherits resource names under another vendor name, or configures an
+            unknown variable.
     """
     merged = merge(document, builtin)
-    problems = inherited_names(merged, builtin)
+    problems = [*inherited_names(merged, builtin), *unknown_variables(merged, builtin)]
     if problems:
         raise MappingError(problems)
     return merged
 
 
 def merge(document: Document, builtin: Mapping[str, Document]) -> Merged:
-    """Merge a document like `resolve`, but without checking the inherited names.
+    """Merge a document like `resolve`, but check nothing except what it extends.
 
     Raises:
         MappingError: it extends an unknown document.
@@ -54,7 +55,7 @@ def merge(document: Document, builtin: Mapping[str, Document]) -> Merged:
     base = document.data[EXTENDS]
     if not isinstance(base, str) or base not in builtin:
         hint = nearest_known(str(base), builtin)
-        raise _error(document, (EXTENDS,), f"{shown(repr(base))} is not a built-in mapping", hint)
+        raise MappingError([_problem(document, (EXTENDS,), f"{shown(repr(base))} is not a built-in mapping", hint)])
     changes = {key: value for key, value in document.data.items() if key != EXTENDS}
     overridden: set[Path] = set()
     data = _merge(builtin[base].data, changes, (), overridden)
@@ -95,10 +96,34 @@ def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Pro
     hint = (
         "give each a new `resource`, or remove the key with `null`; or remove `vendor` to replace the built-in mapping"
     )
-    return [*_error(document, ("keys",), message, hint).problems]
+    return [_problem(document, ("keys",), message, hint)]
 
 
-def _error(document: Document, path: Path, message: str, hint: str) -> MappingError:
-    return MappingError(
-        [Problem(message, path, hint, document.source, document.lines.get(path, document.lines.get(())))]
-    )
+def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
+    """Report variables that a document configures or removes, but that the extended one does not define.
+
+    One with `values` or `rows` is a new variable, for a key of the document's own.
+    """
+    document = merged.document
+    base, variables = document.data.get(EXTENDS), document.data.get("variables")
+    if base is None or not isinstance(variables, dict):
+        return []
+    defined = builtin[base].data.get("variables", {})
+    return [
+        _problem(
+            document,
+            ("variables", name),
+            f"{base} has no variable called {shown(repr(name))}",
+            nearest_known(name, defined) if defined else "remove it",
+        )
+        for name, variable in variables.items()
+        if name not in defined and _defines_nothing(variable)
+    ]
+
+
+def _defines_nothing(variable: object) -> bool:
+    return variable is None or (isinstance(variable, dict) and not {"values", "rows"} & variable.keys())
+
+
+def _problem(document: Document, path: Path, message: str, hint: str | None) -> Problem:
+    return Problem(message, path, hint, document.source, document.lines.get(path, document.lines.get(())))

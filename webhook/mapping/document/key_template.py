@@ -34,6 +34,8 @@ class Template:
 
     def render(self, binding: Mapping[str, str]) -> str | None:
         """Return the name with the values of a binding, or None if the binding lacks one."""
+        if not self.variables:
+            return self.text
         if any(name not in binding for name in self.variables):
             return None
         return _PART.sub(lambda match: binding[match[1]], self.text)
@@ -45,11 +47,10 @@ class Template:
     def names(self, variables: Mapping[str, Variable]) -> Iterator[tuple[str, Binding]]:
         """Yield every name that can be listed, with its binding; none if a variable is a pattern or a container."""
         choices = [_listed(variables.get(name)) for name in self.variables]
+        parts = _PART.split(self.text)
         for values in itertools.product(*choices):
-            binding = tuple(zip(self.variables, values, strict=True))
-            name = self.render(dict(binding))
-            if name is not None:
-                yield name, binding
+            parts[1::2] = values
+            yield "".join(parts), tuple(zip(self.variables, values, strict=True))
 
     def pattern(self, variables: Mapping[str, Variable]) -> str | None:
         """Return an expression with a group for each variable, or None if all names can be listed."""

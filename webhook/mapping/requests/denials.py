@@ -101,8 +101,8 @@ def _spelled(vendor: Vendor, name: str, key_values: KeyValues) -> str:
 
 def spelling(key: Key, binding: Mapping[str, str]) -> str:
     """Return the first spelling of a key with the variables that the other keys of the container bind, else its first one."""
-    bound = set(binding)
+    bound = key.variables.intersection(binding)
     for template in key.spellings:
-        if set(template.variables) >= bound & key.variables and template.render(binding) is not None:
-            return template.render(binding) or template.text
+        if bound.issubset(template.variables) and (name := template.render(binding)) is not None:
+            return name
     return key.spellings[0].render(binding) or key.spellings[0].text

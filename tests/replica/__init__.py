@@ -1,0 +1,1 @@
+"""One replica, assembled."""
