@@ -8,21 +8,17 @@ from typing import Any, Final
 import pytest
 from xdist.scheduler import LoadScopeScheduling  # type: ignore[import-untyped]
 
-NODE_PLANE: Final = frozenset({"removal", "rename", "rights", "rollout"})
-"""Files of `tests/deploy` whose tests share the one cluster with a node, and the one release on it."""
 _CLUSTERS: Final = ("tests/controlplane", "tests/deploy", "tests/faults")
 _WHOLE: Final = frozenset({"tests/project/test_docs.py"})
 """Files whose tests share what takes long besides: here the commands of all pages, which are run once."""
 
 
 class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
-    """One process gets all tests that need the cluster with a node, and all of a file that needs another."""
+    """One process gets all tests of a file that needs a cluster."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = nodeid.partition("::")[0]
-        folder, _, file = path.rpartition("/")
-        if folder == "tests/deploy" and _subject(file) in NODE_PLANE:
-            return folder
+        folder, _, _ = path.rpartition("/")
         return path if folder in _CLUSTERS or path in _WHOLE else nodeid
 
     def mark_test_complete(self, node: Any, item_index: int, duration: float = 0) -> None:
@@ -37,21 +33,12 @@ class ByCluster(LoadScopeScheduling):  # type: ignore[misc]
 
 
 def in_order(items: list[pytest.Item]) -> list[pytest.Item]:
-    """What takes longest first, so that no process ends long after the others: the node's, then by their time limits."""
+    """What takes longest first, so that no process ends long after the others: by their time limits."""
     return sorted(items, key=_rank)
 
 
 def _rank(item: pytest.Item) -> tuple[int, float]:
-    node = "node_plane" in getattr(item, "fixturenames", ())
-    if node != (item.path.parent.name == "deploy" and _subject(item.path.name) in NODE_PLANE):
-        raise pytest.UsageError(
-            f"{item.nodeid}: NODE_PLANE in tests/sharing.py has to name the files that need that cluster"
-        )
     if not item.get_closest_marker("controlplane"):
-        return 2, 0
+        return 1, 0
     limit = item.get_closest_marker("timeout")
-    return (0 if node else 1), -(limit.args[0] if limit else 0)
-
-
-def _subject(file: str) -> str:
-    return file.removeprefix("test_").removesuffix(".py")
+    return 0, -(limit.args[0] if limit else 0)

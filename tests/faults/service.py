@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
+from tests.controlplane.carry import Streams, carry
 from tests.controlplane.own_plane import OwnPlane, Relay, relayed
-from tests.kubelet.carry import Streams, carry
 
 INTERVAL = 1.0
 """Seconds between the kubelet's looks at a replica; it is one of the Service's as soon as it is ready, until it isn't."""

@@ -1,8 +1,10 @@
 """``python -m tests.node`` builds what the tests on a node need, so that no test has to wait for it."""
 
+import contextlib
 import sys
 
 from tests.controlplane import build
+from tests.deploy.before import NoVersionBeforeError, version_before
 from tests.deploy.helm import VERSIONS, Helm
 from tests.go_program import BinariesMissingError
 
@@ -20,6 +22,8 @@ def main() -> None:
         folders = (build.find().folder, built.kubernetes, built.runtime, Helm(VERSIONS[0]).program())
         for place in (*folders, *small_images.all_images(), images.product_image()):
             sys.stdout.write(f"{place}\n")
+        with contextlib.suppress(NoVersionBeforeError):
+            sys.stdout.write(f"{images.image_before(version_before())}\n")
     except BinariesMissingError as error:
         sys.exit(f"error: {error}")
 

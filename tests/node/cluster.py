@@ -1,8 +1,11 @@
 """A cluster of one node: control plane, kubelet, kube-proxy and containerd, in namespaces of their own."""
 
+import contextlib
 import datetime as dt
+import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -19,7 +22,7 @@ from .namespaces import ADDRESS, PODS, Inside, Namespaces
 from .programs import Programs
 
 NODE: Final = "node-1"
-DOOR: Final = Path(__file__).parents[1] / "kubelet" / "door.py"
+DOOR: Final = Path(__file__).with_name("door.py")
 GROUP: Final = "vgpu-node-"
 """What the names of the run's control groups begin with."""
 
@@ -27,6 +30,20 @@ DEVICE: Final = "nvidia.com/gpu"
 DEVICES: Final = 40
 COUNTED: Final = {"nvidia.com/gpumem": "1000000", "nvidia.com/gpucores": "4000"}
 """What no device plugin serves: HAMi's scheduler counts it, and here any scheduler does, as capacity of the node."""
+
+STARTED: Final = "containerd successfully booted"
+"""What containerd writes when a kubelet can use it. Others get answers earlier, while it still looks at old containers."""
+
+OFFERED: Final = "registered"
+"""What the device plugin writes when a kubelet knows it."""
+
+AUDIT: Final = {
+    "apiVersion": "audit.k8s.io/v1",
+    "kind": "Policy",
+    "omitStages": ["RequestReceived"],
+    "rules": [{"level": "Metadata", "userGroups": ["system:serviceaccounts"]}, {"level": "None"}],
+}
+"""What pods request is written down; what the node and the tests do is not: they are administrators."""
 
 API_NAMES: Final = ("127.0.0.1", "10.0.0.1", ADDRESS, "localhost", "kubernetes.default.svc")
 
@@ -37,6 +54,7 @@ class Cluster(ControlPlane):
     Attributes:
         node: its parts by name: `containerd`, `kubelet`, `kube-proxy`, `device-plugin`.
         allocations: what the device plugin was asked and has answered, a JSON object a line.
+        audit_log: what service accounts have requested of the API server, a JSON object a line.
     """
 
     def __init__(self, programs: Programs, logs: Path) -> None:
@@ -49,9 +67,11 @@ class Cluster(ControlPlane):
         self._root = Path(tempfile.mkdtemp(prefix=GROUP, dir="/var/tmp"))
         self._root.chmod(0o755)
         self.allocations = self._root / "allocations"
+        self.audit_log = self._root / "audit.log"
         self._namespaces = Namespaces(self._root)
         try:
             _write_certificate(self._root / "apiserver")
+            (self._root / "audit.json").write_text(json.dumps(AUDIT))
             super().__init__(programs.control_plane, self._root)
             self.start_controller_manager()
             self._start_node()
@@ -89,15 +109,26 @@ class Cluster(ControlPlane):
             self._inside.remove(self.node[name])
             self.node[name].stop()
 
+    def cut_power(self) -> None:
+        """Stop the node, and end all that runs in its containers at once."""
+        self.stop_node()
+        self.wait_until(lambda: not self._kill_containers(), "containers ended")
+
+    @property
+    def has_power(self) -> bool:
+        """Whether the node has not been stopped."""
+        return self.node["kubelet"] in self._inside
+
     def start_node(self) -> None:
-        """Start both again, and wait until the node is ready."""
-        before = self._registrations()
+        """Start kubelet and containerd again, and wait until the node is ready."""
+        offers, starts = self._logged("device-plugin", OFFERED), self._logged("containerd", STARTED)
         for name in ("containerd", "kubelet"):
             self.node[name].start()
             self._inside.append(self.node[name])
             if name == "containerd":
-                self.wait_until(self._runtime_ready, "containerd ready")
-        self.wait_until(lambda: self._registrations() > before and self.has_devices(), "devices offered again", 120)
+                self.wait_until(lambda: self._logged("containerd", STARTED) > starts, "containerd ready", 120)
+        self.wait_until(lambda: self._logged("device-plugin", OFFERED) > offers, "devices offered again", 120)
+        self.wait_until(self.has_devices, "devices of the node", 120)
         self.wait_until(self.ready, "node ready", 120)
 
     def check(self) -> None:
@@ -126,16 +157,24 @@ class Cluster(ControlPlane):
         self.stop()
         self._namespaces.close()
 
+    def _kill_containers(self) -> int:
+        """Kill the processes of all containers; return how many there were."""
+        found = 0
+        for process in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"/{self._namespaces.name}/kubepods/" in (process / "cgroup").read_text():
+                    found += 1
+                    os.kill(int(process.name), signal.SIGKILL)
+        return found
+
     def _ctr(self, *arguments: str | Path) -> "subprocess.CompletedProcess[str]":
         enter = ["nsenter", f"--target={self.pid}", "--mount", "--", str(self.programs.runtime / "ctr")]
         command = [*enter, "--address", str(configuration.socket(self._root)), *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
 
-    def _runtime_ready(self) -> bool:
-        return configuration.socket(self._root).exists() and self._ctr("version").returncode == 0
-
-    def _registrations(self) -> int:
-        return self.node["device-plugin"].log.read_text().count("registered")
+    def _logged(self, name: str, text: str) -> int:
+        """How often a part of the node has written something."""
+        return self.node[name].log.read_text(errors="replace").count(text)
 
     def _start_node(self) -> None:
         root, kubernetes, runtime = self._root, self.programs.kubernetes, self.programs.runtime
@@ -156,7 +195,7 @@ class Cluster(ControlPlane):
         for name, command in commands.items():
             self.node[name] = self._start_inside(name, command)
             if name == "containerd":
-                self.wait_until(self._runtime_ready, "containerd ready")
+                self.wait_until(lambda: self._logged("containerd", STARTED), "containerd ready")
         self.wait_until(self.ready, "node ready", 120)
 
     def _start_inside(self, name: str, command: Sequence[str | Path]) -> Inside:
@@ -175,6 +214,8 @@ class Cluster(ControlPlane):
                 f"--advertise-address={ADDRESS}",
                 "--endpoint-reconciler-type=lease",
                 "--kubelet-preferred-address-types=InternalIP",
+                f"--audit-policy-file={self._root / 'audit.json'}",
+                f"--audit-log-path={self.audit_log}",
             )
         self._start_inside(component, [self.binaries.path(component), *arguments])
 

@@ -1,26 +1,22 @@
 """The one node of a test run, and the product installed on it."""
 
 from collections.abc import Iterator
-from typing import TypeAlias
 
 import pytest
 
 from tests.deploy.charts import Chart, chart
-from tests.deploy.load import delete_pods
-from tests.deploy.releases import OPTED_IN, TEAM, ReleaseOn, namespace
 from tests.go_program import BinariesMissingError
 from webhook.mapping.load import load_policy
 
 from . import images, programs, small_images
 from .cluster import Cluster
+from .load import delete_pods
 from .pods import Pods
+from .releases import OPTED_IN, TEAM, Release, namespace
 
 REPOSITORY, _, TAG = images.PRODUCT_IMAGE.rpartition(":")
 IMAGE = ("--set", f"image.repository={REPOSITORY},image.tag={TAG}")
 LIBRARY = ("--set", f"shim.installer.image.repository={small_images.LIBRARY},shim.installer.image.tag=v1")
-
-
-Release: TypeAlias = ReleaseOn[Cluster]
 
 
 @pytest.fixture(scope="session")
@@ -60,7 +56,7 @@ def helm(pytestconfig: pytest.Config) -> Chart:
 def any_release(helm: Chart, cluster: Cluster) -> Release:
     """The one release of the cluster, in whatever state tests have left it; and a namespace that has opted in."""
     namespace(cluster, TEAM, OPTED_IN)
-    return ReleaseOn(helm, cluster, (*IMAGE, *LIBRARY))
+    return Release(helm, cluster, (*IMAGE, *LIBRARY))
 
 
 @pytest.fixture

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from deploy.release import ReleaseError, archives, image
 from tests.cache import cached, say
+from tests.deploy.before import PROGRAM, unpack
 from tests.go_program import BinariesMissingError
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,9 @@ CONTAINERFILE = ROOT / "deploy" / "Containerfile"
 
 PRODUCT_IMAGE = "localhost/vgpu-webhook:test"
 """The name that the product's image has in its archive, and so in a node that imports it."""
+
+IMAGE_BEFORE = "localhost/vgpu-webhook:before"
+"""The name of the image with the program of the version before."""
 
 BASE_IMAGE = "localhost/python:bookworm"
 SUITE = "bookworm"
@@ -41,6 +45,17 @@ def product_image() -> Path:
     digest = _digest(ROOT, [*inputs, *builders], base.parent.name)
     # A hundred megabytes for each state of the sources.
     return cached("product-image", digest, lambda folder: _build_product(base, folder / ARCHIVE), days=1) / ARCHIVE
+
+
+def image_before(commit: str) -> Path:
+    """Return the archive of the product's image with the program of another commit, which takes seconds to build.
+
+    It is one more layer, in which the packages `webhook` and `certs` are that commit's. Python, dependencies, user and entry
+    point stay those of this version: an upgrade from it shows what the two programs and charts make of each other.
+    """
+    product = product_image()
+    digest = _digest(ROOT, [], product.parent.name, commit, inspect.getsource(_build_before))
+    return cached("image-before", digest, lambda folder: _build_before(product, commit, folder), days=1) / ARCHIVE
 
 
 def base_image() -> Path:
@@ -165,6 +180,25 @@ def _build_product(base: Path, archive: Path) -> None:
     with buildah() as tool, index_mounts() as mounts:
         options = ["--network", "host", "--build-arg", f"PYTHON=oci-archive:{base}", *mounts]
         image.build(ROOT, archive, PRODUCT_IMAGE, options=options, environment=tool.environment)
+
+
+def _build_before(product: Path, commit: str, folder: Path) -> None:
+    """Put a commit's program in the place of the product's, and write the archive."""
+    with buildah() as tool, tempfile.TemporaryDirectory(prefix="vgpu-webhook-before.") as code:
+        unpack(commit, Path(code))
+        container = tool.run("from", f"oci-archive:{product}")
+        root = Path(tool.run("mount", container))
+        [packages] = root.glob("opt/vgpu-webhook/lib/python3*/site-packages")
+        for name in PROGRAM:
+            shutil.rmtree(packages / name)
+            shutil.copytree(Path(code) / name, packages / name)
+        folders = [f"/{(packages / name).relative_to(root)}" for name in PROGRAM]
+        tool.run("umount", container)
+        # As deploy/image/install.sh does: nothing in a replica can be written to.
+        tool.run("run", "--user=0", container, "--", "python3", "-m", "compileall", "-q", *folders)
+        tool.run(
+            "commit", "--quiet", "--disable-compression", container, f"oci-archive:{folder / ARCHIVE}:{IMAGE_BEFORE}"
+        )
 
 
 def _build_base(folder: Path) -> None:

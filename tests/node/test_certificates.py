@@ -11,10 +11,9 @@ from certs.ca import issue, make_ca
 from certs.pair import Pair
 from tests.controlplane.client import Object
 from tests.deploy.charts import RELEASE
-from tests.deploy.releases import NAMESPACE, TEAM, touched
 
 from .cluster import Cluster
-from .conftest import Release
+from .releases import NAMESPACE, TEAM, Release, touched
 
 pytestmark = pytest.mark.node
 

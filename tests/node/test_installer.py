@@ -6,11 +6,10 @@ import pytest
 
 from tests.controlplane.client import Object
 from tests.deploy.charts import HelmError
-from tests.deploy.releases import NAMESPACE
 
-from .conftest import Release
 from .pods import Pods, share
 from .processes import processes_of
+from .releases import NAMESPACE, Release
 from .small_images import GPU
 
 pytestmark = pytest.mark.node

@@ -2,48 +2,18 @@
 
 import os
 import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 
 import pytest
 
 from tests.controlplane.client import Object
 from tests.deploy.charts import RELEASE
-from tests.deploy.load import Load, drained, load
-from tests.deploy.releases import NAMESPACE, TEAM, touched
 
-from .conftest import Release
+from .load import load, unnoticed
 from .pods import Pods, share
 from .processes import process_of
+from .releases import NAMESPACE, Release
 
 pytestmark = pytest.mark.node
-
-
-@contextmanager
-def unnoticed(release: Release, *, drain: bool = True) -> Iterator[Load]:
-    """Pods are created in a block: none may be refused, each has to be treated, and the replicas that go have drained."""
-    logs = {name: log_of(release, name) for name in release.ready()}
-    with load(release) as pods:
-        yield pods
-        release.plane.wait_until(lambda: pods.created > 100, "a hundred pods", 120)
-    assert pods.refused == []
-    assert pods.untouched == 0
-    alive = {pod["metadata"]["name"] for pod in release.replicas()}
-    if drain:
-        assert logs.keys() - alive
-    for name in logs.keys() - alive:
-        with os.fdopen(logs[name], encoding="utf-8", closefd=False) as log:
-            text = log.read()
-        assert drained(text) or not drain, f"{name} has not drained: {text[-2000:]}"
-    for descriptor in logs.values():
-        os.close(descriptor)
-
-
-def log_of(release: Release, replica: str) -> int:
-    """Open the log of a replica: the kubelet removes it together with the pod, and an open file stays."""
-    [path] = (release.plane.files / "var/log/pods").glob(f"{NAMESPACE}_{replica}_*/webhook/0.log")
-    return os.open(path, os.O_RDONLY)
 
 
 def test_installed_as_the_chart_says(release: Release) -> None:
@@ -71,21 +41,6 @@ def test_helm_test_passes(release: Release) -> None:
     assert "Phase:          Succeeded" in printed
     for check in ("api-server", "registration", "bundle", "served", "shim"):
         assert f"✓ {check}" in printed
-
-
-def test_upgraded_and_rolled_back(release: Release) -> None:
-    """Another template replaces every replica, a roll-back does it again."""
-    with unnoticed(release):
-        first = set(release.ready())
-        release.run("upgrade", "--reset-then-reuse-values", "--set-string", "podAnnotations.version=2")
-        release.settled()
-        second = set(release.ready())
-        release.run("rollback")
-        release.settled()
-        third = set(release.ready())
-    assert len(second) == len(third) == 2
-    assert not first & second
-    assert not second & third
 
 
 def test_scaled_and_evicted(release: Release) -> None:
@@ -151,17 +106,3 @@ def test_node_restarted(release: Release, pods: Pods) -> None:
     pod = pods.create(share())
     pods.finish(pod)
     assert pods.printed(pod)[0]["memory"] == 3000
-
-
-def test_uninstalled(release: Release) -> None:
-    """Nothing is refused while it goes, nothing is left when it is gone, and the library stays for who has loaded it."""
-    with load(release) as pods:
-        release.run("uninstall")
-        release.gone()
-        release.plane.wait_until(lambda: not release.replicas(), "replicas gone", 120)
-        so_far = pods.created
-        release.plane.wait_until(lambda: pods.created > so_far, "pods created afterwards")
-    assert not pods.refused
-    assert release.registration() is None
-    assert not touched(release.create(TEAM))
-    assert Path(release.plane.files / "usr/local/vgpu-shim/libvgpu.so").resolve().name

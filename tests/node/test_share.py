@@ -8,11 +8,10 @@ from typing import Any
 import pytest
 
 from tests.controlplane.client import Object
-from tests.deploy.releases import TEAM
 
 from .cluster import DEVICE
-from .conftest import Release
 from .pods import Pods, share
+from .releases import TEAM, Release
 from .small_images import compile_library
 
 pytestmark = pytest.mark.node

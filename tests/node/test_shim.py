@@ -6,8 +6,8 @@ import pytest
 
 from tests.controlplane.client import Object
 
-from .conftest import Release
 from .pods import Pods, share
+from .releases import Release
 from .small_images import GPU_WITH_PATHS, IMAGE_PATHS
 
 pytestmark = pytest.mark.node

@@ -8,11 +8,10 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from tests.controlplane.client import Object
-from tests.deploy.releases import NAMESPACE, TEAM, touched
 
 from .cluster import NODE
-from .conftest import Release
 from .pods import Pods
+from .releases import NAMESPACE, TEAM, Release, touched
 
 pytestmark = pytest.mark.node
 

@@ -1,16 +1,15 @@
-"""The chart as a release on a control plane with a node."""
+"""The chart as a release on the node."""
 
 import itertools
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Generic, TypeAlias, TypeVar
 
 from tests.controlplane.client import Answer, Object
 from tests.controlplane.plane import ControlPlane
 from tests.controlplane.written import STATUS
-from tests.kubelet.node_plane import NodePlane
+from tests.deploy.charts import INJECT, RELEASE, REQUIRED, Chart
 
-from .charts import INJECT, RELEASE, REQUIRED, Chart
+from .cluster import Cluster
 
 GROUP = "admissionregistration.k8s.io/v1"
 KIND = "mutatingwebhookconfigurations"
@@ -21,15 +20,12 @@ TEAM = "team"
 OPTED_IN = {"vgpu-webhook.io/inject": "enabled"}
 
 
-P_co = TypeVar("P_co", bound=ControlPlane, covariant=True)
-
-
 @dataclass(frozen=True)
-class ReleaseOn(Generic[P_co]):
+class Release:
     """A release, whether it is installed or not; `options` are those of its installation."""
 
     helm: Chart
-    plane: P_co
+    plane: Cluster
     options: tuple[str, ...] = ()
     numbers: "itertools.count[int]" = field(default_factory=itertools.count)
 
@@ -133,10 +129,6 @@ class ReleaseOn(Generic[P_co]):
             found += client.list(version, resource, NAMESPACE)
         names = [each["metadata"]["name"] for each in found]
         return [name for name in names if name not in {"kube-root-ca.crt", "default"}]
-
-
-Release: TypeAlias = ReleaseOn[NodePlane]
-"""A release on a control plane whose node is imitated."""
 
 
 def touched(answer: Answer) -> bool:

@@ -1,4 +1,4 @@
-"""The way to the API server from outside the enclave: a port here, the same port in there. Run as a script."""
+"""The way to the API server from outside the node's network: a port here, the same port in there. Run as a script."""
 
 import asyncio
 import ctypes
@@ -10,23 +10,17 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[2]))
 
-from tests.kubelet.carry import carry
+from tests.controlplane.carry import carry
 
-CLONE_NEWUSER, CLONE_NEWNET = 0x10000000, 0x40000000
+CLONE_NEWNET = 0x40000000
 
 
 def enter(pid: int) -> None:
-    """Move this process into the namespaces of another one; sockets that are open stay where they were opened."""
-    libc = ctypes.CDLL(None, use_errno=True)
-    both = [(Path(f"/proc/{pid}/ns/{name}"), kind) for name, kind in (("user", CLONE_NEWUSER), ("net", CLONE_NEWNET))]
-    # Who is in a user namespace may not enter it again.
-    files = [(path, kind) for path, kind in both if path.readlink() != Path("/proc/self/ns", path.name).readlink()]
-    opened = [(os.open(path, os.O_RDONLY), kind) for path, kind in files]
-    for descriptor, kind in opened:
-        if libc.setns(descriptor, kind) != 0:
+    """Move this process into the network of another one; sockets that are open stay where they were opened."""
+    with Path(f"/proc/{pid}/ns/net").open("rb") as network:
+        if ctypes.CDLL(None, use_errno=True).setns(network.fileno(), CLONE_NEWNET) != 0:
             error = ctypes.get_errno()
             raise OSError(error, f"setns: {os.strerror(error)}")
-        os.close(descriptor)
 
 
 async def serve(listening: socket.socket, port: int) -> None:

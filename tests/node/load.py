@@ -2,16 +2,18 @@
 
 import datetime as dt
 import json
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from tests.controlplane.beside import beside
 from tests.controlplane.client import Answer
 from tests.controlplane.plane import ControlPlane
 
-from .releases import TEAM, ReleaseOn, touched
+from .releases import NAMESPACE, TEAM, Release, touched
 
 CLIENTS = 4
 PAUSE = 0.05
@@ -49,7 +51,7 @@ class Load:
 
 
 @contextmanager
-def load(release: ReleaseOn[ControlPlane]) -> Iterator[Load]:
+def load(release: Release) -> Iterator[Load]:
     """Create pods with a GPU share in the opted-in namespace until the end of the block; then they are deleted."""
     total = Load()
 
@@ -65,6 +67,26 @@ def load(release: ReleaseOn[ControlPlane]) -> Iterator[Load]:
             yield total
     finally:
         delete_pods(release.plane)
+
+
+@contextmanager
+def unnoticed(release: Release, *, drain: bool = True) -> Iterator[Load]:
+    """Pods are created in a block: none may be refused, each has to be treated, and the replicas that go have drained."""
+    logs = {name: _open_log(release, name) for name in release.ready()}
+    with load(release) as pods:
+        yield pods
+        release.plane.wait_until(lambda: pods.created > 100, "a hundred pods", 120)
+    assert pods.refused == []
+    assert pods.untouched == 0
+    alive = {pod["metadata"]["name"] for pod in release.replicas()}
+    if drain:
+        assert logs.keys() - alive
+    for name in logs.keys() - alive:
+        with os.fdopen(logs[name], encoding="utf-8", closefd=False) as log:
+            text = log.read()
+        assert drained(text) or not drain, f"{name} has not drained: {text[-2000:]}"
+    for descriptor in logs.values():
+        os.close(descriptor)
 
 
 def delete_pods(plane: ControlPlane) -> None:
@@ -90,3 +112,14 @@ def drained(log: str) -> bool:
     whole = (end - begin).total_seconds() > GRACE * 0.9
     troubled = any(line["level"] == "error" for line in lines[lines.index(ends[0]) :])
     return whole and ends[1]["in_flight"] == 0 and not troubled
+
+
+def log_of(release: Release, replica: str) -> Path:
+    """Where the kubelet keeps what a replica has written."""
+    [path] = (release.plane.files / "var/log/pods").glob(f"{NAMESPACE}_{replica}_*/webhook/0.log")
+    return path
+
+
+def _open_log(release: Release, replica: str) -> int:
+    """Open the log of a replica: the kubelet removes it together with the pod, and an open file stays."""
+    return os.open(log_of(release, replica), os.O_RDONLY)

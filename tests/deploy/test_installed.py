@@ -1,0 +1,78 @@
+"""An installed release, as far as it can be tried without a node: what it has no right to, what no upgrade can change."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.controlplane.client import Client
+from tests.controlplane.plane import ControlPlane
+
+from .charts import INJECT, RELEASE, REQUIRED, Chart, HelmError
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(600)]
+
+NAMESPACE = "gpu-installed"
+OTHER = "kube-public"
+GROUP = "admissionregistration.k8s.io/v1"
+KIND = "mutatingwebhookconfigurations"
+REGISTRATION = "00-vgpu-webhook"
+
+
+@pytest.fixture(scope="module")
+def where(helm: Chart, control_plane: ControlPlane) -> Iterator[list[str]]:
+    """Options that lead Helm to a release with the chart's defaults, of which no pod runs."""
+    options = ["--namespace", NAMESPACE, "--kubeconfig", str(control_plane.kubeconfig)]
+    helm.run("install", RELEASE, str(helm.folder), "--create-namespace", *REQUIRED, *options)
+    yield options
+    helm.run("uninstall", RELEASE, *options)
+
+
+REFUSED = [
+    ("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets"),
+    ("GET", f"/api/v1/namespaces/{NAMESPACE}/secrets/sh.helm.release.v1.vgpu-webhook.v1"),
+    ("GET", "/api/v1/secrets"),
+    ("GET", "/api/v1/namespaces/kube-system/secrets/vgpu-webhook-certificates"),
+    ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/secrets/vgpu-webhook-certificates"),
+    ("GET", "/api/v1/namespaces/kube-system/configmaps"),
+    ("GET", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-settings"),
+    ("PUT", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-settings"),
+    ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vgpu-webhook-last-good"),
+    ("POST", f"/api/v1/namespaces/{OTHER}/configmaps"),
+    ("GET", "/api/v1/pods"),
+    ("GET", f"/api/v1/namespaces/{NAMESPACE}/pods"),
+    ("POST", f"/api/v1/namespaces/{NAMESPACE}/pods"),
+    ("PATCH", f"/api/v1/namespaces/{OTHER}"),
+    ("GET", "/api/v1/nodes"),
+    ("POST", f"/api/v1/namespaces/{OTHER}/events"),
+    ("GET", f"/apis/{GROUP}/{KIND}"),
+    ("GET", f"/apis/{GROUP}/{KIND}/another"),
+    ("PUT", f"/apis/{GROUP}/{KIND}/another"),
+    ("DELETE", f"/apis/{GROUP}/{KIND}/{REGISTRATION}"),
+    ("GET", f"/apis/{GROUP}/validatingwebhookconfigurations"),
+    ("GET", "/apis/rbac.authorization.k8s.io/v1/clusterroles/cluster-admin"),
+    ("PATCH", "/apis/rbac.authorization.k8s.io/v1/clusterroles/vgpu-webhook"),
+    ("POST", "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings"),
+    ("POST", f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/vgpu-webhook/token"),
+]
+"""What least rights exclude. That all of those that are granted are used: `tests/node/test_rights.py`."""
+
+
+def test_everything_else_is_refused(control_plane: ControlPlane, where: list[str]) -> None:
+    """With a real token of the account: other Secrets, other namespaces, other webhook configurations, any pod."""
+    client = control_plane.client
+    body = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 600}}
+    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{RELEASE}/token"
+    token = client.call("POST", path, body).accepted()["status"]["token"]
+    account = Client(client.server, token, client.ca_file)
+    assert account.get("v1", "namespaces", OTHER).status == 200
+    answers = [
+        (method, path, account.call(method, path, {} if method != "GET" else None).status) for method, path in REFUSED
+    ]
+    assert [each for each in answers if each[2] != 403] == []
+
+
+def test_other_selector_is_refused(helm: Chart, where: list[str]) -> None:
+    """Of the same Deployment: Kubernetes refuses it in the middle of an upgrade."""
+    options = ("--reset-then-reuse-values", "--set", "nameOverride=shares", "--set", "fullnameOverride=vgpu-webhook")
+    with pytest.raises(HelmError, match=r"the Deployment vgpu-webhook selects other pods .*restore nameOverride"):
+        helm.run("upgrade", RELEASE, str(helm.folder), *INJECT, *where, *options)

@@ -1,0 +1,160 @@
+"""Replicas of another version, of another template, and mappings of a newer one, while pods are created all the time."""
+
+import logging
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.before import NoVersionBeforeError, unpack, version_before
+from tests.deploy.charts import RELEASE
+
+from . import images
+from .conftest import IMAGE
+from .load import Load, log_of, unnoticed
+from .releases import NAMESPACE, TEAM, Release
+
+pytestmark = pytest.mark.node
+
+CROWD = 40
+"""More than the connections that an API server keeps idle to one address, 25."""
+
+SIDE_BY_SIDE = 20
+"""Reviews that each version has to answer while replicas of both are ready."""
+
+KEEP = "--reset-then-reuse-values"
+
+log = logging.getLogger(__name__)
+
+
+@pytest.fixture
+def before(any_release: Release, tmp_path: Path) -> Iterator[Release]:
+    """The release as the version before makes it, chart and program, well and registered; it is removed afterwards."""
+    try:
+        commit = version_before()
+    except NoVersionBeforeError as error:
+        pytest.skip(f"no version before this one to upgrade from: {error}")
+    log.info("upgraded from %s", commit)
+    any_release.plane.load(images.image_before(commit))
+    unpack(commit, tmp_path)
+    any_release.remove()
+    tag = images.IMAGE_BEFORE.rpartition(":")[2]
+    options = (*any_release.options, "--set", f"image.tag={tag},logLevel=debug")
+    before = replace(any_release, helm=replace(any_release.helm, folder=tmp_path / "deploy" / "chart"), options=options)
+    before.ensure()
+    before.serving(TEAM)
+    yield before
+    any_release.remove()
+
+
+def answered(release: Release, replicas: set[str]) -> int:
+    """How many reviews these have answered."""
+    return sum(log_of(release, replica).read_text().count('"event":"review"') for replica in replicas)
+
+
+def crowd(release: Release, pods: Load) -> None:
+    """Pods created at the same moment: more than there are open connections, so that new ones are made, to any replica."""
+    with ThreadPoolExecutor(CROWD) as clients:
+        for answer in clients.map(lambda _: release.create(TEAM, dry_run=True), range(CROWD)):
+            pods.add(answer)
+
+
+def images_of(release: Release, replicas: set[str]) -> set[str]:
+    """The images that the containers of these replicas were made from, as the kubelet reports them."""
+    return {
+        pod["status"]["containerStatuses"][0]["image"]
+        for pod in release.replicas()
+        if pod["metadata"]["name"] in replicas
+    }
+
+
+def test_new_version_and_back(before: Release, any_release: Release) -> None:
+    """From the version before to this one and back, as the page says: both serve side by side, and nobody notices."""
+    client, deployment = before.plane.client, ("apps/v1", "deployments", RELEASE)
+    with unnoticed(before) as pods:
+        first = set(before.ready())
+        assert images_of(before, first) == {images.IMAGE_BEFORE}
+        # A new replica that is ready, yet not available: the rollout waits as long as both are looked at.
+        client.patch(*deployment, {"spec": {"minReadySeconds": 599}}, NAMESPACE).accepted()
+        any_release.run("upgrade", KEEP, *IMAGE)
+        before.plane.wait_until(lambda: set(before.ready()) - first, "a replica of this version", 120)
+        new, old = set(before.ready()) - first, set(before.ready()) & first
+        assert images_of(before, new) == {images.PRODUCT_IMAGE}
+        assert old
+        so_far = answered(before, new), answered(before, old)
+
+        def both() -> bool:
+            crowd(before, pods)
+            since = answered(before, new) - so_far[0], answered(before, old) - so_far[1]
+            return min(since) >= SIDE_BY_SIDE
+
+        before.plane.wait_until(both, "reviews by both versions", 120)
+        assert set(before.ready()) >= new | old
+        client.patch(*deployment, {"spec": {"minReadySeconds": 0}}, NAMESPACE).accepted()
+        any_release.settled()
+    second = set(before.ready())
+    assert images_of(before, second) == {images.PRODUCT_IMAGE}
+    with unnoticed(before):
+        any_release.run("rollback")
+        before.settled()
+        assert images_of(before, set(before.ready())) == {images.IMAGE_BEFORE}
+
+
+GOOD = "extends: nvidia\nplace: {scheduler: our-scheduler}\n"
+MAPPING = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "nvidia", "namespace": NAMESPACE, "labels": {"vgpu-webhook.io/mapping": "true"}},
+    "data": {"mapping.yaml": GOOD},
+}
+
+
+@pytest.fixture
+def newer_mapping(release: Release) -> Iterator[Release]:
+    """The release with a mapping that was replaced by one of a newer version, with a key that this one does not know."""
+    client = release.plane.client
+    client.create(MAPPING).accepted()
+    try:
+        release.plane.wait_until(lambda: scheduler(release) == "our-scheduler", "mapping in force", 60)
+        last_good = ("v1", "configmaps", "vgpu-webhook-last-good", NAMESPACE)
+        release.plane.wait_until(lambda: "nvidia" in client.get(*last_good).accepted()["data"], "kept", 60)
+        newer = {"data": {"mapping.yaml": f"{GOOD}ofTheFuture: 1\n"}}
+        client.patch("v1", "configmaps", "nvidia", newer, NAMESPACE).accepted()
+        yield release
+    finally:
+        client.delete("v1", "configmaps", "nvidia", NAMESPACE)
+    release.plane.wait_until(lambda: scheduler(release) == "hami-scheduler", "built-in mapping in force", 60)
+
+
+def scheduler(release: Release) -> str:
+    """The scheduler of pods that are created now."""
+    return str(release.create(TEAM, dry_run=True).accepted()["spec"]["schedulerName"])
+
+
+def reported(release: Release) -> bool:
+    """Whether an Event names the key, and what is in force."""
+    events = release.plane.client.list("v1", "events", NAMESPACE)
+    messages = [each["message"] for each in events if each["involvedObject"]["name"] == "nvidia"]
+    return any("In force: its last good version." in each and "key 'ofTheFuture'" in each for each in messages)
+
+
+def test_new_template_and_back_with_a_mapping_of_a_newer_version(newer_mapping: Release) -> None:
+    """An upgrade replaces every replica, a rollback does it again; in all of them the last good policy is in force.
+
+    After a rollback of the webhook there may be keys in mappings that its version does not know.
+    """
+    release = newer_mapping
+    release.plane.wait_until(lambda: reported(release), "reported", 60)
+    replicas = [set(release.ready())]
+    for command in (("upgrade", KEEP, "--set-string", "podAnnotations.version=2"), ("rollback",)):
+        with unnoticed(release):
+            release.run(*command)
+            release.settled()
+        replicas.append(set(release.ready()))
+        assert scheduler(release) == "our-scheduler"
+    first, second, third = replicas
+    assert len(second) == len(third) == 2
+    assert not first & second
+    assert not second & third
