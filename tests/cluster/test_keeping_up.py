@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -26,6 +26,7 @@ from webhook.mapping.model.policy import Policy
 MAPS = f"/api/v1/namespaces/{PLACE}/configmaps"
 RECORD = f"{MAPS}/{LAST_GOOD_NAME}"
 EVENTS = f"/api/v1/namespaces/{PLACE}/events"
+MAPPINGS = "mappings"
 SUBJECT = Subject("v1", "ConfigMap", PLACE, "acme", "uid", "1")
 
 
@@ -282,6 +283,54 @@ async def test_a_bug_keeps_what_is_in_force(monkeypatch: pytest.MonkeyPatch) -> 
     assert follower.notices == [f"{LAST_GOOD_NAME} PolicyNotCompiled: {NOT_COMPILED}"]
 
 
+def record(text: str) -> dict[str, Any]:
+    """The record of last good documents, with one of them."""
+    return {"metadata": {"name": LAST_GOOD_NAME, "namespace": PLACE}, "data": {"acme": text}}
+
+
+class Changing(FakeApi):
+    """An API server whose watches yield what `change` stores."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._changes: dict[str, asyncio.Queue[bytes]] = {MAPPINGS: asyncio.Queue(), LAST_GOOD_NAME: asyncio.Queue()}
+
+    def change(self, watch: str, path: str, body: dict[str, Any]) -> None:
+        """Change an object that one of the watches is on."""
+        event = {"type": "MODIFIED", "object": self.put(path, body)}
+        self._changes[watch].put_nowait(json.dumps(event).encode())
+
+    @asynccontextmanager
+    async def lines(
+        self, path: str, *, query: Mapping[str, str], seconds: float, silence: float
+    ) -> AsyncIterator[AsyncIterator[bytes]]:
+        """Open a watch: on mappings by their label, on others by name."""
+        changes = self._changes.get(query.get("fieldSelector", MAPPINGS).removeprefix("metadata.name="))
+        async with super().lines(path, query=query, seconds=seconds, silence=silence) as lines:
+            yield lines if changes is None else self._changed(changes)
+
+    async def _changed(self, changes: asyncio.Queue[bytes]) -> AsyncIterator[bytes]:
+        while True:
+            yield await changes.get()
+
+
+async def test_garbage_in_the_record_is_replaced_when_the_same_document_is_valid_again() -> None:
+    """Restoring the document that is in force changes no policy, but the record and the fault end."""
+    api = Changing()
+    good = vendor("acme", about="one")
+    api.put(f"{MAPS}/acme", config_map("acme", "vendor: ["))
+    api.put(RECORD, record(good))
+    async with following(api) as follower:
+        await until(lambda: request_count(api, f"PUT {LAST_GOOD_NAME}"))
+        await asyncio.sleep(0.05)
+        api.change(LAST_GOOD_NAME, RECORD, record("{{{"))
+        await until(lambda: follower.live.faults == PolicyFaults(invalid=frozenset({"acme"})))
+        api.change(MAPPINGS, f"{MAPS}/acme", config_map("acme", good))
+        await until(lambda: follower.live.faults == PolicyFaults())
+        assert api.objects[RECORD]["data"]["acme"] == good
+    assert len(follower.policies) == 1
+
+
 async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
     """What a replica remembers is in order, and what others wrote there is not; what is in order counts."""
     api = FakeApi()
@@ -296,7 +345,7 @@ async def test_garbage_in_the_record_changes_nothing_in_force() -> None:
         await until(lambda: follower.live.compilations == 2)
         assert [policy.vendors["acme"].document.about for policy in follower.policies] == ["one"]
         assert follower.logged.count("last_good_invalid") == 1
-        assert follower.live.faults == PolicyFaults(invalid=1)
+        assert follower.live.faults == PolicyFaults(invalid=frozenset({"acme"}))
         assert follower.notices == [f"{LAST_GOOD_NAME} LastGoodInvalid: {INVALID_RECORD}: acme"]
         follower.live._adopt(Record({"acme": vendor("acme", about="two")}))  # noqa: SLF001
         await until(lambda: follower.live.compilations == 3)

@@ -12,7 +12,7 @@ from webhook.replica.cluster_metrics import policy_metrics
         (PolicyFaults(), {}),
         (PolicyFaults(lost=2), {"vgpu_webhook_config_maps_lost": 2}),
         (PolicyFaults(left_out=3), {"vgpu_webhook_last_good_left_out": 3}),
-        (PolicyFaults(invalid=4), {"vgpu_webhook_last_good_invalid": 4}),
+        (PolicyFaults(invalid=frozenset("abcd")), {"vgpu_webhook_last_good_invalid": 4}),
         (PolicyFaults(not_compiled=True), {"vgpu_webhook_policy_compiled": 0}),
     ],
 )

@@ -37,7 +37,7 @@ def policy_metrics(verdicts: Iterable[Verdict], faults: PolicyFaults) -> Iterato
     )
     yield GaugeMetricFamily(
         "vgpu_webhook_policy_compiled",
-        "1 if the policy in force was compiled from the current ConfigMaps, 0 if a bug prevented that.",
+        "0 if a bug kept the current ConfigMaps from being compiled, otherwise 1.",
         value=float(not faults.not_compiled),
     )
     yield GaugeMetricFamily(
@@ -48,7 +48,7 @@ def policy_metrics(verdicts: Iterable[Verdict], faults: PolicyFaults) -> Iterato
     yield GaugeMetricFamily(
         "vgpu_webhook_last_good_invalid",
         "Invalid documents in the record of last good documents; the previous ones stay in force.",
-        value=faults.invalid,
+        value=len(faults.invalid),
     )
 
 

@@ -169,11 +169,12 @@ class LivePolicy:
     def _adopt(self, record: Record) -> None:
         """For documents that are not in force here, prefer the record to this replica's memory."""
         self._adopted = record
-        self._faults = replace(self._faults, invalid=0)  # until it is compiled
         if self.outcome is not None and any(
             record.texts.get(name, text) != text for name, text in self._to_store(self.outcome).others.items()
         ):
             self._compile_again()
+        else:
+            self._faults = replace(self._faults, invalid=frozenset())
 
     async def _load(self) -> None:
         """Return once all ConfigMaps, and the documents that were accepted before, are known."""
@@ -193,7 +194,8 @@ class LivePolicy:
             adopted, self._adopted = self._adopted.texts, NOTHING
             try:
                 invalid = await asyncio.to_thread(invalid_in, adopted, self._last_good, self._memo)
-                self._report_invalid(invalid)
+                if adopted:
+                    self._report_invalid(invalid)
                 valid = {name: text for name, text in adopted.items() if name not in invalid}
                 self._last_good = {**self._last_good, **valid}
                 present = await self._lost.completed(self.sources.all, self._last_good)
@@ -207,10 +209,10 @@ class LivePolicy:
                 continue
             self._activate(outcome)
 
-    def _report_invalid(self, names: Collection[str]) -> None:
+    def _report_invalid(self, names: frozenset[str]) -> None:
+        self._faults = replace(self._faults, invalid=names)
         if not names:
             return
-        self._faults = replace(self._faults, invalid=len(names))
         self._log.warning("last_good_invalid", config_maps=sorted(names))
         self._notice(self._record_subject, "LastGoodInvalid", f"{INVALID_RECORD}: {', '.join(sorted(names))}")
 
@@ -234,7 +236,8 @@ class LivePolicy:
         self.ready.set()
         self._report(outcome.verdicts)
         self._reporter.take(outcome.verdicts)
-        if before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks):
+        valid_again = self._faults.invalid & self._to_store(outcome).ours.keys()
+        if valid_again or before is None or (before.accepted, before.marks) != (outcome.accepted, outcome.marks):
             self._unstored.set()
 
     async def _store_repeatedly(self) -> None:

@@ -54,11 +54,11 @@ class PolicyFaults:
     Attributes:
         lost: the number of ConfigMaps that vanished without a deletion.
         left_out: the number of documents in force that the record of last good documents has no space for.
-        invalid: the number of documents in that record that are invalid, while a replica remembers a valid one.
+        invalid: the documents in that record that are invalid, while a replica remembers a valid one.
         not_compiled: a bug keeps changed ConfigMaps from being compiled.
     """
 
     lost: int = 0
     left_out: int = 0
-    invalid: int = 0
+    invalid: frozenset[str] = frozenset()
     not_compiled: bool = False
