@@ -11,7 +11,7 @@ import pytest
 
 from tests.fuzz import trial
 from tests.fuzz.__main__ import fuzz, run_batch
-from tests.fuzz.enforcement import own_search_paths, refers_twice
+from tests.fuzz.enforcement import has_open_element, own_search_paths
 from tests.fuzz.generate import Case, case_of
 from tests.fuzz.judge import judge, shown
 from tests.fuzz.misspelled import misspelled_in
@@ -133,11 +133,21 @@ def test_own_search_path_is_no_finding() -> None:
     assert own_search_paths({"env": [*env, unset, elsewhere]}) == {"/e:", "$(E):", "", None}
 
 
-def test_search_path_that_refers_twice_is_no_finding() -> None:
-    """What a variable holds that refers to others is not checked by the webhook either; any other reference is."""
-    env = [{"name": "A", "value": ":"}, {"name": "E", "value": "$(A):/c"}]
-    assert refers_twice({"env": [*env, {"name": "LD_LIBRARY_PATH", "value": "/a:$(E)"}]})
-    assert not refers_twice({"env": [*env, {"name": "LD_LIBRARY_PATH", "value": "/a:$(A)"}]})
+@pytest.mark.parametrize(
+    "path, is_open",
+    [
+        ("/a:$(E)", False),
+        (":/a:$(E)", True),
+        ("/a:$(E):", True),
+        ("/a:$(A)", True),
+        ("/a:$(D)", False),
+        ("/a:$(D)::/b", True),
+    ],
+)
+def test_empty_elements_are_found_beside_references_that_refer(path: str, *, is_open: bool) -> None:
+    """Only what a variable holds that refers to others is not checked, as by the webhook; `$$(A)` is no reference."""
+    values = {"A": ":", "E": "$(A):/c", "D": "/d$$(A)", "LD_LIBRARY_PATH": path}
+    assert has_open_element({"env": [{"name": name, "value": value} for name, value in values.items()]}) == is_open
 
 
 def test_unreported_key_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

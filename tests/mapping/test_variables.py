@@ -30,6 +30,12 @@ def test_an_override_of_a_variable_that_does_not_exist(
     assert (problem.message, problem.hint) == (f"{extended} has no variable called {name!r}", hint)
 
 
+def test_a_new_variable_without_values() -> None:
+    """One in a key of the document's own is not unknown, but incomplete."""
+    text = "extends: nvidia\nkeys: {gpumem: {resource: 'x.com/{foo}-mem'}}\nvariables: {foo: {write: a}}\n"
+    assert [problem.message for problem in problems(text)] == ["needs `values` or `rows`"]
+
+
 def test_an_unknown_variable_hides_no_other_mistake() -> None:
     """One run reports all problems of the document."""
     found = problems("extends: baidu\nvariables: {card: {write: x}, model: {write: 1}}\nplaec: {}\n")

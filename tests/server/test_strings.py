@@ -20,7 +20,7 @@ LONG = "a" * 3_000_000
 )
 @pytest.mark.parametrize("of_the_pod", [True, False])
 async def test_what_is_no_namespace_is_not_looked_for(namespace: str, *, of_the_pod: bool) -> None:
-    """It is denied without a lookup, in whatever place it stands."""
+    """It is answered with a 400 without a lookup, in whatever place it is."""
     namespaces = Waiting()
     obj = {"metadata": {"name": "p", "namespace": namespace}, "spec": {"containers": []}}
     body = review(obj, namespace="") if of_the_pod else review(namespace=namespace)

@@ -43,7 +43,7 @@ class Decision(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @cached_property
     def series(self) -> tuple[Outcome, str, str]:
-        """Outcome, reason and vendor, by which metrics count it: ``several`` vendors count as one, ``none`` as another."""
+        """The labels of its metric: outcome, reason, and the vendor (or ``several``, or ``none``)."""
         outcome: Outcome = "denied" if not self.allowed else "patched" if self.patch_json else "untouched"
         vendor = "none" if not self.vendors else self.vendors[0] if len(self.vendors) == 1 else "several"
         return outcome, self.reason.slug, vendor

@@ -31,7 +31,7 @@ MAX_FACTS: Final = 16 * 1024
 """The most bytes of facts. Honest pods have less; without a bound, a few others could fill the memory."""
 
 MAX_ENV: Final = 8 * 1024
-"""The most bytes of a container's variables that are remembered; longer ones are searched for every pod."""
+"""The most bytes of variables that are remembered of a pod; longer ones are searched for every pod."""
 
 _encode: Final = msgspec.json.Encoder().encode
 
@@ -119,15 +119,16 @@ def remember(facts: bytes, plan: Plan, resolution: Resolution, decision: Decisio
     watched = {(slot.path, vendor.name): (slot, plan.policy.watched_by(vendor)) for slot, vendor in concerned}
     if any(variables.among(slot.container.env) for slot, variables in watched.values()):
         return
-    known = Remembered(decision, resolution.marks, tuple([_watched_container(*each) for each in watched.values()]))
+    short = sum([len(bytes(slot.container.env)) for slot, _ in watched.values()]) <= MAX_ENV
+    containers = [
+        WatchedContainer(
+            slot.kind == "initContainers", slot.position, variables, bytes(slot.container.env) if short else b""
+        )
+        for slot, variables in watched.values()
+    ]
+    known = Remembered(decision, resolution.marks, tuple(containers))
     if known.serves(plan.pod):
         plan.policy.memo.keep(facts, known, len(facts) + known.size)
-
-
-def _watched_container(slot: Slot, watched: WatchedVariables) -> WatchedContainer:
-    env = bytes(slot.container.env)
-    init = slot.kind == "initContainers"
-    return WatchedContainer(init, slot.position, watched, env if len(env) <= MAX_ENV else b"")
 
 
 def _any_mark(marks: tuple[bytes, ...], pod: Pod) -> bool:

@@ -96,18 +96,20 @@ def _handler(request: web.BaseRequest, routes: Routes) -> Handler:
     # The path is decoded only if the raw one has no route.
     route = routes.get(request.raw_path.partition("?")[0]) or routes.get(request.path)
     if route is None:
-        return _refusal(HttpError(HTTPStatus.NOT_FOUND, "not found"))
+        return _error_handler(HttpError(HTTPStatus.NOT_FOUND, "not found"))
     method, handler = route
     if request.method != method:
-        return _refusal(HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is allowed", {hdrs.ALLOW: method}))
+        return _error_handler(
+            HttpError(HTTPStatus.METHOD_NOT_ALLOWED, f"only {method} is allowed", {hdrs.ALLOW: method})
+        )
     return handler
 
 
-def _refusal(error: HttpError) -> Handler:
-    async def refuse(_request: web.BaseRequest) -> web.Response:
+def _error_handler(error: HttpError) -> Handler:
+    async def respond(_request: web.BaseRequest) -> web.Response:
         return error_response(error)
 
-    return refuse
+    return respond
 
 
 async def _meet_expectation(request: web.BaseRequest) -> None:

@@ -20,7 +20,7 @@ from typing import Final
 from webhook.server.limits import Limits
 
 SWEEPS: Final = 10
-"""Sweeps within the shortest time limit: a connection is dropped at most a tenth of it too late, and never too early."""
+"""Sweeps within the shortest time limit: a connection is dropped about a tenth of it too late, and never too early."""
 
 NEVER: Final = sys.maxsize
 """The deadline of a connection that the server does not wait for."""

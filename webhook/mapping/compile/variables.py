@@ -63,6 +63,7 @@ def compile_variables(
             problems.add(
                 ("variables", name), f"{{{name}}} is reserved for the name of a container", "choose another name"
             )
+            continue
         everywhere = variable.rows is not None and name not in keys
         compiled[name] = _variable(name, variable, problems, everywhere=everywhere)
         if name not in keys and variable.rows is None:

@@ -102,13 +102,13 @@ def inherited_names(merged: Merged, builtin: Mapping[str, Document]) -> list[Pro
 def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[Problem]:
     """Report variables that a document configures or removes, but that the extended one does not define.
 
-    One with `values` or `rows` is a new variable, for a key of the document's own.
+    One with `values` or `rows`, or in a key of the document's own, is a new variable.
     """
     document = merged.document
     base, variables = document.data.get(EXTENDS), document.data.get("variables")
     if base is None or not isinstance(variables, dict):
         return []
-    defined = builtin[base].data.get("variables", {})
+    defined, own_keys = builtin[base].data.get("variables", {}), str(document.data.get("keys"))
     return [
         _problem(
             document,
@@ -117,7 +117,7 @@ def unknown_variables(merged: Merged, builtin: Mapping[str, Document]) -> list[P
             nearest_known(name, defined) if defined else "remove it",
         )
         for name, variable in variables.items()
-        if name not in defined and _defines_nothing(variable)
+        if name not in defined and f"{{{name}}}" not in own_keys and _defines_nothing(variable)
     ]
 
 
