@@ -61,7 +61,7 @@ async def test_what_all_serve_is_served_as_soon_as_it_is_in_the_bundle(bundles: 
     """Whatever the bundles hold: no replica is left that waiting would be for."""
     [after] = await seconds([Replica(world(used(), *bundles))])
     assert after is not None
-    assert after <= 1, "the registrar has to write first"
+    assert after <= 1, "the reconciler has to write first"
 
 
 async def test_lost_together_with_the_bundle() -> None:

@@ -1,4 +1,4 @@
-"""An API server that keeps one webhook configuration and one role, for registrars in the same process."""
+"""An API server that keeps one webhook configuration and one role, for reconcilers in the same process."""
 
 import asyncio
 import copy

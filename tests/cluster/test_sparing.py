@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.keeping import Keeping
-from tests.cluster.test_registrar import QUIET, SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
+from tests.cluster.test_reconciler import QUIET, SITE, Clock, Replica, bundles, ignoring, pem, put_bundle
 from webhook.cluster.registration.report import ReportKind
 
 
@@ -57,14 +57,14 @@ async def test_nothing_waits_before_somebody_serves(
         clock.now += QUIET
     assert policies(api) == ["Ignore", "Ignore"]
     assert bundles(api) == [pem("A"), pem("A")]
-    assert replica.registrar.as_desired is False
+    assert replica.reconciler.as_desired is False
     assert replica.kinds.count(ReportKind.FAILING_OPEN) == 1
     answering.serving = True
     await replica.look()
     assert policies(api) == ["Fail", "Ignore"]
-    assert replica.registrar.as_desired is True
+    assert replica.reconciler.as_desired is True
     assert ReportKind.REPAIRED not in replica.kinds, "nobody else has done anything"
-    assert not any(replica.registrar.repairs.values())
+    assert not any(replica.reconciler.repairs.values())
 
 
 async def test_what_waits_goes_on_waiting(clock_and_api: tuple[Clock, Keeping]) -> None:
@@ -76,7 +76,7 @@ async def test_what_waits_goes_on_waiting(clock_and_api: tuple[Clock, Keeping]) 
         await replica.look()
         clock.now += QUIET
     assert policies(api) == ["Fail", "Ignore"]
-    assert replica.registrar.as_desired is True
+    assert replica.reconciler.as_desired is True
 
 
 async def test_nothing_waits_before_cert_manager_has_filled_the_bundle_in(clock_and_api: tuple[Clock, Keeping]) -> None:

@@ -87,7 +87,7 @@ class InCluster:
         )
         # A directory may have been read already.
         self._site = replace(place.site, ca_bundle=certificates.bundle or place.site.ca_bundle)
-        self._registrar = Reconciler(
+        self._reconciler = Reconciler(
             api,
             self._site,
             desired_from(builtin),
@@ -95,7 +95,7 @@ class InCluster:
             mode=place.registration,
             owner=place.owner,
             is_current=certificates.is_current,
-            opted_in=lambda: self._namespaces.opted_in(self._registrar.desired.opt_in),
+            opted_in=lambda: self._namespaces.opted_in(self._reconciler.desired.opt_in),
             serving=lambda: certificates.failure() is None,
         )
         self._registrations = watch_registration(api, self._registration_changed, log)
@@ -128,9 +128,9 @@ class InCluster:
             await self.synced()
             await self._certificates.published.wait()
             if not self._off:
-                tasks.create_task(self._registrar.run())
+                tasks.create_task(self._reconciler.run())
                 await self._certificates.served()
-                self._registrar.check()
+                self._reconciler.check()
 
     async def synced(self) -> None:
         """Return once every namespace and the policy of the cluster are known."""
@@ -185,7 +185,7 @@ class InCluster:
 
     def behind(self, pod: Pod, namespace: Namespace, policy: Policy) -> bool:
         """Whether another replica knows keys of this pod that this one does not know yet."""
-        registered = self._registrar.registered
+        registered = self._reconciler.registered
         if registered is None or registered.digest == policy.digest or not opted_in(namespace, policy):
             return False
         sides = [
@@ -209,18 +209,18 @@ class InCluster:
         yield from policy_metrics(self._verdicts, self._live.faults)
         yield recheck_metric(self._rechecks)
         if not self._off:
-            yield from registration_metrics(self._registrar)
+            yield from registration_metrics(self._reconciler)
 
     @property
     def _watches_registration(self) -> bool:
         return not self._off or self._certificates.watched
 
     def _namespaces_changed(self) -> None:
-        self._registrar.namespaces_changed()
+        self._reconciler.namespaces_changed()
 
     def _registration_changed(self) -> None:
         self._certificates.observe(bundles_in(self._registrations))
-        self._registrar.check()
+        self._reconciler.check()
 
     async def _first_reading(self) -> None:
         """Note the webhook configuration at first: the watch reports no change if there is none."""
@@ -229,7 +229,7 @@ class InCluster:
 
     def _republished(self, bundle: bytes) -> None:
         self._site = replace(self._site, ca_bundle=bundle)
-        self._registrar.adopt(self._registrar.desired, self._site)
+        self._reconciler.adopt(self._reconciler.desired, self._site)
 
     def _ages(self) -> Iterator[tuple[str, float | None]]:
         yield "namespaces", self._namespaces.reflector.age
@@ -243,7 +243,7 @@ class InCluster:
     def _in_force(self, policy: Policy) -> None:
         self.current.policy = policy
         self._matched_names = matched_names_of(policy)
-        self._registrar.adopt(desired_from(policy))
+        self._reconciler.adopt(desired_from(policy))
 
     def _report_verdicts(self, verdicts: Sequence[Verdict]) -> None:
         self._verdicts = tuple(verdicts)

@@ -1,4 +1,4 @@
-"""Registrars on a real API server: two replicas, and hands that undo their work."""
+"""Reconcilers on a real API server: two replicas, and hands that undo their work."""
 
 import asyncio
 import contextlib
@@ -26,14 +26,14 @@ from .test_registration import CONFIGURATIONS, DEAD, OWN_LABEL
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.timeout(1200)]
 
-SITE = Site(DEAD, b"-----BEGIN CERTIFICATE-----\n", "registrar-own")
+SITE = Site(DEAD, b"-----BEGIN CERTIFICATE-----\n", "reconciler-own")
 OLD = Desired("0" * 12, matched_names_of(load_policy()), OWN_LABEL)
 NEW = Desired("1" * 12, names_set(prefixes=["c.example/"], keys=["c.example/y"]), OWN_LABEL)
 QUIET = 1.0
 NOTICED = 30.0
 """Seconds within which what a hand does is undone."""
 
-ROLE = "registrar-release"
+ROLE = "reconciler-release"
 RBAC = "rbac.authorization.k8s.io/v1"
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ T = TypeVar("T")
 class Replica:
     """A running reconciler, and its reports."""
 
-    registrar: Reconciler
+    reconciler: Reconciler
     reports: list[Report]
 
 
@@ -117,7 +117,7 @@ async def running(
 ) -> AsyncIterator[Replica]:
     """A replica: a reconciler, and the watch that wakes it."""
     reports: list[Report] = []
-    registrar = Reconciler(
+    reconciler = Reconciler(
         api,
         SITE,
         want,
@@ -126,11 +126,11 @@ async def running(
         mode=mode,
         timing=ReconcileConfig(quiet=QUIET, repair_at_most=pace),
     )
-    watch = watch_registration(api, registrar.check, structlog.get_logger())
-    tasks = [asyncio.create_task(each) for each in (registrar.run(), watch.run())]
+    watch = watch_registration(api, reconciler.check, structlog.get_logger())
+    tasks = [asyncio.create_task(each) for each in (reconciler.run(), watch.run())]
     try:
         await watch.synced.wait()
-        yield Replica(registrar, reports)
+        yield Replica(reconciler, reports)
     finally:
         for task in tasks:
             task.cancel()
@@ -179,7 +179,7 @@ async def test_a_foreign_selector_term_stays(api: Api, cluster: Cluster) -> None
         changed = await asyncio.to_thread(cluster.found)
         await asyncio.sleep(0.5)
         assert await asyncio.to_thread(cluster.found) == changed
-        first.registrar.adopt(NEW)
+        first.reconciler.adopt(NEW)
         await until(lambda: cluster.read().digest == NEW.digest, "written anew")
         assert [terms.expressions for terms in (await asyncio.to_thread(cluster.read)).foreign.values()] == [[term]] * 2
 
@@ -188,13 +188,13 @@ async def test_policies_a_second_apart(api: Api, cluster: Cluster) -> None:
     """Both policies are served at once; when both replicas hold the new one and all is quiet, it stands alone."""
     async with running(api, OLD) as first, running(api, OLD) as other:
         await until(lambda: cluster.read().desired == OLD, "created")
-        first.registrar.adopt(NEW)
+        first.reconciler.adopt(NEW)
         await until(
             lambda: cluster.read().desired == replace(NEW, matched_names=OLD.matched_names | NEW.matched_names),
             "widened",
         )
         await asyncio.sleep(0.5)
-        other.registrar.adopt(NEW)
+        other.reconciler.adopt(NEW)
         await until(lambda: cluster.read().desired == NEW, "narrowed", QUIET + NOTICED)
         # What is written is seen a moment before its writer hears of it.
         await until(lambda: len([*first.reports, *other.reports]) == 3, "told")
@@ -224,7 +224,7 @@ async def test_deleted_and_reverted_again_and_again(api: Api, cluster: Cluster) 
         kinds = [notice.kind for notice in replica.reports]
     assert kinds.count(ReportKind.CONTESTED) >= 1
     assert kinds.index(ReportKind.REPAIRED) == 1
-    assert sum(replica.registrar.repairs.values()) >= 50
+    assert sum(replica.reconciler.repairs.values()) >= 50
 
 
 def reported(replica: Replica) -> list[str]:
@@ -269,7 +269,7 @@ async def test_nothing_is_written_when_nothing_changes(api: Api, cluster: Cluste
     async with running(api, OLD):
         first = await until(cluster.found, "created")
         async with running(api, OLD) as late:
-            await until(lambda: late.registrar.registered, "read")
+            await until(lambda: late.reconciler.registered, "read")
             await asyncio.sleep(0.3)
     assert await asyncio.to_thread(cluster.found) == first
 

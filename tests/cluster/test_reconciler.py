@@ -44,13 +44,13 @@ class Replica:
     def __init__(self, api: Keeping, clock: Clock, want: Desired = OLD, **options: Any) -> None:
         self.reports: list[Report] = []
         timing = ReconcileConfig(quiet=QUIET)
-        self.registrar = Reconciler(
+        self.reconciler = Reconciler(
             api, options.pop("site", SITE), want, self.reports.append, timing=timing, clock=clock, **options
         )
 
     async def look(self) -> float:
         """One look; seconds until the next."""
-        return await self.registrar.reconcile()
+        return await self.reconciler.reconcile()
 
     @property
     def kinds(self) -> list[ReportKind]:
@@ -110,7 +110,7 @@ async def test_deleted_by_hand(api: Keeping, clock: Clock) -> None:
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
     assert replica.reports[1].warning
     assert replica.reports[1].message == f"the webhook configuration {NAME} was deleted and has been repaired"
-    assert replica.registrar.repairs[Change.CREATED] == 1
+    assert replica.reconciler.repairs[Change.CREATED] == 1
 
 
 def without_bundle(configuration: dict[str, Any]) -> None:
@@ -173,7 +173,7 @@ async def test_a_foreign_selector_term_is_kept(api: Keeping, clock: Clock) -> No
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.FOREIGN]
     assert not replica.reports[-1].warning
     assert "control-plane DoesNotExist" in replica.reports[-1].message
-    replica.registrar.adopt(NEW)
+    replica.reconciler.adopt(NEW)
     await replica.look()
     assert api.stored is not None
     terms = [webhook["namespaceSelector"]["matchExpressions"] for webhook in api.stored["webhooks"]]
@@ -185,7 +185,7 @@ async def test_widening_at_once_and_narrowing_after_quiet(api: Keeping, clock: C
     replica = Replica(api, clock)
     await replica.look()
     clock.now += 500
-    replica.registrar.adopt(NEW)
+    replica.reconciler.adopt(NEW)
     rest = await replica.look()
     assert standing(api) == replace(NEW, matched_names=BOTH)
     assert rest == QUIET
@@ -205,12 +205,12 @@ async def test_two_replicas_with_policies_a_second_apart(api: Keeping, clock: Cl
     await first.look()
     await second.look()
     clock.now += 500
-    first.registrar.adopt(NEW)
+    first.reconciler.adopt(NEW)
     await first.look()
     await second.look()
     assert standing(api) == replace(NEW, matched_names=BOTH)
     clock.now += 1
-    second.registrar.adopt(NEW)
+    second.reconciler.adopt(NEW)
     await second.look()
     await first.look()
     assert api.writes == 2
@@ -281,7 +281,7 @@ async def test_an_older_version_leaves_a_newer_one_alone(api: Keeping, clock: Cl
     await newer.look()
     assert api.stored is not None
     assert api.stored["metadata"]["annotations"][WRITTEN_BY] == f"1.10.0 {NEW.digest}"
-    older.registrar.adopt(replace(OLD, matched_names=names_set(prefixes=["d.com/"])))
+    older.reconciler.adopt(replace(OLD, matched_names=names_set(prefixes=["d.com/"])))
     for _ in range(3):
         await older.look()
         clock.now += QUIET
@@ -308,7 +308,7 @@ async def test_a_lost_race_is_thought_over(api: Keeping, clock: Clock) -> None:
         api.change(lambda found: found["webhooks"][0]["namespaceSelector"]["matchExpressions"].append(term))
 
     api.before_write = interfere
-    replica.registrar.adopt(NEW)
+    replica.reconciler.adopt(NEW)
     await replica.look()
     assert api.stored is not None
     assert api.stored["webhooks"][0]["namespaceSelector"]["matchExpressions"][-1] == term
@@ -334,7 +334,7 @@ async def test_races_that_are_lost_again_and_again_end(api: Keeping, clock: Cloc
     replica = Replica(api, clock)
     await replica.look()
     api.before_write = lambda: api.change(lambda _: None)
-    replica.registrar.adopt(NEW)
+    replica.reconciler.adopt(NEW)
     assert 0 < await replica.look() <= 1
     assert api.writes == 1 + 5
 
@@ -362,22 +362,22 @@ async def test_somebody_who_keeps_changing_it_never_prevails(api: Keeping, clock
     assert min(pauses[8:]) >= 59
     assert replica.kinds[:3] == [ReportKind.WRITTEN, ReportKind.REPAIRED, ReportKind.WRITTEN]
     assert replica.kinds.count(ReportKind.REPAIRED) == replica.kinds.count(ReportKind.CONTESTED) == 1
-    assert sum(replica.registrar.repairs.values()) in {len(repaired) - 1, len(repaired)}
+    assert sum(replica.reconciler.repairs.values()) in {len(repaired) - 1, len(repaired)}
 
 
 async def test_as_desired_says_whether_pods_are_treated(api: Keeping, clock: Clock) -> None:
     """Not while somebody's change waits for its repair."""
     replica = Replica(api, clock)
-    assert replica.registrar.as_desired is None
+    assert replica.reconciler.as_desired is None
     await replica.look()
-    assert replica.registrar.as_desired
+    assert replica.reconciler.as_desired
     for _ in range(2):
         api.stored = None
         await replica.look()
-    assert replica.registrar.as_desired is False
+    assert replica.reconciler.as_desired is False
     clock.now += 1
     await replica.look()
-    assert replica.registrar.as_desired
+    assert replica.reconciler.as_desired
 
 
 def selecting(term: dict[str, Any]) -> Callable[[dict[str, Any]], None]:
@@ -435,7 +435,7 @@ async def test_what_keeps_opted_in_namespaces_out_is_a_fault(
     api.change(change)
     static = Replica(api, clock, mode=Mode.STATIC, opted_in=lambda: [TEAM])
     await static.look()
-    assert static.registrar.as_desired is False
+    assert static.reconciler.as_desired is False
     assert static.kinds == [ReportKind.LACKING]
     await replica.look()
     assert api.stored is not None
@@ -443,7 +443,7 @@ async def test_what_keeps_opted_in_namespaces_out_is_a_fault(
     assert ReportKind.REPAIRED in replica.kinds
     assert ENFORCE in next(report.message for report in replica.reports if report.kind is ReportKind.REPAIRED)
     await static.look()
-    assert static.registrar.as_desired
+    assert static.reconciler.as_desired
 
 
 async def test_a_term_that_keeps_a_new_namespace_out_is_taken_out(api: Keeping, clock: Clock) -> None:
@@ -451,12 +451,12 @@ async def test_a_term_that_keeps_a_new_namespace_out_is_taken_out(api: Keeping, 
     spaces: list[dict[str, str]] = []
     replica = Replica(api, clock, opted_in=lambda: spaces)
     await replica.look()
-    replica.registrar.namespaces_changed()
+    replica.reconciler.namespaces_changed()
     api.change(selecting({"key": "zone", "operator": "DoesNotExist"}))
     await replica.look()
     assert api.writes == 1
     spaces.append(TEAM)
-    replica.registrar.namespaces_changed()
+    replica.reconciler.namespaces_changed()
     await replica.look()
     assert api.stored is not None
     assert api.stored["webhooks"] == registration(OLD, SITE)["webhooks"]
@@ -471,14 +471,14 @@ async def test_terms_that_an_administrator_wants_are_kept(api: Keeping, clock: C
     await replica.look()
     assert api.writes == 1
     assert replica.kinds == [ReportKind.WRITTEN, ReportKind.FOREIGN]
-    assert replica.registrar.as_desired
+    assert replica.reconciler.as_desired
 
 
 async def test_new_policies_are_no_repairs(api: Keeping, clock: Clock) -> None:
     """A hundred changes of policy are written, however quick."""
     replica = Replica(api, clock)
     for number in range(100):
-        replica.registrar.adopt((OLD, NEW)[number % 2])
+        replica.reconciler.adopt((OLD, NEW)[number % 2])
         await replica.look()
     assert api.writes == 100
     assert ReportKind.CONTESTED not in replica.kinds
@@ -488,7 +488,7 @@ async def test_new_cas_are_written(api: Keeping, clock: Clock) -> None:
     """Like a new policy."""
     replica = Replica(api, clock)
     await replica.look()
-    replica.registrar.adopt(OLD, replace(SITE, ca_bundle=b"another"))
+    replica.reconciler.adopt(OLD, replace(SITE, ca_bundle=b"another"))
     await replica.look()
     assert api.stored is not None
     bundle = api.stored["webhooks"][1]["clientConfig"]["caBundle"]
@@ -564,12 +564,12 @@ async def test_static_only_looks(api: Keeping, clock: Clock) -> None:
     api.stored = registration(OLD, SITE)
     await replica.look()
     assert replica.kinds == [ReportKind.LACKING]
-    replica.registrar.adopt(NEW)
+    replica.reconciler.adopt(NEW)
     await replica.look()
     assert "does not let pods through for c.com/, c.com/y" in replica.reports[-1].message
     assert ENFORCE in replica.reports[-1].message
     assert api.writes == 0
-    assert replica.registrar.registered is None
+    assert replica.reconciler.registered is None
 
 
 async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
@@ -577,26 +577,26 @@ async def test_off_asks_nothing(api: Keeping, clock: Clock) -> None:
     replica = Replica(api, clock, mode=Mode.OFF)
     await replica.look()
     assert api.calls == []
-    assert replica.registrar.registered is None
+    assert replica.reconciler.registered is None
 
 
 async def test_what_is_registered_is_known(api: Keeping, clock: Clock) -> None:
     """By what was read or written last, for those who decide whether another replica knows better."""
     replica = Replica(api, clock)
-    assert replica.registrar.registered is None
+    assert replica.reconciler.registered is None
     await replica.look()
-    assert replica.registrar.registered is not None
-    assert replica.registrar.registered.digest == OLD.digest
+    assert replica.reconciler.registered is not None
+    assert replica.reconciler.registered.digest == OLD.digest
     await Replica(api, clock, NEW).look()
     await replica.look()
-    assert replica.registrar.registered.digest == NEW.digest
+    assert replica.reconciler.registered.digest == NEW.digest
 
 
 async def test_it_runs_and_checks_on_request(api: Keeping) -> None:
     """At once, at every check, and not in between."""
-    registrar = Reconciler(api, SITE, OLD, lambda _: None)
+    reconciler = Reconciler(api, SITE, OLD, lambda _: None)
     async with asyncio.timeout(60):
-        task = asyncio.create_task(registrar.run())
+        task = asyncio.create_task(reconciler.run())
         try:
             await api.wrote.wait()
             await asyncio.sleep(0.05)
@@ -606,10 +606,10 @@ async def test_it_runs_and_checks_on_request(api: Keeping) -> None:
             api.stored = None
             api.wrote.clear()
             for _ in range(10):
-                registrar.check()
+                reconciler.check()
             await api.wrote.wait()
             api.wrote.clear()
-            registrar.adopt(NEW)
+            reconciler.adopt(NEW)
             await api.wrote.wait()
         finally:
             task.cancel()
@@ -649,7 +649,7 @@ async def test_a_new_ca_is_added_at_once_and_the_old_one_goes_after_quiet(api: K
     replica = Replica(api, clock, site=site)
     await replica.look()
     clock.now += 500
-    replica.registrar.adopt(OLD, replace(site, ca_bundle=B))
+    replica.reconciler.adopt(OLD, replace(site, ca_bundle=B))
     rest = await replica.look()
     assert bundles(api) == [B + A, B + A]
     assert rest <= QUIET
@@ -748,7 +748,7 @@ async def test_new_cas_are_no_repairs_and_no_new_policy(api: Keeping, clock: Clo
     other = Replica(api, clock, NEW, site=replace(SITE, ca_bundle=A))
     await other.look()
     for number in range(5):
-        replica.registrar.adopt(OLD, replace(SITE, ca_bundle=pem(str(number))))
+        replica.reconciler.adopt(OLD, replace(SITE, ca_bundle=pem(str(number))))
         await replica.look()
         assert pem(str(number)) in bundles(api)[0]
     stored = standing(api)
