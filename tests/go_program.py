@@ -5,6 +5,8 @@ It is kept under a hash of everything that makes it what it is, so that a change
 
 import contextlib
 import hashlib
+import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -44,6 +46,21 @@ class GoProgram:
     links: tuple[str, ...] = ()
     tags: str = ""
     others: tuple[str, ...] = ()
+
+    def program(self, variable: str = "") -> Path:
+        """Return the program that an environment variable names, otherwise the built one.
+
+        Raises:
+            BinariesMissingError: it is not there, and cannot be built.
+        """
+        configured = os.environ.get(variable)
+        if not configured:
+            return self.folder() / self.name
+        if not Path(configured).is_file():
+            raise BinariesMissingError(
+                f"{variable} is {configured}, which is no file: unset it to have {self.name} built"
+            )
+        return Path(configured)
 
     def folder(self) -> Path:
         """Return the folder that holds the program, built now if this machine has never built it."""
@@ -94,3 +111,16 @@ class GoProgram:
                 output.seek(0)
                 raise BinariesMissingError(f"{' '.join(command)} failed:\n{output.read()}")
         say(f"… built in {time.monotonic() - began:.0f} s")
+
+
+def kubernetes_link_flags(modules: Path) -> str:
+    """Return the flags that give programs the version of Kubernetes in a go.mod; without them they have none.
+
+    Raises:
+        BinariesMissingError: the go.mod does not require Kubernetes.
+    """
+    found = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", modules.read_text())
+    if found is None:
+        raise BinariesMissingError(f"{modules} does not require k8s.io/kubernetes")
+    names = zip(("gitVersion", "gitMajor", "gitMinor"), found.groups(), strict=True)
+    return " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{name}={value}" for name, value in names)])

@@ -30,13 +30,10 @@ def syft() -> Path:
     Raises:
         BinariesMissingError: it is not there, and cannot be built.
     """
-    if os.environ.get("SYFT"):
-        return Path(os.environ["SYFT"])
     version = re.search(r"anchore/syft (v\S+)", (_FOLDER / "go.mod").read_text())
     flags = f"-s -w -X main.version={version[1] if version else 'unknown'}"
     package = "github.com/anchore/syft/cmd/syft"
-    program = GoProgram("syft", _FOLDER, ("go.mod", "go.sum"), package, flags, _WITHOUT_GO)
-    return program.folder() / program.name
+    return GoProgram("syft", _FOLDER, ("go.mod", "go.sum"), package, flags, _WITHOUT_GO).program("SYFT")
 
 
 def of_image(source: Source, archive: Path) -> None:

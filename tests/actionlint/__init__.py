@@ -3,10 +3,9 @@
 ``ACTIONLINT`` (the path of a program) comes first. ``python -m tests.actionlint`` checks them.
 """
 
-import os
 from pathlib import Path
 
-from tests.go_program import BinariesMissingError, GoProgram
+from tests.go_program import GoProgram
 
 WITHOUT_GO = (
     "actionlint is built with Go: install Go 1.26 from https://go.dev/dl/ (any from 1.21 on fetches what it lacks), or set "
@@ -20,13 +19,7 @@ def actionlint() -> Path:
     Raises:
         BinariesMissingError: it is not there, and cannot be built.
     """
-    configured = os.environ.get("ACTIONLINT")
-    if configured:
-        if not Path(configured).is_file():
-            raise BinariesMissingError(
-                f"ACTIONLINT is {configured}, which is no file: unset it to have actionlint built"
-            )
-        return Path(configured)
     package = "github.com/rhysd/actionlint/cmd/actionlint"
-    program = GoProgram("actionlint", Path(__file__).parent, ("go.mod", "go.sum"), package, "-s -w", WITHOUT_GO)
-    return program.folder() / program.name
+    return GoProgram("actionlint", Path(__file__).parent, ("go.mod", "go.sum"), package, "-s -w", WITHOUT_GO).program(
+        "ACTIONLINT"
+    )

@@ -5,12 +5,11 @@ this folder is built once. ``python -m tests.controlplane.build`` does that ahea
 """
 
 import os
-import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.go_program import BinariesMissingError, GoProgram
+from tests.go_program import BinariesMissingError, GoProgram, kubernetes_link_flags
 
 __all__ = ["Binaries", "BinariesMissingError", "find"]
 
@@ -51,17 +50,11 @@ def find() -> Binaries:
             binaries.path(component)
         return binaries
     inputs = ("go.mod", "go.sum", "main.go")
-    return Binaries(GoProgram(PROGRAM, SOURCE, inputs, ".", _link_flags(), WITHOUT_GO, COMPONENTS).folder())
-
-
-def _link_flags() -> str:
-    """Tell the linker the version that go.mod names: a server built without it calls itself v0.0.0."""
-    found = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", (SOURCE / "go.mod").read_text())
-    if found is None:
-        raise BinariesMissingError("go.mod does not require k8s.io/kubernetes")
-    version = "k8s.io/component-base/version"
-    names = zip(("gitVersion", "gitMajor", "gitMinor"), found.groups(), strict=True)
-    return " ".join(["-s -w", *(f"-X {version}.{name}={value}" for name, value in names)])
+    return Binaries(
+        GoProgram(
+            PROGRAM, SOURCE, inputs, ".", kubernetes_link_flags(SOURCE / "go.mod"), WITHOUT_GO, COMPONENTS
+        ).folder()
+    )
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What a node is made of beside the control plane: built from Go modules, or Debian's; and why there can be none here."""
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -9,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tests.controlplane import build
-from tests.go_program import BinariesMissingError, GoProgram
+from tests.go_program import BinariesMissingError, GoProgram, kubernetes_link_flags
 
 from . import images
 from .guard import hierarchies, missing_controllers
@@ -57,7 +56,7 @@ def find() -> Programs:
     inputs = ("go.mod", "go.sum", "main.go", "plugin.go")
     links = ("kubelet", "kube-proxy", "device-plugin")
     source = SOURCE / "kubernetes"
-    kubernetes = GoProgram("node", source, inputs, ".", _link_flags(source / "go.mod"), WITHOUT_GO, links)
+    kubernetes = GoProgram("node", source, inputs, ".", kubernetes_link_flags(source / "go.mod"), WITHOUT_GO, links)
     runtime = GoProgram(
         "container-runtime",
         SOURCE / "runtime",
@@ -108,15 +107,6 @@ def _why_no_groups() -> str | None:
     except OSError as error:
         return f"no control groups for it: {error}"
     return None
-
-
-def _link_flags(modules: Path) -> str:
-    """Tell the linker the version that go.mod names: a kubelet without it is none that the API server knows."""
-    found = re.search(r"k8s\.io/kubernetes (v(\d+)\.(\d+)\.\S+)", modules.read_text())
-    if found is None:
-        raise BinariesMissingError(f"{modules} does not require k8s.io/kubernetes")
-    names = zip(("gitVersion", "gitMajor", "gitMinor"), found.groups(), strict=True)
-    return " ".join(["-s -w", *(f"-X k8s.io/component-base/version.{name}={value}" for name, value in names)])
 
 
 if __name__ == "__main__":

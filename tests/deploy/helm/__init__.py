@@ -4,7 +4,6 @@
 test run and prints where it is.
 """
 
-import os
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,18 +25,14 @@ class Helm:
 
     def program(self) -> Path:
         """Return where the program is, built now if this machine has never built it."""
-        program = os.environ.get("HELM")
-        if program and self.version == VERSIONS[0]:
-            if not Path(program).is_file():
-                raise BinariesMissingError(f"HELM is {program}, which is no file: unset it to have Helm built")
-            return Path(program)
         source = Path(__file__).parent / self.version
         module = f"helm.sh/helm/{self.version}"
         text = (source / "go.mod").read_text()
         name = f"helm-{self.version}"
         flags = " ".join(_link_flags(module, text))
         package = f"{module}/cmd/helm"
-        return GoProgram(name, source, ("go.mod", "go.sum"), package, flags, WITHOUT_GO).folder() / name
+        helm = GoProgram(name, source, ("go.mod", "go.sum"), package, flags, WITHOUT_GO)
+        return helm.program("HELM" if self.version == VERSIONS[0] else "")
 
 
 def _link_flags(module: str, text: str) -> list[str]:

@@ -3,10 +3,9 @@
 ``PROMTOOL`` (the path of a program) comes first.
 """
 
-import os
 from pathlib import Path
 
-from tests.go_program import BinariesMissingError, GoProgram
+from tests.go_program import GoProgram
 
 WITHOUT_GO = (
     "promtool is built with Go for the tests of the chart's alerts: install Go 1.26 from https://go.dev/dl/ (any from 1.21 "
@@ -20,14 +19,9 @@ def promtool() -> Path:
     Raises:
         BinariesMissingError: it is not there, and cannot be built.
     """
-    given = os.environ.get("PROMTOOL")
-    if given:
-        if not Path(given).is_file():
-            raise BinariesMissingError(f"PROMTOOL is {given}, which is no file: unset it to have promtool built")
-        return Path(given)
     package = "github.com/prometheus/prometheus/cmd/promtool"
     # It looks for no targets: the clients of all clouds would be most of the program.
     program = GoProgram(
         "promtool", Path(__file__).parent, ("go.mod", "go.sum"), package, "-s -w", WITHOUT_GO, tags="remove_all_sd"
     )
-    return program.folder() / program.name
+    return program.program("PROMTOOL")
